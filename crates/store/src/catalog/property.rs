@@ -21,6 +21,7 @@ pub enum Native {
     Refreservation,
     Compression,
     Checksum,
+    Copies,
     Primarycache,
     Secondarycache,
     Sync,
@@ -205,6 +206,13 @@ pub const PROPERTIES: &[PropertyInfo] = &[
         "what new blocks are checked by; on is xxh3; blake3 also resists forgery",
     ),
     settable(
+        Native::Copies,
+        "copies",
+        "1|2",
+        "1",
+        "in how many places new blocks lie; 2 outlives bad sectors of disks without redundancy, at twice the space",
+    ),
+    settable(
         Native::Primarycache,
         "primarycache",
         "all|metadata|none",
@@ -374,7 +382,9 @@ impl Property {
     /// Whether it goes with a stream: what is set by hand and says nothing of a pool's space.
     pub fn travels(&self) -> bool {
         match self {
-            Self::Native(Native::Refreservation | Native::Volsize | Native::SnapshotLimit) => false,
+            Self::Native(
+                Native::Refreservation | Native::Volsize | Native::SnapshotLimit | Native::Copies,
+            ) => false,
             Self::Native(native) => native.info().change == Change::Settable,
             Self::User(_) => true,
         }

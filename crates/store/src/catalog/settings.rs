@@ -15,6 +15,8 @@ pub struct Settings {
     pub compression: CompressionChoice,
     /// What new blocks are checked by.
     pub checksum: ChecksumChoice,
+    /// In how many places new blocks lie: 1 or 2.
+    pub copies: u8,
     /// What is kept in memory.
     pub primary_cache: CachePolicy,
     /// What is kept on cache devices.
@@ -32,6 +34,7 @@ impl Default for Settings {
         Self {
             compression: CompressionChoice::On,
             checksum: ChecksumChoice::On,
+            copies: 1,
             primary_cache: CachePolicy::All,
             secondary_cache: CachePolicy::All,
             sync: SyncPolicy::Standard,
@@ -48,6 +51,7 @@ impl Catalog {
         for native in [
             Native::Compression,
             Native::Checksum,
+            Native::Copies,
             Native::Primarycache,
             Native::Secondarycache,
             Native::Sync,
@@ -60,6 +64,7 @@ impl Catalog {
             match value {
                 Some(Value::Compression(choice)) => settings.compression = choice,
                 Some(Value::Checksum(choice)) => settings.checksum = choice,
+                Some(Value::Copies(copies)) => settings.copies = copies,
                 Some(Value::Cache(policy)) if native == Native::Primarycache => {
                     settings.primary_cache = policy;
                 }

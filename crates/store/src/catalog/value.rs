@@ -105,6 +105,8 @@ pub enum Value {
     Compression(CompressionChoice),
     /// Of `checksum`.
     Checksum(ChecksumChoice),
+    /// Of `copies`.
+    Copies(u8),
     /// Of `primarycache` and `secondarycache`.
     Cache(CachePolicy),
     /// Of `sync`.
@@ -171,6 +173,11 @@ impl Value {
                 "blake3" => ChecksumChoice::Blake3,
                 _ => return None,
             }),
+            Native::Copies => Self::Copies(match text {
+                "1" => 1,
+                "2" => 2,
+                _ => return None,
+            }),
             Native::Primarycache | Native::Secondarycache => Self::Cache(match text {
                 "all" => CachePolicy::All,
                 "metadata" => CachePolicy::Metadata,
@@ -228,6 +235,7 @@ impl fmt::Display for Value {
             Self::Compression(CompressionChoice::Zstd(Some(level))) => {
                 return write!(f, "zstd-{level}");
             }
+            Self::Copies(copies) => return write!(f, "{copies}"),
             Self::Text(text) => text,
             Self::Reservation(None) | Self::Limit(None) => "none",
             Self::Switch(true) => "on",

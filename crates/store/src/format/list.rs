@@ -183,6 +183,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::format::pointer::Second;
     use crate::format::{Algorithm, Compression, Epoch};
 
     fn pointer() -> impl Strategy<Value = Pointer> {
@@ -191,14 +192,20 @@ mod tests {
             0..Address::SECTORS,
             1..=Pointer::MAX_SECTORS,
             any::<u128>(),
+            prop::option::of(any::<u16>()),
         )
-            .prop_map(|(vdev, sector, sectors, checksum)| Pointer {
-                address: Address::new(vdev, sector),
-                birth: Epoch(sector & Epoch::LAST.0),
-                sectors,
-                compression: Compression::Lz4,
-                algorithm: Algorithm::Xxh3,
-                checksum,
+            .prop_map(|(vdev, sector, sectors, checksum, second)| {
+                let once = Pointer {
+                    address: Address::new(vdev, sector),
+                    second: Second::NONE,
+                    birth: Epoch(sector & Epoch::LAST.0),
+                    sectors,
+                    compression: Compression::Lz4,
+                    algorithm: Algorithm::Xxh3,
+                    checksum,
+                };
+                let second = second.filter(|other| *other != vdev);
+                second.map_or(once, |other| once.doubled(Address::new(other, sector)))
             })
     }
 

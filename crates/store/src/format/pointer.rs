@@ -6,17 +6,23 @@
 //!  0        8                    16                             32
 //!  +--------+--------------------+------------------------------+
 //!  | address| birth, shape       | checksum (128 bits)          |
-//!  +--------+--------------------+------------------------------+
+//!  +--------+--------------------+---------------+--------------+
+//!  | address| birth, shape       | its low half  | 2nd address  |  where bit 60 of the shape is set
+//!  +--------+--------------------+---------------+--------------+
 //!  address:  sector in bits 0..48, top-level vdev in bits 48..64
 //!  shape:    birth epoch 0..40, sectors 40..52, compression 52..56, checksum algorithm 56..60,
-//!            zero 60..64
+//!            double 60, zero 61..64
 //! ```
 //!
 //! All zeros is the hole: a block that reads as zeros and lies nowhere. The checksum lies here, in
 //! the parent, so that a block that was never written, or written elsewhere, is found out.
+//!
+//! A double pointer leads to a block that lies twice. It keeps half of the checksum: 64 bits tell a
+//! rotten sector from a good one, and a pointer stays as long as it is.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::num::NonZeroU64;
 
 /// When a block was born: counted up at every checkpoint and every snapshot. 40 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,11 +111,39 @@ pub enum Algorithm {
     Blake3 = 2,
 }
 
+/// The second address of a block, as far as it has one. A pointer in memory is no larger for it.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Second(
+    /// All bits of the address turned: no block has the address that becomes zero.
+    Option<NonZeroU64>,
+);
+
+impl Second {
+    /// The block lies in one place only.
+    pub const NONE: Self = Self(None);
+
+    fn at(address: Address) -> Self {
+        Self(NonZeroU64::new(!address.0))
+    }
+
+    fn get(self) -> Option<Address> {
+        self.0.map(|turned| Address(!turned.get()))
+    }
+}
+
+impl fmt::Debug for Second {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
 /// Where a block lies and what it must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pointer {
     /// Its first sector.
     pub address: Address,
+    /// Where the same bytes lie once more: [`Pointer::doubled`].
+    pub second: Second,
     /// When it was written.
     pub birth: Epoch,
     /// How many sectors of payload, parity not counted; 0 is the hole.
@@ -118,9 +152,14 @@ pub struct Pointer {
     pub compression: Compression,
     /// What the checksum is made with.
     pub algorithm: Algorithm,
-    /// Of the payload's sectors as they lie on the devices.
+    /// Of the payload's sectors as they lie on the devices. Of a block that lies twice only the low half is
+    /// known: the high one is zero.
     pub checksum: u128,
 }
+
+const _: () = assert!(size_of::<Pointer>() == 48);
+/// The bit of the shape that says that there is a second address.
+const DOUBLE: u64 = 1 << 60;
 
 /// A place is not used twice in one epoch: the two tell nearly all blocks apart.
 impl Hash for Pointer {
@@ -138,6 +177,7 @@ impl Pointer {
     /// A block of zeros that lies nowhere.
     pub const HOLE: Self = Self {
         address: Address(0),
+        second: Second::NONE,
         birth: Epoch(0),
         sectors: 0,
         compression: Compression::Off,
@@ -173,27 +213,91 @@ impl Pointer {
         self.sectors == 0
     }
 
+    /// The same block where its bytes lie in a second place, too.
+    ///
+    /// # Panics
+    /// Where the two places overlap, or it lies nowhere.
+    #[must_use]
+    pub fn doubled(self, second: Address) -> Self {
+        let pointer = Self {
+            second: Second::at(second),
+            checksum: self.checksum & u128::from(u64::MAX),
+            ..self
+        };
+        assert!(pointer.is_consistent(), "{pointer:?}");
+        pointer
+    }
+
+    /// The address of its second copy, where it has one.
+    #[inline]
+    pub fn second(&self) -> Option<Address> {
+        self.second.get()
+    }
+
+    /// Whether it lies in two places.
+    #[inline]
+    pub fn is_double(&self) -> bool {
+        self.second != Second::NONE
+    }
+
+    /// The addresses of all its copies; the hole has none.
+    pub fn places(&self) -> impl Iterator<Item = Address> + use<> {
+        let first = (!self.is_hole()).then_some(self.address);
+        first.into_iter().chain(self.second())
+    }
+
+    /// Sectors of payload of all its copies.
+    #[inline]
+    pub fn stored_sectors(&self) -> u64 {
+        u64::from(self.sectors) << u32::from(self.is_double())
+    }
+
+    /// Whether a second copy of such a block may lie where it says.
+    fn is_consistent(&self) -> bool {
+        let Some(second) = self.second() else {
+            return true;
+        };
+        let distance = self.address.sector().abs_diff(second.sector());
+        let overlaps = self.address.vdev() == second.vdev() && distance < self.sectors.into();
+        !self.is_hole() && !self.is_lost() && !overlaps
+    }
+
     /// As it lies on disks.
     pub fn encode(&self) -> [u8; Self::SIZE] {
         debug_assert!(self.sectors <= Self::MAX_SECTORS && self.birth <= Epoch::LAST);
-        let shape = self.birth.0
+        let mut shape = self.birth.0
             | u64::from(self.sectors) << 40
             | (self.compression as u64) << 52
             | (self.algorithm as u64) << 56;
+        let mut proof = self.checksum;
+        if let Some(second) = self.second() {
+            shape |= DOUBLE;
+            proof |= u128::from(second.0) << 64;
+        }
         let mut bytes = [0; Self::SIZE];
         bytes[..8].copy_from_slice(&self.address.0.to_le_bytes());
         bytes[8..16].copy_from_slice(&shape.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.checksum.to_le_bytes());
+        bytes[16..].copy_from_slice(&proof.to_le_bytes());
         bytes
     }
 
     /// From a disk; `None` where no version of the format writes such bytes.
     pub fn decode(bytes: &[u8; Self::SIZE]) -> Option<Self> {
         let (address, rest) = bytes.split_first_chunk::<8>()?;
-        let (shape, checksum) = rest.split_first_chunk::<8>()?;
+        let (shape, proof) = rest.split_first_chunk::<8>()?;
         let shape = u64::from_le_bytes(*shape);
+        let proof = u128::from_le_bytes(proof.try_into().ok()?);
+        let is_double = shape & DOUBLE != 0;
+        let (second, checksum) = match is_double {
+            true => (
+                Second::at(Address((proof >> 64) as u64)),
+                proof & u128::from(u64::MAX),
+            ),
+            false => (Second::NONE, proof),
+        };
         let pointer = Self {
             address: Address(u64::from_le_bytes(*address)),
+            second,
             birth: Epoch(shape & Epoch::LAST.0),
             sectors: (shape >> 40) as u16 & Self::MAX_SECTORS,
             compression: match shape >> 52 & 0xf {
@@ -208,9 +312,12 @@ impl Pointer {
                 2 => Algorithm::Blake3,
                 _ => return None,
             },
-            checksum: u128::from_le_bytes(checksum.try_into().ok()?),
+            checksum,
         };
-        let is_valid = shape >> 60 == 0 && (pointer.sectors > 0 || pointer == Self::HOLE);
+        let is_valid = shape >> 61 == 0
+            && (pointer.sectors > 0 || pointer == Self::HOLE)
+            && pointer.is_double() == is_double
+            && pointer.is_consistent();
         is_valid.then_some(pointer)
     }
 }
@@ -226,9 +333,11 @@ mod tests {
             (vdev, sector, birth) in (any::<u16>(), 0..Address::SECTORS, 0..=Epoch::LAST.0),
             (sectors, checksum) in (1..=Pointer::MAX_SECTORS, any::<u128>()),
             (compression, algorithm) in (0..3_usize, 0..3_usize),
+            second in prop::option::of((any::<u16>(), 0..Address::SECTORS)),
         ) {
             let pointer = Pointer {
                 address: Address::new(vdev, sector),
+                second: Second::NONE,
                 birth: Epoch(birth),
                 sectors,
                 compression: [Compression::Off, Compression::Lz4, Compression::Zstd][compression],
@@ -236,14 +345,63 @@ mod tests {
                 checksum,
             };
             prop_assert_eq!(Pointer::decode(&pointer.encode()), Some(pointer));
+            let second = second.map(|(vdev, sector)| Address::new(vdev, sector));
+            let is_apart = |second: &Address| {
+                second.vdev() != vdev || second.sector().abs_diff(sector) >= sectors.into()
+            };
+            if let Some(second) = second.filter(is_apart) {
+                let double = pointer.doubled(second);
+                prop_assert_eq!(Pointer::decode(&double.encode()), Some(double));
+                prop_assert_eq!(double.second(), Some(second));
+                prop_assert_eq!(double.checksum, u128::from(checksum as u64));
+                prop_assert!(double.places().eq([pointer.address, second]));
+            }
         }
 
         #[test]
-        fn what_decodes_encodes_to_the_same_bytes(bytes in any::<[u8; 32]>()) {
+        fn what_decodes_encodes_to_the_same_bytes(bytes in any::<[u8; 32]>(), is_double in any::<bool>()) {
+            let mut bytes = bytes;
+            // Shapes that some version writes are rare among all.
+            bytes[14] &= 0x1f;
+            bytes[15] = bytes[15] & 1 | u8::from(is_double) << 4;
             if let Some(pointer) = Pointer::decode(&bytes) {
                 prop_assert_eq!(pointer.encode(), bytes);
             }
         }
+
+        /// A second copy that overlaps the first would be no second one.
+        #[test]
+        fn places_that_overlap_do_not_decode(
+            sector in 4096..1_u64 << 40, sectors in 1..=Pointer::MAX_SECTORS, away in -5000..5000_i64,
+        ) {
+            let pointer = Pointer { address: Address::new(3, sector), sectors, ..Pointer::HOLE };
+            let mut bytes = pointer.encode();
+            bytes[15] |= 0x10;
+            let second = Address::new(3, sector.checked_add_signed(away).unwrap_or(0));
+            bytes[24..].copy_from_slice(&second.to_bits().to_le_bytes());
+            let found = Pointer::decode(&bytes).and_then(|pointer| pointer.second());
+            let is_apart = second.sector().abs_diff(sector) >= sectors.into();
+            prop_assert_eq!(found, is_apart.then_some(second));
+        }
+    }
+
+    #[test]
+    fn no_hole_and_nothing_lost_lies_twice() {
+        let mut hole = Pointer::HOLE.encode();
+        hole[15] |= 0x10;
+        assert_eq!(Pointer::decode(&hole), None);
+        let mut lost = Pointer::lost(Epoch(3)).encode();
+        lost[15] |= 0x10;
+        assert_eq!(Pointer::decode(&lost), None);
+        let block = Pointer {
+            address: Address::new(0, 5),
+            sectors: 1,
+            ..Pointer::HOLE
+        };
+        let mut nowhere = block.doubled(Address::new(1, 5)).encode();
+        assert!(Pointer::decode(&nowhere).is_some());
+        nowhere[24..].fill(0xff);
+        assert_eq!(Pointer::decode(&nowhere), None);
     }
 
     #[test]

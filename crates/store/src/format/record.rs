@@ -331,6 +331,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::format::pointer::Second;
     use crate::format::{Algorithm, Compression};
 
     const KEY: PoolKey = PoolKey {
@@ -344,18 +345,21 @@ mod tests {
             any::<u64>(),
             0..Address::SECTORS,
             any::<u128>(),
+            any::<bool>(),
         )
-            .prop_map(|(dataset, block, sector, checksum)| Entry::Map {
-                dataset: DatasetId(dataset),
-                block,
-                pointer: Pointer {
+            .prop_map(|(dataset, block, sector, checksum, is_double)| {
+                let once = Pointer {
                     address: Address::new(1, sector),
-                    birth: Epoch(7),
-                    sectors: 4,
                     compression: Compression::Lz4,
-                    algorithm: Algorithm::Xxh3,
                     checksum,
-                },
+                    ..stored()
+                };
+                let twice = once.doubled(Address::new(2, sector / 2));
+                Entry::Map {
+                    dataset: DatasetId(dataset),
+                    block,
+                    pointer: if is_double { twice } else { once },
+                }
             });
         let clear =
             (any::<u32>(), any::<u32>(), any::<u32>()).prop_map(|(dataset, block, count)| {
@@ -376,6 +380,7 @@ mod tests {
     fn stored() -> Pointer {
         Pointer {
             address: Address::new(0, 9),
+            second: Second::NONE,
             birth: Epoch(7),
             sectors: 4,
             compression: Compression::Off,

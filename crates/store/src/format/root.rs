@@ -133,6 +133,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::format::pointer::Second;
     use crate::format::{Algorithm, Compression};
 
     const KEY: PoolKey = PoolKey { guid: 9, secret: 8 };
@@ -140,6 +141,7 @@ mod tests {
     fn root(blocks: u16, previous: u128) -> Root {
         let pointer = |number| Pointer {
             address: Address::new(2, number),
+            second: Second::NONE,
             birth: Epoch(3),
             sectors: 1,
             compression: Compression::Off,
@@ -153,7 +155,13 @@ mod tests {
             log: Address::new(1, 99),
             previous,
             manifest_len: 1234,
-            manifest: (0..u64::from(blocks)).map(pointer).collect(),
+            manifest: (0..u64::from(blocks))
+                .map(pointer)
+                .map(|of| match of.address.sector() % 2 {
+                    0 => of,
+                    _ => of.doubled(Address::new(3, 1)),
+                })
+                .collect(),
         }
     }
 

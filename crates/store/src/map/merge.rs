@@ -320,7 +320,7 @@ impl<const N: usize> Merge<N> {
             }
             if !after.is_hole() {
                 count.statistics.blocks_added += 1;
-                count.statistics.block_sectors_added += u64::from(after.sectors);
+                count.statistics.block_sectors_added += after.stored_sectors();
                 count.statistics.whole_added += u64::from(after.is_whole());
             }
         }
@@ -387,7 +387,7 @@ impl<const N: usize> Merge<N> {
             );
             cache.insert(pointer, Arc::clone(node));
             self.statistics.nodes_written += 1;
-            self.statistics.node_sectors_written += u64::from(pointer.sectors);
+            self.statistics.node_sectors_written += pointer.stored_sectors();
         }
         if !old.is_hole() {
             Tally {
@@ -447,7 +447,7 @@ impl<S> Tally<'_, S> {
             return;
         }
         self.statistics.blocks_dropped += 1;
-        self.statistics.block_sectors_dropped += u64::from(pointer.sectors);
+        self.statistics.block_sectors_dropped += pointer.stored_sectors();
         self.statistics.whole_dropped += u64::from(pointer.is_whole());
         self.sink.drop_block(pointer);
     }
@@ -460,7 +460,7 @@ impl<S> Tally<'_, S> {
             return;
         }
         self.statistics.nodes_dropped += 1;
-        self.statistics.node_sectors_dropped += u64::from(pointer.sectors);
+        self.statistics.node_sectors_dropped += pointer.stored_sectors();
         self.sink.drop_node(pointer);
     }
 }

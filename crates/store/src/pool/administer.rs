@@ -10,6 +10,7 @@ use super::request::{PoolError, PoolErrorKind, RequestId};
 use super::state::{Contents, Pool, Referenced};
 use crate::catalog::{Applied, Catalog, CatalogError, Native, Operation, Settings, Stamp, Step};
 use crate::checksum;
+use crate::format::pointer::Second;
 use crate::format::record::MAX_OPERATION;
 use crate::format::{Algorithm, Compression, DatasetId, Epoch, Pointer, SECTOR_SIZE};
 use crate::log::group::Change;
@@ -156,15 +157,24 @@ impl Pool {
             })?;
         let pointer = Pointer {
             address: extent.address(),
+            second: Second::NONE,
             birth: self.epoch,
             sectors,
             compression: Compression::Off,
             algorithm: Algorithm::Xxh3,
             checksum: checksum::of(Algorithm::Xxh3, &payload),
         };
+        let spare = self.spare();
+        let second = match spare.wants(&self.array, extent) {
+            true => {
+                let block = (extent, sectors);
+                spare.place(&self.array, &mut self.space, block, Purpose::Young)
+            }
+            false => None,
+        };
         let len = bytes.len() as u64;
         Ok(Change::StoredOperation {
-            pointer,
+            pointer: second.map_or(pointer, |second| pointer.doubled(second.address())),
             payload,
             len,
         })

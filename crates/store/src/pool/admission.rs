@@ -121,8 +121,9 @@ impl Pool {
             return Room::Enough;
         }
         let (size, has_reserved) = (of.block_size, has_reserved(of));
+        let copies = u64::from(of.settings.copies);
         let cost = self.cost_with(write);
-        let data = write.blocks(size.into()) * self.widest(size);
+        let data = write.blocks(size.into()) * self.widest(size) * copies;
         let few = self.space.few_node_runs();
         let (room, kept) = match (data, has_reserved) {
             (0, false) if self.has_promised => (
@@ -133,7 +134,12 @@ impl Pool {
             (_, true) => (self.unused_by_others(write.dataset), few / 4),
             (_, false) => (self.unused_by_others(write.dataset), few / 2),
         };
-        if data + cost.sectors > room {
+        // What reserved its space, or adds no data, is not refused for want of second copies of maps.
+        let second = match data > 0 && !has_reserved && self.is_metadata_double() {
+            true => cost.sectors,
+            false => 0,
+        };
+        if data + cost.sectors + second > room {
             return Room::TooLittle;
         }
         let runs = cost.runs + kept;
@@ -189,7 +195,7 @@ impl Pool {
             has_reserved(of) && is_large
         });
         let large: Vec<(u64, u32)> = large
-            .map(|(id, of)| (self.unused_blocks(*id, of), of.block_size))
+            .map(|(id, of)| (self.unused_places(*id, of), of.block_size))
             .collect();
         if large.is_empty() {
             return self.space.keep_runs(&[], 0, 0);
@@ -231,7 +237,35 @@ impl Pool {
     /// Sectors that are kept for a volume and that it does not use, as far as the last checkpoint knows.
     /// Where it builds on a snapshot, it may have to write again all that it shares with that.
     fn unused_reservation(&self, dataset: DatasetId, of: &Contents) -> u64 {
-        self.sectors_for(self.unused_blocks(dataset, of), of.block_size)
+        self.sectors_for(self.unused_places(dataset, of), of.block_size)
+    }
+
+    /// Places that the blocks of a volume may still need of what it reserved: as many as it wants copies of those that it
+    /// has not, and another for those that lie once where it wants two.
+    pub(super) fn unused_places(&self, dataset: DatasetId, of: &Contents) -> u64 {
+        let copies = u64::from(of.settings.copies);
+        let unused = self.unused_blocks(dataset, of);
+        if copies == 1 {
+            return unused;
+        }
+        let reserved = of.settings.refreservation.div_ceil(of.block_size.into());
+        let used = reserved.saturating_sub(unused);
+        unused * copies + used.saturating_sub(self.doubled_blocks(dataset, of))
+    }
+
+    /// Blocks of a volume that are not packed and lie twice, and that no snapshot has: so many at least. Sectors count
+    /// both copies, and packed blocks have as many as they can have.
+    fn doubled_blocks(&self, dataset: DatasetId, of: &Contents) -> u64 {
+        let counts = self
+            .written_count(dataset, of)
+            .zip(self.whole_count(dataset, of));
+        let Some((written, whole)) = counts else {
+            return 0;
+        };
+        let longest = u64::from(of.block_size) / SECTOR_SIZE as u64;
+        let packed = written.blocks.saturating_sub(whole) * 2 * longest.saturating_sub(1);
+        let doubled = written.sectors.saturating_sub(whole * longest + packed) / longest;
+        doubled.min(whole)
     }
 
     /// Its blocks of that kind. One that is packed uses none of what is kept: when it is written again it may be as long
@@ -275,9 +309,10 @@ impl Pool {
         settings.refreservation == 0 || room() >= self.slop() + self.reserved + u64::from(footprint)
     }
 
-    /// Sectors for so many bytes that nobody uses yet.
-    fn reservation(&self, bytes: u64, block_size: u32) -> u64 {
-        self.sectors_for(bytes.div_ceil(block_size.into()), block_size)
+    /// Sectors for so many bytes that nobody uses yet, in so many copies.
+    fn reservation(&self, bytes: u64, (block_size, copies): (u32, u8)) -> u64 {
+        let blocks = bytes.div_ceil(block_size.into());
+        self.sectors_for(blocks * u64::from(copies), block_size)
     }
 
     /// Sectors for so many blocks, with what maps take for them.
@@ -292,6 +327,7 @@ impl Pool {
     /// NoSpace.
     pub fn check_promises(&self, operations: &[Operation]) -> Result<(), PoolError> {
         for operation in operations {
+            self.check_second_copies(operation)?;
             self.check_room_to_unmap(operation)?;
         }
         let promises = operations.iter().map(|of| self.promised_by(of));
@@ -352,7 +388,8 @@ impl Pool {
         let left = thick.map(|(id, of)| {
             let written = self.written_since_checkpoint(*id, of);
             let unused = self.unused_reservation(*id, of);
-            unused.saturating_sub(self.sectors_for(written, of.block_size))
+            let places = written * u64::from(of.settings.copies);
+            unused.saturating_sub(self.sectors_for(places, of.block_size))
         });
         left.sum()
     }
@@ -365,17 +402,23 @@ impl Pool {
         match operation {
             Operation::CreateVolume { volume, .. } => {
                 let wanted = reserved_in(&volume.dataset);
-                let more = self.reservation(wanted, volume.block_size);
+                let more =
+                    self.reservation(wanted, (volume.block_size, self.copies_of(&volume.dataset)));
                 Promise::of(more, volume.block_size)
             }
             Operation::Clone { clone, .. } => {
                 let block_size = size_of(&clone.origin);
                 let wanted = reserved_in(&clone.dataset);
-                Promise::of(self.reservation(wanted, block_size), block_size)
+                let copies = self.copies_of(&clone.dataset);
+                Promise::of(self.reservation(wanted, (block_size, copies)), block_size)
             }
             Operation::SetProperty { id, properties, .. } => {
                 let value = properties.get(&Native::Refreservation.into());
-                Promise::of(self.additional(*id, value.map(bytes_of)), size_of(id))
+                let own = Promise::of(self.additional(*id, value.map(bytes_of)), size_of(id));
+                match properties.get(&Native::Copies.into()) {
+                    Some(Value::Copies(2)) => own.and(self.promised_by_second_copies(*id)),
+                    _ => own,
+                }
             }
             Operation::Resize {
                 volume,
@@ -410,10 +453,11 @@ impl Pool {
         let needs = volumes.filter_map(|new| {
             let of = self.contents.get(&new.volume)?;
             let reserved = reserved.unwrap_or(of.settings.refreservation);
-            let all = self.reservation(reserved, of.block_size);
+            let all = self.reservation(reserved, (of.block_size, of.settings.copies));
             let unused = self.unused_reservation(new.volume, of);
             let written = self.written_since_checkpoint(new.volume, of);
-            let taken = self.sectors_for(written, of.block_size).min(unused);
+            let places = written * u64::from(of.settings.copies);
+            let taken = self.sectors_for(places, of.block_size).min(unused);
             Some(Promise {
                 more: all.saturating_sub(unused - taken),
                 taken,
@@ -465,8 +509,35 @@ impl Pool {
             return 0;
         };
         let before = of.settings.refreservation;
-        let [now, then] = [before, bytes].map(|bytes| self.reservation(bytes, of.block_size));
+        let blocks = (of.block_size, of.settings.copies);
+        let [now, then] = [before, bytes].map(|bytes| self.reservation(bytes, blocks));
         then.saturating_sub(now)
+    }
+
+    /// What the volumes of a dataset and below it reserve more where their blocks are to lie twice from now on: a second
+    /// place for each block.
+    fn promised_by_second_copies(&self, dataset: DatasetId) -> Promise {
+        let all = self.catalog.subtree(dataset).into_iter();
+        let thick = all.filter_map(|of| {
+            let contents = self.contents.get(&of.id)?;
+            let is_changed = has_reserved(contents) && contents.settings.copies == 1;
+            is_changed.then_some(contents)
+        });
+        let each = thick.map(|of| {
+            let more = self.reservation(of.settings.refreservation, (of.block_size, 1));
+            Promise::of(more, of.block_size)
+        });
+        each.fold(Promise::default(), Promise::and)
+    }
+
+    /// In how many places the blocks of a new dataset will lie.
+    fn copies_of(&self, new: &NewDataset) -> u8 {
+        let property = Native::Copies.into();
+        let own = new.properties.get(&property);
+        match own.or(new.received.get(&property)) {
+            Some(Value::Copies(copies)) => *copies,
+            _ => self.catalog.settings(new.parent).copies,
+        }
     }
 
     /// Sectors that are never given to data.
@@ -570,6 +641,7 @@ impl Pool {
             }
             contents.attempt = attempt;
         }
+        self.want_second_copies();
         self.count_reserved();
     }
 }

@@ -21,10 +21,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::scan::ScanState;
 use super::state::Pool;
 use crate::format::list::Chunk;
-use crate::format::{Address, Algorithm, Epoch, Extent, Pointer};
+use crate::format::{Address, Epoch, Extent, Pointer};
 use crate::map::Missing;
 use crate::snapshot::deadlist::BlockCount;
-use crate::vdev::{ArrayDone, Block, DeviceOutcome, DeviceRequest, IoId, LeafId, Priority, Verify};
+use crate::vdev::{ArrayDone, Block, DeviceOutcome, DeviceRequest, IoId, LeafId, Priority};
 use ledger::Bitmap;
 pub use report::{Finding, FindingKind, Owner, Report};
 use walk::Task;
@@ -317,16 +317,13 @@ impl<'a> Check<'a> {
         if self.stage != Stage::Walk {
             return;
         }
-        let algorithm = match pointer.algorithm {
-            Algorithm::Off => Algorithm::Xxh3,
-            algorithm => algorithm,
-        };
-        let mut block = Block::from(pointer);
-        block.verify = Verify::Checksum {
-            algorithm,
-            checksum: pointer.checksum,
-        };
-        self.to_verify.push_back((owner, block));
+        let is_at_risk = self.pool.array.redundancy(pointer.address.vdev()) == 0;
+        if pointer.is_double() {
+            self.report.twice += 1;
+        } else if is_at_risk && !matches!(owner, Owner::Block { .. }) {
+            self.report.once += 1;
+        }
+        self.to_verify.push_back((owner, Block::verified(pointer)));
     }
 
     /// Somebody needs these sectors.

@@ -81,6 +81,8 @@ struct Writes {
     dropped_nodes: Vec<Pointer>,
     /// Nodes whose place others take in the new trees.
     replaced: Vec<Pointer>,
+    /// Blocks that were to lie twice, and for whose second copies there was no room.
+    once: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,6 +180,7 @@ impl Pool {
             return;
         }
         self.is_checkpoint_wanted = false;
+        self.want_second_copies();
         self.updates = 0;
         self.taken = 0;
         let (epoch, chain) = (self.epoch, &self.commit.chain);
@@ -310,6 +313,7 @@ impl Pool {
         jobs.append(&mut self.jobs);
         self.jobs = jobs;
         self.checkpoints += 1;
+        self.note_written_once(making.writes.once);
         self.start_is_reached(making.seq);
         self.begin_epoch(self.epoch);
         self.bury();

@@ -210,7 +210,11 @@ impl Pool {
         };
         let (sector, checksum) = record.encode(self.key);
         self.keep_for_log(&record, &blocks);
+        let twice = replay::blocks(&record).zip(&blocks);
+        let seconds = twice.filter_map(|(of, (_, data))| Some((of.second()?, data.clone())));
+        let seconds: Vec<(Address, Pages)> = seconds.collect();
         let addresses = blocks.iter().map(|(address, _)| *address).collect();
+        blocks.extend(seconds);
         if let Some(extent) = signpost {
             blocks.push((extent.address(), sector.clone()));
             self.records.push_back((seq, extent));
@@ -281,8 +285,9 @@ impl Pool {
             } => {
                 blocks.push((pointer.address, payload));
                 // It is needed until the log behind it is not.
-                let extent = self.extent_of(&pointer);
-                self.records.push_back((self.commit.chain.next_seq, extent));
+                for extent in self.extents_of(&pointer) {
+                    self.records.push_back((self.commit.chain.next_seq, extent));
+                }
                 Entry::StoredOperation { len, pointer }
             }
         }

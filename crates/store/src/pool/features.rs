@@ -21,6 +21,8 @@ pub enum Feature {
     Multihost,
     /// The pool was a copy of another one, and has an identity of its own: what is keyed has the other's guid.
     Reguid,
+    /// Blocks lie in two places: those that lead to others where there is no redundancy, and those of volumes that want it.
+    TwoCopies,
 }
 
 /// What a program must know the feature for.
@@ -34,7 +36,12 @@ pub enum Need {
 
 impl Feature {
     /// All that this program knows.
-    pub const ALL: [Self; 3] = [Self::Signposts, Self::Multihost, Self::Reguid];
+    pub const ALL: [Self; 4] = [
+        Self::Signposts,
+        Self::Multihost,
+        Self::Reguid,
+        Self::TwoCopies,
+    ];
 
     /// Its name in labels.
     pub fn name(self) -> &'static str {
@@ -42,6 +49,7 @@ impl Feature {
             Self::Signposts => "signposts",
             Self::Multihost => "multihost",
             Self::Reguid => "reguid",
+            Self::TwoCopies => "two_copies",
         }
     }
 
@@ -51,13 +59,16 @@ impl Feature {
             Self::Signposts => "a log record that rots is missed wherever the log goes on",
             Self::Multihost => "a pool that several hosts can reach is open on one of them only",
             Self::Reguid => "a copy of a pool has a number of its own",
+            Self::TwoCopies => {
+                "metadata lies twice where a vdev has no redundancy, and data with copies=2"
+            }
         }
     }
 
     /// What it is needed for.
     pub fn need(self) -> Need {
         match self {
-            Self::Signposts | Self::Reguid => Need::Read,
+            Self::Signposts | Self::Reguid | Self::TwoCopies => Need::Read,
             Self::Multihost => Need::Write,
         }
     }
@@ -67,6 +78,8 @@ impl Feature {
         match self {
             Self::Signposts => true,
             Self::Multihost | Self::Reguid => false,
+            // A pool of mirrors has none of it before somebody asks for it.
+            Self::TwoCopies => false,
         }
     }
 

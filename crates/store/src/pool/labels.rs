@@ -163,6 +163,7 @@ impl Pool {
             return;
         }
         self.take_new_space();
+        self.use_second_copies();
         self.promise();
         self.roots_go_on();
     }

@@ -32,6 +32,7 @@
 //! | what must a program know to use it | `features.rs` |
 //! | what is brought into the cache before anybody asks | `read_ahead.rs` |
 //! | what may administrators set | `properties.rs` |
+//! | what lies twice, and where | `second.rs` |
 //! | what raidz leaves of a block's space | `padding.rs` |
 
 mod activity;
@@ -60,6 +61,7 @@ mod read_ahead;
 mod receive;
 mod request;
 mod scan;
+mod second;
 mod send;
 mod signpost;
 mod spares;

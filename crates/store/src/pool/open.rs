@@ -266,6 +266,9 @@ impl Pool {
         let catalog = Catalog::new(time_s, entropy);
         let mut pool = empty(config, array, catalog, epoch, limits, cache);
         pool.time_s = time_s;
+        // There are no labels yet that somebody could read without them.
+        pool.want_second_copies();
+        pool.use_second_copies();
         pool.is_config_new = true;
         pool.is_checkpoint_wanted = true;
         let Some((next, extent)) = pool.place_record() else {
@@ -693,6 +696,8 @@ fn empty(
         away_spares: BTreeSet::new(),
         failures: Default::default(),
         is_checkpoint_wanted: false,
+        may_lie_twice: false,
+        written_once: Default::default(),
         last_checkpoint_us: 0,
         taken: 0,
         asked_us: None,
@@ -709,6 +714,7 @@ fn empty(
         array_output: vdev::Output::default(),
         output: Output::default(),
     };
+    pool.use_second_copies();
     pool.keep_for_metadata();
     pool.begin_caches();
     pool

@@ -13,7 +13,7 @@ use pages::Pages;
 use smallvec::{SmallVec, smallvec};
 
 use super::read_ahead::Ahead;
-use super::request::{Answer, PoolError, PoolErrorKind, RequestId, WantedChanges};
+use super::request::{Answer, Event, PoolError, PoolErrorKind, RequestId, Span, WantedChanges};
 use super::state::{Contents, Pool, Tag};
 use crate::cache::{EvictedBlocks, Key, Ticket};
 use crate::catalog::CachePolicy;
@@ -22,7 +22,7 @@ use crate::format::node::FAN_OUT;
 use crate::format::{DatasetId, Pointer, SECTOR_SIZE};
 use crate::log::group::Held;
 use crate::map::hash::BuildNumberHasher;
-use crate::map::{Missing, NodeCache};
+use crate::map::{Missing, NodeCache, Tree};
 use crate::vdev::{ArrayError, ArrayErrorKind, Block, Priority};
 use crate::volume::blocks::{self, Part};
 
@@ -495,6 +495,8 @@ impl Pool {
                 Err(PoolError::of_array(error, context))
             }
         };
+        let below = Tree::<FAN_OUT>::blocks_of(missing.id);
+        let result = result.map_err(|error| error.with_lost(below));
         for waiter in waiters {
             match (waiter, &result) {
                 (NodeWaiter::Block(wanted), Ok(())) => self.want(wanted),
@@ -524,8 +526,33 @@ impl Pool {
         }
     }
 
+    /// Tells which bytes of a volume or snapshot cannot be read.
+    pub(super) fn tell_lost_blocks(&mut self, dataset: DatasetId, blocks: Option<Range<u64>>) {
+        let Some((of, blocks)) = self.contents.get(&dataset).zip(blocks) else {
+            return;
+        };
+        let at = |block: u64| block.saturating_mul(of.block_size.into()).min(of.size);
+        let (offset, end) = (at(blocks.start), at(blocks.end));
+        if offset < end {
+            self.output.events.push(Event::Unrecoverable(Span {
+                dataset,
+                offset,
+                len: end - offset,
+            }));
+        }
+    }
+
     /// A block that was wanted is here, or never will be.
     fn arrived(&mut self, wanted: Wanted, result: Result<Pages, PoolError>) {
+        let result = result.map_err(|error| match &error.lost {
+            None => error.with_lost(wanted.block..wanted.block + 1),
+            Some(_) => error,
+        });
+        if let Err(error) = &result
+            && error.kind == PoolErrorKind::Damaged
+        {
+            self.tell_lost_blocks(wanted.dataset, error.lost.clone());
+        }
         match self.pending.get_mut(&wanted.pending) {
             None
             | Some(Pending::Extents { .. } | Pending::Changes { .. } | Pending::Stored { .. }) => {}

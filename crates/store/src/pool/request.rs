@@ -1,6 +1,7 @@
 //! What a pool is asked for, and what it answers.
 
 use std::fmt;
+use std::ops::Range;
 
 use pages::Pages;
 
@@ -199,6 +200,9 @@ pub struct PoolError {
     pub context: String,
     /// What the devices said.
     pub source: Option<ArrayError>,
+    /// Blocks of the volume or snapshot that cannot be read since this cannot: of a node of its map all that it may lead
+    /// to.
+    pub lost: Option<Range<u64>>,
 }
 
 impl PoolError {
@@ -208,7 +212,15 @@ impl PoolError {
             kind,
             context: context.into(),
             source: None,
+            lost: None,
         }
+    }
+
+    /// The same where that leads to these blocks.
+    pub(super) fn with_lost(self, blocks: Range<u64>) -> Self {
+        let is_unread = matches!(self.kind, PoolErrorKind::Damaged | PoolErrorKind::Device);
+        let lost = is_unread.then_some(blocks);
+        Self { lost, ..self }
     }
 
     /// What came of an array's error.
@@ -227,6 +239,7 @@ impl PoolError {
             kind,
             context: context.into(),
             source: Some(error),
+            lost: None,
         }
     }
 }
@@ -297,8 +310,8 @@ pub enum Event {
         /// Why.
         reason: String,
     },
-    /// A scrub or resilver found no right copy of a block: these bytes of a volume or snapshot cannot be read, and where
-    /// the block is a node of its map, none that it leads to.
+    /// A read, scrub or resilver found no right copy of a block: these bytes of a volume or snapshot cannot be read. Where
+    /// it is a node of its map, they are all that it may lead to.
     Unrecoverable(Span),
     /// A leaf is older than the pool. It does not count until it is rebuilt.
     Behind {
@@ -317,6 +330,12 @@ pub enum Event {
         /// Its position in the array.
         leaf: LeafId,
         /// How many blocks and records.
+        blocks: u64,
+    },
+    /// What leads to other blocks is written once only from now on where it was to be written twice: a checkpoint found
+    /// no room for second copies.
+    WrittenOnce {
+        /// Blocks of that checkpoint.
         blocks: u64,
     },
     /// A spare stands in for a leaf that failed: its device is this leaf's from now on.

@@ -163,12 +163,10 @@ impl Pool {
         Some((status.kind, status.state))
     }
 
-    /// Sectors of a block, parity included.
+    /// Sectors of a block, of all its copies, parity included.
     fn sectors_of(&self, pointer: &Pointer) -> u64 {
-        let footprint = self
-            .array
-            .footprint(pointer.address.vdev(), pointer.sectors);
-        footprint.into()
+        let extents = self.extents_of(pointer).into_iter();
+        extents.map(|extent| u64::from(extent.sectors)).sum()
     }
 
     /// Something was rewritten because it was bad.
@@ -467,9 +465,8 @@ impl Pool {
             }
             ScanKind::Resilver => {
                 scan.in_flight += sectors * leaves.len() as u64;
-                let share = self.array.share(pointer.address.vdev(), pointer.sectors);
-                scan.status.repaired_bytes +=
-                    leaves.len() as u64 * u64::from(share) * SECTOR_SIZE as u64;
+                let shares = leaves.iter().map(|leaf| self.array.share(*leaf, &pointer));
+                scan.status.repaired_bytes += shares.sum::<u64>() * SECTOR_SIZE as u64;
                 for leaf in leaves {
                     let tag = self.tag(tag(Some(leaf)));
                     let out = &mut self.array_output;

@@ -211,6 +211,12 @@ impl Pool {
 
     fn answer_stored(&mut self, pending: u64, stored: Result<Stored, PoolError>) {
         let waiting = self.pending.remove(&pending);
+        if let (Err(error), Some(Pending::Stored { dataset, block, .. })) = (&stored, &waiting)
+            && error.kind == PoolErrorKind::Damaged
+        {
+            let lost = error.lost.clone().unwrap_or(*block..*block + 1);
+            self.tell_lost_blocks(*dataset, Some(lost));
+        }
         if let Some(id) = waiting.and_then(|waiting| waiting.questioner()) {
             self.answer(id, stored.map(Answer::Stored));
         }

@@ -282,6 +282,10 @@ pub struct Pool {
     /// Leaves that fail often.
     pub(super) failures: super::failures::Failures,
     pub(super) is_checkpoint_wanted: bool,
+    /// The labels say that blocks may lie twice.
+    pub(super) may_lie_twice: bool,
+    /// What was to lie twice and lies once.
+    pub(super) written_once: super::second::WrittenOnce,
     pub(super) last_checkpoint_us: u64,
     /// Sectors that data took since the last checkpoint began.
     pub(super) taken: u64,
@@ -622,16 +626,6 @@ impl Pool {
         self.answer(id, Err(PoolError::new(kind, context)));
     }
 
-    /// The sectors of a block, parity and padding included.
-    pub(super) fn extent_of(&self, pointer: &Pointer) -> Extent {
-        let vdev = pointer.address.vdev();
-        Extent {
-            vdev,
-            sector: pointer.address.sector(),
-            sectors: self.array.footprint(vdev, pointer.sectors),
-        }
-    }
-
     /// Data is born in another epoch from now on. Trees may still be born in any since the last
     /// checkpoint: in that which ended with the layer that they are made of.
     pub(super) fn begin_epoch(&mut self, epoch: Epoch) {
@@ -641,12 +635,10 @@ impl Pool {
 
     /// A block that something durable may still reach is needed no more.
     pub(super) fn drop_block(&mut self, pointer: &Pointer) {
-        if pointer.is_hole() {
-            return;
-        }
-        let extent = self.extent_of(pointer);
-        if let Err(fault) = self.space.drop_later(extent) {
-            self.suspend(format!("the space map is wrong: {fault}"));
+        for extent in self.extents_of(pointer) {
+            if let Err(fault) = self.space.drop_later(extent) {
+                self.suspend(format!("the space map is wrong: {fault}"));
+            }
         }
     }
 

@@ -24,6 +24,7 @@ mod reguid;
 mod reservations;
 mod rewind;
 mod scans;
+mod second_copies;
 mod signposts;
 mod sizes;
 mod slow_reads;

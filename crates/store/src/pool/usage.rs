@@ -203,7 +203,10 @@ impl Pool {
 
     /// What is reserved and not used; where a volume builds on a snapshot, all of it may be written anew.
     fn kept_for(&self, volume: DatasetId, contents: &Contents) -> u64 {
-        self.unused_bytes(volume, contents)
+        match contents.settings.copies {
+            1 => self.unused_bytes(volume, contents),
+            _ => self.unused_places(volume, contents) * u64::from(contents.block_size),
+        }
     }
 
     /// What a dead list has that was born after an epoch, as of the last checkpoint; one that is being made has taken it.

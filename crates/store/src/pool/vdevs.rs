@@ -64,6 +64,9 @@ pub struct PoolStatus {
     pub caches: Vec<CacheStatus>,
     /// Its log vdevs.
     pub logs: Vec<LogStatus>,
+    /// Blocks that lead to others and that were written once since the pool was opened, since there was no room for
+    /// their second copies.
+    pub written_once: u64,
 }
 
 impl From<ShapeError> for PoolError {
@@ -111,6 +114,7 @@ impl Pool {
             space: self.space.by_vdev(),
             caches: self.caches.statuses(),
             logs: self.log_statuses(),
+            written_once: self.written_once.all,
         }
     }
 

@@ -17,6 +17,7 @@ use super::request::{Answer, PoolError, PoolErrorKind, Received, RequestId};
 use super::state::Pool;
 use crate::cache::EvictedBlocks;
 use crate::catalog::{Settings, SyncPolicy};
+use crate::format::pointer::Second;
 use crate::format::{Compression, DatasetId, Epoch, Pointer, SECTOR_SIZE};
 use crate::log::group::{OpenGroup, Placed};
 use crate::space::{Claim, Purpose, Stream};
@@ -539,8 +540,9 @@ impl Pool {
     }
 
     fn give_back(&mut self, pointer: &Pointer) {
-        let extent = self.extent_of(pointer);
-        self.space.give_back(extent);
+        for extent in self.extents_of(pointer) {
+            self.space.give_back(extent);
+        }
     }
 
     /// Gives a block that is written its place; `None` where there is none.
@@ -570,7 +572,8 @@ impl Pool {
         let packed = packed.filter(|payload| {
             let vdev = self.commit.chain.next.vdev();
             let sectors = payload.len().div_ceil(SECTOR_SIZE) as u16;
-            self.may_pack(&settings, self.array.footprint(vdev, sectors))
+            let footprint = self.array.footprint(vdev, sectors) * u32::from(settings.copies);
+            self.may_pack(&settings, footprint)
         });
         if let Some(payload) = packed {
             let payload = (choice.method(), payload);
@@ -611,8 +614,19 @@ impl Pool {
         let extent = space.allocate_as(claim, stream, vdev, footprint, purpose);
         let extent = extent.or_else(|| self.place_anywhere(claim, stream, sectors, purpose))?;
         self.taken += u64::from(extent.sectors);
-        let pointer = Pointer {
+        let second = match settings.copies {
+            2 if self.may_lie_twice => match self.place_second(extent, sectors, claim) {
+                Some(second) => Some(second),
+                None => {
+                    self.space.give_back(extent);
+                    return None;
+                }
+            },
+            _ => None,
+        };
+        let once = Pointer {
             address: extent.address(),
+            second: Second::NONE,
             birth: self.epoch,
             sectors,
             compression,
@@ -620,7 +634,7 @@ impl Pool {
             checksum,
         };
         Some(Placed {
-            pointer,
+            pointer: second.map_or(once, |second| once.doubled(second.address())),
             payload,
             data: data.clone(),
         })

@@ -371,5 +371,5 @@ fn chunk(chains: &[Pointer], blocks: &[Pointer]) -> Chunk {
 }
 
 fn sectors(blocks: &[Pointer]) -> u64 {
-    blocks.iter().map(|block| u64::from(block.sectors)).sum()
+    blocks.iter().map(Pointer::stored_sectors).sum()
 }

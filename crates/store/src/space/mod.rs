@@ -18,6 +18,7 @@
 //!
 //! Work that grows with the size of a checkpoint is done in slices, by [`Space::settle`].
 
+mod apart;
 mod bits;
 mod extents;
 mod flags;

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::Stream;
+use super::apart::TRIES;
 use super::bits::{self, REGION};
 use super::sectors::Sectors;
 
@@ -32,7 +33,7 @@ fn highest_class(stream: Stream) -> usize {
 }
 
 /// How good a region with so many free sectors is for a stream.
-fn class_of(stream: Stream, free: u32) -> usize {
+pub(super) fn class_of(stream: Stream, free: u32) -> usize {
     ((free * 16 / REGION) as usize).min(highest_class(stream))
 }
 
@@ -78,6 +79,10 @@ pub(super) struct Vdev {
     node_run: u32,
     /// The shortest pieces below that length that were looked for in vain, as before.
     no_crumbs_of: u32,
+    /// For each stream the region in which its last second copy was taken, and where it ends: [`apart`](super::apart).
+    pub(super) apart: [Option<(u32, u32)>; Stream::COUNT],
+    /// The shortest that were looked for in vain at each distance, as before.
+    pub(super) none_apart_of: [[u32; TRIES]; Stream::COUNT],
     /// Its share of allocations that it has not had yet, in sectors times rounds.
     pub(super) credit: i128,
 }
@@ -123,6 +128,7 @@ impl Vdev {
         if region < self.tail {
             self.no_run_before_tail = 0;
         }
+        self.none_apart_of = Default::default();
         for sweep in &mut self.sweeps {
             if sweep.region == Some(region) && sweep.position == start + sectors {
                 sweep.position = start;
@@ -229,6 +235,7 @@ impl Vdev {
     /// Keeps so many sectors at the end for metadata.
     pub(super) fn keep_for_metadata(&mut self, sectors: u64) {
         self.kept = sectors;
+        self.none_apart_of = Default::default();
         let lengths = std::mem::take(&mut self.lengths);
         self.count_runs_of(lengths);
     }
@@ -272,6 +279,12 @@ impl Vdev {
         self.no_pieces_of.fill(0);
         self.no_crumbs_of = 0;
         self.no_run_before_tail = 0;
+        self.none_apart_of = Default::default();
+    }
+
+    /// The regions that the streams are in.
+    pub(super) fn swept_regions(&self) -> [Option<u32>; Stream::COUNT] {
+        std::array::from_fn(|stream| self.sweeps[stream].region)
     }
 
     /// Data leaves alone what lies from this region on, while it finds a place before it.
@@ -462,7 +475,7 @@ impl Vdev {
 }
 
 /// The shorter of two lengths that were looked for in vain; 0: none was before.
-fn least_of(before: u32, now: u32) -> u32 {
+pub(super) fn least_of(before: u32, now: u32) -> u32 {
     match before {
         0 => now,
         before => before.min(now),

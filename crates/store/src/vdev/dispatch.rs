@@ -359,7 +359,13 @@ impl Array {
                     Some(Operation::Flush(_)) => self.flush_answered(answer, out),
                     Some(Operation::Trim(_)) => self.trim_answered(answer, out),
                     Some(Operation::Label(_)) => self.label_answered(answer, out),
+                    // Its copies are asked in the names of their own operations.
+                    Some(Operation::Double(_)) => {}
                 }
+            }
+            if let Some(news) = self.double_news.pop_front() {
+                self.double_told(news, now_us, out);
+                continue;
             }
             if !self.start_waiting_flushes(now_us, out) {
                 return;

@@ -17,6 +17,7 @@
 //! | `counts` | what was read and written, and how long it took |
 //! | `dispatch` | from queues to devices and back; giving up |
 //! | `read`, `heal` | reading, and finding the right bytes among wrong ones |
+//! | `double` | blocks that lie twice |
 //! | `write`, `repair`, `flush`, `trim`, `labels` | the other operations |
 //! | `watches` | what was written while a block was read |
 //! | `health`, `shape`, `status` | losing and regaining leaves, changing the tree, telling of it |
@@ -29,6 +30,7 @@
 mod counts;
 mod device;
 mod dispatch;
+mod double;
 mod dtl;
 mod flush;
 mod geometry;
@@ -56,7 +58,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use crate::format::{Address, Epoch};
+use crate::format::{Address, Epoch, Pointer};
 
 pub use counts::{BlockIo, Blocks, LeafIo, Transfers};
 pub use device::{
@@ -97,6 +99,8 @@ pub struct Array {
     answers: VecDeque<Answer>,
     /// Requests for what lies behind the end of a device that shrank.
     beyond: VecDeque<IoId>,
+    /// What copies of blocks that lie twice said, and the operations on these have not heard.
+    double_news: double::News,
     /// Leaves that may have been asked for something in the background since [`Array::release`].
     with_news: Vec<LeafId>,
     /// Some leaf may have a flush to start.
@@ -124,6 +128,7 @@ impl Array {
             in_flight: Table::default(),
             answers: VecDeque::new(),
             beyond: VecDeque::new(),
+            double_news: double::News::new(),
             with_news: Vec::new(),
             has_waiting_flushes: false,
             next_deadline_us: None,
@@ -158,16 +163,25 @@ impl Array {
             .map_or(0, |top| top.footprint(sectors))
     }
 
-    /// Sectors that each leaf has of a block of `sectors` of payload, about; 0 where there is no such
-    /// vdev.
-    pub fn share(&self, vdev: u16, sectors: u16) -> u32 {
-        let footprint = self.footprint(vdev, sectors);
-        match self.top_levels.get(usize::from(vdev)) {
-            Some(top) if matches!(top.kind, Kind::Raidz { .. }) => {
-                footprint.div_ceil(top.slots.len() as u32)
-            }
-            _ => footprint,
-        }
+    /// Sectors that a leaf has of the copies of a block, about.
+    pub fn share(&self, leaf: LeafId, pointer: &Pointer) -> u64 {
+        let share = |place: Address| {
+            let top = self.top_levels.get(usize::from(place.vdev()))?;
+            let footprint = top.footprint(pointer.sectors);
+            let share = match top.kind {
+                Kind::Raidz { .. } => footprint.div_ceil(top.slots.len() as u32),
+                Kind::Leaf | Kind::Mirror | Kind::Hole => footprint,
+            };
+            let is_there = top.leaves().any(|of| of == leaf);
+            is_there.then_some(u64::from(share))
+        };
+        pointer.places().filter_map(share).sum()
+    }
+
+    /// Leaves that a top-level vdev may lose without losing a block.
+    pub fn redundancy(&self, vdev: u16) -> usize {
+        let top = self.top_levels.get(usize::from(vdev));
+        top.map_or(0, TopLevel::redundancy)
     }
 
     fn leaf(&self, leaf: LeafId) -> &Leaf {

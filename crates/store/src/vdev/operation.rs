@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pages::Pages;
 
 use super::device::{DeviceError, DeviceErrorKind, DeviceOutcome, DeviceRequest, LeafId};
+use super::double::DoubleOperation;
 use super::flush::FlushOperation;
 use super::labels::LabelOperation;
 use super::read::ReadOperation;
@@ -28,6 +29,8 @@ pub enum Verify {
         algorithm: Algorithm,
         /// To what.
         checksum: u128,
+        /// Only the low 64 bits of it are known: the block lies twice.
+        is_half: bool,
     },
     /// They carry their own proof (records of the log), which this checks. In which epoch they were written is
     /// not known before they are found: in [`Block::birth`] or later.
@@ -52,7 +55,11 @@ impl Verify {
             Self::Checksum {
                 algorithm,
                 checksum,
-            } if self.is_proof() => checksum::of(*algorithm, payload) == *checksum,
+                is_half,
+            } if self.is_proof() => {
+                let made = checksum::of(*algorithm, payload);
+                made == *checksum || *is_half && made as u64 == *checksum as u64
+            }
             Self::None | Self::Checksum { .. } => true,
             Self::Record(proof) => proof(payload),
         }
@@ -66,6 +73,7 @@ impl fmt::Debug for Verify {
             Self::Checksum {
                 algorithm,
                 checksum,
+                ..
             } => {
                 write!(f, "{algorithm:?}({checksum:032x})")
             }
@@ -79,6 +87,8 @@ impl fmt::Debug for Verify {
 pub struct Block {
     /// Its first sector.
     pub address: Address,
+    /// Where it lies once more.
+    pub second: Option<Address>,
     /// How many sectors of payload.
     pub sectors: u16,
     /// When it was written: leaves that missed that epoch are not asked, except where nothing else
@@ -92,12 +102,37 @@ impl From<&Pointer> for Block {
     fn from(pointer: &Pointer) -> Self {
         Self {
             address: pointer.address,
+            second: pointer.second(),
             sectors: pointer.sectors,
             birth: pointer.birth,
             verify: Verify::Checksum {
                 algorithm: pointer.algorithm,
                 checksum: pointer.checksum,
+                is_half: pointer.is_double(),
             },
+        }
+    }
+}
+
+impl Block {
+    /// A block that must be there, also where its readers would not ask whether it is right.
+    pub fn verified(pointer: &Pointer) -> Self {
+        let algorithm = match pointer.algorithm {
+            Algorithm::Off => Algorithm::Xxh3,
+            algorithm => algorithm,
+        };
+        Self::from(&Pointer {
+            algorithm,
+            ..*pointer
+        })
+    }
+
+    /// One of its copies, by itself.
+    pub(super) fn copy_at(&self, address: Address) -> Self {
+        Self {
+            address,
+            second: None,
+            ..self.clone()
         }
     }
 }
@@ -312,11 +347,24 @@ pub enum VdevEvent {
 pub(super) enum Operation {
     /// In a place of its own: it is taken out and put back at each answer.
     Read(Box<ReadOperation>),
+    /// A block that lies twice, each copy of which is read by an operation of its own.
+    Double(Box<DoubleOperation>),
     Write(WriteOperation),
     Repair(RepairOperation),
     Flush(FlushOperation),
     Trim(TrimOperation),
     Label(LabelOperation),
+}
+
+/// Whom an operation on a block answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// The caller, by its tag.
+    Caller(u64),
+    /// The operation on a block that lies twice, of one of whose copies this is.
+    Double { id: u64, copy: usize },
+    /// Nobody waits for it.
+    Nobody,
 }
 
 /// Whom the answer of a device is for.

@@ -9,16 +9,30 @@ use super::device::{DeviceError, DeviceErrorKind, LeafId};
 use super::geometry::Geometry;
 use super::layout;
 use super::operation::{
-    Answer, ArrayDone, ArrayError, ArrayErrorKind, Block, Operation, Output, Priority, Scrubbed,
-    Verify, Waiter,
+    Answer, ArrayDone, ArrayError, ArrayErrorKind, Asker, Block, Operation, Output, Priority,
+    Scrubbed, Verify, Waiter,
 };
 use super::queue::{Job, Work};
 use super::watches::Watch;
 
+/// What is to be read, and why.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub(super) asker: Asker,
+    /// In one place only.
+    pub(super) block: Block,
+    pub(super) priority: Priority,
+    pub(super) goal: Goal,
+    /// The block's bytes, where they were found in another place.
+    pub(super) known: Option<Pages>,
+    /// Wrong bytes of it were counted already.
+    pub(super) was_counted: bool,
+}
+
 /// A block that is read.
 #[derive(Debug)]
 pub(super) struct ReadOperation {
-    pub(super) tag: u64,
+    pub(super) asker: Asker,
     pub(super) block: Block,
     pub(super) goal: Goal,
     pub(super) priority: Priority,
@@ -38,6 +52,9 @@ pub(super) struct ReadOperation {
     has_untried: bool,
     /// The block's bytes, in the last round.
     pub(super) payload: Pages,
+    /// As of [`Order`].
+    pub(super) known: Option<Pages>,
+    pub(super) was_counted: bool,
 }
 
 /// Why a block is read.
@@ -144,17 +161,26 @@ impl Array {
         out: &mut Output,
     ) {
         let goal = Goal::Rebuild(leaf);
-        match self.locate(block.address, block.sectors) {
-            Some((top, geometry))
-                if !geometry
-                    .columns
-                    .iter()
-                    .any(|column| top.holders(column.slot).any(|holder| holder == leaf)) =>
-            {
-                out.done.push((tag, ArrayDone::Rebuilt(Ok(()))));
-            }
-            _ => self.start_read(tag, block, Priority::Background, goal, now_us, out),
+        if block.second.is_none() && self.is_elsewhere(leaf, &block) {
+            out.done.push((tag, ArrayDone::Rebuilt(Ok(()))));
+            return;
         }
+        self.start_read(tag, block, Priority::Background, goal, now_us, out);
+    }
+
+    /// Whether a block lies in the array, and nothing of it on a leaf.
+    fn is_elsewhere(&self, leaf: LeafId, block: &Block) -> bool {
+        let located = self.locate(block.address, block.sectors);
+        located.is_some() && !self.holds(leaf, block)
+    }
+
+    /// Whether a leaf has a part of a block that lies there.
+    pub(super) fn holds(&self, leaf: LeafId, block: &Block) -> bool {
+        let Some((top, geometry)) = self.locate(block.address, block.sectors) else {
+            return false;
+        };
+        let mut columns = geometry.columns.iter();
+        columns.any(|column| top.holders(column.slot).any(|holder| holder == leaf))
     }
 
     fn start_read(
@@ -166,15 +192,40 @@ impl Array {
         now_us: u64,
         out: &mut Output,
     ) {
+        if let Some(second) = block.second {
+            let twice = (tag, block, second);
+            return self.start_double(twice, priority, goal, now_us, out);
+        }
+        let order = Order {
+            asker: Asker::Caller(tag),
+            block,
+            priority,
+            goal,
+            known: None,
+            was_counted: false,
+        };
+        self.begin_read(order, now_us, out);
+        self.settle(now_us, out);
+    }
+
+    /// Begins to read a block in one place.
+    pub(super) fn begin_read(&mut self, order: Order, now_us: u64, out: &mut Output) {
+        let Order {
+            asker,
+            block,
+            priority,
+            goal,
+            known,
+            was_counted,
+        } = order;
         let Some((_, geometry)) = self.locate(block.address, block.sectors) else {
             let error = ArrayError::outside(block.address, block.sectors);
-            out.done.push((tag, goal.failed(error)));
-            return;
+            return self.tell(asker, goal.failed(error), out);
         };
         let sectors = self.footprint(block.address.vdev(), block.sectors);
         let watch = self.watches.watch(block.address, sectors);
         let operation = Box::new(ReadOperation {
-            tag,
+            asker,
             block,
             goal,
             priority,
@@ -187,11 +238,12 @@ impl Array {
             error: None,
             has_untried: false,
             payload: Pages::new(),
+            known,
+            was_counted,
         });
         // The number comes first: requests are sent in its name.
         let id = self.operations.insert(Operation::Read(operation));
         self.resume_read(id, now_us, out);
-        self.settle(now_us, out);
     }
 
     /// A leaf answered a read of one column.
@@ -270,9 +322,12 @@ impl Array {
                 Goal::Rebuild(_) => read.waiting == 0,
                 Goal::Scrub => read.waiting + read.slow == 0,
             };
-            if read.round > Round::Start && is_ripe {
+            // Of bytes that are known only a scrub has anything to read.
+            let is_begun = read.known.is_some() && read.goal != Goal::Scrub;
+            if (is_begun || read.round > Round::Start) && is_ripe {
                 let mut budget = self.limits.combinations;
-                if let Some(payload) = read.assemble(&mut budget) {
+                let known = read.known.clone();
+                if let Some(payload) = known.or_else(|| read.assemble(&mut budget)) {
                     match self.read_succeeded(id, &mut read, payload, now_us, out) {
                         true => self.operations.put_back(id, Operation::Read(read)),
                         false => self.operations.release(id),
@@ -466,8 +521,7 @@ impl Array {
         // Of a record that is sought it is not known whether it ever was there.
         if !is_current && !read.is_sought() {
             let done = read.goal.overwritten(&read.block);
-            out.done.push((read.tag, done));
-            return;
+            return self.tell(read.asker, done, out);
         }
         let states = || read.copies.iter().flatten().map(|copy| &copy.state);
         let was_read = states().any(|state| matches!(state, CopyState::Read(_)));
@@ -482,14 +536,16 @@ impl Array {
         } else {
             ArrayErrorKind::Unavailable
         };
-        self.top_levels[usize::from(read.block.address.vdev())].unreadable += 1;
+        if let Asker::Caller(_) = read.asker {
+            self.top_levels[usize::from(read.block.address.vdev())].unreadable += 1;
+        }
         // Of one leaf it is known that it was wrong; among columns it is not known which.
         if was_read && read.geometry.parity == 0 {
             self.count_bad_copies(read, out);
         }
         let context = format!("{} sectors at {}", read.block.sectors, read.block.address);
         let error = ArrayError::new(kind, context).because(read.error.clone());
-        out.done.push((read.tag, read.goal.failed(error)));
+        self.tell(read.asker, read.goal.failed(error), out);
     }
 }
 

@@ -11,7 +11,7 @@ use super::device::{DeviceErrorKind, LeafId};
 use super::heal::is_same;
 use super::layout;
 use super::operation::{
-    Answer, ArrayDone, ArrayError, ArrayErrorKind, Operation, Output, Priority, Scrubbed,
+    Answer, ArrayDone, ArrayError, ArrayErrorKind, Asker, Operation, Output, Priority, Scrubbed,
     VdevEvent, Waiter,
 };
 use super::queue::{Job, Work};
@@ -20,7 +20,7 @@ use super::read::{ColumnCopy, CopyState, Goal, ReadOperation, Round};
 /// Right bytes that are written over bad ones.
 #[derive(Debug)]
 pub(super) struct RepairOperation {
-    tag: u64,
+    asker: Asker,
     goal: Goal,
     /// The epoch of the block.
     birth: Epoch,
@@ -59,9 +59,12 @@ impl Array {
         }
         let top = &mut self.top_levels[usize::from(read.block.address.vdev())];
         top.io.read.count(payload.len() as u64);
+        // Whoever scrubs a block that lies twice needs its bytes for the other copy.
+        let is_of_two = matches!(read.asker, Asker::Double { .. }) && read.known.is_none();
+        if read.goal == Goal::Read || is_of_two && is_current {
+            self.tell(read.asker, ArrayDone::Read(Ok(payload.clone())), out);
+        }
         if read.goal == Goal::Read {
-            out.done
-                .push((read.tag, ArrayDone::Read(Ok(payload.clone()))));
             // Several records may fit where one is looked for, of a group that was given up and of the one that was
             // written over it. Which is right is known when the log was followed: a repair with the other one would
             // destroy it. Those that nothing proves to have been durable are scrubbed then, each as the very one it is.
@@ -100,8 +103,7 @@ impl Array {
     /// Other bytes may be there by now, written for another block: those are neither judged nor touched.
     fn end_overwritten(&mut self, read: &ReadOperation, out: &mut Output) {
         self.watches.forget(&read.watch);
-        out.done
-            .push((read.tag, read.goal.overwritten(&read.block)));
+        self.tell(read.asker, read.goal.overwritten(&read.block), out);
     }
 
     /// Writes over what is bad, and what is to be rebuilt.
@@ -135,7 +137,7 @@ impl Array {
             _ => None,
         };
         let repair = RepairOperation {
-            tag: read.tag,
+            asker: read.asker,
             goal: read.goal,
             birth: read.block.birth,
             found: Scrubbed { bad, repaired: 0 },
@@ -143,7 +145,7 @@ impl Array {
             error,
         };
         if rewrites.is_empty() {
-            finish(repair, out);
+            self.finish_repair(repair, out);
             return;
         }
         let id = self.operations.insert(Operation::Repair(repair));
@@ -172,7 +174,7 @@ impl Array {
                 if !copy.is_trusted || !read.is_bad(copy, right) {
                     continue;
                 }
-                if matches!(copy.state, CopyState::Read(_)) {
+                if matches!(copy.state, CopyState::Read(_)) && !read.was_counted {
                     self.count_bad_copy(read, column, copy.leaf, out);
                 }
                 suspects.push((column, copy.leaf));
@@ -330,21 +332,17 @@ impl Array {
         if repair.pending == 0
             && let Some(Operation::Repair(repair)) = self.operations.remove(id)
         {
-            finish(repair, out);
+            self.finish_repair(repair, out);
         }
     }
-}
 
-fn finish(repair: RepairOperation, out: &mut Output) {
-    match repair.goal {
-        Goal::Read => {}
-        Goal::Scrub => out
-            .done
-            .push((repair.tag, ArrayDone::Scrubbed(Ok(repair.found)))),
-        Goal::Rebuild(_) => {
-            let result = repair.error.map_or(Ok(()), Err);
-            out.done.push((repair.tag, ArrayDone::Rebuilt(result)));
-        }
+    fn finish_repair(&mut self, repair: RepairOperation, out: &mut Output) {
+        let done = match repair.goal {
+            Goal::Read => return,
+            Goal::Scrub => ArrayDone::Scrubbed(Ok(repair.found)),
+            Goal::Rebuild(_) => ArrayDone::Rebuilt(repair.error.map_or(Ok(()), Err)),
+        };
+        self.tell(repair.asker, done, out);
     }
 }
 

@@ -3,6 +3,7 @@
 mod basics;
 mod columns;
 mod counts;
+mod double;
 mod flushing;
 mod history;
 mod queueing;

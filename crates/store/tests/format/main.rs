@@ -6,7 +6,8 @@
 //! an image of its own: the images of older versions stay, and stay readable. The seeds of the fuzz
 //! targets are made of the image in the same way. A second image has what the first one lacks: `devices.rs` tells of
 //! it, `log_vdevs.rs` reads it, and it is made by `… --ignored make_image_of_devices`. A third one has records of the
-//! log that say where they are written once more (`signposts.rs`, `… --ignored make_image_of_signposts`).
+//! log that say where they are written once more (`signposts.rs`, `… --ignored make_image_of_signposts`). A fourth one has
+//! blocks that lie twice (`second_copies.rs`, `… --ignored make_image_of_second_copies`).
 
 mod devices;
 mod disks;
@@ -15,6 +16,7 @@ mod log_vdevs;
 mod old_copies;
 mod reader;
 mod reguid;
+mod second_copies;
 mod seeds;
 mod signposts;
 mod story;

@@ -17,17 +17,16 @@ fn filled(slots: &[(usize, u64, u128)]) -> Node {
     for &(slot, sector, checksum) in slots {
         let address = Address::new(2, sector);
         let (birth, algorithm) = (Epoch(sector % 1001), Algorithm::Xxh3);
-        node.set(
-            slot,
-            Pointer {
-                address,
-                birth,
-                sectors: 1,
-                algorithm,
-                checksum,
-                ..Pointer::HOLE
-            },
-        );
+        let once = Pointer {
+            address,
+            birth,
+            sectors: 1,
+            algorithm,
+            checksum,
+            ..Pointer::HOLE
+        };
+        let twice = once.doubled(Address::new(5, sector / 3));
+        node.set(slot, if checksum % 3 == 0 { twice } else { once });
     }
     node
 }

@@ -179,13 +179,13 @@ impl Descent {
             if let Some(pointer) = own_pointer.filter(|pointer| Self::is_shared(pointer, old)) {
                 tell.push(Difference::SharedBlock(index, pointer));
             } else if let Some(pointer) = own_pointer {
-                self.own_sectors += u64::from(pointer.sectors);
+                self.own_sectors += pointer.stored_sectors();
                 self.own_blocks += 1;
                 self.own_whole += u64::from(pointer.is_whole());
                 tell.push(Difference::OwnBlock(index, pointer));
             }
             if let Some(pointer) = placed(old) {
-                self.dead_sectors += u64::from(pointer.sectors);
+                self.dead_sectors += pointer.stored_sectors();
                 self.dead_blocks += 1;
                 self.dead_whole += u64::from(pointer.is_whole());
                 tell.push(Difference::DeadBlock(pointer));

@@ -61,6 +61,7 @@ impl Check<'_> {
         };
         let block = Block {
             address,
+            second: None,
             sectors: 1,
             birth: self.pool.persisted.epoch.next(),
             verify: Verify::Record(Arc::new(is_it)),

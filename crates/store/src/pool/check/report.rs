@@ -162,6 +162,10 @@ pub struct Report {
     pub reached_sectors: u64,
     /// Blocks and nodes of which every copy was read and is right.
     pub verified: u64,
+    /// Of all that was to be verified what lies twice.
+    pub twice: u64,
+    /// What leads to other blocks and lies once, where its vdev has no redundancy.
+    pub once: u64,
     /// What is wrong, at most the first thousand.
     pub findings: Vec<Finding>,
     /// How much more is wrong.

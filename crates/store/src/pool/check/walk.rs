@@ -77,20 +77,30 @@ impl Check<'_> {
 
     fn claim_block(&mut self, owner: Owner, pointer: &Pointer) {
         if !pointer.is_hole() && !pointer.is_lost() {
+            self.claim_copies(owner, pointer);
             let extent = self.extent_at(pointer.address, pointer.sectors);
-            self.claim(owner, extent);
             if !self.shared.has_all(extent) {
                 self.queue_copies(owner, pointer);
             }
         }
     }
 
+    /// Somebody needs the sectors of a block, of both its copies.
+    fn claim_copies(&mut self, owner: Owner, pointer: &Pointer) {
+        for extent in self.pool.extents_of(pointer) {
+            self.claim(owner, extent);
+        }
+    }
+
     /// Somebody needs a block, and may not be the only one: nobody can tell whether it is allocated twice.
     fn share_block(&mut self, owner: Owner, pointer: &Pointer) {
-        let extent = self.extent_at(pointer.address, pointer.sectors);
-        if self.stage == Stage::Hunt || !self.shared.holds(extent) {
-            self.claim(owner, extent);
-        } else if self.shared.set(extent) > 0 && !self.reached.has_all(extent) {
+        let extents = self.pool.extents_of(pointer);
+        if self.stage == Stage::Hunt || !extents.iter().all(|of| self.shared.holds(*of)) {
+            return self.claim_copies(owner, pointer);
+        }
+        let is_reached = extents.iter().all(|of| self.reached.has_all(*of));
+        let new = extents.iter().map(|of| self.shared.set(*of));
+        if new.sum::<u32>() > 0 && !is_reached {
             self.queue_copies(owner, pointer);
         }
     }
@@ -237,7 +247,7 @@ impl Check<'_> {
                     self.note_dead(dataset, &pointer);
                     let (count, whole) = self.dead_counts.entry(pointer.birth).or_default();
                     count.blocks += 1;
-                    count.sectors += u64::from(pointer.sectors);
+                    count.sectors += pointer.stored_sectors();
                     *whole += u64::from(pointer.is_whole());
                     continue;
                 }
@@ -315,7 +325,7 @@ impl Check<'_> {
                     self.report.dead_blocks += u64::from(self.stage == Stage::Walk);
                     let part = sectors.partition_point(|(epoch, _)| *epoch < pointer.birth);
                     if let Some((_, sum)) = part.checked_sub(1).and_then(|at| sectors.get_mut(at)) {
-                        *sum += u64::from(pointer.sectors);
+                        *sum += pointer.stored_sectors();
                     }
                     let first = Extent::at(pointer.address, 1);
                     let is_dead = self.dead.holds(first) && self.dead.clear(first) == 1;
@@ -410,8 +420,7 @@ impl Check<'_> {
             found.push(pointer);
         });
         for pointer in found.into_iter().filter(|found| !found.is_lost()) {
-            let extent = self.extent_at(pointer.address, pointer.sectors);
-            self.claim(Owner::Freeing, extent);
+            self.claim_copies(Owner::Freeing, &pointer);
         }
         match progress {
             Ok(Progress::Done) => None,
@@ -429,8 +438,7 @@ impl Check<'_> {
             Ok(Some((blocks, chunks))) => {
                 let blocks = blocks.into_iter().filter(|_| are_blocks_freed);
                 for pointer in blocks.chain(chunks) {
-                    let extent = self.extent_at(pointer.address, pointer.sectors);
-                    self.claim(Owner::Freeing, extent);
+                    self.claim_copies(Owner::Freeing, &pointer);
                 }
                 Some(Task::FreeingList(list, are_blocks_freed))
             }

@@ -145,6 +145,7 @@ impl Pool {
     }
 
     fn merge_some(&mut self, budget: &mut usize) -> Result<Progress, Stop> {
+        let spare = self.spare();
         let Some(making) = &mut self.checkpoint else {
             return Ok(Progress::More);
         };
@@ -160,6 +161,7 @@ impl Pool {
             now_us: self.now_us,
             birth: running.task.closed.epoch,
             writes: &mut making.writes,
+            spare,
         };
         let before = running.merge.statistics().nodes_written;
         let progress = running.merge.step(&mut self.nodes, &mut writer, budget);

@@ -14,12 +14,13 @@ use super::super::manifest::{
     json_len, space_map, to_hex,
 };
 use super::super::request::{PoolError, PoolErrorKind};
+use super::super::second::Site;
 use super::super::state::{Contents, Dying, Pool};
 use super::writer::Writer;
 use super::{Making, Stage};
 use crate::format::list::{Chunk, Entries, MAX_EXTENTS};
 use crate::format::node::FAN_OUT;
-use crate::format::{Address, Compression, DatasetId, Node, NodeId, Pointer, Root, SECTOR_SIZE};
+use crate::format::{Compression, DatasetId, Node, NodeId, Pointer, Root, SECTOR_SIZE};
 use crate::map::Map;
 use crate::map::merge::NoSpace;
 use crate::snapshot::deadlist::Deadlist;
@@ -31,11 +32,11 @@ const INDEX_SECTORS: u16 = Node::<FAN_OUT>::MAX_SIZE.div_ceil(SECTOR_SIZE) as u1
 /// Places for what is yet to be encoded.
 #[derive(Default)]
 struct Places {
-    pages: BTreeMap<Page, Address>,
-    index: BTreeMap<(u16, usize), Address>,
-    chunks: Vec<Address>,
+    pages: BTreeMap<Page, Site>,
+    index: BTreeMap<(u16, usize), Site>,
+    chunks: Vec<Site>,
     /// With the bytes that each has room for.
-    manifest: Vec<(Address, usize)>,
+    manifest: Vec<(Site, usize)>,
 }
 
 impl Pool {
@@ -58,6 +59,7 @@ impl Pool {
     fn persist_dead(&mut self) -> Result<Manifest, NoSpace> {
         let scan = self.last_ended_scan();
         let scrub = self.unended_scrub();
+        let spare = self.spare();
         let Some(making) = &mut self.checkpoint else {
             return Err(NoSpace);
         };
@@ -70,6 +72,7 @@ impl Pool {
             now_us: self.now_us,
             birth: making.epoch,
             writes: &mut making.writes,
+            spare,
         };
         for list in making.dead.values_mut() {
             list.persist(&mut writer)?;
@@ -163,12 +166,13 @@ impl Pool {
         }
     }
 
-    fn place(&mut self, sectors: u16) -> Result<Address, NoSpace> {
-        self.with_writer(|writer| writer.place(sectors).map(|extent| extent.address()))
+    fn place(&mut self, sectors: u16) -> Result<Site, NoSpace> {
+        self.with_writer(|writer| writer.place(sectors))
             .unwrap_or(Err(NoSpace))
     }
 
     fn with_writer<R>(&mut self, write: impl FnOnce(&mut Writer<'_>) -> R) -> Option<R> {
+        let spare = self.spare();
         let making = self.checkpoint.as_mut()?;
         let mut writer = Writer {
             array: &mut self.array,
@@ -179,6 +183,7 @@ impl Pool {
             now_us: self.now_us,
             birth: making.epoch,
             writes: &mut making.writes,
+            spare,
         };
         Some(write(&mut writer))
     }
@@ -191,22 +196,22 @@ impl Pool {
 
     /// Encodes and writes everything.
     fn write_rest(&mut self, mut manifest: Manifest, places: Places) {
-        for (page, address) in &places.pages {
+        for (page, site) in &places.pages {
             let bytes = self.space.write_page(*page);
-            let pointer = self.write_at(*address, Pages::from_bytes(&bytes));
+            let pointer = self.write_at(*site, Pages::from_bytes(&bytes));
             self.persisted.pages[usize::from(page.vdev)][page.number as usize] = pointer;
         }
-        for ((vdev, node), address) in &places.index {
+        for ((vdev, node), site) in &places.index {
             let block = self.index_node(*vdev, *node);
-            self.persisted.index[usize::from(*vdev)][*node] = self.write_at(*address, block);
+            self.persisted.index[usize::from(*vdev)][*node] = self.write_at(*site, block);
         }
         let extents: Vec<_> = self.space.deferred().collect();
         let mut next = Pointer::HOLE;
         let lists: Vec<_> = extents.chunks(MAX_EXTENTS).collect();
-        for (list, address) in lists.into_iter().zip(&places.chunks).rev() {
+        for (list, site) in lists.into_iter().zip(&places.chunks).rev() {
             let entries = Entries::Extents(list.to_vec());
             let chunk = Chunk { next, entries };
-            next = self.write_at(*address, padded(chunk.encode(), MAX_EXTENTS));
+            next = self.write_at(*site, padded(chunk.encode(), MAX_EXTENTS));
             self.persisted.deferred.push(next);
         }
         manifest.deferred = Hex(next);
@@ -227,9 +232,9 @@ impl Pool {
         bytes.resize(room, b' ');
         let mut pointers = Vec::new();
         let mut rest = &bytes[..];
-        for (address, room) in &places.manifest {
+        for (site, room) in &places.manifest {
             let (block, behind) = rest.split_at(*room);
-            pointers.push(self.write_at(*address, Pages::from_bytes(block)));
+            pointers.push(self.write_at(*site, Pages::from_bytes(block)));
             rest = behind;
         }
         self.note_root(len, pointers);
@@ -253,8 +258,8 @@ impl Pool {
         self.persisted.seq = making.seq;
     }
 
-    fn write_at(&mut self, address: Address, block: Pages) -> Pointer {
-        self.with_writer(|writer| writer.write(address, block, Compression::Off))
+    fn write_at(&mut self, site: Site, block: Pages) -> Pointer {
+        self.with_writer(|writer| writer.write(site, block, Compression::Off))
             .unwrap_or_default()
     }
 

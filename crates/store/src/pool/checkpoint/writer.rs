@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use pages::Pages;
 
+use super::super::second::{Site, Spare};
 use super::super::state::Tag;
 use super::Writes;
 use crate::checksum;
 use crate::format::list::Chunk;
-use crate::format::{Address, Algorithm, Compression, Epoch, Node, Pointer, SECTOR_SIZE};
+use crate::format::pointer::Second;
+use crate::format::{Algorithm, Compression, Epoch, Node, Pointer, SECTOR_SIZE};
 use crate::map::hash::BuildNumberHasher;
 use crate::map::merge::{NoSpace, Sink};
 use crate::snapshot::deadlist::Store;
@@ -26,11 +28,28 @@ pub(super) struct Writer<'a> {
     pub(super) now_us: u64,
     pub(super) birth: Epoch,
     pub(super) writes: &'a mut Writes,
+    /// What there is for second copies.
+    pub(super) spare: Spare,
 }
 
 impl Writer<'_> {
-    /// A place for a block of so many sectors.
-    pub(super) fn place(&mut self, sectors: u16) -> Result<Extent, NoSpace> {
+    /// A place for a block of so many sectors, and for its second copy where it is to have one and there is room.
+    pub(super) fn place(&mut self, sectors: u16) -> Result<Site, NoSpace> {
+        let first = self.place_first(sectors)?;
+        let mut second = None;
+        if self.spare.wants(self.array, first) {
+            let purpose = Purpose::Checkpoint;
+            let block = (first, sectors);
+            second = self.spare.place(self.array, self.space, block, purpose);
+            self.writes.once += u64::from(second.is_none());
+        }
+        Ok(Site {
+            address: first.address(),
+            second: second.map(|second| second.address()),
+        })
+    }
+
+    fn place_first(&mut self, sectors: u16) -> Result<Extent, NoSpace> {
         let array = &*self.array;
         let chosen = self
             .space
@@ -49,26 +68,24 @@ impl Writer<'_> {
     }
 
     /// Writes a block of whole sectors; where it lies and what it must hash to.
-    pub(super) fn write(
-        &mut self,
-        address: Address,
-        block: Pages,
-        compression: Compression,
-    ) -> Pointer {
-        let pointer = Pointer {
-            address,
+    pub(super) fn write(&mut self, site: Site, block: Pages, compression: Compression) -> Pointer {
+        let once = Pointer {
+            address: site.address,
+            second: Second::NONE,
             birth: self.birth,
             sectors: (block.len() / SECTOR_SIZE) as u16,
             compression,
             algorithm: Algorithm::Xxh3,
             checksum: checksum::of(Algorithm::Xxh3, &block),
         };
+        let pointer = site.second.map_or(once, |second| once.doubled(second));
         *self.next_tag += 1;
         let tag = *self.next_tag;
         self.tags.insert(tag, Tag::Checkpoint(tag));
         self.writes.count += 1;
         let priority = Priority::AsyncWrite;
-        let blocks = vec![(address, block)];
+        let places = pointer.places();
+        let blocks = places.map(|place| (place, block.clone())).collect();
         self.array
             .write(tag, blocks, priority, self.now_us, self.out);
         pointer
@@ -79,7 +96,7 @@ impl Sink for Writer<'_> {
     fn write_node(&mut self, node: &Arc<Node>) -> Result<Pointer, NoSpace> {
         let (compression, block) = node.to_block();
         let place = self.place((block.len() / SECTOR_SIZE) as u16)?;
-        let pointer = self.write(place.address(), block, compression);
+        let pointer = self.write(place, block, compression);
         self.writes.held.insert(*self.next_tag, Arc::clone(node));
         Ok(pointer)
     }
@@ -100,7 +117,7 @@ impl Store for Writer<'_> {
     fn write(&mut self, chunk: &Chunk) -> Result<Pointer, NoSpace> {
         let block = chunk.encode();
         let place = self.place((block.len() / SECTOR_SIZE) as u16)?;
-        Ok(Self::write(self, place.address(), block, Compression::Off))
+        Ok(Self::write(self, place, block, Compression::Off))
     }
 
     fn drop_later(&mut self, chunk: Pointer) {

@@ -225,6 +225,7 @@ impl Opening {
         };
         let block = Block {
             address: copy.address,
+            second: None,
             sectors: 1,
             birth: Epoch(0),
             verify: Verify::Record(Arc::new(is_it)),
@@ -260,8 +261,11 @@ impl Opening {
         };
         let mut sector = copy.address.sector() + 1;
         for (number, pointer) in blocks.iter().enumerate() {
-            let mut block = super::replay::verified(pointer);
-            block.address = Address::new(copy.address.vdev(), sector);
+            let block = Block {
+                address: Address::new(copy.address.vdev(), sector),
+                second: None,
+                ..Block::verified(pointer)
+            };
             sector += u64::from(pointer.sectors);
             self.read(Wanted::Inline(number), block);
         }
@@ -289,7 +293,10 @@ impl Opening {
         }
         self.do_group(&found)?;
         let record = found.record.encode(self.pool.key).0;
-        let data = pointers.iter().map(|pointer| pointer.address).zip(blocks);
+        let data = pointers.iter().zip(blocks).flat_map(|(pointer, data)| {
+            let places = pointer.places();
+            places.map(move |place| (place, data.clone()))
+        });
         let all = std::iter::once((found.address, record)).chain(data);
         let tag = self.note_tag(Wanted::Restored);
         let pool = &mut self.pool;

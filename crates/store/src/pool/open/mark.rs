@@ -59,6 +59,7 @@ impl Opening {
         };
         let block = Block {
             address: found.address,
+            second: None,
             sectors: 1,
             birth: found.record.epoch,
             verify: Verify::Record(Arc::new(is_mark)),

@@ -11,7 +11,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::request::Event;
-use super::replay::verified;
 use super::{Block, Opening, Wanted};
 use crate::log::replay::{self, Found};
 use crate::vdev::{LeafId, VdevEvent};
@@ -38,7 +37,7 @@ impl Opening {
         if self.rewind.is_some() || self.proven.seq == seq {
             return false;
         }
-        let blocks = replay::blocks(&found.record).map(|pointer| verified(&pointer));
+        let blocks = replay::blocks(&found.record).map(|pointer| Block::verified(&pointer));
         let all = std::iter::once(self.record_of(found)).chain(blocks);
         let tops: Vec<bool> = self
             .pool
@@ -53,7 +52,10 @@ impl Opening {
             })
             .collect();
         let all: Vec<Block> = all
-            .filter(|block| tops[usize::from(block.address.vdev())])
+            .filter(|block| {
+                let mut places = std::iter::once(block.address).chain(block.second);
+                places.any(|place| tops[usize::from(place.vdev())])
+            })
             .collect();
         (self.proven.seq, self.proven.is_lacking) = (seq, false);
         self.proven.is_under_way = !all.is_empty();

@@ -17,7 +17,7 @@ use super::mark::NewMark;
 use super::space::fault;
 use super::{Block, OpenError, OpenErrorKind, Opening, Purpose, Stage, Wanted};
 use crate::catalog::Operation;
-use crate::format::{Address, Algorithm, Entry, Epoch, Pointer, PoolKey, Record, Root};
+use crate::format::{Address, Entry, Epoch, Pointer, PoolKey, Record, Root};
 use crate::log::replay::{self, Damage, Found, Replay};
 use crate::vdev::{Array, VdevEvent, Verify};
 
@@ -79,6 +79,7 @@ impl Opening {
         };
         Block {
             address,
+            second: None,
             sectors: 1,
             birth,
             verify: Verify::Record(Arc::new(is_it)),
@@ -157,7 +158,7 @@ impl Opening {
                 && self.replay.stored.is_none()
             {
                 self.replay.waiting.push_front(found);
-                self.read(Wanted::Operation, verified(&pointer));
+                self.read(Wanted::Operation, Block::verified(&pointer));
                 return Ok(false);
             }
             self.do_group(&found)?;
@@ -188,7 +189,7 @@ impl Opening {
         let Some(found) = self.replay.waiting.front() else {
             return self.begin_search();
         };
-        let blocks = replay::blocks(&found.record).map(|pointer| verified(&pointer));
+        let blocks = replay::blocks(&found.record).map(|pointer| Block::verified(&pointer));
         let all: Vec<Block> = std::iter::once(self.record_of(found))
             .chain(blocks)
             .collect();
@@ -210,7 +211,7 @@ impl Opening {
         let is_whole = got.len() == 1 + replay::blocks(&found.record).count();
         if is_whole && let Some((_, pointer)) = stored_operation(&found.record) {
             self.replay.waiting.push_front(found);
-            self.read(Wanted::Operation, verified(&pointer));
+            self.read(Wanted::Operation, Block::verified(&pointer));
             return Ok(());
         }
         if is_whole || self.replay.stored.is_some() {
@@ -346,8 +347,9 @@ impl Opening {
                 Entry::Operation(bytes) => self.operate(record.seq, bytes)?,
                 Entry::StoredOperation { len, pointer } => {
                     self.mark(pointer)?;
-                    let extent = self.pool.extent_of(pointer);
-                    self.pool.records.push_back((record.seq, extent));
+                    for extent in self.pool.extents_of(pointer) {
+                        self.pool.records.push_back((record.seq, extent));
+                    }
                     let mut bytes = self.replay.stored.take().unwrap_or_default().to_vec();
                     bytes.truncate(usize::try_from(*len).unwrap_or(usize::MAX));
                     self.operate(record.seq, &bytes)?;
@@ -389,9 +391,11 @@ impl Opening {
     }
 
     fn mark(&mut self, pointer: &Pointer) -> Result<(), OpenError> {
-        let extent = self.pool.extent_of(pointer);
-        let marked = self.pool.space.mark_allocated(extent, Purpose::Young);
-        marked.map_err(fault)
+        for extent in self.pool.extents_of(pointer) {
+            let marked = self.pool.space.mark_allocated(extent, Purpose::Young);
+            marked.map_err(fault)?;
+        }
+        Ok(())
     }
 
     /// Notes where the record of a group or its signpost lies or will lie. That of the first group was in use
@@ -410,8 +414,9 @@ impl Opening {
         if mark {
             self.mark(&place)?;
         }
-        let extent = self.pool.extent_of(&place);
-        self.pool.records.push_back((seq, extent));
+        for extent in self.pool.extents_of(&place) {
+            self.pool.records.push_back((seq, extent));
+        }
         Ok(())
     }
 }
@@ -420,20 +425,6 @@ impl Opening {
 fn log_vdevs(array: &Array) -> impl Iterator<Item = u16> {
     let tops = array.top_levels().map(|top| top.vdev);
     tops.filter(|vdev| array.takes_log(*vdev))
-}
-
-/// A block that must be there, also where its readers would not ask.
-pub(super) fn verified(pointer: &Pointer) -> Block {
-    let algorithm = match pointer.algorithm {
-        Algorithm::Off => Algorithm::Xxh3,
-        algorithm => algorithm,
-    };
-    let mut block = Block::from(pointer);
-    block.verify = Verify::Checksum {
-        algorithm,
-        checksum: pointer.checksum,
-    };
-    block
 }
 
 /// The operation of a group that lies in a block of its own: its position among the group's blocks.

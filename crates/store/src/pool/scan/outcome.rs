@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::targets::Place;
 use super::{Scan, ScanBlock, ScanKind, ScanState};
-use crate::pool::request::{Event, Span};
 use crate::pool::state::Pool;
 use crate::vdev::{ArrayDone, ArrayError, ArrayErrorKind, Class, LeafId, Resilver, Scrubbed};
 
@@ -103,25 +102,26 @@ impl Pool {
         for (leaf, short) in std::mem::take(&mut scan.batch_short) {
             keep_worst(&mut scan.short, leaf, short);
         }
-        scan.status.unrecoverable += lost.len() as u64;
+        let blocks = lost.iter().map(|place| self.blocks_lost_with(*place));
+        let blocks: u64 = blocks.sum();
+        if let Some(scan) = &mut self.scan {
+            scan.status.unrecoverable += blocks;
+        }
         for place in lost.into_iter().flatten() {
-            self.tell_lost_bytes(place);
+            self.tell_lost_blocks(place.dataset, Some(place.blocks()));
         }
     }
 
-    /// Tells which bytes cannot be read, of a dataset that is there.
-    fn tell_lost_bytes(&mut self, place: Place) {
-        let Some(of) = self.contents.get(&place.dataset) else {
-            return;
+    /// Blocks that cannot be read because something cannot be: of a node all that it may lead to, as far as its volume
+    /// goes.
+    fn blocks_lost_with(&self, place: Option<Place>) -> u64 {
+        let of = place.and_then(|place| Some((place, self.contents.get(&place.dataset)?)));
+        let Some((place, of)) = of else {
+            return 1;
         };
+        let end = of.size.div_ceil(of.block_size.into());
         let blocks = place.blocks();
-        let at = |block: u64| block.saturating_mul(of.block_size.into()).min(of.size);
-        let (offset, end) = (at(blocks.start), at(blocks.end));
-        self.output.events.push(Event::Unrecoverable(Span {
-            dataset: place.dataset,
-            offset,
-            len: end - offset,
-        }));
+        blocks.end.min(end).saturating_sub(blocks.start).max(1)
     }
 
     /// All blocks were worked off. What was rebuilt counts when a checkpoint has flushed it.

@@ -48,6 +48,6 @@ pub struct ScanStatus {
     pub bad: u64,
     /// Those that were rewritten, and blocks that were rebuilt.
     pub repaired: u64,
-    /// Blocks of which no right copy was found; those that only lost nodes and lists led to are not counted beside these.
+    /// Blocks of which no right copy was found. A node of a map counts as all the blocks that it may lead to.
     pub unrecoverable: u64,
 }

@@ -43,7 +43,7 @@ fn what_waits_to_be_free_counts_into_the_cap_of_the_cache() {
     let mut world = World::of_size(Kind::Leaf, 1, 4 << 30, Limits::default());
     let before = world.pool.charge.bytes();
     assert!(before < 1 << 20, "{before}");
-    for sector in (200_000..600_000).step_by(2) {
+    for sector in (100_000..500_000).step_by(2) {
         let extent = Extent {
             vdev: 0,
             sector,

@@ -95,7 +95,9 @@ fn sectors_with_two_owners_are_found_with_both() {
 fn sectors_that_are_free_and_needed_are_found() {
     let (mut world, volume) = world(Kind::Leaf, 1);
     let pointer = in_log(&world, volume, 35);
-    let extent = world.pool.extent_of(&pointer);
+    let [extent] = world.pool.extents_of(&pointer)[..] else {
+        panic!("{pointer:?} lies once");
+    };
     world.pool.space.give_back(extent);
     let report = world.report();
     let owner = Owner::Block {
@@ -151,8 +153,10 @@ fn what_an_unreadable_snapshot_shares_is_neither_wrong_nor_doubly_allocated() {
     let snapshot = world.id("a@1");
     let node = world.pool.contents[&snapshot].map.tree.root;
     let rot = pages::Pages::from_bytes(&[9; SECTOR_SIZE]);
-    let offset = layout::sector_offset(node.address.sector());
-    write(&mut world.disks[0], offset, &rot);
+    for place in node.places() {
+        let offset = layout::sector_offset(place.sector());
+        write(&mut world.disks[0], offset, &rot);
+    }
     world.reopen_unchecked().expect("opens");
     let report = world.report();
     let told: Vec<_> = (report.findings.iter())
@@ -189,8 +193,10 @@ fn what_is_empty_beside_an_unreadable_root_is_passed_over() {
     world.checkpoint();
     let root = world.pool.contents[&world.id("a@1")].map.tree.root;
     let rot = pages::Pages::from_bytes(&[9; SECTOR_SIZE]);
-    let offset = layout::sector_offset(root.address.sector());
-    write(&mut world.disks[0], offset, &rot);
+    for place in root.places() {
+        let offset = layout::sector_offset(place.sector());
+        write(&mut world.disks[0], offset, &rot);
+    }
     world.reopen_unchecked().expect("opens");
     assert!(kinds(&mut world).contains(&FindingKind::Unreadable));
 }

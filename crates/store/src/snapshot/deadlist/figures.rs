@@ -93,7 +93,7 @@ impl Figure {
     }
 
     pub(super) fn count(&mut self, block: &Pointer, what: Dead) {
-        let sectors = u64::from(block.sectors);
+        let sectors = block.stored_sectors();
         self.blocks += 1;
         self.sectors += sectors;
         match what {

@@ -19,6 +19,8 @@ use crate::format::{Epoch, Pointer};
 
 /// Bytes of a part.
 pub const RECORD: usize = 24 + Pointer::SIZE;
+/// Sectors of a block at most: those of both its copies.
+const MOST_OF_A_BLOCK: u64 = 2 * Pointer::MAX_SECTORS as u64;
 /// No pool has so many sectors, so lists that are merged can be counted.
 const MOST_SECTORS: u64 = 1 << 56;
 
@@ -52,7 +54,7 @@ impl Deadlist {
             };
             let (after, blocks, sectors) = (Epoch(number(0)?), number(8)?, number(16)?);
             let first = Pointer::decode(record.last_chunk()?)?;
-            let most = blocks.saturating_mul(Pointer::MAX_SECTORS.into());
+            let most = blocks.saturating_mul(MOST_OF_A_BLOCK);
             total = total.checked_add(sectors)?;
             let is_valid = last < Some(after)
                 && total <= MOST_SECTORS
@@ -101,7 +103,7 @@ impl Deadlist {
     /// cannot be.
     #[must_use]
     pub fn note_nodes(&mut self, nodes: &[[u64; 2]]) -> bool {
-        let most = u64::from(Pointer::MAX_SECTORS);
+        let most = MOST_OF_A_BLOCK;
         let can_be = |(part, [count, sectors]): (&Part, &[u64; 2])| {
             *count <= part.has.blocks
                 && *sectors <= part.has.sectors

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::checksum;
+use crate::format::pointer::Second;
 use crate::format::{Address, Algorithm, Compression, SECTOR_SIZE};
 
 /// A disk of chunks, each of which is dropped once.
@@ -32,6 +33,7 @@ impl Store for Disk {
         self.written += 1;
         let pointer = Pointer {
             address: Address::new(0, self.written),
+            second: Second::NONE,
             birth: Epoch(1),
             sectors: (data.len() / SECTOR_SIZE) as u16,
             compression: Compression::Off,
@@ -97,13 +99,18 @@ fn sorted(mut blocks: Vec<Pointer>) -> Vec<Pointer> {
 }
 
 fn block(number: u64, birth: u64) -> Pointer {
-    Pointer {
+    let once = Pointer {
         address: Address::new(1, number),
+        second: Second::NONE,
         birth: Epoch(birth),
         sectors: (number % 9 + 1) as u16,
         compression: [Compression::Lz4, Compression::Off][number as usize % 2],
         algorithm: Algorithm::Xxh3,
         checksum: u128::from(number) << 64 | 5,
+    };
+    match number % 3 {
+        0 => once.doubled(Address::new(0, number)),
+        _ => once,
     }
 }
 

@@ -355,11 +355,13 @@ pub(super) fn content(seed: u64, sectors: usize) -> Pages {
 pub(super) fn block(sector: u64, data: &Pages, birth: u64) -> Block {
     Block {
         address: Address::new(0, sector),
+        second: None,
         sectors: (data.len() / PAGE_SIZE) as u16,
         birth: Epoch(birth),
         verify: Verify::Checksum {
             algorithm: Algorithm::Xxh3,
             checksum: checksum::of(Algorithm::Xxh3, data),
+            is_half: false,
         },
     }
 }

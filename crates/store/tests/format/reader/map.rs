@@ -11,6 +11,8 @@ use super::vdevs::Vdevs;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pointer {
     pub(crate) address: u64,
+    /// Where it lies once more; of its checksum only the low half is known then.
+    pub(crate) second: Option<u64>,
     pub(crate) birth: u64,
     pub(crate) sectors: u64,
     pub(crate) compression: u8,
@@ -21,15 +23,27 @@ pub(crate) struct Pointer {
 impl Pointer {
     pub(crate) fn parse(bytes: &[u8]) -> Self {
         let shape = number(&bytes[8..16]);
+        let is_double = shape >> 60 & 1 == 1;
+        let checksum = wide(&bytes[16..32]);
         let pointer = Self {
             address: number(&bytes[..8]),
+            second: is_double.then(|| number(&bytes[24..32])),
             birth: shape & ((1 << 40) - 1),
             sectors: shape >> 40 & 0xfff,
             compression: (shape >> 52 & 0xf) as u8,
             algorithm: (shape >> 56 & 0xf) as u8,
-            checksum: wide(&bytes[16..32]),
+            checksum: if is_double {
+                checksum & u128::from(u64::MAX)
+            } else {
+                checksum
+            },
         };
-        assert!(shape >> 60 == 0 && pointer.compression <= 2 && pointer.algorithm <= 2);
+        if let Some(second) = pointer.second {
+            let is_near = second >> 48 == pointer.address >> 48
+                && second.abs_diff(pointer.address) < pointer.sectors;
+            assert!(!pointer.is_hole() && !is_near && second != u64::MAX);
+        }
+        assert!(shape >> 61 == 0 && pointer.compression <= 2 && pointer.algorithm <= 2);
         assert_eq!(pointer.is_hole(), is_zero(bytes));
         assert_ne!(pointer.address, u64::MAX, "it is lost");
         pointer
@@ -41,7 +55,16 @@ impl Pointer {
 
     /// Whether this is its payload.
     pub(crate) fn is_of(&self, payload: &[u8]) -> bool {
-        checksum(self.algorithm.max(1), payload) == self.checksum
+        let made = checksum(self.algorithm.max(1), payload);
+        match self.second {
+            None => made == self.checksum,
+            Some(_) => made as u64 == self.checksum as u64,
+        }
+    }
+
+    /// Where its copies lie.
+    pub(crate) fn places(&self) -> impl Iterator<Item = u64> + use<> {
+        [self.address].into_iter().chain(self.second)
     }
 }
 

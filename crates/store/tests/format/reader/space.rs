@@ -66,8 +66,9 @@ pub(crate) fn check(vdevs: &Vdevs<'_>, root: &Root, manifest: &Value) -> (usize,
 
 impl Reached<'_> {
     fn add(&mut self, block: &Pointer) {
-        self.sectors
-            .extend(self.vdevs.taken(block.address, block.sectors));
+        for place in block.places() {
+            self.sectors.extend(self.vdevs.taken(place, block.sectors));
+        }
     }
 
     /// 9
@@ -103,7 +104,7 @@ impl Reached<'_> {
                     2 => {
                         let block = Pointer::parse(entry);
                         self.add(&block);
-                        (1, block.sectors)
+                        (1, block.sectors * block.places().count() as u64)
                     }
                     3 => self.list(&Pointer::parse(entry)),
                     other => panic!("a chunk of kind {other}"),

@@ -49,19 +49,23 @@ impl<'a> Vdevs<'a> {
 
     /// A block that must be there, with all that is redundant.
     pub(crate) fn read(&self, pointer: &Pointer) -> Vec<u8> {
-        let payload = self.restored.get(pointer).cloned();
-        let payload = payload.or_else(|| self.payload(pointer));
-        payload
-            .filter(|payload| pointer.is_of(payload))
+        let restored = self.restored.get(pointer).cloned().into_iter();
+        let copies = pointer.places();
+        let mut copies = restored.chain(copies.filter_map(|place| self.payload(pointer, place)));
+        copies
+            .find(|payload| pointer.is_of(payload))
             .unwrap_or_else(|| panic!("{pointer:x?} is not there"))
     }
 
     /// A block, if it is there: of a mirror on any leaf, of a raidz with its parity.
     pub(crate) fn try_read(&self, pointer: &Pointer) -> Option<Vec<u8>> {
-        let all = match self.top(pointer.address)?.0.parity {
-            0 => self.runs(pointer.address, pointer.sectors),
-            _ => self.payload(pointer).into_iter().collect(),
-        };
+        let all =
+            pointer
+                .places()
+                .flat_map(|place| match self.top(place).map(|(top, _)| top.parity) {
+                    Some(0) => self.runs(place, pointer.sectors),
+                    _ => self.payload(pointer, place).into_iter().collect(),
+                });
         all.into_iter().find(|payload| pointer.is_of(payload))
     }
 
@@ -70,9 +74,10 @@ impl<'a> Vdevs<'a> {
         self.restored.insert(pointer, payload);
     }
 
-    /// What lies where a pointer says, on leaves that did not miss it; nothing where copies or parity do not fit.
-    fn payload(&self, pointer: &Pointer) -> Option<Vec<u8>> {
-        let (top, sector) = self.top(pointer.address)?;
+    /// What lies in one of the places that a pointer says, on leaves that did not miss it; nothing where copies or
+    /// parity do not fit.
+    fn payload(&self, pointer: &Pointer, place: u64) -> Option<Vec<u8>> {
+        let (top, sector) = self.top(place)?;
         if top.parity == 0 {
             let have = top.leaves().filter(|leaf| leaf.has(pointer.birth));
             let copies: Vec<Vec<u8>> = have

@@ -1,0 +1,199 @@
+//! Second copies: of what a pool keeps two, and where there is room for them.
+//!
+//! Whatever leads to other blocks (nodes of maps, the space map, manifests, lists, operations of the log that lie in
+//! blocks of their own) is written twice where its vdev has no redundancy: one bad sector would otherwise take all
+//! that it leads to. The second copy lies on another top-level vdev where there is one, else far away on the same.
+//! A volume's own blocks lie twice where its `copies` say so.
+//!
+//! Records of the log lie once. A second one far away would be a second request for each durable write, and they
+//! are needed until the next checkpoint only. One that rots is found, and told ([`super::signpost`]); a log vdev keeps
+//! copies of all of them.
+//!
+//! Metadata takes what nobody else needs: where a second copy would use what is kept for first copies, for reservations
+//! or for emptying a full pool, the block lies once, which is counted and told. A checkpoint never fails for it.
+
+use smallvec::SmallVec;
+
+use super::features::{Feature, FeatureState};
+use super::request::{Event, PoolError, PoolErrorKind};
+use super::state::Pool;
+use crate::catalog::{Native, NewDataset, Operation, Value};
+use crate::format::{Address, Pointer};
+use crate::space::{Claim, Extent, Purpose, Space, Stream};
+use crate::vdev::Array;
+
+/// Where a block is going to lie.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Site {
+    pub(super) address: Address,
+    pub(super) second: Option<Address>,
+}
+
+/// What is left for second copies of metadata.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spare {
+    /// They are wanted at all.
+    is_wanted: bool,
+    /// Free sectors that others may need.
+    kept: u64,
+    /// Free runs that nodes of maps may need.
+    kept_runs: u64,
+}
+
+impl Spare {
+    /// Whether a block that lies there is to lie twice.
+    pub(super) fn wants(&self, array: &Array, first: Extent) -> bool {
+        self.is_wanted && array.redundancy(first.vdev) == 0
+    }
+
+    /// A place for the second copy of a block, where nobody else needs it.
+    pub(super) fn place(
+        &self,
+        array: &Array,
+        space: &mut Space,
+        (first, sectors): (Extent, u16),
+        purpose: Purpose,
+    ) -> Option<Extent> {
+        let has_room = space.counts().available >= self.kept + u64::from(first.sectors);
+        // It may cost two of them.
+        if !has_room || !space.has_node_runs(self.kept_runs + 2) {
+            return None;
+        }
+        let kind = (Claim::Pieces, Stream::Metadata, purpose);
+        place_apart(array, space, (first, sectors), kind)
+    }
+}
+
+/// A place for the second copy of a block: on another top-level vdev, else far away from the first.
+pub(super) fn place_apart(
+    array: &Array,
+    space: &mut Space,
+    (first, sectors): (Extent, u16),
+    (claim, stream, purpose): (Claim, Stream, Purpose),
+) -> Option<Extent> {
+    let may = |vdev: u16| vdev != first.vdev && array.is_writable(vdev);
+    let chosen = space.choose_vdev(sectors.into(), may);
+    let others = (0..space.vdevs()).filter(|vdev| may(*vdev) && chosen != Some(*vdev));
+    let mut vdevs = chosen.into_iter().chain(others);
+    let elsewhere = vdevs.find_map(|vdev| {
+        let footprint = array.footprint(vdev, sectors);
+        (footprint > 0).then(|| space.allocate_as(claim, stream, vdev, footprint, purpose))?
+    });
+    elsewhere.or_else(|| {
+        let footprint = array.footprint(first.vdev, sectors);
+        let may = array.is_writable(first.vdev);
+        may.then(|| space.allocate_apart(claim, stream, first, footprint, purpose))?
+    })
+}
+
+/// Blocks that were to lie twice, and for whose second copies there was no room.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WrittenOnce {
+    /// Since the pool was opened.
+    pub(super) all: u64,
+    /// By the last checkpoint.
+    lately: u64,
+}
+
+impl Pool {
+    /// A checkpoint is durable that lacked room for so many second copies. That is told where the one before had room.
+    pub(super) fn note_written_once(&mut self, blocks: u64) {
+        let once = &mut self.written_once;
+        once.all += blocks;
+        let before = std::mem::replace(&mut once.lately, blocks);
+        if blocks > 0 && before == 0 {
+            self.output.events.push(Event::WrittenOnce { blocks });
+        }
+    }
+
+    /// Whether what leads to other blocks is written twice on some vdev.
+    pub(super) fn is_metadata_double(&self) -> bool {
+        self.may_lie_twice && self.lacks_redundancy()
+    }
+
+    /// Whether blocks lie on a vdev that has no redundancy.
+    fn lacks_redundancy(&self) -> bool {
+        let has_none = |vdev: u16| {
+            let is_used = self.space.size(vdev) > 0;
+            is_used && self.array.redundancy(vdev) == 0
+        };
+        (0..self.space.vdevs()).any(has_none)
+    }
+
+    /// Begins to use second copies where something is to have one. The labels say so first
+    /// ([`Pool::use_second_copies`]).
+    pub(super) fn want_second_copies(&mut self) {
+        let mut settings = self.contents.values().map(|of| of.settings);
+        let are_wanted = self.lacks_redundancy() || settings.any(|of| of.copies > 1);
+        if are_wanted && self.config.features.activate(Feature::TwoCopies) {
+            self.is_config_new = true;
+        }
+    }
+
+    /// The labels say which features are active, so that nobody who does not know of second copies meets one.
+    pub(super) fn use_second_copies(&mut self) {
+        self.may_lie_twice = self.config.features.is_active(Feature::TwoCopies);
+    }
+
+    /// Refuses what needs second copies in a pool that may have none.
+    ///
+    /// # Errors
+    /// Refused.
+    pub(super) fn check_second_copies(&self, operation: &Operation) -> Result<(), PoolError> {
+        let state = self.config.features.state(Feature::TwoCopies);
+        let of_new = |new: &NewDataset| new.properties.get(&Native::Copies.into()).cloned();
+        let (folders, own) = match operation {
+            Operation::CreateFolder { folders } => (&folders[..], None),
+            Operation::CreateVolume {
+                folders, volume, ..
+            } => (&folders[..], of_new(&volume.dataset)),
+            Operation::Clone { folders, clone, .. } => (&folders[..], of_new(&clone.dataset)),
+            Operation::SetProperty { properties, .. } => {
+                (&[][..], properties.get(&Native::Copies.into()).cloned())
+            }
+            _ => (&[][..], None),
+        };
+        let mut wanted = folders.iter().filter_map(of_new).chain(own);
+        if state != FeatureState::Disabled || !wanted.any(|value| value == Value::Copies(2)) {
+            return Ok(());
+        }
+        let name = &self.config.name;
+        let context = format!(
+            "copies=2 needs the format feature {}, which pool {name} does not use. Nothing was changed. \
+             'sandstone pool upgrade {name}' enables it; older programs cannot open the pool then",
+            Feature::TwoCopies.name()
+        );
+        Err(PoolError::new(PoolErrorKind::Refused, context))
+    }
+
+    /// What second copies of metadata may take now.
+    pub(super) fn spare(&self) -> Spare {
+        let cost = self.cost_of_all();
+        Spare {
+            is_wanted: self.is_metadata_double(),
+            kept: 3 * self.slop() / 4 + self.reserved + cost.sectors,
+            kept_runs: self.space.few_node_runs() / 2 + cost.runs,
+        }
+    }
+
+    /// A place for the second copy of a volume's block. Whoever wants two has both or none.
+    pub(super) fn place_second(
+        &mut self,
+        first: Extent,
+        sectors: u16,
+        claim: Claim,
+    ) -> Option<Extent> {
+        let kind = (claim, Stream::Data, Purpose::Young);
+        let second = place_apart(&self.array, &mut self.space, (first, sectors), kind)?;
+        self.taken += u64::from(second.sectors);
+        Some(second)
+    }
+
+    /// Sectors of a block, in all places where it lies, parity and padding included.
+    pub(super) fn extents_of(&self, pointer: &Pointer) -> SmallVec<[Extent; 2]> {
+        let sectors = pointer.sectors;
+        let places = pointer.places();
+        let extent = |at: Address| Extent::at(at, self.array.footprint(at.vdev(), sectors));
+        places.map(extent).collect()
+    }
+}

@@ -1,0 +1,142 @@
+//! Second copies: far away from the first, so that no scratch, no dying head and no torn write takes both.
+//!
+//! Where a block has both copies on one vdev they lie a quarter of it apart as long as there is room for that, and as far
+//! as there is room otherwise. Second copies are swept region by region as well, from the middle of the vdev outwards:
+//! data comes from its beginning, and first copies of metadata lie in its [tail](super::tail).
+
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+use super::bits::{self, REGION};
+use super::sweep::{Reach, Vdev, class_of, least_of};
+use super::{Claim, Extent, Purpose, Space, Stream};
+
+/// Parts of a vdev: two copies lie one of them apart where there is room.
+const PARTS: u64 = 4;
+/// Sectors that they lie apart where there is none: 1 MiB.
+const NEAR: u64 = 256;
+/// Distances that are tried: the last is none.
+pub(super) const TRIES: usize = 3;
+
+impl Space {
+    /// Takes `sectors` free ones of the vdev of another extent, far away from that. `None`: there are none, or others
+    /// need them more.
+    pub fn allocate_apart(
+        &mut self,
+        claim: Claim,
+        stream: Stream,
+        from: Extent,
+        sectors: u32,
+        purpose: Purpose,
+    ) -> Option<Extent> {
+        let vdev = from.vdev;
+        let are_kept = claim == Claim::Pieces && self.are_runs_few(vdev, sectors);
+        let cost_nodes = self.are_node_runs_few(vdev, sectors)
+            && self.would_cost_nodes(claim, stream, vdev, sectors);
+        if are_kept || cost_nodes {
+            return None;
+        }
+        let is_young = self.is_making && purpose == Purpose::Young;
+        let range = from.sector..from.end();
+        let place = |space: &mut Self| {
+            let of = &mut space.vdevs[usize::from(vdev)];
+            of.take_apart(stream, &range, sectors, is_young)
+        };
+        let mut sector = place(self);
+        if sector.is_none() && !self.freed.is_empty() {
+            while self.free_one() {}
+            sector = place(self);
+        }
+        let found = sector.map(|sector| Extent {
+            vdev,
+            sector,
+            sectors,
+        });
+        self.forget_runs(vdev, found);
+        found
+    }
+}
+
+impl Vdev {
+    /// Takes free sectors as far away from others as there is room; the first of them.
+    fn take_apart(
+        &mut self,
+        stream: Stream,
+        from: &Range<u64>,
+        sectors: u32,
+        is_young: bool,
+    ) -> Option<u64> {
+        if sectors == 0 {
+            return None;
+        }
+        let distances: [u64; TRIES] = [self.sectors.size() / PARTS, NEAR, 0];
+        let mut tries = (0..).zip(distances);
+        let (region, start) = tries.find_map(|(number, distance)| {
+            // First copies lie together: where one found nothing so far away, the next would not either.
+            let in_vain = self.none_apart_of[stream as usize][number];
+            if (1..=sectors).contains(&in_vain) {
+                return None;
+            }
+            let found = self.find_apart(stream, from, distance, sectors);
+            if found.is_none() {
+                self.none_apart_of[stream as usize][number] = least_of(in_vain, sectors);
+            }
+            found
+        })?;
+        self.apart[stream as usize] = Some((region, start + sectors));
+        self.sectors.take(region, start, sectors, is_young);
+        Some(u64::from(region) * u64::from(REGION) + u64::from(start))
+    }
+
+    /// Behind the last one, else in the best region that is far enough away.
+    fn find_apart(
+        &self,
+        stream: Stream,
+        from: &Range<u64>,
+        distance: u64,
+        sectors: u32,
+    ) -> Option<(u32, u32)> {
+        let find = |region, position| {
+            let start = self.apart_in(stream, (region, position), from, distance, sectors)?;
+            Some((region, start))
+        };
+        if let Some((region, position)) = self.apart[stream as usize]
+            && let Some(found) = find(region, position)
+        {
+            return Some(found);
+        }
+        let regions = self.sectors.regions();
+        let swept = self.swept_regions();
+        let may_have = |region: &u32| self.sectors.longest_of(*region) >= sectors;
+        let rank = |region: u32| {
+            let is_free = !swept.contains(&Some(region));
+            let class = class_of(stream, self.sectors.free_of(region));
+            let from_middle = region.abs_diff(regions / 2);
+            (is_free, class, u32::MAX - from_middle, region)
+        };
+        let mut best: BinaryHeap<_> = (0..regions).filter(may_have).map(rank).collect();
+        std::iter::from_fn(|| best.pop()).find_map(|(.., region)| find(region, 0))
+    }
+
+    /// The first such run of a region, from a position on, that lies far enough away.
+    fn apart_in(
+        &self,
+        stream: Stream,
+        (region, position): (u32, u32),
+        from: &Range<u64>,
+        distance: u64,
+        sectors: u32,
+    ) -> Option<u32> {
+        let first = u64::from(region) * u64::from(REGION);
+        let inside = |sector: u64| sector.saturating_sub(first).min(REGION.into()) as u32;
+        let end = self.end_in(stream, Reach::All, region);
+        let before = inside(from.start.saturating_sub(distance)).min(end);
+        let behind = inside(from.end.saturating_add(distance));
+        let busy = self.sectors.busy(region);
+        let find = |position, end| {
+            let start = bits::find(busy, position, sectors)?;
+            (start + sectors <= end).then_some(start)
+        };
+        find(position, before).or_else(|| find(position.max(behind), end))
+    }
+}
