@@ -26,6 +26,7 @@ mod initiator;
 mod lu;
 mod map;
 mod pool;
+mod salvage;
 mod secret;
 pub mod serve;
 mod session;

@@ -339,19 +339,42 @@ fn damaged(pool: &PoolView) -> String {
             .to_owned();
     }
     let mut text = String::new();
-    for of in &pool.damaged {
-        let (first, last) = (of.offset, (of.offset + of.len).saturating_sub(1));
-        let (from, to) = (first / SECTOR, last / SECTOR);
+    for lost in &pool.lost {
+        let ranges = match lost.ranges {
+            1 => "1 range".to_owned(),
+            count => format!("{count} ranges"),
+        };
+        let least = if lost.is_more { "at least " } else { "" };
         text.push_str(&format!(
-            "\n\t{}: bytes {first} to {last} (blocks {from} to {to} of {SECTOR} bytes)",
+            "\n\t{}: {least}{} bytes ({}) in {ranges} cannot be read:",
+            lost.dataset,
+            lost.bytes,
+            format_size(lost.bytes)
+        ));
+        let own = pool.damaged.iter().filter(|of| of.dataset == lost.dataset);
+        for of in own.clone().take(RANGES) {
+            let (first, last) = (of.offset, (of.offset + of.len).saturating_sub(1));
+            let (from, to) = (first / SECTOR, last / SECTOR);
+            text.push_str(&format!(
+                "\n\t  bytes {first} to {last} (blocks {from} to {to} of {SECTOR} bytes)"
+            ));
+        }
+        let more = own.count().saturating_sub(RANGES);
+        if more > 0 {
+            text.push_str(&format!("\n\t  and {more} more ranges, which --json lists"));
+        }
+    }
+    if let Some(of) = pool.lost.first() {
+        text.push_str(&format!(
+            "\n\n\tWhat can be read of a volume is copied by 'sandstone volume salvage {} FILE'.\n",
             of.dataset
         ));
     }
-    if !text.is_empty() {
-        text.push('\n');
-    }
     text
 }
+
+/// Ranges of a volume that are printed.
+const RANGES: usize = 100;
 
 /// A number as zpool shortens it: `1.21K`.
 fn count(number: u64) -> String {

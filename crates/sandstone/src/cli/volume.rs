@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 
 use super::completion::size;
-use super::stream;
 use super::{Connection, Done, Terminal};
+use super::{salvage, stream};
 use crate::config::Error;
 use crate::pool::dataset::{Changed, DatasetChange};
 
@@ -56,6 +56,8 @@ pub(super) enum Verb {
     /// Make a volume and its snapshots from a stream
     #[command(visible_alias = "recv")]
     Receive(stream::Receive),
+    /// Copy what can be read of a volume that has lost blocks, and list what cannot
+    Salvage(salvage::Salvage),
 }
 
 #[derive(Debug, Args)]
@@ -186,6 +188,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         Verb::Holds(args) => return holds::holds(t, connection, &args),
         Verb::Send(args) => return stream::send(args, connection, t),
         Verb::Receive(args) => return stream::receive(&args, connection, t),
+        Verb::Salvage(args) => return salvage::salvage(&args, connection, t),
         Verb::Destroy(args) => return destroy::destroy(args, connection, t),
         Verb::Hold(args) => args.hold(),
         Verb::Release(args) => args.release(),

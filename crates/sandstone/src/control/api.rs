@@ -129,6 +129,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(stream::estimate))
         .routes(routes!(stream::receive))
         .routes(routes!(stream::abort))
+        .routes(routes!(stream::salvage))
         .routes(routes!(target::list, target::create))
         .routes(routes!(target::show, target::modify, target::delete))
         .routes(routes!(target::add_portal))

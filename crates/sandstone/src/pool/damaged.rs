@@ -1,83 +1,87 @@
 //! Which bytes of which volumes have no right copy: as reads and scrubs of this opening met them, for
 //! `pool status -v`.
 //!
-//! Only so many are kept. They stay until `pool clear`: that a block was written anew is not followed.
+//! Ranges that touch are one. They stay until `pool clear`: that a block was written anew is not followed.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use store::catalog::Catalog;
-use store::pool::{Event, PoolError, PoolErrorKind, Request, Span};
+use store::format::DatasetId;
+use store::pool::{Event, Span};
 use utoipa::ToSchema;
 
-/// Spans that are kept.
-const KEPT: usize = 200;
+/// Ranges of a volume or snapshot that are kept; what is beyond only counts.
+const KEPT: usize = 4096;
 
 /// Bytes of a volume or snapshot that could not be read with right bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DamagedView {
     /// Its name.
     pub dataset: String,
-    /// Where the read began that met it, or the block that a scrub met, in bytes.
+    /// Where they begin.
     pub offset: u64,
-    /// How many bytes it was to bring; at least one block of these is lost, or what leads to one.
+    /// How many they are.
     pub len: u64,
 }
 
-/// What a request reads.
-pub(super) fn reading(request: &Request) -> Option<Span> {
-    match *request {
-        Request::Read {
-            dataset,
-            offset,
-            len,
-        } => Some(Span {
-            dataset,
-            offset,
-            len: len.into(),
-        }),
-        _ => None,
-    }
-}
-
-/// What a request reads for a stream.
-pub(super) fn sending(request: &Request, catalog: &Catalog) -> Option<Span> {
-    let Request::Stored { dataset, block } = *request else {
-        return None;
-    };
-    let (_, block_size) = catalog.dataset(dataset)?.geometry()?;
-    let len = u64::from(block_size);
-    Some(Span {
-        dataset,
-        offset: block.saturating_mul(len),
-        len,
-    })
+/// What is lost of a volume or snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LostView {
+    /// Its name.
+    pub dataset: String,
+    /// Bytes of all its ranges together.
+    pub bytes: u64,
+    /// How many ranges these are.
+    pub ranges: u64,
+    /// There may be more: so many ranges were met that not all of them are known any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_more: bool,
 }
 
 /// What reads and scrubs met.
 #[derive(Debug, Default)]
-pub(super) struct Damaged(BTreeSet<Span>);
+pub(super) struct Damaged(BTreeMap<DatasetId, Lost>);
+
+/// Ranges of one dataset, by where they begin: where each ends. No two of them touch.
+#[derive(Debug, Default)]
+struct Lost {
+    ranges: BTreeMap<u64, u64>,
+    is_more: bool,
+}
+
+impl Lost {
+    fn add(&mut self, mut start: u64, mut end: u64) {
+        let touched = self.ranges.range(..=end).rev();
+        let touched = touched.take_while(|(_, other)| **other >= start);
+        let touched: Vec<(u64, u64)> = touched.map(|(from, to)| (*from, *to)).collect();
+        if touched.is_empty() && self.ranges.len() >= KEPT {
+            self.is_more = true;
+            return;
+        }
+        for (from, to) in touched {
+            self.ranges.remove(&from);
+            (start, end) = (start.min(from), end.max(to));
+        }
+        self.ranges.insert(start, end);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.ranges.iter().map(|(start, end)| end - start).sum()
+    }
+}
 
 impl Damaged {
-    /// A request was answered.
-    pub(super) fn answered<T>(&mut self, reading: Option<Span>, result: &Result<T, PoolError>) {
-        if let (Some(reading), Err(error)) = (reading, result)
-            && error.kind == PoolErrorKind::Damaged
-        {
-            self.found(reading);
-        }
-    }
-
-    /// A scrub or resilver may have found no right copy of something.
+    /// A read, scrub or resilver may have found no right copy of something.
     pub(super) fn heed(&mut self, event: &Event) {
-        if let Event::Unrecoverable(span) = event {
-            self.found(*span);
-        }
-    }
-
-    fn found(&mut self, span: Span) {
-        if self.0.len() < KEPT {
-            self.0.insert(span);
+        if let Event::Unrecoverable(Span {
+            dataset,
+            offset,
+            len,
+        }) = *event
+        {
+            let of = self.0.entry(dataset).or_default();
+            of.add(offset, offset.saturating_add(len));
         }
     }
 
@@ -86,45 +90,68 @@ impl Damaged {
         self.0.clear();
     }
 
+    fn named<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = (String, &'a Lost)> {
+        let is_there = |of: &(&DatasetId, &Lost)| catalog.dataset(*of.0).is_some();
+        let all = self.0.iter().filter(is_there);
+        all.map(|(dataset, lost)| (catalog.full_name(*dataset), lost))
+    }
+
     /// All of them, with the names that people gave.
     pub(super) fn views(&self, catalog: &Catalog) -> Vec<DamagedView> {
-        let is_there = |span: &&Span| catalog.dataset(span.dataset).is_some();
-        let view = |span: &Span| DamagedView {
-            dataset: catalog.full_name(span.dataset),
-            offset: span.offset,
-            len: span.len,
-        };
-        self.0.iter().filter(is_there).map(view).collect()
+        let ranges = self.named(catalog).flat_map(|(name, lost)| {
+            lost.ranges.iter().map(move |(start, end)| DamagedView {
+                dataset: name.clone(),
+                offset: *start,
+                len: end - start,
+            })
+        });
+        ranges.collect()
+    }
+
+    /// Their sums.
+    pub(super) fn sums(&self, catalog: &Catalog) -> Vec<LostView> {
+        let sums = self.named(catalog).map(|(dataset, lost)| LostView {
+            dataset,
+            bytes: lost.bytes(),
+            ranges: lost.ranges.len() as u64,
+            is_more: lost.is_more,
+        });
+        sums.collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use store::format::DatasetId;
+    use proptest::prelude::*;
 
     use super::*;
 
-    #[test]
-    fn only_reads_of_lost_blocks_are_kept_and_not_without_end() {
-        let mut damaged = Damaged::default();
-        let read = |offset| {
-            let (dataset, len) = (DatasetId(1), 4096);
-            reading(&Request::Read {
-                dataset,
-                offset,
-                len,
-            })
-        };
-        let failed = |kind| Err::<(), _>(PoolError::new(kind, "so it is"));
-        damaged.answered(read(0), &Ok(()));
-        damaged.answered(read(0), &failed(PoolErrorKind::Device));
-        damaged.answered(None, &failed(PoolErrorKind::Damaged));
-        assert!(damaged.0.is_empty());
-        for offset in 0..2 * KEPT as u64 {
-            damaged.answered(read(offset / 2 * 4096), &failed(PoolErrorKind::Damaged));
+    proptest! {
+        #[test]
+        fn ranges_are_the_set_of_their_bytes(spans in prop::collection::vec((0..60_u64, 1..9_u64), 0..30)) {
+            let mut lost = Lost::default();
+            let mut bytes = std::collections::BTreeSet::new();
+            for (start, len) in spans {
+                lost.add(start, start + len);
+                bytes.extend(start..start + len);
+            }
+            prop_assert_eq!(lost.bytes(), bytes.len() as u64);
+            let ranges: Vec<_> = lost.ranges.iter().collect();
+            for pair in ranges.windows(2) {
+                prop_assert!(pair[0].1 < pair[1].0, "they touch: {:?}", ranges);
+            }
         }
-        assert_eq!(damaged.0.len(), KEPT);
-        damaged.forget();
-        assert!(damaged.0.is_empty());
+    }
+
+    #[test]
+    fn ranges_are_not_kept_without_end() {
+        let mut lost = Lost::default();
+        for number in 0..2 * KEPT as u64 {
+            lost.add(number * 8192, number * 8192 + 4096);
+        }
+        assert_eq!((lost.ranges.len(), lost.is_more), (KEPT, true));
+        // What joins ranges that are known needs no room.
+        lost.add(0, 1 << 30);
+        assert_eq!((lost.ranges.len(), lost.bytes()), (1, 1 << 30));
     }
 }

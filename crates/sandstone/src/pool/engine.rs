@@ -12,13 +12,13 @@ use store::catalog::HistoryEntry;
 use store::format::DatasetId;
 use store::pool::{
     Answer, Event, Output, Plan, Pool, PoolError, PoolErrorKind, Request, RequestId, ScanKind,
-    ScanState, Span, Stop,
+    ScanState, Stop,
 };
 use store::vdev::{DeviceOutcome, IoId, State, VdevEvent};
 
 use super::ahead_queue::AheadQueue;
 use super::answer::{block_error, outcome};
-use super::damaged::{Damaged, reading, sending};
+use super::damaged::Damaged;
 use super::devices::Devices;
 use super::disks::is_remote;
 use super::events::{tell, tell_scan, tell_unaccounted};
@@ -88,17 +88,11 @@ enum Waiter {
         lane: Remote,
         /// The volume that it changes without being durable when it is answered.
         volatile: Option<DatasetId>,
-        /// What it reads.
-        reading: Option<Span>,
-        /// The same, for whoever reads ahead.
+        /// What it reads, for whoever reads ahead.
         awaited: Option<Awaited>,
     },
     Administrator(Reply),
-    Stream {
-        reply: Sender<Result<Answer, PoolError>>,
-        /// What it reads.
-        reading: Option<Span>,
-    },
+    Stream(Sender<Result<Answer, PoolError>>),
     /// A device that the pool will not need any more when the labels say so.
     Farewell(Farewell),
     /// A line of the history that the pool wrote by itself.
@@ -293,9 +287,7 @@ impl Engine {
             Order::ReadAhead { dataset, bytes } => self.ahead.push(dataset, bytes),
             Order::Stream { request, reply } => {
                 self.next_id += 1;
-                let reading = sending(&request, pool.catalog());
-                let waiter = Waiter::Stream { reply, reading };
-                self.waiting.insert(self.next_id, waiter);
+                self.waiting.insert(self.next_id, Waiter::Stream(reply));
                 pool.submit(RequestId(self.next_id), request, now_us);
             }
             Order::Administer { plan, reply } => {
@@ -417,7 +409,6 @@ impl Engine {
             ticket,
             lane,
             volatile: Unflushed::volatile(&request),
-            reading: reading(&request),
             awaited,
         };
         self.waiting.insert(self.next_id, waiter);
@@ -532,23 +523,18 @@ impl Engine {
                     ticket,
                     lane,
                     volatile,
-                    reading,
                     awaited,
                 }) => {
                     if let Some(awaited) = awaited {
                         awaited.answered(self.shared.cache());
                     }
-                    self.damaged.answered(reading, &result);
                     if let (Some(dataset), Ok(_)) = (volatile, &result) {
                         self.unflushed.answered(dataset, pool.newest_seq());
                     }
                     lane.complete(ticket, outcome(result, self.absence.is_needed));
                 }
-                Some(Waiter::Stream { reply, reading }) => {
-                    self.damaged.answered(reading, &result);
-                    // Nobody may wait any more.
-                    drop(reply.send(result));
-                }
+                // Nobody may wait any more.
+                Some(Waiter::Stream(reply)) => drop(reply.send(result)),
                 Some(Waiter::Administrator(reply)) => drop(reply.send(result.map(drop))),
                 Some(Waiter::Farewell(farewell)) => farewell.end(result.is_ok()),
                 Some(Waiter::Nobody) => {}
@@ -724,7 +710,7 @@ impl Engine {
                     lane.complete(ticket, Err(block_error(error, self.absence.is_needed)));
                 }
                 Waiter::Administrator(reply) => drop(reply.send(Err(error.clone()))),
-                Waiter::Stream { reply, .. } => drop(reply.send(Err(error.clone()))),
+                Waiter::Stream(reply) => drop(reply.send(Err(error.clone()))),
                 Waiter::Farewell(farewell) => farewell.end(false),
                 Waiter::Nobody => {}
             }

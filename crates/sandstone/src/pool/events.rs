@@ -122,6 +122,10 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
                 .note(&format!("the pool takes no changes any more: {reason}"));
             None
         }
+        Event::WrittenOnce { blocks } => Some(format!(
+            "there is no room for second copies of metadata: {blocks} blocks of it lie once, on devices without \
+             redundancy. Free space, or add a vdev; what changes then is written twice again"
+        )),
         Event::SpareInUse { leaf, .. } => Some(format!("{}: the spare stands in", device(*leaf))),
         Event::Behind { behind } => Some(format!(
             "{} holds an old copy: {}. It is rebuilt from the others, and does not count until then",
@@ -177,7 +181,7 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
         Event::Unrecoverable(span) => {
             let dataset = pool.catalog().full_name(span.dataset);
             let (offset, len) = (span.offset, format_size(span.len));
-            let text = format!("{dataset}: a scan found no right copy of {len} at byte {offset}");
+            let text = format!("{dataset}: no right copy was found of {len} at byte {offset}");
             told(None, "unrecoverable", text)
         }
         Event::Vdev(VdevEvent::Lost { vdev }) => {

@@ -23,6 +23,7 @@
 //! | which format features has it | `upgrade.rs` |
 //! | volumes, snapshots and their properties | `dataset.rs`; those that units serve: `served.rs` |
 //! | snapshots go to other pools and come from them | `stream/` |
+//! | what can be read of a volume that lost blocks | `salvage.rs` |
 //! | what a logical unit is made of | `volume.rs`; who is read ahead for: `read_ahead.rs`, and when: `ahead_queue.rs`; what it is answered: `answer.rs` |
 
 pub mod administer;
@@ -62,6 +63,7 @@ mod remembered;
 mod reopening;
 mod returning;
 pub mod rewind;
+pub mod salvage;
 pub mod scan;
 pub mod served;
 mod spare_time;

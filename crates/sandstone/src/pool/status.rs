@@ -10,7 +10,7 @@ use store::vdev::{Class, Kind, LeafId, LeafStatus, SlotKind, SlotStatus, State, 
 use utoipa::ToSchema;
 
 use super::advice::advice;
-use super::damaged::DamagedView;
+use super::damaged::{DamagedView, LostView};
 use super::disks::{Disks, is_remote};
 use super::host::{Place, Shut};
 use super::io::IoView;
@@ -81,9 +81,20 @@ pub struct PoolView {
     pub spares: Vec<VdevView>,
     /// What data was lost, in words.
     pub errors: String,
-    /// Where reads and scrubs found no right copy of a block since the pool was opened or cleared; the first of them.
+    /// Where reads and scrubs found no right copy of a block since the pool was opened or cleared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<DamagedView>,
+    /// The sum of these for each volume and snapshot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<LostView>,
+    /// Blocks that lead to others and were written once since the pool was opened, on devices without redundancy: there
+    /// was no room for their second copies.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub written_once: u64,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A vdev: top-level, or a leaf in one.
@@ -212,6 +223,7 @@ fn view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
             ready: hands.devices.ready_spares(),
             lost: lost.collect(),
             damaged: hands.damaged.views(hands.pool.catalog()),
+            sums: hands.damaged.sums(hands.pool.catalog()),
             now_us: hands.now_us,
         }
     });
@@ -234,6 +246,8 @@ struct Asked {
     lost: Vec<String>,
     /// What reads found no right copy of.
     damaged: Vec<DamagedView>,
+    /// Their sums.
+    sums: Vec<LostView>,
     now_us: u64,
 }
 
@@ -349,6 +363,8 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         features: asked.features.clone(),
         errors: errors(status, &asked.lost),
         damaged: asked.damaged.clone(),
+        lost: asked.sums.clone(),
+        written_once: status.written_once,
     }
 }
 

@@ -22,6 +22,7 @@ mod disturbance;
 mod old_copies;
 mod read_only;
 mod reading_on;
+mod salvage;
 mod spares;
 mod state_folder;
 mod twins;

@@ -23,6 +23,7 @@ use crate::control::answer::{Body, Params, Problem};
 use crate::control::asker::Asker;
 use crate::control::streaming::{PIECES, Pieces};
 use crate::pool::dataset::split;
+use crate::pool::salvage::SalvageRequest;
 use crate::pool::served::Served;
 use crate::pool::stream::{Begins, PartView, ReceiveRequest, ReceiveView, SendRequest};
 
@@ -84,6 +85,27 @@ fn hand_over(
         }
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Copies what can be read of a volume, and tells what cannot: pieces of a kind, an offset and a length, of data with its
+/// bytes unless it goes into a new volume.
+#[utoipa::path(post, path = "/v1/volumes/salvage", tag = "volume", operation_id = "volume_salvage", request_body = SalvageRequest,
+    responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>), (status = "4XX", body = Problem)))]
+pub(super) async fn salvage(
+    State(plane): State<Shared>,
+    Body(request): Body<SalvageRequest>,
+) -> Result<Response, Problem> {
+    let pools = Arc::clone(&plane.pools);
+    let salvage = apart(move || pools.salvage(&request)).await?;
+    let (outbox, inbox) = channel(PIECES);
+    tokio::task::spawn_blocking(move || {
+        let mut sink = |piece: Vec<u8>| hand_over(&plane, &outbox, Bytes::from(piece));
+        if let Err(error) = salvage.run(&mut sink) {
+            tracing::warn!(%error, "a volume was not salvaged to its end");
+        }
+    });
+    let kind = [(CONTENT_TYPE, "application/octet-stream")];
+    Ok((kind, Stream::new(Pieces(inbox))).into_response())
 }
 
 /// About how large a stream will be.

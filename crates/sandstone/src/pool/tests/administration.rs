@@ -471,7 +471,7 @@ fn a_dry_run_shows_the_layout_and_changes_nothing() {
 }
 
 /// Bytes that nothing makes smaller.
-fn noise(len: usize) -> Vec<u8> {
+pub(super) fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let next = |_| {
         state ^= state << 13;
