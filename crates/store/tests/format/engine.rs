@@ -12,7 +12,7 @@ use store::catalog::request::{
 use store::format::DatasetId;
 use store::pages::Pages;
 use store::pool::{
-    Answer, Event, Features, LeafLabels, Limits, OpenError, Opening, Plan, Pool, PoolConfig,
+    Answer, Event, LeafLabels, Limits, OpenError, Opening, Plan, Pool, PoolConfig,
     Received, Request, RequestId, examine,
 };
 use store::stream::Begin;
