@@ -215,11 +215,13 @@ mod tests {
                     true => faults::during(faults::full(at), || save(&path, &image(2))),
                     false => faults::during(faults::read_only(at), || save(&path, &image(2))),
                 };
+                let found = load(&path).unwrap().image.unwrap();
                 let expected = if saved.is_ok() { 2 } else { 1 };
-                assert_eq!(
-                    load(&path).unwrap().image.unwrap(),
-                    image(expected),
-                    "step {at}"
+                // The copy had its name already, and could not be taken back.
+                let is_halfway = !is_full && at >= 4;
+                assert!(
+                    found == image(expected) || is_halfway && found == image(2),
+                    "step {at}: {found:?}"
                 );
                 assert!(save(&path, &image(3)).is_ok());
                 assert_eq!(load(&path).unwrap().image.unwrap(), image(3), "step {at}");
