@@ -83,6 +83,12 @@ pub enum Step {
         /// How many ways.
         ways: usize,
     },
+    /// What would be found if the power failed now, for so many ways, in each of which one sector rots that leads to others:
+    /// everything. The history goes on as if nothing had happened.
+    RotMetadata {
+        /// How many ways.
+        ways: usize,
+    },
     /// What lies on all disks is remembered, with what was remembered before.
     RememberAll,
     /// The power fails or the program is killed, and some disks come back as they were remembered, as many as redundancy
@@ -159,7 +165,7 @@ impl History {
     /// what is durable stays, but where more disks fail than redundancy covers. Nothing ever contradicts itself.
     pub fn allows(&self, flaw: FlawKind) -> bool {
         match flaw {
-            FlawKind::BadCopy => self.has_silent_damage(),
+            FlawKind::BadCopy => self.has_silent_damage() || self.rots_metadata(),
             FlawKind::Lost => !self.rules.durability && self.has_silent_damage(),
             FlawKind::Lacking => self.tolerates_errors,
             FlawKind::Contradiction => false,
@@ -169,6 +175,12 @@ impl History {
     /// Whether what is read may be an error.
     pub fn reads_may_fail(&self) -> bool {
         self.tolerates_errors && !self.lacks_only_space
+    }
+
+    /// Whether sectors that lead to others rot where that is tried.
+    fn rots_metadata(&self) -> bool {
+        let mut steps = self.steps.iter();
+        steps.any(|step| matches!(step, Step::RotMetadata { .. }))
     }
 
     /// Whether disks do harm that they do not tell of.

@@ -261,6 +261,12 @@ pub trait Subject: Sized {
         Vec::new()
     }
 
+    /// Sectors of disks that lead to others, each of which may rot without a loss: disk and sector.
+    fn metadata(setup: &Self::Setup, disks: &[Medium]) -> Vec<(usize, u64)> {
+        let _ = (setup, disks);
+        Vec::new()
+    }
+
     /// Whether a refusal to open says that one of these is missing.
     fn misses_a_record(why: &str) -> bool {
         let _ = why;

@@ -175,6 +175,16 @@ fn a_record_that_was_durable_and_is_gone_is_missed() {
 }
 
 #[test]
+fn a_sector_of_metadata_that_rots_on_a_disk_without_redundancy_takes_nothing() {
+    let summary = withstands(Family::RottenMetadata, 150);
+    let total = &summary.total;
+    assert_eq!(total.errors, 0);
+    if has_its_own_seeds() {
+        assert!(total.rotten_metadata > 2 * summary.histories, "{summary}");
+    }
+}
+
+#[test]
 fn bits_that_turned_over_are_healed_where_redundancy_covers_them() {
     let summary = withstands(Family::Rotting, 120);
     let total = &summary.total;

@@ -33,7 +33,7 @@ impl fmt::Display for Summary {
         write!(
             f,
             "{} histories: {} operations, {} failed; {} crashes, {} more tried, {} at flushes, of which {} tore, in {} histories; {} proofs; \
-             {} takeovers, {} reshapes, {} growths; {} refused to open; {} questions for extents; {} records missed, {} by signposts, {} not needed; {} old copies, {} labels lost, {} short disks; {} changes within what is kept; {} destroyed several; {} refused beside a copy, {} not, {} copies on their own after {} cuts; {:?}",
+             {} takeovers, {} reshapes, {} growths; {} refused to open; {} questions for extents; {} records missed, {} by signposts, {} not needed; {} sectors of metadata rotted; {} old copies, {} labels lost, {} short disks; {} changes within what is kept; {} destroyed several; {} refused beside a copy, {} not, {} copies on their own after {} cuts; {:?}",
             self.histories,
             total.operations,
             total.errors,
@@ -51,6 +51,7 @@ impl fmt::Display for Summary {
             total.missed_records,
             total.missed_by_signposts,
             total.needless_records,
+            total.rotten_metadata,
             total.old_copies,
             total.lost_labels,
             total.short_disks,

@@ -32,6 +32,8 @@ pub struct Report {
     pub missed_by_signposts: u64,
     /// And those without which everything was there.
     pub needless_records: u64,
+    /// Sectors that led to others and rotted, without a loss.
+    pub rotten_metadata: u64,
     /// Disks that came back old.
     pub old_copies: u64,
     /// Labels that were lost.
@@ -124,6 +126,7 @@ impl Report {
         self.missed_records += other.missed_records;
         self.missed_by_signposts += other.missed_by_signposts;
         self.needless_records += other.needless_records;
+        self.rotten_metadata += other.rotten_metadata;
         self.destructions += other.destructions;
         self.old_copies += other.old_copies;
         self.lost_labels += other.lost_labels;

@@ -195,6 +195,7 @@ impl<'a, S: Subject> Runner<'a, S> {
             Step::Export => self.export()?,
             Step::TryCuts { ways } => drop(self.try_cuts(*ways)?),
             Step::LoseRecords { ways } => self.lose_records(*ways)?,
+            Step::RotMetadata { ways } => self.rot_metadata(*ways)?,
             Step::LoseLabels => self.crash_without_labels()?,
             Step::Shrink => self.crash_to_short()?,
             Step::RememberAll => self.remember_all(),
@@ -543,6 +544,31 @@ impl<'a, S: Subject> Runner<'a, S> {
                 }
                 Err(kind) => return Err(kind),
             }
+        }
+        Ok(())
+    }
+
+    /// Opens what so many power cuts at this moment might leave, of each with one sector rotten that leads to others.
+    fn rot_metadata(&mut self, ways: usize) -> Result<(), FailureKind> {
+        if self.machine.subject.state() != State::Open {
+            return Ok(());
+        }
+        let tearing = self.history.behaviour.tearing;
+        let all = self.machine.cut(ways, tearing, &mut self.random);
+        let model = self.model_after_a_cut();
+        for Way { mut disks, .. } in all {
+            let media: Vec<Medium> = disks.iter().map(Disk::snapshot).collect();
+            let places = S::metadata(self.setup, &media);
+            if places.is_empty() {
+                continue;
+            }
+            let (disk, sector) = *self.random.one_of(&places);
+            let bit = self.random.within(0..SECTOR_SIZE as u64 * 8) as u32;
+            disks[disk].rot(sector, bit);
+            let tried = self.trying(&model).one::<S>(self.setup, disks);
+            self.tell(|| format!("with sector {sector} of disk {disk} rotten: {tried:?}"));
+            tried?;
+            self.report.rotten_metadata += 1;
         }
         Ok(())
     }

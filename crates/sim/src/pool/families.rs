@@ -105,6 +105,8 @@ pub enum Family {
     /// Honest disks without redundancy lose their power, and one record of the log besides that was durable: who lost
     /// something is told.
     LosingRecords,
+    /// Honest disks without redundancy lose their power, and one sector of metadata rots besides: nothing is lost.
+    RottenMetadata,
     /// As `Datasets`, with volumes in folders: several volumes and snapshots are destroyed in one operation, below a folder or by
     /// the name of snapshots. They are all there, or all gone.
     Destroying,
@@ -122,7 +124,7 @@ pub enum Family {
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 23] = [
+pub const FAMILIES: [Family; 24] = [
     Family::PowerCuts,
     Family::Datasets,
     Family::Full,
@@ -141,6 +143,7 @@ pub const FAMILIES: [Family; 23] = [
     Family::Pressed,
     Family::Rotting,
     Family::LosingRecords,
+    Family::RottenMetadata,
     Family::Destroying,
     Family::OldCopies,
     Family::LostLabels,
@@ -196,6 +199,7 @@ impl Family {
             Self::Pressed => "pressed",
             Self::Rotting => "rotting",
             Self::LosingRecords => "losing-records",
+            Self::RottenMetadata => "rotten-metadata",
             Self::Destroying => "destroying",
             Self::OldCopies => "old-copies",
             Self::LostLabels => "lost-labels",
@@ -209,7 +213,7 @@ impl Family {
             Self::PowerCuts | Self::Datasets | Self::Full | Self::Reshaped => ANY,
             Self::Logs | Self::FailingLogs | Self::FailingReshaped => ANY,
             Self::Growing | Self::Reserving | Self::Pressed | Self::Destroying | Self::Twins => ANY,
-            Self::Failing | Self::Lying | Self::LosingRecords => PLAIN,
+            Self::Failing | Self::Lying | Self::LosingRecords | Self::RottenMetadata => PLAIN,
             Self::Covered | Self::Beyond | Self::Spared | Self::Rotting => REDUNDANT,
             Self::OldCopies | Self::ShortDevices => REDUNDANT,
             Self::LostLabels => ANY,
@@ -284,7 +288,7 @@ impl Family {
             }
             Self::Pressed => fill_by_hand(&mut setup, &mut climate),
             Self::Rotting => rot(&mut setup, &mut climate),
-            Self::LosingRecords => {
+            Self::LosingRecords | Self::RottenMetadata => {
                 setup.never_suspends = true;
                 // Records that the next checkpoint does not cover at once.
                 setup.limits.groups = setup.limits.groups.max(30);
@@ -392,6 +396,7 @@ impl Family {
             Self::Full | Self::Covered | Self::Spared | Self::Apart | Self::FailingLogs => {}
             Self::Growing | Self::Reserving | Self::Pressed => {}
             Self::Rotting | Self::LosingRecords | Self::Destroying | Self::OldCopies => {}
+            Self::RottenMetadata => {}
             Self::LostLabels | Self::ShortDevices | Self::Twins => {}
         }
     }
@@ -442,6 +447,7 @@ impl Family {
             Self::LostLabels => now_and_then(history, &Step::LoseLabels),
             Self::ShortDevices => now_and_then(history, &Step::Shrink),
             Self::Twins => copy_disks(setup, history),
+            Self::RottenMetadata => now_and_then(history, &Step::RotMetadata { ways: 3 }),
             _ => {}
         }
     }

