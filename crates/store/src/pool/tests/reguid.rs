@@ -12,7 +12,6 @@ use super::super::{LeafLabels, Limits, OpenErrorKind, examine, torn_identity};
 use super::world::{World, write};
 use crate::format::{DatasetId, Label, SECTOR_SIZE};
 use crate::vdev::Kind;
-use crate::vdev::layout::label_offset;
 
 const BLOCK: u32 = 4096;
 const OLD: u64 = 77;
@@ -48,7 +47,7 @@ enum Left {
 }
 
 fn put(world: &mut World, disk: usize, copy: usize, label: &Label, left: Left) {
-    let at = label_offset(copy as u64, world.disk_size).expect("a leaf");
+    let at = world.labels()[disk].offsets()[copy].expect("a leaf");
     let mut bytes = label.encode();
     match left {
         Left::Old => return,
@@ -252,6 +251,17 @@ fn what_went_on_as_the_old_pool_meanwhile_is_not_made_new_behind_its_back() {
         error.context.contains("used under the old identity"),
         "{error}"
     );
+}
+
+/// Its labels lie where its end was.
+#[test]
+fn a_device_that_grew_gets_its_identity_where_its_labels_lie() {
+    let (mut world, volume) = written(Kind::Mirror, 2);
+    world.disk_sizes.insert(0, world.disk_size + (64 << 20));
+    let plan = Reguid::plan(&world.labels(), OLD, identity(NEW, 2)).expect("a plan");
+    put_all(&mut world, &plan);
+    assert!(world.labels().iter().all(|of| torn_identity(of).is_none()));
+    require_all_there(&mut world, volume);
 }
 
 #[test]
