@@ -124,7 +124,11 @@ impl Pools {
         let guid = config.guid;
         config.caches.clone_from(&new.caches);
         config.spares.clone_from(&new.spares);
-        let paths: Vec<PathBuf> = new.leaves.iter().map(|leaf| leaf.place.path.clone()).collect();
+        let paths: Vec<PathBuf> = new
+            .leaves
+            .iter()
+            .map(|leaf| leaf.place.path.clone())
+            .collect();
         if let Some(is_on) = request.multihost {
             config.properties.set(PoolProperty::Multihost, is_on);
         }

@@ -8,10 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use store::pool::{LeafLabels, PoolConfig};
+use store::pool::PoolConfig;
 
 use super::disks::is_remote;
-use super::found::{find_labels, leaves};
+use super::found::{Candidate, find_labels, leaves};
 use super::known::{KnownDevice, KnownPool};
 use super::label;
 use super::registry::Pools;
@@ -84,7 +84,7 @@ impl Pools {
             let more = find_labels(&self.options.disks, &paths).pools;
             search.looked.extend(paths);
             let configs = more.values().flatten();
-            let configs = configs.filter_map(|(_, labels)| label::newest(labels));
+            let configs = configs.filter_map(|on| label::newest(&on.labels));
             let named = configs.flat_map(|(config, _)| config.paths.into_values());
             let folders = named.filter_map(|path| folder_of(Path::new(&path)));
             to_look.extend(folders.filter(|folder| !search.looked.contains(folder)));
@@ -98,16 +98,12 @@ impl Pools {
     }
 
     /// Which of the pools that were found are this daemon's.
-    fn judge(
-        &self,
-        known: &[KnownPool],
-        found: &BTreeMap<u64, Vec<(PathBuf, LeafLabels)>>,
-    ) -> Rebuilt {
+    fn judge(&self, known: &[KnownPool], found: &BTreeMap<u64, Vec<Candidate>>) -> Rebuilt {
         let mut rebuilt = Rebuilt::default();
         let number = |guid: &u64| format!("{guid:016x}");
         for (guid, on) in found {
             let older = known.iter().find(|known| known.guid == number(guid));
-            let said = on.iter().filter_map(|(_, labels)| label::newest(labels));
+            let said = on.iter().filter_map(|on| label::newest(&on.labels));
             let newest = said
                 .map(|(config, _)| config)
                 .max_by_key(|of| of.generation);
@@ -218,12 +214,12 @@ impl Pools {
 /// is not opened, where two of them are the same leaf.
 fn located(
     config: &PoolConfig,
-    on: &[(PathBuf, LeafLabels)],
+    on: &[Candidate],
     older: Option<&KnownPool>,
 ) -> (KnownPool, Option<Error>) {
     let mut places: BTreeSet<(u64, PathBuf)> = BTreeSet::new();
     let mut twins = None;
-    for (path, labels) in on {
+    for Candidate { path, labels, .. } in on {
         let Some((_, leaf)) = label::newest(labels) else {
             continue;
         };

@@ -12,8 +12,8 @@ use store::catalog::request::{
 use store::format::DatasetId;
 use store::pages::Pages;
 use store::pool::{
-    Answer, Event, LeafLabels, Limits, OpenError, Opening, Plan, Pool, PoolConfig,
-    Received, Request, RequestId, examine,
+    Answer, Event, LeafLabels, Limits, OpenError, Opening, Plan, Pool, PoolConfig, Received,
+    Request, RequestId, examine,
 };
 use store::stream::Begin;
 use store::vdev::{
