@@ -23,6 +23,8 @@ mod bits;
 mod extents;
 mod flags;
 mod fragmentation;
+mod freed;
+mod hold;
 mod near;
 mod node_runs;
 mod runs;
@@ -41,6 +43,7 @@ use node_runs::NodeRuns;
 use sweep::{Reach, Vdev};
 
 pub use crate::format::Extent;
+pub use hold::Untold;
 
 /// Sectors that a page of the bitmap tells of.
 const PAGE_SECTORS: u64 = space_page::SECTORS;
@@ -158,6 +161,10 @@ pub struct Space {
     /// There are at least so many.
     known_runs: u64,
     node_runs: NodeRuns,
+    /// Free sectors that are held back: [`hold`].
+    held: Vec<Extent>,
+    /// Sectors that become free are noted.
+    notes_freed: bool,
 }
 
 impl Space {
@@ -176,7 +183,9 @@ impl Space {
     /// Where the pool would have more than addresses can name.
     pub fn add_vdev(&mut self, sectors: u64) -> u16 {
         assert!(sectors <= Address::SECTORS && self.vdevs.len() <= u16::MAX.into());
-        self.vdevs.push(Vdev::new(sectors));
+        let mut vdev = Vdev::new(sectors);
+        vdev.sectors.note_freed(self.notes_freed);
+        self.vdevs.push(vdev);
         (self.vdevs.len() - 1) as u16
     }
 
@@ -221,6 +230,23 @@ impl Space {
         sectors: u32,
         purpose: Purpose,
     ) -> Option<Extent> {
+        let found = self.allocate_of_rest(claim, stream, vdev, sectors, purpose);
+        if found.is_none() && self.lift_holds() {
+            return self.allocate_of_rest(claim, stream, vdev, sectors, purpose);
+        }
+        found
+    }
+
+    /// Takes sectors that are not held.
+    #[inline]
+    fn allocate_of_rest(
+        &mut self,
+        claim: Claim,
+        stream: Stream,
+        vdev: u16,
+        sectors: u32,
+        purpose: Purpose,
+    ) -> Option<Extent> {
         if self.are_runs_few(vdev, sectors) {
             let piece = self.place_in_piece(claim, stream, vdev, sectors, purpose);
             if piece.is_some() || claim == Claim::Pieces {
@@ -258,6 +284,7 @@ impl Space {
     /// Long runs that there are, and that are kept.
     pub fn runs(&mut self) -> (u64, u64) {
         while self.free_one() {}
+        self.lift_holds();
         self.known_runs = self
             .vdevs
             .iter_mut()
@@ -268,7 +295,10 @@ impl Space {
 
     /// Free sectors of a top-level vdev that data gets, in runs of so many and their multiples.
     pub fn in_runs(&self, vdev: u16, sectors: u32) -> u64 {
-        self.vdevs[usize::from(vdev)].in_runs(sectors)
+        let of = &self.vdevs[usize::from(vdev)];
+        let held = self.held.iter().filter(|held| held.vdev == vdev);
+        let held = held.map(|held| of.of_data_in_runs(held.sector, held.sectors, sectors));
+        of.in_runs(sectors) + held.sum::<u64>()
     }
 
     /// Long runs that an allocation may cost: those that it lies in.
@@ -415,8 +445,9 @@ impl Space {
         let is_young = self.is_making && purpose == Purpose::Young;
         let place = &mut self.vdevs[usize::from(vdev)];
         let mut found = place.allocate(stream, reach, run, &taken, is_young);
-        if found.is_none() && !self.freed.is_empty() {
+        if found.is_none() && (!self.freed.is_empty() || !self.held.is_empty()) {
             while self.free_one() {}
+            self.lift_holds();
             let place = &mut self.vdevs[usize::from(vdev)];
             found = place.allocate(stream, reach, run, &taken, is_young);
         }
@@ -601,7 +632,12 @@ impl Space {
 
     fn age_one(&mut self) -> bool {
         // While a checkpoint is being made, those that are young are so in its eyes.
-        !self.is_making && self.vdevs.iter_mut().any(|vdev| vdev.sectors.age())
+        if self.is_making || !self.vdevs.iter().any(|vdev| vdev.sectors.has_young()) {
+            return false;
+        }
+        // Held sectors are busy, and no checkpoint is to say that they are in use.
+        self.lift_holds();
+        self.vdevs.iter_mut().any(|vdev| vdev.sectors.age())
     }
 
     fn forget_one(&mut self) -> bool {
@@ -662,7 +698,7 @@ impl Space {
         let free: u64 = (self.vdevs.iter())
             .map(|vdev| vdev.sectors.free_sectors())
             .sum();
-        let available = free + self.freed.sectors();
+        let available = free + self.freed.sectors() + self.held_sectors();
         let deferred =
             self.dropped.sectors() + self.dropped_young.sectors() + self.deferred.sectors();
         Counts {
@@ -701,7 +737,7 @@ impl Space {
 
     /// Free sectors of a top-level vdev, without those that are free and not yet settled.
     pub fn free(&self, vdev: u16) -> u64 {
-        self.vdevs[usize::from(vdev)].sectors.free_sectors()
+        self.vdevs[usize::from(vdev)].sectors.free_sectors() + self.held_of(vdev)
     }
 
     /// Sectors of each top-level vdev, and which of them are free: those too that are free and not yet
@@ -712,7 +748,7 @@ impl Space {
             available: vdev.sectors.free_sectors(),
         });
         let mut space: Vec<VdevSpace> = space.collect();
-        for extent in self.freed.iter() {
+        for extent in self.freed.iter().chain(self.held.iter().copied()) {
             space[usize::from(extent.vdev)].available += u64::from(extent.sectors);
         }
         space
@@ -728,8 +764,11 @@ impl Space {
     pub fn choose_vdev(&mut self, sectors: u64, allowed: impl Fn(u16) -> bool) -> Option<u16> {
         let mut total = 0;
         let mut chosen: Option<(u16, i128)> = None;
+        let held = &self.held;
         for (number, vdev) in (0..).zip(&mut self.vdevs) {
-            let free = vdev.sectors.free_sectors();
+            let own = held.iter().filter(|held| held.vdev == number);
+            let held: u64 = own.map(|held| u64::from(held.sectors)).sum();
+            let free = vdev.sectors.free_sectors() + held;
             if free < sectors || free == 0 || !allowed(number) {
                 continue;
             }

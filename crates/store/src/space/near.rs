@@ -29,7 +29,12 @@ impl Space {
         let limit = needed.map(|(_, length)| *length).min().unwrap_or(u32::MAX);
         let first = (place.sector() + 1).saturating_sub(distance);
         let end = of.sectors.size().min(place.sector() + distance);
-        let sector = of.take_near(first..end, sectors..limit, is_young)?;
+        let mut sector = of.take_near(first..end, sectors..limit, is_young);
+        if sector.is_none() && self.lift_holds() {
+            let of = &mut self.vdevs[usize::from(vdev)];
+            sector = of.take_near(first..end, sectors..limit, is_young);
+        }
+        let sector = sector?;
         let found = Extent {
             vdev,
             sector,

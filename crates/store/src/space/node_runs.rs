@@ -47,6 +47,7 @@ impl Space {
     pub fn has_node_runs(&mut self, runs: u64) -> bool {
         if self.node_runs.known < runs && !self.node_runs.is_exact {
             while self.free_one() {}
+            self.lift_holds();
             let vdevs = self.vdevs.iter_mut();
             self.node_runs.known = vdevs.map(|vdev| vdev.sectors.node_runs()).sum();
             self.node_runs.is_exact = true;

@@ -3,6 +3,7 @@
 
 use super::bits::{self, FULL, REGION, Region};
 use super::flags::Flags;
+use super::freed::Freed;
 use super::runs::Runs;
 use super::{PAGE_BYTES, PAGE_SECTORS};
 use crate::format::space_page;
@@ -38,6 +39,8 @@ pub(super) struct Sectors {
     short_runs: Runs,
     /// Runs that a node of a map finds room in, wherever it is.
     node_runs: Runs,
+    /// Sectors that became free and were not told to devices.
+    pub(super) freed: Freed,
 }
 
 impl Sectors {
@@ -129,6 +132,7 @@ impl Sectors {
         self.runs.reach(regions);
         self.short_runs.reach(regions);
         self.node_runs.reach(regions);
+        self.freed.reach(regions);
         let pages = size.div_ceil(PAGE_SECTORS) as usize;
         self.dirty.reach(pages);
         self.placed.reach(pages);
@@ -190,8 +194,35 @@ impl Sectors {
     /// Makes sectors free to be taken; how many were busy.
     pub(super) fn release(&mut self, sector: u64, sectors: u32) -> u32 {
         parts(sector, sectors.into())
-            .map(|(region, start, length)| self.unset_busy(region, start, length))
+            .map(|(region, start, length)| {
+                self.freed.note(region, start, length);
+                self.unset_busy(region, start, length)
+            })
             .sum()
+    }
+
+    /// Keeps free sectors from being taken; nothing else is changed by it.
+    pub(super) fn hold(&mut self, sector: u64, sectors: u32) {
+        for (region, start, length) in parts(sector, sectors.into()) {
+            debug_assert_eq!(bits::count(self.busy(region), start, length), 0);
+            self.change_runs(region);
+            bits::set(&mut self.busy[region as usize], start, length);
+            self.free[region as usize] -= length as u16;
+            self.free_sectors -= u64::from(length);
+        }
+    }
+
+    /// Ends that.
+    pub(super) fn unhold(&mut self, sector: u64, sectors: u32) {
+        for (region, start, length) in parts(sector, sectors.into()) {
+            self.freed.look_again(region);
+            self.unset_busy(region, start, length);
+        }
+    }
+
+    /// From now on it is noted what becomes free, or no more.
+    pub(super) fn note_freed(&mut self, is_noted: bool) {
+        self.freed.keep(is_noted, self.busy.len());
     }
 
     /// Takes sectors out of `view`; how many were in it.
@@ -352,6 +383,7 @@ impl Sectors {
             + self.runs.memory()
             + self.short_runs.memory()
             + self.node_runs.memory()
+            + self.freed.memory()
     }
 }
 

@@ -381,6 +381,15 @@ impl Vdev {
         (0..self.sectors.regions()).map(of_region).sum()
     }
 
+    /// Sectors for data in runs of so many, of those in one region that are held, as if nothing free lay beside them.
+    pub(super) fn of_data_in_runs(&self, sector: u64, length: u32, sectors: u32) -> u64 {
+        let region = (sector / u64::from(REGION)) as u32;
+        let start = (sector % u64::from(REGION)) as u32;
+        let end = self.end_in(Stream::Data, Reach::All, region);
+        let inside = (start + length).min(end).saturating_sub(start);
+        u64::from(inside - inside % sectors.max(1))
+    }
+
     /// Takes free sectors of the end that is kept for metadata; the first of them.
     pub(super) fn allocate_kept(&mut self, sectors: u32, is_young: bool) -> Option<u64> {
         let end = self.sectors.size();

@@ -287,6 +287,8 @@ impl Array {
             // That it cannot be read was counted the first time.
             (Err(error), Asked::Read)
                 if error.kind == DeviceErrorKind::Medium && self.is_read_again(&request) => {}
+            // It is advice. Only that it is gone says something of the device.
+            (Err(error), Asked::Trim) if error.kind != DeviceErrorKind::Gone => {}
             (Err(error), Asked::Read | Asked::Trim) => {
                 self.device_failed(
                     leaf,

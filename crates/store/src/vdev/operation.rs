@@ -170,8 +170,8 @@ pub enum ArrayDone {
     Written(Result<(), ArrayError>),
     /// A flush: all writes done before it was asked for are durable.
     Flushed(Result<(), ArrayError>),
-    /// A trim. What a device does not do is no error.
-    Trimmed(Result<(), ArrayError>),
+    /// A trim, and which leaves' devices did not do it.
+    Trimmed(Result<Vec<(LeafId, DeviceError)>, ArrayError>),
     /// A scrub of one block.
     Scrubbed(Result<Scrubbed, ArrayError>),
     /// A block was rebuilt on a leaf.

@@ -172,6 +172,28 @@ impl Array {
         self.leaves.get(leaf.0 as usize).map(|leaf| leaf.guid)
     }
 
+    /// The top-level vdev of a leaf that blocks lie on, and how many columns that has; `None` of another leaf.
+    pub fn blocks_of(&self, leaf: LeafId) -> Option<(u16, u64)> {
+        let own = self.leaves.get(leaf.0 as usize)?;
+        let top = self.top_levels.get(usize::from(own.vdev))?;
+        let is_of_blocks = own.state != LeafState::Detached && top.class == Class::Normal;
+        is_of_blocks.then(|| (own.vdev, self.columns_of(own.vdev)))
+    }
+
+    /// How many leaves' sectors the space of a top-level vdev is made of.
+    pub fn columns_of(&self, vdev: u16) -> u64 {
+        match self.top_levels.get(usize::from(vdev)) {
+            Some(top) if matches!(top.kind, Kind::Raidz { .. }) => top.slots.len() as u64,
+            _ => 1,
+        }
+    }
+
+    /// The leaves of a top-level vdev.
+    pub fn leaves_of(&self, vdev: u16) -> impl Iterator<Item = LeafId> {
+        let top = self.top_levels.get(usize::from(vdev));
+        top.into_iter().flat_map(|top| top.leaves())
+    }
+
     /// The leaf with this GUID.
     pub fn find(&self, guid: u64) -> Option<LeafId> {
         self.leaves()

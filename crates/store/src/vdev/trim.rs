@@ -1,11 +1,11 @@
-//! Telling devices what is free. A trim is advice: what a device does not do or fails is no error,
-//! but a write into the range waits until the device is through with it.
+//! Telling devices what is free. A trim is advice: what a device does not do or fails is no error of the leaf, and is
+//! told to whoever asked. But a write into the range waits until the device is through with it.
 
 use pages::PAGE_SIZE;
 use smallvec::SmallVec;
 
 use super::Array;
-use super::device::LeafId;
+use super::device::{DeviceError, LeafId};
 use super::layout;
 use super::operation::{Answer, ArrayDone, ArrayError, Operation, Output, Priority, Waiter};
 use super::queue::{Job, Work};
@@ -16,33 +16,37 @@ use crate::format::Address;
 pub(super) struct TrimOperation {
     tag: u64,
     pending: u32,
+    failed: Vec<(LeafId, DeviceError)>,
 }
 
 impl Array {
-    /// Tells the devices that `sectors` of a vdev's space are free.
+    /// Tells devices that `sectors` of a vdev's space are free: that of one leaf, or those of all that are used.
     pub fn trim(
         &mut self,
         tag: u64,
-        address: Address,
-        sectors: u64,
+        (address, sectors): (Address, u64),
+        only: Option<LeafId>,
         now_us: u64,
         out: &mut Output,
     ) {
-        let Some(ranges) = self.leaf_ranges(address, sectors) else {
+        let Some(mut ranges) = self.leaf_ranges(address, sectors) else {
             let error = ArrayError::outside(address, u16::try_from(sectors).unwrap_or(u16::MAX));
             out.done.push((tag, ArrayDone::Trimmed(Err(error))));
             return;
         };
+        ranges.retain(|(leaf, ..)| only.is_none_or(|only| only == *leaf));
         self.watches
             .note(address, u32::try_from(sectors).unwrap_or(u32::MAX));
         let pending = ranges.len() as u32;
         if pending == 0 {
-            out.done.push((tag, ArrayDone::Trimmed(Ok(()))));
+            out.done.push((tag, ArrayDone::Trimmed(Ok(Vec::new()))));
             return;
         }
-        let id = self
-            .operations
-            .insert(Operation::Trim(TrimOperation { tag, pending }));
+        let id = self.operations.insert(Operation::Trim(TrimOperation {
+            tag,
+            pending,
+            failed: Vec::new(),
+        }));
         for (leaf, sector, count) in ranges {
             let range = (layout::sector_offset(sector), count * PAGE_SIZE as u64);
             let waiter = Waiter::new(id);
@@ -50,6 +54,11 @@ impl Array {
             self.submit(leaf, job, now_us, out);
         }
         self.settle(now_us, out);
+    }
+
+    /// Whether a leaf is used.
+    pub fn is_usable(&self, leaf: LeafId) -> bool {
+        self.known(leaf).is_ok() && self.leaf(leaf).is_usable()
     }
 
     /// The usable leaves' parts of a range of a vdev's space; `None` where it lies outside.
@@ -89,8 +98,12 @@ impl Array {
             return;
         };
         trim.pending -= 1;
+        if let Err(error) = answer.outcome {
+            trim.failed.push((answer.leaf, error));
+        }
         if trim.pending == 0 {
-            out.done.push((trim.tag, ArrayDone::Trimmed(Ok(()))));
+            let failed = std::mem::take(&mut trim.failed);
+            out.done.push((trim.tag, ArrayDone::Trimmed(Ok(failed))));
             self.operations.remove(id);
         }
     }

@@ -6,6 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// Freed runs that are shorter are not told.
+const LEAST_FREED: u32 = 4;
+
 /// What the model knows of a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -37,6 +40,10 @@ struct Pool {
     frozen: usize,
     /// The last two.
     durable: [Durable; 2],
+    /// Extents that were held, also where the hold was lifted.
+    held: Vec<Extent>,
+    /// Sectors that became free and were not held since.
+    untold: Vec<Vec<bool>>,
 }
 
 #[derive(Clone, Debug)]
@@ -80,6 +87,15 @@ enum Step {
         vdev: u16,
         sectors: u64,
     },
+    Hold {
+        vdev: u16,
+        from: Option<u64>,
+        least: u32,
+        count: usize,
+    },
+    LetGo {
+        which: usize,
+    },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -99,6 +115,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (0..30_usize).prop_map(|budget| Step::Settle { budget }),
         1 => Just(Step::Crash),
         1 => Just(Step::Rewind),
+        2 => (vdev.clone(), prop::option::of(0..40_000_u64), 1..20_u32, 1..5_usize)
+            .prop_map(|(vdev, from, least, count)| Step::Hold { vdev, from, least, count }),
+        1 => any::<usize>().prop_map(|which| Step::LetGo { which }),
         1 => (vdev, 0..9_000_u64).prop_map(|(vdev, sectors)| Step::Grow { vdev, sectors }),
     ];
     prop::collection::vec(step, 1..80)
@@ -107,8 +126,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 impl Pool {
     fn new(sizes: &[u64]) -> Self {
         let free = |size: &u64| vec![State::Free; *size as usize];
+        let mut space = Space::new(sizes);
+        space.note_freed(true);
+        let told = |size: &u64| vec![false; *size as usize];
         Self {
-            space: Space::new(sizes),
+            space,
+            held: Vec::new(),
+            untold: sizes.iter().map(told).collect(),
             states: sizes.iter().map(free).collect(),
             live: Vec::new(),
             log: Vec::new(),
@@ -134,6 +158,13 @@ impl Pool {
                 .all(|state| *state == State::Free),
             "{extent:?}"
         );
+        self.assert_unreached(extent);
+        self.set(extent, if is_young { State::Young } else { State::Live });
+        self.live.push((extent, is_young));
+    }
+
+    /// Neither of the last two checkpoints has it.
+    fn assert_unreached(&self, extent: Extent) {
         for durable in &self.durable {
             let reached = durable.live.iter();
             for other in reached.filter(|other| other.vdev == extent.vdev) {
@@ -144,8 +175,67 @@ impl Pool {
                 );
             }
         }
-        self.set(extent, if is_young { State::Young } else { State::Live });
-        self.live.push((extent, is_young));
+    }
+
+    /// Only what is free is held; the figures stay as they are.
+    fn hold(&mut self, vdev: u16, from: Option<u64>, least: u32, count: usize) -> Vec<Extent> {
+        while !self.space.may_hold() {
+            self.space.settle(1);
+        }
+        let which = from.map_or(Untold::Freed, Untold::From);
+        let (extents, next) = self.space.hold(vdev, which, least, count);
+        assert!(extents.len() <= count);
+        for extent in &extents {
+            assert!(
+                extent.sectors >= least
+                    && from.is_none_or(|from| extent.sector >= from && extent.end() <= next)
+            );
+            assert!(
+                self.states(*extent)
+                    .iter()
+                    .all(|state| *state == State::Free),
+                "{extent:?}"
+            );
+            self.assert_unreached(*extent);
+            let range = extent.sector as usize..extent.end() as usize;
+            if from.is_none() {
+                let untold = &mut self.untold[usize::from(vdev)][range];
+                assert!(untold.contains(&true), "{extent:?} was told before");
+                untold.fill(false);
+            }
+        }
+        self.held.extend(&extents);
+        extents
+    }
+
+    fn let_all_go(&mut self) {
+        for extent in std::mem::take(&mut self.held) {
+            self.space.let_go(extent);
+        }
+    }
+
+    /// All that became free is told, but for what lies in runs that are too short.
+    fn tell_all(&mut self, least: u32) {
+        for vdev in 0..self.space.vdevs() {
+            while !self.hold(vdev, None, least, 3).is_empty() {
+                self.let_all_go();
+            }
+            let of = usize::from(vdev);
+            let regions = self.states[of].chunks(LONGEST as usize);
+            let untold = self.untold[of].chunks(LONGEST as usize);
+            for (states, untold) in regions.zip(untold) {
+                let mut at = 0;
+                for run in states.split(|state| *state != State::Free) {
+                    let is_told = !untold[at..at + run.len()].contains(&true);
+                    assert!(
+                        is_told || run.len() < least as usize,
+                        "{} sectors",
+                        run.len()
+                    );
+                    at += run.len() + 1;
+                }
+            }
+        }
     }
 
     /// Checks that an allocation was rightly refused.
@@ -262,12 +352,16 @@ impl Pool {
         self.space.commit_checkpoint();
         self.log.drain(..self.frozen);
         self.frozen = 0;
-        for state in self.states.iter_mut().flatten() {
+        let untold = self.untold.iter_mut().flatten();
+        for (state, untold) in self.states.iter_mut().flatten().zip(untold) {
             *state = match *state {
                 State::Young => State::Live,
                 State::Dropped => State::Deferred,
                 State::DroppedYoung => State::Dropped,
-                State::Deferred => State::Free,
+                State::Deferred => {
+                    *untold = true;
+                    State::Free
+                }
                 State::Free | State::Live => *state,
             };
         }
@@ -350,6 +444,7 @@ impl Pool {
 
     /// When all is settled, both bitmaps say what they should.
     fn check_all(&mut self) {
+        self.let_all_go();
         assert!(self.space.settle(usize::MAX));
         self.check_counts();
         for (vdev, states) in self.space.vdevs.iter().zip(&self.states) {
@@ -438,6 +533,8 @@ impl Pool {
                 };
                 self.space.give_back(rest);
                 self.set(rest, State::Free);
+                let range = rest.sector as usize..rest.end() as usize;
+                self.untold[usize::from(rest.vdev)][range].fill(true);
                 if keep > 0 {
                     self.live.push((kept, is_young));
                     self.log.push(kept);
@@ -476,7 +573,26 @@ impl Pool {
             Step::Grow { vdev, sectors } => {
                 let states = &mut self.states[usize::from(vdev)];
                 states.resize(states.len() + sectors as usize, State::Free);
+                self.untold[usize::from(vdev)].resize(states.len(), false);
                 self.space.grow(vdev, states.len() as u64);
+            }
+            Step::Hold {
+                vdev,
+                from,
+                least,
+                count,
+            } => {
+                let size = self.states[usize::from(vdev)].len() as u64;
+                let from = from.map(|from| from.min(size));
+                // Whoever asks for what was freed asks for runs of one length.
+                let least = if from.is_none() { LEAST_FREED } else { least };
+                self.hold(vdev, from, least, count);
+            }
+            Step::LetGo { which } => {
+                if let Some(at) = which.checked_rem(self.held.len()) {
+                    let extent = self.held.swap_remove(at);
+                    self.space.let_go(extent);
+                }
             }
             _ => {}
         }
@@ -493,6 +609,8 @@ proptest! {
             pool.apply(step);
             pool.check_counts();
         }
+        pool.check_all();
+        pool.tell_all(LEAST_FREED);
         pool.check_all();
         pool.crash(false);
     }

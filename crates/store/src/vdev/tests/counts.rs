@@ -87,7 +87,7 @@ fn what_fails_or_moves_no_bytes_is_not_counted() {
     rig.write(Address::new(0, 5), &data).expect("written");
     let before = (io(&rig, 0), rig.top().io);
     rig.flush().expect("flushed");
-    rig.ask(|array, tag, now_us, out| array.trim(tag, Address::new(0, 64), 8, now_us, out));
+    rig.ask(|array, tag, now_us, out| array.trim(tag, (Address::new(0, 64), 8), None, now_us, out));
     rig.run();
     rig.disks[0]
         .unreadable

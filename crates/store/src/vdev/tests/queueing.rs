@@ -285,7 +285,7 @@ fn a_trim_is_over_before_its_place_is_written() {
         let data = content(1, 4);
         rig.write(Address::new(0, 0), &data).expect("written");
         rig.ask(|array, tag, now_us, out| {
-            array.trim(tag, Address::new(0, 0), 60, now_us, out);
+            array.trim(tag, (Address::new(0, 0), 60), None, now_us, out);
         });
         let tag = rig.start_write(Address::new(0, 6), &data);
         rig.run();

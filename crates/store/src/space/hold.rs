@@ -1,0 +1,162 @@
+//! Free sectors that are held back from allocation while devices are told that they are free.
+//!
+//! Held sectors are free in all figures. An allocation that finds no other place has the hold lifted. A write into such
+//! sectors then waits at each device until that is through with the trim ([`vdev`](crate::vdev)'s queues see to it). A hold
+//! therefore keeps writes from waiting, and never costs anybody space.
+//!
+//! | | |
+//! |---|---|
+//! | may be held | what is free: neither the last two checkpoints reach it, nor the log since them, nor does it wait to be either |
+//! | ends | when the devices have answered, or something else needs it |
+
+use super::bits::{self, REGION};
+use super::{Extent, Space};
+
+/// Which free sectors devices are told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Untold {
+    /// All from this one on.
+    From(u64),
+    /// Those that became free since they were told last, where that is noted: see [`Space::note_freed`].
+    Freed,
+}
+
+impl Space {
+    /// From now on it is noted what becomes free, for [`Untold::Freed`]; or no more.
+    pub fn note_freed(&mut self, is_noted: bool) {
+        for vdev in &mut self.vdevs {
+            vdev.sectors.note_freed(is_noted);
+        }
+        self.notes_freed = is_noted;
+    }
+
+    /// Whether something became free on a top-level vdev that was not looked at yet.
+    pub fn has_freed(&self, vdev: u16) -> bool {
+        self.vdevs[usize::from(vdev)].sectors.freed.has_news()
+    }
+
+    /// Nobody is to be told of what became free on a top-level vdev up to now.
+    pub fn forget_freed(&mut self, vdev: u16) {
+        let sectors = &mut self.vdevs[usize::from(vdev)].sectors;
+        sectors.note_freed(false);
+        sectors.note_freed(self.notes_freed);
+    }
+
+    /// Holds free runs of one region of a top-level vdev: at most `count`, none shorter than `least` sectors; and where
+    /// [`Untold::From`] goes on. No runs: there are none any more. Not while a checkpoint left something to
+    /// [settle](Space::settle).
+    pub fn hold(
+        &mut self,
+        vdev: u16,
+        which: Untold,
+        least: u32,
+        count: usize,
+    ) -> (Vec<Extent>, u64) {
+        let (runs, next) = match which {
+            Untold::From(sector) => self.free_runs(vdev, sector, least, count),
+            Untold::Freed => (self.freed_runs(vdev, least, count), 0),
+        };
+        for extent in &runs {
+            let sectors = &mut self.vdevs[usize::from(vdev)].sectors;
+            sectors.hold(extent.sector, extent.sectors);
+            self.forget_node_runs(vdev, extent.sectors);
+        }
+        self.known_runs = 0;
+        self.held.extend(&runs);
+        (runs, next)
+    }
+
+    fn free_runs(&self, vdev: u16, from: u64, least: u32, count: usize) -> (Vec<Extent>, u64) {
+        let sectors = &self.vdevs[usize::from(vdev)].sectors;
+        let size = u64::from(REGION);
+        let first = (from / size) as u32;
+        for region in first..sectors.regions() {
+            let base = u64::from(region) * size;
+            let start = from.saturating_sub(base) as u32;
+            if sectors.free_of(region) < least {
+                continue;
+            }
+            let runs = bits::runs(sectors.busy(region)).filter_map(|(at, length)| {
+                let end = at + length;
+                let at = at.max(start);
+                (end >= at + least).then(|| (at, end - at))
+            });
+            let runs: Vec<Extent> = runs
+                .take(count)
+                .map(|(at, sectors)| Extent {
+                    vdev,
+                    sector: base + u64::from(at),
+                    sectors,
+                })
+                .collect();
+            if let Some(last) = runs.last() {
+                let next = match runs.len() < count {
+                    true => base + size,
+                    false => last.end(),
+                };
+                return (runs, next.min(sectors.size()));
+            }
+        }
+        (Vec::new(), sectors.size())
+    }
+
+    fn freed_runs(&mut self, vdev: u16, least: u32, count: usize) -> Vec<Extent> {
+        let sectors = &mut self.vdevs[usize::from(vdev)].sectors;
+        while let Some(region) = sectors.freed.first() {
+            let base = u64::from(region) * u64::from(REGION);
+            let runs = sectors.freed.runs(region, sectors.busy(region), least);
+            let runs: Vec<(u32, u32)> = runs.take(count).collect();
+            if runs.is_empty() {
+                sectors.freed.looked_at(region);
+                continue;
+            }
+            for (at, length) in &runs {
+                sectors.freed.tell(region, *at, *length);
+            }
+            let extents = runs.into_iter().map(|(at, sectors)| Extent {
+                vdev,
+                sector: base + u64::from(at),
+                sectors,
+            });
+            return extents.collect();
+        }
+        Vec::new()
+    }
+
+    /// Sectors that were held may be taken again; of those whose hold was lifted, nothing.
+    pub fn let_go(&mut self, extent: Extent) {
+        if let Some(at) = self.held.iter().position(|held| *held == extent) {
+            self.held.swap_remove(at);
+            self.unhold(extent);
+        }
+    }
+
+    /// Ends all holds early, for whoever finds no place without what is held; whether there were any.
+    pub(crate) fn lift_holds(&mut self) -> bool {
+        let held = std::mem::take(&mut self.held);
+        held.iter().for_each(|extent| self.unhold(*extent));
+        !held.is_empty()
+    }
+
+    fn unhold(&mut self, extent: Extent) {
+        let vdev = &mut self.vdevs[usize::from(extent.vdev)];
+        vdev.look_for_pieces();
+        vdev.sectors.unhold(extent.sector, extent.sectors);
+        self.node_runs.is_exact = false;
+    }
+
+    /// Whether all that checkpoints left to [`Space::settle`] is done, so that sectors may be held.
+    pub fn may_hold(&self) -> bool {
+        self.is_settled()
+    }
+
+    /// Sectors of a top-level vdev that are held.
+    pub(super) fn held_of(&self, vdev: u16) -> u64 {
+        let own = self.held.iter().filter(|held| held.vdev == vdev);
+        own.map(|held| u64::from(held.sectors)).sum()
+    }
+
+    pub(super) fn held_sectors(&self) -> u64 {
+        self.held.iter().map(|held| u64::from(held.sectors)).sum()
+    }
+}
