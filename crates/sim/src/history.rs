@@ -257,6 +257,8 @@ pub struct Climate {
     pub extents_per_mille: u64,
     /// How many of a thousand steps let disks grow, or tell the pool so.
     pub grows_per_mille: u64,
+    /// How many of a thousand steps begin, pause or end trims of disks.
+    pub trims_per_mille: u64,
     /// How many of a thousand steps change how much of a volume space is kept for.
     pub reserves_per_mille: u64,
     /// How many of a thousand steps destroy several volumes or snapshots, or take the snapshots for that.
@@ -303,6 +305,7 @@ impl Default for Climate {
             cut_flushes_per_mille: 1000,
             extents_per_mille: 0,
             grows_per_mille: 0,
+            trims_per_mille: 0,
             reserves_per_mille: 0,
             destroys_per_mille: 0,
             rots_per_mille: 0,

@@ -212,6 +212,8 @@ pub enum Reshape {
     Expand(u32),
     /// The same of all disks, one after the other.
     ExpandAll,
+    /// All free space of a disk is trimmed; or its trim is paused or ended.
+    Trim(u32),
 }
 
 impl Admin {

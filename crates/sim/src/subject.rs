@@ -150,6 +150,8 @@ pub struct Moves {
     pub reshapes: u64,
     /// A vdev became larger.
     pub growths: u64,
+    /// Disks were told that so many sectors are free.
+    pub trimmed: u64,
 }
 
 impl std::ops::Add for Moves {
@@ -160,6 +162,7 @@ impl std::ops::Add for Moves {
             takeovers: self.takeovers + other.takeovers,
             reshapes: self.reshapes + other.reshapes,
             growths: self.growths + other.growths,
+            trimmed: self.trimmed + other.trimmed,
         }
     }
 }

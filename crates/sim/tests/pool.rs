@@ -131,6 +131,17 @@ fn disks_that_grow_make_the_pool_larger_and_cost_nothing() {
     }
 }
 
+/// A trim of anything that an opening reaches would be a block that nobody can read.
+#[test]
+fn trims_of_free_space_cost_nothing_at_whatever_moment_the_power_fails() {
+    let summary = withstands(Family::Trimming, 100);
+    let (total, histories) = (&summary.total, summary.histories);
+    if has_its_own_seeds() {
+        assert!(total.moves.trimmed > 1_000 * histories, "{summary}");
+        assert!(total.crashes > histories, "{summary}");
+    }
+}
+
 #[test]
 fn space_that_is_kept_is_there_whatever_was_kept_before() {
     let summary = withstands(Family::Reserving, 120);

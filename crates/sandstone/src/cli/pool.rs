@@ -16,6 +16,7 @@ use crate::control::client::escape;
 use crate::pool::create::CreatePool;
 use crate::pool::disks::is_remote;
 use crate::pool::status::{NO_ERRORS, PoolView, VdevView};
+use crate::pool::trim::text as trim_text;
 
 mod check;
 mod ending;
@@ -29,6 +30,7 @@ mod named_vdevs;
 mod reguid;
 mod rewind;
 mod set;
+mod trim;
 mod upgrade;
 mod vdev;
 mod waiting;
@@ -67,6 +69,11 @@ pub(super) enum Verb {
     Destroy(ending::Destroy),
     /// Verify every copy of everything, and repair what is bad
     Scrub(vdev::Scrub),
+    /// Tell devices which space of a pool is free
+    ///
+    /// Solid-state disks, thin volumes and sparse files get it back. `pool set autotrim=on` tells them of what becomes
+    /// free from then on; this tells them of all that is free, also of what lies in small pieces.
+    Trim(trim::TrimArgs),
     /// Make all durable that pools have taken up to now, whether or not somebody flushed it
     Sync(Sync),
     /// Put devices aside
@@ -130,6 +137,9 @@ pub(super) struct Status {
     /// Only pools that are not well
     #[arg(short = 'x')]
     unwell: bool,
+    /// Tell of each device what of it was trimmed
+    #[arg(short = 't')]
+    trim: bool,
     /// Name the volumes and bytes that could not be read
     #[arg(short = 'v')]
     verbose: bool,
@@ -158,6 +168,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         Verb::Export(args) => ending::export(t, connection, &args),
         Verb::Destroy(args) => ending::destroy(t, connection, &args),
         Verb::Scrub(args) => vdev::scrub(connection, &args),
+        Verb::Trim(args) => trim::run(connection, args),
         Verb::Sync(args) => sync(connection, &args),
         Verb::Offline(args) => vdev::offline(connection, args),
         Verb::Online(args) => vdev::online(connection, args),
@@ -259,7 +270,7 @@ fn status(t: &mut Terminal<'_>, connection: &Connection, args: &Status) -> Done 
         if number > 0 {
             writeln!(t.out)?;
         }
-        write!(t.out, "{}", report(pool))?;
+        write!(t.out, "{}", report(pool, args.trim))?;
         if args.verbose {
             write!(t.out, "{}", damaged(pool))?;
         }
@@ -271,7 +282,7 @@ fn status(t: &mut Terminal<'_>, connection: &Connection, args: &Status) -> Done 
 const SECTOR: u64 = 512;
 
 /// A pool as `zpool status` shows it.
-fn report(pool: &PoolView) -> String {
+fn report(pool: &PoolView, with_trim: bool) -> String {
     let mut text = format!("  pool: {}\n state: {}\n", pool.name, pool.state);
     for (title, words) in [("status", &pool.status), ("action", &pool.action)] {
         if let Some(words) = words {
@@ -312,7 +323,11 @@ fn report(pool: &PoolView) -> String {
         "NAME", "STATE", "READ", "WRITE", "CKSUM"
     ));
     for (label, vdev) in lines {
-        let note = vdev.note.as_deref().unwrap_or_default();
+        let mut note = vdev.note.clone().unwrap_or_default();
+        if with_trim && vdev.is_trimmed {
+            note = format!("{note}  {}", trim_text(vdev.trim.as_ref()));
+        }
+        let note = note.trim_start();
         // Headings have no counts, nor have spares while they stand by.
         let line = match vdev.state.as_str() {
             "" | "AVAIL" | "INUSE" => format!("\t{label:name$}  {:<9} {note}", vdev.state),
@@ -325,6 +340,10 @@ fn report(pool: &PoolView) -> String {
         };
         text.push_str(line.trim_end());
         text.push('\n');
+    }
+    if with_trim && pool.auto_trimmed > 0 {
+        let bytes = format_size(pool.auto_trimmed);
+        text.push_str(&format!("\nautotrim: {bytes} since the pool was opened\n"));
     }
     text.push_str(&format!("\nerrors: {}\n", pool.errors));
     text
@@ -446,7 +465,13 @@ mod tests {
             action: Some("Do it.".to_owned()),
             scan: "none requested".to_owned(),
             vdevs: vec![VdevView {
-                children: vec![leaf("/a", 0), leaf("/long", 3)],
+                children: vec![
+                    VdevView {
+                        is_trimmed: true,
+                        ..leaf("/a", 0)
+                    },
+                    leaf("/long", 3),
+                ],
                 ..leaf("mirror-0", 0)
             }],
             logs: vec![leaf("/log", 0)],
@@ -471,6 +496,15 @@ mod tests {
              \t  /fast     ONLINE        0     0     0  1M of 2M used, 3 hits, 4 misses\n\
              \nerrors: No known data errors\n"
         );
-        assert_eq!(report(&pool), expected);
+        assert_eq!(report(&pool, false), expected);
+        let with_trim = report(&pool, true);
+        assert!(
+            with_trim.contains("/a      ONLINE        0     0     0  (untrimmed)\n"),
+            "{with_trim}"
+        );
+        assert!(
+            with_trim.contains("  /log      ONLINE        0     0     0\n"),
+            "{with_trim}"
+        );
     }
 }

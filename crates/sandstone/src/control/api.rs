@@ -118,6 +118,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(pool::change_vdevs))
         .routes(routes!(pool::set_property))
         .routes(routes!(pool::scrub))
+        .routes(routes!(pool::trim))
         .routes(routes!(pool::sync))
         .routes(routes!(pool::upgrade))
         .routes(routes!(pool::events))

@@ -458,7 +458,7 @@ fn in_turn<T>(
 }
 
 /// Whether a word means the leaf: its path, the last part of that, or its number.
-fn is_meant(word: &str, guid: u64, path: &Path) -> bool {
+pub(super) fn is_meant(word: &str, guid: u64, path: &Path) -> bool {
     word == format!("{guid:016x}")
         || is_same(Path::new(word), path)
         || !word.contains('/') && path.file_name().is_some_and(|name| name == word)

@@ -17,7 +17,7 @@ use store::vdev::{
 use super::overlay::Overlay;
 use crate::block::lane::{Outcome, Waker};
 use crate::block::{
-    BlockDevice, BlockError, BlockErrorKind, Done, Lane, Request, Submitted, Ticket,
+    BlockDevice, BlockError, BlockErrorKind, Done, Geometry, Lane, Request, Submitted, Ticket,
 };
 
 /// The leaves of a pool and the lane that their requests take.
@@ -224,7 +224,12 @@ impl Devices {
                 let error = DeviceError::new(DeviceErrorKind::Unsupported, "it does not trim");
                 return self.ready.push((io, Err(error)));
             }
-            DeviceOp::Trim { offset, len } => (Op::Trim, Request::Discard { offset, len }),
+            DeviceOp::Trim { offset, len } => {
+                let Some((offset, len)) = freed_by(&device.geometry(), offset, len) else {
+                    return self.ready.push((io, Ok(Pages::new())));
+                };
+                (Op::Trim, Request::Discard { offset, len })
+            }
         };
         let token = self.flights.insert(Flight::Change(io, op));
         let ticket = Ticket::new(token as u64);
@@ -372,6 +377,18 @@ impl Devices {
     }
 }
 
+/// The part of a range that a device frees as a whole. The rest would be overwritten with zeros instead, and written
+/// for nothing.
+fn freed_by(geometry: &Geometry, offset: u64, len: u64) -> Option<(u64, u64)> {
+    let size = u64::from(geometry.discard.max(geometry.granularity));
+    let first = u64::from(geometry.discard_alignment) % size;
+    // The parts begin at `first`, and every `size` behind and before it.
+    let start = (offset + size - first).next_multiple_of(size) - size + first;
+    let end = offset + len;
+    let end = end.checked_sub(first)? / size * size + first;
+    (start < end).then(|| (start, end - start))
+}
+
 impl Op {
     /// A device's answer in the engine's words.
     fn judge(self, outcome: Outcome) -> DeviceOutcome {
@@ -457,6 +474,25 @@ mod tests {
         // What the engine's words leave out is said.
         let expected = "device failed: device is read-only: writing 4096 bytes to /a at byte 512";
         assert_eq!(told(BlockErrorKind::ReadOnly), expected);
+    }
+
+    #[test]
+    fn only_what_a_device_frees_as_a_whole_is_trimmed() {
+        let geometry = |discard, discard_alignment| Geometry {
+            discard,
+            discard_alignment,
+            ..crate::block::memory::MemoryDevice::new(1 << 30, 512, 1 << 20)
+                .expect("a device")
+                .geometry()
+        };
+        let (fine, coarse, askew) = (geometry(512, 0), geometry(16384, 0), geometry(16384, 4096));
+        assert_eq!(freed_by(&fine, 4096, 8192), Some((4096, 8192)));
+        assert_eq!(freed_by(&coarse, 16384, 32768), Some((16384, 32768)));
+        assert_eq!(freed_by(&coarse, 4096, 32768), Some((16384, 16384)));
+        assert_eq!(freed_by(&coarse, 4096, 24576), None);
+        assert_eq!(freed_by(&askew, 4096, 16384), Some((4096, 16384)));
+        assert_eq!(freed_by(&askew, 0, 36864), Some((4096, 32768)));
+        assert_eq!(freed_by(&askew, 8192, 12288), None);
     }
 
     #[test]

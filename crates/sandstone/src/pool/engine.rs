@@ -21,7 +21,7 @@ use super::answer::{block_error, outcome};
 use super::damaged::Damaged;
 use super::devices::Devices;
 use super::disks::is_remote;
-use super::events::{tell, tell_scan, tell_unaccounted};
+use super::events::{tell, tell_scan, tell_trim, tell_unaccounted};
 use super::host::{Hands, Order, Reply, Setup, Shared, Shut};
 use super::opening::{self, Clock, NotOpen, Opened, paths, wall_clock_s};
 use super::read_ahead::Awaited;
@@ -517,6 +517,9 @@ impl Engine {
         let scan = pool.scan_state();
         let is_news = std::mem::replace(&mut self.scan, scan) != scan;
         let news = is_news.then(|| tell_scan(pool, &self.shared)).flatten();
+        let trims = output.events.iter();
+        let mut notes: Vec<String> = trims.filter_map(|of| tell_trim(of, &self.shared)).collect();
+        notes.extend(news);
         for (RequestId(id), result) in output.answers.drain(..) {
             match self.waiting.remove(&id) {
                 Some(Waiter::Lane {
@@ -548,7 +551,10 @@ impl Engine {
             self.unused();
         }
         self.output = output;
-        let is_noted = news.is_some_and(|text| self.note(text));
+        let mut is_noted = false;
+        for text in notes {
+            is_noted |= self.note(text);
+        }
         Handed {
             is_any: has_requests || has_answers || is_noted,
             has_requests,

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use store::pool::{Event, Pool, ScanKind, ScanState, Short};
+use store::pool::{Event, Pool, ScanKind, ScanState, Short, TrimState};
 use store::vdev::{DeviceErrorKind, LeafId, State, VdevEvent};
 use utoipa::ToSchema;
 
@@ -126,6 +126,13 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
             "there is no room for second copies of metadata: {blocks} blocks of it lie once, on devices without \
              redundancy. Free space, or add a vdev; what changes then is written twice again"
         )),
+        Event::Trim { leaf, state, bytes } => {
+            let text = super::trim::event(*state, *bytes);
+            Some(format!("{}: {text}", device_of(*leaf)))
+        }
+        Event::TrimUnsupported { leaf } => {
+            Some(format!("{}: the device cannot trim", device_of(*leaf)))
+        }
         Event::SpareInUse { leaf, .. } => Some(format!("{}: the spare stands in", device(*leaf))),
         Event::Behind { behind } => Some(format!(
             "{} holds an old copy: {}. It is rebuilt from the others, and does not count until then",
@@ -189,19 +196,7 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
         }
     };
     if let Some(text) = text {
-        let is_good = matches!(
-            event,
-            Event::Vdev(VdevEvent::LeafState {
-                state: State::Online,
-                ..
-            })
-        );
-        if is_good {
-            tracing::info!(pool = name, "{text}");
-        } else {
-            tracing::warn!(pool = name, "{text}");
-        }
-        shared.event_log().note(&text);
+        say(event, &text, shared);
     }
 }
 
@@ -220,6 +215,24 @@ pub(super) fn told_short(device: &str, short: &Short) -> String {
         "{device} has {has} ({} bytes), and had {had} ({} bytes), {lacks} more: {left}",
         short.has, short.had
     )
+}
+
+/// Says it in the log and keeps it.
+fn say(event: &Event, text: &str, shared: &Shared) {
+    let name = shared.name();
+    let is_good = matches!(
+        event,
+        Event::Vdev(VdevEvent::LeafState {
+            state: State::Online,
+            ..
+        }) | Event::Trim { .. }
+    );
+    if is_good {
+        tracing::info!(pool = name, "{text}");
+    } else {
+        tracing::warn!(pool = name, "{text}");
+    }
+    shared.event_log().note(text);
 }
 
 /// Tells that leaves are away which may have been used without those that are here.
@@ -250,6 +263,22 @@ pub(super) fn tell_scan(pool: &Pool, shared: &Shared) -> Option<String> {
     }
     shared.event_log().note(text);
     Some(text.to_owned())
+}
+
+/// The line that the pool's history gets of a trim that has ended.
+pub(super) fn tell_trim(event: &Event, shared: &Shared) -> Option<String> {
+    let Event::Trim {
+        leaf,
+        state: state @ TrimState::Finished,
+        bytes,
+    } = event
+    else {
+        return None;
+    };
+    let places = shared.places();
+    let path = places.get(leaf).map(|at| at.path.display().to_string());
+    let name = path.unwrap_or_else(|| format!("{leaf:016x}"));
+    Some(format!("{name}: {}", super::trim::event(*state, *bytes)))
 }
 
 fn failure(kind: DeviceErrorKind) -> &'static str {

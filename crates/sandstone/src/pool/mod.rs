@@ -18,6 +18,7 @@
 //! | how are its devices replaced, put aside, attached, spared, added, removed | `administer.rs` and the files beside it |
 //! | scrubs and resilvers | `scan.rs`; the proof of a pool that is not open: `check.rs` |
 //! | how is it, in zpool's words | `status.rs`, what that means and what to do: `advice.rs`; how full it is: `fullness.rs`; which of its bytes are lost: `damaged.rs`; what happened to it: `events.rs`; what was done to it: `history.rs` |
+//! | which free space are devices told of | `trim.rs` |
 //! | what do its devices read and write | `io.rs` |
 //! | what may administrators set | `properties.rs` |
 //! | which format features has it | `upgrade.rs` |
@@ -70,6 +71,7 @@ mod spare_time;
 pub mod status;
 pub mod stream;
 mod system;
+pub mod trim;
 pub mod twins;
 mod unflushed;
 pub mod upgrade;

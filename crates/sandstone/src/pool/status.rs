@@ -12,11 +12,12 @@ use utoipa::ToSchema;
 use super::advice::advice;
 use super::damaged::{DamagedView, LostView};
 use super::disks::{Disks, is_remote};
-use super::host::{Place, Shut};
+use super::host::{Hands, Place, Shut};
 use super::io::IoView;
 use super::properties::{PoolPropertyView, views as property_views};
 use super::registry::{AbsentPool, OpenPool, Pools};
 use super::scan::{ScanView, text, view as scan_view, waiting};
+use super::trim::{self, TrimView};
 use super::upgrade::{self, FeatureView};
 use super::vdev_request::{Additions, VdevKind, VdevRequest};
 use crate::config::quantity::format_size;
@@ -68,6 +69,9 @@ pub struct PoolView {
     /// Format features; none where it is not open.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<FeatureView>,
+    /// Bytes that devices were told of by `autotrim` since it was opened.
+    #[serde(default)]
+    pub auto_trimmed: u64,
     /// Its top-level vdevs.
     pub vdevs: Vec<VdevView>,
     /// Its log vdevs.
@@ -133,6 +137,12 @@ pub struct VdevView {
     /// Of a cache vdev: the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheView>,
+    /// Of a device for blocks: these are trimmed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_trimmed: bool,
+    /// Its last trim that somebody asked for; absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trim: Option<TrimView>,
     /// What it is made of.
     #[schema(no_recursion)]
     pub children: Vec<VdevView>,
@@ -218,6 +228,7 @@ fn view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
         Asked {
             status: hands.pool.status(),
             fragmentation: hands.pool.fragmentation(),
+            trims: Trims::of(hands),
             properties: property_views(&hands.pool.config().properties),
             features: upgrade::views(&hands.pool.config().features),
             ready: hands.devices.ready_spares(),
@@ -240,6 +251,7 @@ struct Asked {
     fragmentation: u8,
     properties: Vec<PoolPropertyView>,
     features: Vec<FeatureView>,
+    trims: Trims,
     /// The spares that have a device.
     ready: Vec<u64>,
     /// The volumes that lost writes which were not flushed.
@@ -330,6 +342,7 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         failing: &status.failing,
         behind: &status.behind,
         short: &status.short,
+        trims: &asked.trims,
     };
     PoolView {
         name: status.name.clone(),
@@ -361,6 +374,7 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         fragmentation: Some(asked.fragmentation),
         properties: asked.properties.clone(),
         features: asked.features.clone(),
+        auto_trimmed: asked.trims.auto_bytes,
         errors: errors(status, &asked.lost),
         damaged: asked.damaged.clone(),
         lost: asked.sums.clone(),
@@ -472,17 +486,65 @@ struct Teller<'a> {
     failing: &'a [LeafId],
     behind: &'a [LeafId],
     short: &'a [Short],
+    trims: &'a Trims,
+}
+
+/// Trims of devices, by their guids.
+struct Trims {
+    by_leaf: BTreeMap<u64, TrimView>,
+    auto_bytes: u64,
+}
+
+impl Trims {
+    fn of(hands: &Hands<'_>) -> Self {
+        let trims = hands.pool.trims();
+        let mut by_leaf: BTreeMap<u64, TrimView> =
+            trims.iter().map(|of| (of.leaf, trim::view(of))).collect();
+        let leaves = hands
+            .pool
+            .status()
+            .top_levels
+            .into_iter()
+            .flat_map(|top| top.slots);
+        let leaves = leaves.flat_map(|slot| slot.leaves);
+        // Devices that are open say so themselves, before they are asked to.
+        let unable = leaves.filter(|leaf| {
+            let device = hands.devices.of(leaf.leaf);
+            device.is_some_and(|device| device.geometry().discard == 0)
+        });
+        let unable = unable
+            .map(|leaf| leaf.guid)
+            .chain(hands.pool.leaves_without_trim());
+        by_leaf.extend(unable.map(|guid| (guid, trim::unsupported())));
+        Self {
+            by_leaf,
+            auto_bytes: hands.pool.auto_trimmed(),
+        }
+    }
 }
 
 impl Teller<'_> {
     /// A top-level vdev for blocks, with its space.
     fn of_blocks(&self, top: &TopLevelStatus, status: &PoolStatus) -> VdevView {
         let mut view = self.top_level(top);
+        self.mark_trims(&mut view);
         if let Some(space) = status.space.get(usize::from(top.vdev)) {
             view.allocated = Some(bytes(space.size.saturating_sub(space.available)));
             view.free = Some(bytes(space.available));
         }
         view
+    }
+
+    /// Tells of each leaf of it what of it was trimmed.
+    fn mark_trims(&self, view: &mut VdevView) {
+        view.children
+            .iter_mut()
+            .for_each(|child| self.mark_trims(child));
+        let guid = view.guid.as_deref();
+        if let Some(guid) = guid.and_then(|guid| u64::from_str_radix(guid, 16).ok()) {
+            view.is_trimmed = true;
+            view.trim = self.trims.by_leaf.get(&guid).cloned();
+        }
     }
 
     fn top_level(&self, top: &TopLevelStatus) -> VdevView {

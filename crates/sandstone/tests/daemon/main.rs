@@ -34,6 +34,7 @@ mod pool_returning;
 mod pool_rewind;
 mod pool_scrub;
 mod pool_scrub_pause;
+mod pool_trim;
 mod pool_twins;
 mod pool_under_load;
 mod pool_units;

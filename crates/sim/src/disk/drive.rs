@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use pages::Pages;
+use pages::{PageMut, Pages};
 
 use super::cut::{Cut, Image, LooseWrite, Tearing};
 use super::fault::{Behaviour, Chances, Dirty, Fates, Fault, Kind, Struck};
@@ -315,9 +315,22 @@ impl Disk {
     fn trim(&mut self, offset: u64, len: u64) -> DeviceOutcome {
         if !self.behaviour.trim_keeps_bytes {
             let sector = offset / SECTOR_SIZE as u64;
-            self.take_effect(sector, len / SECTOR_SIZE as u64, None);
+            let count = len / SECTOR_SIZE as u64;
+            let garbage = self.behaviour.trim_garbles.then(|| self.garbage(count));
+            self.take_effect(sector, count, garbage);
         }
         Ok(Pages::new())
+    }
+
+    /// Bytes that nobody wrote, one sector again and again.
+    fn garbage(&mut self, sectors: u64) -> Pages {
+        let mut page = PageMut::zeroed();
+        for word in page.chunks_mut(8) {
+            word.copy_from_slice(&self.random.within(0..u64::MAX).to_le_bytes());
+        }
+        let page = page.freeze();
+        let pages = std::iter::repeat_n(page, sectors as usize);
+        Pages::from_pages(pages, 0, (sectors as usize * SECTOR_SIZE) as u32)
     }
 
     fn take_effect(&mut self, sector: u64, count: u64, data: Option<Pages>) {

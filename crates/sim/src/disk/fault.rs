@@ -18,6 +18,8 @@ pub struct Behaviour {
     pub tearing: Tearing,
     /// A trimmed sector keeps its bytes until it is written, as on disks without RZAT.
     pub trim_keeps_bytes: bool,
+    /// A trimmed sector reads as something that nobody wrote until it is written, as on disks without RZAT.
+    pub trim_garbles: bool,
     /// Power cuts treat what a flush covers, and what came after it was asked for, each in its own way, and tear most
     /// often.
     pub cuts_at_flushes: bool,
@@ -34,6 +36,7 @@ impl Default for Behaviour {
             stall_us: 0,
             tearing: Tearing::Slices,
             trim_keeps_bytes: false,
+            trim_garbles: false,
             cuts_at_flushes: false,
             chances: Chances::default(),
         }

@@ -286,6 +286,20 @@ fn a_trim_may_keep_the_bytes() {
 }
 
 #[test]
+fn a_trim_may_leave_what_nobody_wrote() {
+    let mut bench = Bench::new(3);
+    bench.disk.behaviour_mut().trim_garbles = true;
+    bench.write(1, 1).unwrap();
+    let (offset, len) = (SECTOR, 2 * SECTOR);
+    bench.run(DeviceOp::Trim { offset, len }).unwrap();
+    let page = bench.disk.snapshot().sector(1);
+    assert!(!page.is_zero() && page.iter().any(|byte| *byte != page[0]));
+    // Bytes that are written then are there.
+    bench.write(1, 1).unwrap();
+    assert_eq!(bench.read(1), Ok(1));
+}
+
+#[test]
 fn few_loose_writes_are_cut_in_every_way_and_many_at_their_edges() {
     let media = |writes: u64, limit| {
         let mut bench = Bench::new(9);

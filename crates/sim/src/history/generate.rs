@@ -177,6 +177,10 @@ impl Author<'_> {
         if climate.grows_per_mille > 0 && self.random.per_mille(climate.grows_per_mille) {
             return self.grow();
         }
+        if climate.trims_per_mille > 0 && self.random.per_mille(climate.trims_per_mille) {
+            let number = self.random.within(0..1 << 16) as u32;
+            return Step::Submit(Operation::Admin(Admin::Reshape(Reshape::Trim(number))));
+        }
         if climate.reserves_per_mille > 0 && self.random.per_mille(climate.reserves_per_mille) {
             return Step::Submit(Operation::Admin(self.reserve()));
         }

@@ -121,10 +121,13 @@ pub enum Family {
     /// the power fails: no opening takes one, and without them nothing is missing. Copies of all disks become pools of their
     /// own.
     Twins,
+    /// Power cuts and kills while disks are told what is free: trimmed space reads as something that nobody wrote, and nothing
+    /// that an opening needs may be among it. Every third pool is full most of the time; disks come and go.
+    Trimming,
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 24] = [
+pub const FAMILIES: [Family; 25] = [
     Family::PowerCuts,
     Family::Datasets,
     Family::Full,
@@ -149,6 +152,7 @@ pub const FAMILIES: [Family; 24] = [
     Family::LostLabels,
     Family::ShortDevices,
     Family::Twins,
+    Family::Trimming,
 ];
 
 /// Histories of seeds from here on are hard. Those below are what they always were, so that what failed once can be
@@ -205,6 +209,7 @@ impl Family {
             Self::LostLabels => "lost-labels",
             Self::ShortDevices => "short-devices",
             Self::Twins => "twins",
+            Self::Trimming => "trimming",
         }
     }
 
@@ -214,6 +219,7 @@ impl Family {
             Self::Logs | Self::FailingLogs | Self::FailingReshaped => ANY,
             Self::Growing | Self::Reserving | Self::Pressed | Self::Destroying | Self::Twins => ANY,
             Self::Failing | Self::Lying | Self::LosingRecords | Self::RottenMetadata => PLAIN,
+            Self::Trimming => ANY,
             Self::Covered | Self::Beyond | Self::Spared | Self::Rotting => REDUNDANT,
             Self::OldCopies | Self::ShortDevices => REDUNDANT,
             Self::LostLabels => ANY,
@@ -243,6 +249,13 @@ impl Family {
             setup.spare_disks = 2;
             if seed.is_multiple_of(3) {
                 setup.logs = LOGS[(seed / 3 % 3) as usize].to_vec();
+            }
+        }
+        if self == Self::Trimming {
+            setup.spare_disks = 2;
+            setup.autotrim = !seed.is_multiple_of(4);
+            if seed.is_multiple_of(5) {
+                setup.logs = LOGS[(seed / 5 % 3) as usize].to_vec();
             }
         }
         if self == Self::Spared || self == Self::FailingReshaped && !seed.is_multiple_of(2) {
@@ -303,6 +316,7 @@ impl Family {
                 // What is shown a copy is opened besides.
                 climate.cut_histories_per_mille = 30;
             }
+            Self::Trimming => trim(&mut setup, &mut climate, seed.is_multiple_of(3)),
             Self::Failing => fail(&mut climate),
             Self::Lying => lie(&mut climate),
             Self::Covered => cover(&mut setup, &mut climate),
@@ -398,6 +412,7 @@ impl Family {
             Self::Rotting | Self::LosingRecords | Self::Destroying | Self::OldCopies => {}
             Self::RottenMetadata => {}
             Self::LostLabels | Self::ShortDevices | Self::Twins => {}
+            Self::Trimming => {}
         }
     }
 
@@ -577,6 +592,19 @@ fn grow(setup: &mut PoolSetup, climate: &mut Climate, is_full: bool) {
     if is_full {
         fill(setup, climate, 2);
     }
+}
+
+fn trim(setup: &mut PoolSetup, climate: &mut Climate, is_full: bool) {
+    setup.must_open = true;
+    setup.never_suspends = true;
+    climate.steps = 20..80;
+    climate.admin_per_mille = 150;
+    climate.reshapes_per_mille = 40;
+    if is_full {
+        fill(setup, climate, 2);
+    }
+    climate.trims_per_mille = 120;
+    climate.behaviour.trim_garbles = true;
 }
 
 /// Disks with so many MiB for data, in which there is little room for more.

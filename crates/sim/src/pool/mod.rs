@@ -34,8 +34,10 @@ use store::catalog::request::CreateVolume;
 use store::catalog::{Catalog, CatalogError, Dataset, Operation as Change, Settings, Stamp};
 use store::format::{DatasetId, PoolKey};
 use store::pool::{Answer as PoolAnswer, Event, Opening, Output, Plan, Pool, PoolError};
-use store::pool::{PoolConfig, Recipe, Request, RequestId, ScanKind, ScanState};
-use store::vdev::{DeviceOutcome, DeviceRequest, IoId, State as VdevState};
+use store::pool::{
+    PoolConfig, PoolProperties, PoolProperty, Recipe, Request, RequestId, ScanKind, ScanState,
+};
+use store::vdev::{DeviceOp, DeviceOutcome, DeviceRequest, IoId, State as VdevState};
 
 use crate::disk::{Disk, Medium, SLICE_SIZE};
 use crate::operation::{BLOCK_SIZE, ChangeKind, Operation, VolumeId};
@@ -145,6 +147,7 @@ impl Subject for PoolSubject {
         let size = geometry.disk_sectors * BLOCK_SIZE as u64;
         let config = PoolConfig {
             spares: setup.spare_specs(size),
+            properties: setup.pool_properties(),
             ..PoolConfig::new("tank", setup.guid, setup.secret, HOST, setup.tree(size))
         };
         let pool = Pool::create(
@@ -533,6 +536,9 @@ impl PoolSubject {
         for DeviceRequest { io, leaf, op } in requests {
             let disk = self.disks.get(&leaf.0);
             let disk = *disk.unwrap_or_else(|| panic!("a request for {leaf:?}, which is away"));
+            if let DeviceOp::Trim { len, .. } = &op {
+                self.moves.trimmed += len / BLOCK_SIZE as u64;
+            }
             self.requests.push(DiskRequest { disk, id: io.0, op });
         }
     }
@@ -697,6 +703,14 @@ impl PoolSubject {
 }
 
 impl PoolSetup {
+    fn pool_properties(&self) -> PoolProperties {
+        let mut properties = PoolProperties::default();
+        if self.autotrim {
+            properties.set(PoolProperty::Autotrim, true);
+        }
+        properties
+    }
+
     fn cache(&self) -> Arc<Cache> {
         Arc::new(Cache::new(self.cache_bytes, self.secret))
     }

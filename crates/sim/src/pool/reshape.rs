@@ -68,6 +68,16 @@ impl PoolSubject {
                 let all: Vec<LeafId> = leaves.iter().map(|(leaf, ..)| *leaf).collect();
                 self.expand(pool, &all);
             }
+            Reshape::Trim(number) => {
+                let (leaf, _, _) = chosen(number);
+                // A trim that is running, or none that is, is refused.
+                let _ = match number / 256 % 8 {
+                    0 => pool.pause_trim(leaf, now_us),
+                    1 => pool.cancel_trim(leaf, now_us),
+                    2 => pool.start_trim(leaf, Some(64 << 20), now_us),
+                    _ => pool.start_trim(leaf, None, now_us),
+                };
+            }
             Reshape::Replace(number) | Reshape::Attach(number) => {
                 let (leaf, _, in_slot) = chosen(number);
                 let Some(disk) = self.unused_disk().filter(|_| in_slot == 1) else {

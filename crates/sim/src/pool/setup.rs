@@ -39,6 +39,8 @@ pub struct PoolSetup {
     pub without_checksums: bool,
     /// Whether volumes may have `sync=always`.
     pub with_sync_always: bool,
+    /// Whether disks are told by themselves of what becomes free.
+    pub autotrim: bool,
     /// Opening must not be refused, whatever happened.
     pub must_open: bool,
     /// The pool must never stop to take changes.
@@ -83,6 +85,7 @@ impl PoolSetup {
             secret: random.within(1..u64::MAX),
             without_checksums: false,
             with_sync_always: true,
+            autotrim: false,
             must_open: false,
             never_suspends: false,
             with_folders: false,

@@ -109,6 +109,7 @@ impl<'a> Check<'a> {
             return None;
         }
         while !pool.space.settle(usize::MAX) {}
+        pool.space.lift_holds();
         pool.array.set_healing(false);
         let mut check = Self {
             report: Report::default(),

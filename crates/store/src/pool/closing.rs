@@ -35,6 +35,7 @@ impl Pool {
     /// checkpoint.
     pub fn claim(&mut self, host: &str, now_us: u64) {
         self.now_us = now_us;
+        self.end_trims(false);
         if self.config.is_exported || self.config.host != host {
             self.set_exported(false, host);
         }
@@ -65,6 +66,7 @@ impl Pool {
         self.is_export_wanted = is_exported;
         self.is_checkpoint_wanted = true;
         self.is_closing = true;
+        self.end_trims(true);
         self.go_on();
     }
 
@@ -112,6 +114,7 @@ impl Pool {
             && self.pending.is_empty()
             && self.stalled.is_empty()
             && self.waiting.is_empty()
+            && self.trims.is_at_rest()
             && self.locks.is_empty()
             && self.commit.group.is_empty()
             && self.commit.chain.sealed_seq() == self.persisted.seq

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::open::{OpenError, OpenErrorKind};
 use super::scan::{ScanRecord, ScrubRecord};
+use super::trim::TrimRecord;
 use crate::catalog::Catalog;
 use crate::format::{DatasetId, Epoch, Pointer, Root};
 use crate::map::Tree;
@@ -157,6 +158,9 @@ pub(super) struct Manifest {
     /// The scrub that has not ended; absent where none has been begun since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) scrub: Option<ScrubRecord>,
+    /// The trims that somebody asked for; absent where there were none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) trims: Vec<TrimRecord>,
 }
 
 /// Where a volume's or snapshot's blocks are found.

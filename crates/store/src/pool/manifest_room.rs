@@ -15,6 +15,7 @@ use super::manifest::{
 };
 use super::request::PoolError;
 use super::state::Pool;
+use super::trim::RECORD;
 use crate::catalog::history::MAX_BYTES;
 use crate::catalog::{
     Catalog, CatalogError, Dataset, ErrorKind, Kind, Native, NewSnapshots, Operation,
@@ -108,7 +109,8 @@ impl Pool {
     fn room_for_lists(&self) -> usize {
         let most = self.longest_manifest();
         let space = self.space_records_len().max(most / SPACE_SHARE);
-        most.saturating_sub(HISTORY + ENVELOPE + space)
+        let trims = self.array.leaves().count() * RECORD;
+        most.saturating_sub(HISTORY + ENVELOPE + space + trims)
     }
 
     /// The longest manifest that may be written, in bytes.

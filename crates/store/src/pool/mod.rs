@@ -22,6 +22,7 @@
 //! | how are datasets changed | `administer.rs`; when are there too many: `manifest_room.rs` |
 //! | what does a stream carry | `send.rs`; who may receive one: `receive.rs` |
 //! | how are blocks verified and rebuilt | `scan.rs` |
+//! | what are devices told of free space | `trim.rs` |
 //! | what do datasets take | `usage.rs` |
 //! | how are devices replaced, vdevs added | `vdevs.rs`; which fail too often: `failures.rs`; what stands in: `spares.rs` |
 //! | how is all of it proven | `check.rs` and the files beside it |
@@ -66,6 +67,7 @@ mod send;
 mod signpost;
 mod spares;
 mod state;
+mod trim;
 mod unmerged;
 mod usage;
 mod vdevs;
@@ -98,5 +100,6 @@ pub use request::{
 };
 pub use scan::{ScanKind, ScanState, ScanStatus};
 pub use state::{Limits, Pool};
+pub use trim::{TrimRefused, TrimState, TrimStatus};
 pub use usage::{BlockBytes, DatasetUsage};
 pub use vdevs::PoolStatus;

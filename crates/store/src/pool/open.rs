@@ -269,6 +269,7 @@ impl Pool {
         // There are no labels yet that somebody could read without them.
         pool.want_second_copies();
         pool.use_second_copies();
+        pool.heed_autotrim();
         pool.is_config_new = true;
         pool.is_checkpoint_wanted = true;
         let Some((next, extent)) = pool.place_record() else {
@@ -405,7 +406,11 @@ impl Opening {
     pub fn finish(self) -> Result<Pool, OpenError> {
         match self.failed {
             Some(error) => Err(self.pool.named_short(error)),
-            None if self.stage == Stage::Done => Ok(*self.pool),
+            None if self.stage == Stage::Done => {
+                let mut pool = self.pool;
+                pool.heed_autotrim();
+                Ok(*pool)
+            }
             None => Err(OpenError::damaged("the pool is not open yet")),
         }
     }
@@ -564,6 +569,7 @@ impl Opening {
         pool.catalog.set_pool_name(&pool.config.name);
         pool.ended_scan = manifest.scan;
         pool.waiting_scrub = manifest.scrub.map(|scrub| scrub.state());
+        pool.trims.open(&manifest.trims);
         let contents: Result<BTreeMap<_, _>, OpenError> = manifest
             .contents
             .iter()
@@ -705,6 +711,7 @@ fn empty(
         next_tag: 0,
         records: VecDeque::new(),
         signposts: Signposts::default(),
+        trims: Default::default(),
         persisted: Persisted::default(),
         suspended: None,
         is_read_only: false,

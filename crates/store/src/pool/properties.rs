@@ -115,6 +115,7 @@ impl Pool {
             None => properties.unset(property),
         };
         if is_changed {
+            self.heed_autotrim();
             self.shape_changed();
         }
     }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use pages::Pages;
 
 use super::prepared::Prepared;
+use super::trim::TrimState;
 use crate::catalog::CatalogError;
 use crate::format::{Compression, DatasetId};
 use crate::map::Change;
@@ -344,6 +345,20 @@ pub enum Event {
         leaf: LeafId,
         /// The spare.
         guid: u64,
+    },
+    /// A trim that somebody asked for begins, rests or ends.
+    Trim {
+        /// The guid of the leaf.
+        leaf: u64,
+        /// Its state from now on.
+        state: TrimState,
+        /// Bytes that the device was told of.
+        bytes: u64,
+    },
+    /// A device said that it does not trim.
+    TrimUnsupported {
+        /// The guid of the leaf.
+        leaf: u64,
     },
 }
 

@@ -15,6 +15,7 @@ use super::read::{BlockReads, Pending};
 use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
 use super::scan::{Scan, ScanRecord, ScanState};
 use super::signpost::Signposts;
+use super::trim::Trims;
 use super::unmerged::Unmerged;
 use super::write::Write;
 use crate::cache::{Cache, Charge};
@@ -181,6 +182,8 @@ pub(super) enum Tag {
     Configuration,
     /// A look at an activity record, or the write of one; of a leaf.
     Activity(u32),
+    /// A trim of free space of a top-level vdev.
+    Trim(u16),
 }
 
 /// An open pool.
@@ -294,6 +297,7 @@ pub struct Pool {
     /// Where records lie that the last checkpoint's log needs, oldest first.
     pub(super) records: VecDeque<(u64, Extent)>,
     pub(super) signposts: Signposts,
+    pub(super) trims: Trims,
     pub(super) persisted: super::manifest::Persisted,
     /// Why no changes are taken.
     pub(super) suspended: Option<String>,
@@ -454,8 +458,8 @@ impl Pool {
         // One that is being made goes on by what the devices answer.
         let checkpoint = (self.checkpoint.is_none() && self.has_changed())
             .then(|| self.last_checkpoint_us + self.limits.checkpoint_us);
-        let array = self.array.deadline_us();
-        let all = [array, group, copies, caches, checkpoint, activity];
+        let (array, trim) = (self.array.deadline_us(), self.trim_due_us());
+        let all = [array, group, copies, caches, checkpoint, activity, trim];
         all.into_iter().flatten().min()
     }
 
@@ -480,6 +484,7 @@ impl Pool {
         self.scan_go_on();
         self.tend_vdevs();
         self.space.settle(SETTLE_AT_ONCE);
+        self.trim_go_on();
         self.export_go_on();
         self.close_go_on();
         self.serve();
@@ -583,6 +588,10 @@ impl Pool {
                 self.configuration_done(&result)
             }
             (Tag::Activity(leaf), done) => self.activity_done(LeafId(leaf), done),
+            (Tag::Trim(vdev), ArrayDone::Trimmed(result)) => {
+                // An address that is none was asked of nobody.
+                self.trimmed(vdev, result.unwrap_or_default());
+            }
             (what, done) => debug_assert!(false, "{what:?} was answered with {done:?}"),
         }
     }

@@ -32,6 +32,7 @@ mod slow_writes;
 mod spares;
 mod sparse;
 mod streams;
+mod trims;
 mod twins;
 mod usage;
 mod vdevs;

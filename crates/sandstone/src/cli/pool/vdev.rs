@@ -310,7 +310,7 @@ fn named(words: Vec<String>) -> Result<Vec<String>, Error> {
 }
 
 /// A device as the daemon is told of it: a path in full, anything else as it is.
-fn name(word: String) -> Result<String, Error> {
+pub(super) fn name(word: String) -> Result<String, Error> {
     if !word.contains('/') {
         return Ok(word);
     }

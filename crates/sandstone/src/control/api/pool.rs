@@ -22,6 +22,7 @@ use crate::pool::reguid::{ReguidPool, ReguidView};
 use crate::pool::scan::Scrub;
 use crate::pool::served::Served;
 use crate::pool::status::PoolView;
+use crate::pool::trim::Trim;
 
 impl Plane {
     /// Refuses to take away what logical units serve: `is_meant` says of a volume's name whether it is
@@ -204,6 +205,23 @@ pub(super) async fn scrub(
     let begun = apart(move || {
         plane.pools.scrub(&name, scrub.action)?;
         plane.pools.note(&name, &asker.deed(&scrub));
+        plane.pools.view(&name)
+    });
+    begun.await.map(Json)
+}
+
+/// Begins, pauses or ends trims of devices.
+#[utoipa::path(post, path = "/v1/pools/{name}/trim", tag = "pool", operation_id = "pool_trim", request_body = Trim,
+    responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
+pub(super) async fn trim(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+    asker: Asker,
+    Body(trim): Body<Trim>,
+) -> Answer<PoolView> {
+    let begun = apart(move || {
+        plane.pools.trim(&name, &trim)?;
+        plane.pools.note(&name, &asker.deed(&trim));
         plane.pools.view(&name)
     });
     begun.await.map(Json)

@@ -60,6 +60,8 @@ impl Pool {
         let scan = self.last_ended_scan();
         let scrub = self.unended_scrub();
         let spare = self.spare();
+        self.forget_trims();
+        let trims = self.trims.records();
         let Some(making) = &mut self.checkpoint else {
             return Err(NoSpace);
         };
@@ -86,6 +88,7 @@ impl Pool {
         let manifest = Manifest {
             scan,
             scrub,
+            trims,
             ..manifest_of(making, &self.contents, &self.dying)
         };
         for pointer in dropped {
@@ -362,5 +365,6 @@ fn manifest_of(
         deferred: Hex::default(),
         scan: None,
         scrub: None,
+        trims: Vec::new(),
     }
 }

@@ -28,6 +28,10 @@ pub(super) struct World {
     pub(super) disks: Vec<Disk>,
     /// Disks that are gone.
     pub(super) dead: BTreeSet<usize>,
+    /// Disks that do not trim.
+    pub(super) untrimmable: BTreeSet<usize>,
+    /// Ranges that disks were told are free: disk, first byte, bytes.
+    pub(super) trimmed: Vec<(usize, u64, u64)>,
     /// Disks that take no writes, and answer all else.
     pub(super) unwritable: BTreeSet<usize>,
     /// Disks that are not there when the pool is opened.
@@ -97,7 +101,15 @@ fn perform(disk: &mut Disk, op: &DeviceOp) -> Pages {
             write(disk, *offset, data);
             Pages::new()
         }
-        DeviceOp::Flush | DeviceOp::Trim { .. } => Pages::new(),
+        DeviceOp::Flush => Pages::new(),
+        // A trimmed sector reads as anything.
+        DeviceOp::Trim { offset, len } => {
+            let first = offset / SECTOR_SIZE as u64;
+            for sector in first..first + len / SECTOR_SIZE as u64 {
+                disk.insert(sector, vec![0xa5; SECTOR_SIZE]);
+            }
+            Pages::new()
+        }
     }
 }
 
@@ -132,6 +144,8 @@ impl World {
             is_lazy: false,
             limits,
             dead: BTreeSet::new(),
+            untrimmable: BTreeSet::new(),
+            trimmed: Vec::new(),
             unwritable: BTreeSet::new(),
             absent: BTreeSet::new(),
             unreadable: BTreeSet::new(),
@@ -254,7 +268,15 @@ impl World {
             {
                 Err(DeviceError::new(DeviceErrorKind::Medium, "worn out"))
             }
-            Some(disk) => Ok(perform(&mut self.disks[*disk], op)),
+            Some(disk) => {
+                if let DeviceOp::Trim { offset, len } = op {
+                    if self.untrimmable.contains(disk) {
+                        return Err(DeviceError::new(DeviceErrorKind::Unsupported, "a tape"));
+                    }
+                    self.trimmed.push((*disk, *offset, *len));
+                }
+                Ok(perform(&mut self.disks[*disk], op))
+            }
         }
     }
 

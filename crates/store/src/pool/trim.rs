@@ -1,0 +1,446 @@
+//! Devices are told which space is free: by themselves where the property `autotrim` is on, and by `pool trim`.
+//!
+//! A trimmed range reads as anything. The rule for a trim is therefore that for a write: only sectors that are free in
+//! [`Space`](crate::space::Space). Neither the last two durable checkpoints reach such a sector nor the log
+//! since them, with its signposts, its mark and the place of its next record. A dropped block becomes free only when
+//! two more checkpoints are durable. A power cut at any moment of a trim therefore finds all that an opening needs.
+//!
+//! The order that matters, for each step:
+//! 1. free runs of one region are held back from allocation (`crate::space::Space::hold`);
+//! 2. the devices are told;
+//! 3. when all have answered, the hold ends. Where allocation needs the sectors sooner, it ends before that: each
+//!    device's queue lets no write into a range that the device is still trimming.
+//!
+//! Each top-level vdev has one step under way, in the background class of its leaves' queues. While somebody is served,
+//! a step is followed by a rest three times as long as it took.
+//!
+//! Blocks' vdevs are trimmed, with all leaves that are used: mirrors, raidz, new ones of a replacement, spares in use. A
+//! log vdev and a cache vdev overwrite the same space again and again, and a spare that stands ready holds nothing
+//! that the pool put there: they are not trimmed.
+
+mod record;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+pub(super) use record::{RECORD, TrimRecord};
+pub use record::{TrimState, TrimStatus};
+
+use super::properties::PoolProperty;
+use super::request::Event;
+use super::state::{Pool, Tag};
+use crate::format::SECTOR_SIZE;
+use crate::space::{Extent, Untold};
+use crate::vdev::{DeviceError, DeviceErrorKind, LeafId};
+
+/// Runs that devices are told of in one step.
+const RUNS_AT_ONCE: usize = 32;
+/// Sectors of each leaf that `autotrim` bothers its device with, at least: 32 KiB, as zpool does.
+const LEAST_FREED: u64 = 8;
+/// The pool serves somebody if the last request came no longer ago. Microseconds.
+const SERVING_US: u64 = 100_000;
+/// While it does, a step is followed by a rest of so many times what it took.
+const REST: u64 = 3;
+/// A step that cannot begin yet is tried again after this. Microseconds.
+const AGAIN_US: u64 = 1_000;
+
+/// All trims of a pool.
+#[derive(Debug, Default)]
+pub(super) struct Trims {
+    /// Those that somebody asked for, by the guids of leaves.
+    by_leaf: BTreeMap<u64, TrimRecord>,
+    /// The step that each top-level vdev has under way.
+    steps: BTreeMap<u16, Step>,
+    /// Before this a top-level vdev is left alone.
+    due_us: BTreeMap<u16, u64>,
+    /// Leaves whose devices said that they do not trim.
+    unable: BTreeSet<u64>,
+    /// Bytes that devices were told of by themselves since the pool was opened.
+    auto_bytes: u64,
+    /// The pool is let go: no step begins any more.
+    is_over: bool,
+}
+
+/// Free runs that devices are being told of.
+#[derive(Debug)]
+struct Step {
+    /// The leaf of a trim that somebody asked for; otherwise all leaves of the vdev.
+    of: Option<u64>,
+    extents: Vec<Extent>,
+    /// Answers that are still to come.
+    waiting: usize,
+    failed: Vec<(LeafId, DeviceError)>,
+    asked_us: u64,
+    /// Where the trim of the leaf goes on.
+    next: u64,
+}
+
+/// Why a trim is not begun, paused or ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrimRefused {
+    /// It is no leaf of a vdev for blocks.
+    NotOfBlocks,
+    /// It is away.
+    Away,
+    /// Its device does not trim.
+    Unable,
+    /// It is being trimmed.
+    Running,
+    /// It is not being trimmed.
+    NotRunning,
+}
+
+impl fmt::Display for TrimRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotOfBlocks => {
+                "only devices that blocks lie on are trimmed: no logs, caches and spares"
+            }
+            Self::Away => "the device is not in use",
+            Self::Unable => "the device cannot trim",
+            Self::Running => "the device is being trimmed already",
+            Self::NotRunning => "the device is not being trimmed",
+        })
+    }
+}
+
+impl Trims {
+    /// As the last checkpoint has them.
+    pub(super) fn open(&mut self, records: &[TrimRecord]) {
+        let by_leaf = records.iter().map(|record| (record.leaf, record.clone()));
+        self.by_leaf = by_leaf.collect();
+    }
+
+    /// As the next checkpoint is to have them.
+    pub(super) fn records(&self) -> Vec<TrimRecord> {
+        self.by_leaf.values().cloned().collect()
+    }
+
+    /// Whether no device is being told of anything.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.steps.is_empty()
+    }
+}
+
+/// Administrators' orders.
+impl Pool {
+    /// Begins to trim all free space of a leaf, at most so many bytes a second; or goes on with it.
+    ///
+    /// # Errors
+    /// It is running, or cannot be.
+    pub fn start_trim(
+        &mut self,
+        leaf: LeafId,
+        rate: Option<u64>,
+        now_us: u64,
+    ) -> Result<(), TrimRefused> {
+        self.now_us = now_us;
+        let guid = self.may_trim(leaf)?;
+        let before = self.trims.by_leaf.get(&guid);
+        let record = match before.map(|record| record.state) {
+            Some(TrimState::Running) => return Err(TrimRefused::Running),
+            Some(TrimState::Suspended) => before.cloned(),
+            _ => None,
+        };
+        let mut record = record.unwrap_or_else(|| TrimRecord::new(guid, self.time_s));
+        record.state = TrimState::Running;
+        record.rate = rate;
+        self.trim_changed(record);
+        Ok(())
+    }
+
+    /// Lets a trim of a leaf rest until it is started again.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn pause_trim(&mut self, leaf: LeafId, now_us: u64) -> Result<(), TrimRefused> {
+        self.end_trim(leaf, TrimState::Suspended, now_us)
+    }
+
+    /// Ends a trim of a leaf.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn cancel_trim(&mut self, leaf: LeafId, now_us: u64) -> Result<(), TrimRefused> {
+        self.end_trim(leaf, TrimState::Canceled, now_us)
+    }
+
+    fn end_trim(&mut self, leaf: LeafId, state: TrimState, now_us: u64) -> Result<(), TrimRefused> {
+        self.now_us = now_us;
+        let guid = self.array.guid(leaf).ok_or(TrimRefused::NotRunning)?;
+        let record = self.trims.by_leaf.get(&guid);
+        let may = |record: &&TrimRecord| match record.state {
+            TrimState::Running => true,
+            TrimState::Suspended => state == TrimState::Canceled,
+            TrimState::Finished | TrimState::Canceled => false,
+        };
+        let mut record = record.filter(may).cloned().ok_or(TrimRefused::NotRunning)?;
+        record.state = state;
+        record.ended_s = self.time_s;
+        self.trim_changed(record);
+        Ok(())
+    }
+
+    fn may_trim(&self, leaf: LeafId) -> Result<u64, TrimRefused> {
+        let (vdev, _) = self.array.blocks_of(leaf).ok_or(TrimRefused::NotOfBlocks)?;
+        let guid = self.array.guid(leaf).ok_or(TrimRefused::NotOfBlocks)?;
+        debug_assert!(vdev < self.space.vdevs());
+        match () {
+            () if !self.array.is_usable(leaf) => Err(TrimRefused::Away),
+            () if self.trims.unable.contains(&guid) => Err(TrimRefused::Unable),
+            () => Ok(guid),
+        }
+    }
+
+    /// The next checkpoint is to keep this of it.
+    fn trim_changed(&mut self, record: TrimRecord) {
+        let event = Event::Trim {
+            leaf: record.leaf,
+            state: record.state,
+            bytes: record.bytes,
+        };
+        self.output.events.push(event);
+        self.trims.by_leaf.insert(record.leaf, record);
+        self.is_checkpoint_wanted = true;
+        self.go_on();
+    }
+
+    /// The trims that somebody asked for, of leaves that there are.
+    pub fn trims(&self) -> Vec<TrimStatus> {
+        let records = self.trims.by_leaf.values().filter_map(|record| {
+            let (vdev, _) = self.array.blocks_of(self.array.find(record.leaf)?)?;
+            Some(record.status(self.space.size(vdev)))
+        });
+        records.collect()
+    }
+
+    /// The guids of leaves whose devices said that they do not trim.
+    pub fn leaves_without_trim(&self) -> Vec<u64> {
+        self.trims.unable.iter().copied().collect()
+    }
+
+    /// Bytes that devices were told of by `autotrim` since the pool was opened.
+    pub fn auto_trimmed(&self) -> u64 {
+        self.trims.auto_bytes
+    }
+}
+
+/// The work.
+impl Pool {
+    /// `autotrim` was set, or the pool is open: from now on it is noted what becomes free, or no more.
+    pub(super) fn heed_autotrim(&mut self) {
+        let is_on = self.config.properties.is_on(PoolProperty::Autotrim);
+        self.space.note_freed(is_on && !self.is_read_only);
+    }
+
+    /// No step begins any more; or they may again.
+    pub(super) fn end_trims(&mut self, is_over: bool) {
+        self.trims.is_over = is_over;
+    }
+
+    /// Begins the steps that are due.
+    pub(super) fn trim_go_on(&mut self) {
+        if self.suspended.is_some() || self.trims.is_over || !self.space.may_hold() {
+            return;
+        }
+        for vdev in 0..self.space.vdevs() {
+            let due_us = self.trims.due_us.get(&vdev).copied().unwrap_or(0);
+            if due_us <= self.now_us && !self.trims.steps.contains_key(&vdev) {
+                self.begin_step(vdev);
+            }
+        }
+    }
+
+    /// When a step is to begin; `None`: there is nothing to trim, or devices are asked for an answer.
+    pub(super) fn trim_due_us(&self) -> Option<u64> {
+        if self.trims.is_over {
+            return None;
+        }
+        let waiting = (0..self.space.vdevs()).filter(|vdev| {
+            !self.trims.steps.contains_key(vdev)
+                && (self.space.has_freed(*vdev) || self.next_leaf(*vdev).is_some())
+        });
+        let due = waiting.map(|vdev| self.trims.due_us.get(&vdev).copied().unwrap_or(0));
+        let least = match self.space.may_hold() {
+            true => 0,
+            false => self.worked_us + AGAIN_US,
+        };
+        due.min().map(|due| due.max(least))
+    }
+
+    /// The leaf of a top-level vdev whose turn it is among those that somebody wants to be trimmed.
+    fn next_leaf(&self, vdev: u16) -> Option<(u64, LeafId)> {
+        let running = self.trims.by_leaf.values();
+        let running = running.filter(|record| record.state == TrimState::Running);
+        let here = running.filter_map(|record| {
+            let leaf = self.array.find(record.leaf)?;
+            let (own, _) = self.array.blocks_of(leaf)?;
+            (own == vdev && self.array.is_usable(leaf)).then_some((
+                record.position,
+                record.leaf,
+                leaf,
+            ))
+        });
+        here.min().map(|(_, guid, leaf)| (guid, leaf))
+    }
+
+    fn begin_step(&mut self, vdev: u16) {
+        match self.next_leaf(vdev) {
+            Some((guid, leaf)) => {
+                let position = self.trims.by_leaf[&guid].position;
+                let which = Untold::From(position);
+                let (extents, next) = self.space.hold(vdev, which, 1, RUNS_AT_ONCE);
+                match extents.is_empty() {
+                    true => self.trim_is_done(guid, next),
+                    false => self.tell_devices(vdev, Some((guid, leaf)), extents, next),
+                }
+            }
+            None if self.space.has_freed(vdev) => {
+                if self.able_leaves(vdev) == 0 {
+                    return self.space.forget_freed(vdev);
+                }
+                let least = LEAST_FREED * self.array.columns_of(vdev);
+                let (extents, _) = self
+                    .space
+                    .hold(vdev, Untold::Freed, least as u32, RUNS_AT_ONCE);
+                if !extents.is_empty() {
+                    self.tell_devices(vdev, None, extents, 0);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// How many leaves of a top-level vdev are used and may trim.
+    fn able_leaves(&self, vdev: u16) -> u64 {
+        let leaves = self.array.leaves_of(vdev);
+        let able = leaves.filter(|leaf| {
+            let guid = self.array.guid(*leaf);
+            let is_unable = guid.is_some_and(|guid| self.trims.unable.contains(&guid));
+            self.array.is_usable(*leaf) && !is_unable
+        });
+        able.count() as u64
+    }
+
+    fn tell_devices(
+        &mut self,
+        vdev: u16,
+        of: Option<(u64, LeafId)>,
+        extents: Vec<Extent>,
+        next: u64,
+    ) {
+        let step = Step {
+            of: of.map(|(guid, _)| guid),
+            waiting: extents.len(),
+            extents: extents.clone(),
+            failed: Vec::new(),
+            asked_us: self.now_us,
+            next,
+        };
+        self.trims.steps.insert(vdev, step);
+        for extent in extents {
+            let tag = self.tag(Tag::Trim(vdev));
+            let range = (extent.address(), u64::from(extent.sectors));
+            let (now, out) = (self.now_us, &mut self.array_output);
+            self.array
+                .trim(tag, range, of.map(|(_, leaf)| leaf), now, out);
+        }
+    }
+
+    /// Devices were told of one run.
+    pub(super) fn trimmed(&mut self, vdev: u16, failed: Vec<(LeafId, DeviceError)>) {
+        let Some(step) = self.trims.steps.get_mut(&vdev) else {
+            return;
+        };
+        step.failed.extend(failed);
+        step.waiting -= 1;
+        if step.waiting > 0 {
+            return;
+        }
+        let Some(step) = self.trims.steps.remove(&vdev) else {
+            return;
+        };
+        for extent in &step.extents {
+            self.space.let_go(*extent);
+        }
+        for (leaf, error) in &step.failed {
+            if error.kind == DeviceErrorKind::Unsupported {
+                self.is_unable(*leaf);
+            }
+        }
+        let sectors: u64 = step.extents.iter().map(|of| u64::from(of.sectors)).sum();
+        let bytes = sectors * SECTOR_SIZE as u64 / self.array.columns_of(vdev);
+        let rate = match step.of {
+            None => {
+                self.trims.auto_bytes += bytes * self.able_leaves(vdev);
+                None
+            }
+            Some(guid) => self.note_step(guid, &step, bytes),
+        };
+        let took_us = self.now_us.saturating_sub(step.asked_us);
+        let serves = (self.asked_us).is_some_and(|asked| self.now_us < asked + SERVING_US);
+        let rest_us = if serves { REST * took_us } else { 0 };
+        let by_rate = rate.map_or(0, |rate| bytes.saturating_mul(1_000_000) / rate.max(1));
+        let due_us = (self.now_us + rest_us).max(step.asked_us + by_rate);
+        self.trims.due_us.insert(vdev, due_us);
+        self.is_work_owed = true;
+    }
+
+    /// A leaf's trim came so far, if it is still wanted; the most bytes of it a second.
+    fn note_step(&mut self, guid: u64, step: &Step, bytes: u64) -> Option<u64> {
+        let record = self.trims.by_leaf.get_mut(&guid)?;
+        let is_away = step.failed.iter().any(|(_, error)| {
+            matches!(
+                error.kind,
+                DeviceErrorKind::Gone | DeviceErrorKind::TimedOut
+            )
+        });
+        // One that is back begins there again.
+        if !is_away {
+            record.position = record.position.max(step.next);
+            match step.failed.is_empty() {
+                true => record.bytes += bytes,
+                false => record.failed += 1,
+            }
+        }
+        record.rate
+    }
+
+    /// A device said that it does not trim: it is told once, and not asked again.
+    fn is_unable(&mut self, leaf: LeafId) {
+        let Some(guid) = self.array.guid(leaf) else {
+            return;
+        };
+        self.trims.by_leaf.remove(&guid);
+        if self.trims.unable.insert(guid) {
+            self.output
+                .events
+                .push(Event::TrimUnsupported { leaf: guid });
+        }
+    }
+
+    fn trim_is_done(&mut self, guid: u64, end: u64) {
+        let Some(mut record) = self.trims.by_leaf.remove(&guid) else {
+            return;
+        };
+        record.position = end;
+        record.state = TrimState::Finished;
+        record.ended_s = self.time_s;
+        let event = Event::Trim {
+            leaf: guid,
+            state: record.state,
+            bytes: record.bytes,
+        };
+        self.output.events.push(event);
+        self.trims.by_leaf.insert(guid, record);
+        self.is_checkpoint_wanted = true;
+    }
+
+    /// Of leaves that left, nothing is kept.
+    pub(super) fn forget_trims(&mut self) {
+        let array = &self.array;
+        let is_there = |guid: &u64| array.find(*guid).is_some();
+        self.trims.by_leaf.retain(|guid, _| is_there(guid));
+        self.trims.unable.retain(is_there);
+    }
+}
