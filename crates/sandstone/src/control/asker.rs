@@ -76,7 +76,12 @@ impl Asker {
             }
         });
         let user = self.user.clone();
-        Deed { user, text }
+        let is_internal = false;
+        Deed {
+            user,
+            text,
+            is_internal,
+        }
     }
 }
 

@@ -9,8 +9,8 @@ use super::status::{has_lost_blocks, state};
 /// What happened and what it means, and what to do; the worst that there is.
 type Advice = (String, String);
 
-/// `None` where all is well. `lost` are the volumes that lost writes which were not flushed; `goes_on`: it has disks of
-/// other machines, and goes on by itself where these were the reason.
+/// `None` where all is well. `lost` are the volumes that lost writes which were not flushed; `goes_on`: disks of it are
+/// away, or may be, and it goes on by itself where these were the reason.
 pub(super) fn advice(status: &PoolStatus, lost: &[String], goes_on: bool) -> Option<Advice> {
     let tops = status.top_levels.iter().filter(|top| !is_log_lost(top));
     let slots = tops.flat_map(|top| &top.slots);
@@ -66,7 +66,7 @@ fn of_suspended(status: &PoolStatus, goes_on: bool) -> Option<Advice> {
     );
     let action = match goes_on {
         true => format!(
-            "See to the devices: it goes on by itself when other machines' disks that were away are back. Where \
+            "See to the devices: it goes on by itself when disks that were away are back. Where \
              something else was the cause, use 'sandstone pool clear {name}' when that is removed."
         ),
         false => format!(
@@ -191,8 +191,8 @@ fn of_absent(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
                 sufficient(status)
             ),
             format!(
-                "Attach the missing device and online it using 'sandstone pool online {name} DEVICE', or \
-                 replace it with 'sandstone pool replace'."
+                "Attach the missing device: it is used again by itself. Where it stays away, see 'sandstone pool online \
+                 {name} DEVICE' for the reason, or replace it with 'sandstone pool replace'."
             ),
         )
     } else if any(&|leaf| leaf.state == State::Offline) {

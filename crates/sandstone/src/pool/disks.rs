@@ -221,8 +221,8 @@ impl Disks {
         }
     }
 
-    /// A pool gave up another machine's disk: whoever looks whether it is back has to do so from now on.
-    pub(super) fn given_up(&self) {
+    /// A disk was given up, or may be back: whoever looks after that has to do so now.
+    pub(super) fn look_again(&self) {
         if let Some(initiator) = &self.initiator {
             initiator.given_up();
         }

@@ -14,7 +14,7 @@ use store::pool::{
     Answer, Event, Output, Plan, Pool, PoolError, PoolErrorKind, Request, RequestId, ScanKind,
     ScanState, Stop,
 };
-use store::vdev::{DeviceOutcome, IoId, State, VdevEvent};
+use store::vdev::{DeviceOutcome, IoId, LeafStatus, State, VdevEvent};
 
 use super::ahead_queue::AheadQueue;
 use super::answer::{block_error, outcome};
@@ -504,7 +504,7 @@ impl Engine {
             let absence = Absence::of(pool, &self.shared);
             let before = std::mem::replace(&mut self.absence, absence);
             if absence.is_any && !before.is_any {
-                self.shared.disks().given_up();
+                self.shared.disks().look_again();
             }
         }
         for request in output.requests.drain(..) {
@@ -826,7 +826,7 @@ impl Handed {
     }
 }
 
-/// Disks of other machines that are away, or do not do what they are asked, and that the pool will use again when they
+/// Disks that are away, or of other machines do not do what they are asked, and that the pool will use again when they
 /// are back.
 #[derive(Clone, Copy, Debug, Default)]
 struct Absence {
@@ -845,8 +845,11 @@ impl Absence {
         let mut absence = Self::default();
         for top in &status.top_levels {
             let mut leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
-            let is_troubled = |leaf| is_silent || is_troubled(leaf, is_suspended);
-            if leaves.any(|leaf| is_remote(leaf.guid) && is_troubled(leaf)) {
+            // A disk of this machine that refuses writes is there, and somebody has to see to it.
+            let is_missed = |leaf: &LeafStatus| {
+                is_silent || is_troubled(leaf, is_suspended && is_remote(leaf.guid))
+            };
+            if leaves.any(is_missed) {
                 absence.is_any = true;
                 absence.is_needed |= is_suspended || top.state == State::Unavailable;
             }

@@ -19,6 +19,8 @@ pub struct Deed {
     pub user: String,
     /// A command line, or a request of the API.
     pub text: String,
+    /// The pool did it by itself.
+    pub is_internal: bool,
 }
 
 /// What was done to a pool, as far as it keeps it.
@@ -62,11 +64,13 @@ impl Pools {
     /// in the log, and the change stays what it is.
     pub fn note(&self, pool: &str, deed: &Deed) {
         let (user, text) = (deed.user.clone(), deed.text.clone());
+        let is_internal = deed.is_internal;
         let noted = self.get(pool).and_then(|open| {
             let entry = HistoryEntry {
                 text,
                 user,
                 host: machine(),
+                is_internal,
                 ..HistoryEntry::default()
             };
             administer(

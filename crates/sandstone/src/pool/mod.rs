@@ -5,7 +5,8 @@
 //! | who runs a pool's engine | `engine.rs` (the thread), `host.rs` (the way to it) |
 //! | what are its devices | `devices.rs`; where they come from, also from other machines: `disks.rs`; their labels: `label.rs` |
 //! | which did units have meanwhile | `lent.rs` |
-//! | which come back by themselves | `returning.rs`; when that is tried again: `attempt.rs` |
+//! | which come back by themselves | `returning.rs`; when that is tried again: `attempt.rs`; how it is noticed: `name_watch.rs` |
+//! | what else is done to them unasked | `unasked.rs` |
 //! | how does a pool go on that had stopped | `reopening.rs`; what its volumes may have lost: `unflushed.rs` |
 //! | how does it come up | `opening.rs`; that no other host has it: `multihost.rs` |
 //! | which pools are there | `registry.rs`; those of the last run: `known.rs`, and where that is lost: `rebuilding.rs` |
@@ -52,6 +53,7 @@ mod known;
 mod label;
 mod lent;
 pub mod multihost;
+mod name_watch;
 mod new_devices;
 mod opening;
 mod overlay;
@@ -73,6 +75,7 @@ pub mod stream;
 mod system;
 pub mod trim;
 pub mod twins;
+mod unasked;
 mod unflushed;
 pub mod upgrade;
 pub mod vdev_request;

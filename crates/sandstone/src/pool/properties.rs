@@ -71,6 +71,8 @@ impl Pools {
             }
         });
         let synced = set.and_then(|()| pool.host.sync());
+        // The pool may treat its devices otherwise from now on.
+        self.options.disks.look_again();
         synced.map_err(|error| {
             Error::new(
                 ErrorKind::Refused,

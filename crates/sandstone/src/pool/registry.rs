@@ -9,11 +9,12 @@ use std::time::Instant;
 use store::cache::Cache;
 
 use super::attempt::Attempt;
-use super::disks::Disks;
+use super::disks::{Disks, is_remote};
 use super::host::PoolHost;
 use super::known::{KnownDevice, KnownPool, PoolList};
 use super::lent::Lent;
 use super::multihost::WaitView;
+use super::name_watch::NameWatch;
 use super::rebuilding::{self, Search};
 use super::volume::PoolVolume;
 use crate::block::open::OpenError;
@@ -52,6 +53,8 @@ pub struct Pools {
     waits: Mutex<BTreeMap<u64, WaitView>>,
     /// The daemon ends: streams are not waited for.
     is_ending: AtomicBool,
+    /// Names of devices that go and come; `None` where the kernel does not tell of them.
+    names: Option<NameWatch>,
 }
 
 #[derive(Debug, Default)]
@@ -121,7 +124,15 @@ impl Pools {
     /// Imports the pools that the state folder knows. One that cannot be imported is shown with its
     /// reason, and keeps nothing else from being served; nor does a file that is damaged.
     pub fn start(options: PoolsOptions) -> Arc<Self> {
-        let pools = Self::new(options);
+        let disks = options.disks.clone();
+        let names = NameWatch::start(move || disks.look_again());
+        let names = names.inspect_err(|error| {
+            tracing::warn!(%error, "names of devices are not watched: one that is away is looked for every two seconds");
+        });
+        let pools = Self {
+            names: names.ok(),
+            ..Self::new(options)
+        };
         let notice = pools.lent().load();
         pools.note_file(notice);
         let known = pools.load_list();
@@ -141,6 +152,7 @@ impl Pools {
             pools.open_or_await(pool);
         }
         pools.keep();
+        pools.watch_names();
         Arc::new(pools)
     }
 
@@ -165,6 +177,7 @@ impl Pools {
             changing: Mutex::default(),
             waits: Mutex::default(),
             is_ending: AtomicBool::new(false),
+            names: None,
             options,
         }
     }
@@ -400,6 +413,26 @@ impl Pools {
         self.save()
     }
 
+    /// From now on it is noticed when a device of this machine comes or goes that a pool lies on.
+    fn watch_names(&self) {
+        let Some(names) = &self.names else { return };
+        let state = self.lock();
+        let open = state
+            .open
+            .values()
+            .flat_map(|pool| pool.host.places().into_values());
+        let absent = state
+            .absent
+            .values()
+            .flat_map(|pool| pool.known.devices.clone());
+        let paths = open
+            .map(|at| at.path)
+            .chain(absent.map(|device| device.path));
+        let local: Vec<PathBuf> = paths.filter(|path| !is_remote(path)).collect();
+        drop(state);
+        names.watch(local.iter().map(PathBuf::as_path));
+    }
+
     /// Makes sure that a change of the pools can be kept, before anything is changed.
     ///
     /// # Errors
@@ -421,6 +454,7 @@ impl Pools {
 
     /// Has the next start know the pools as they are.
     pub(super) fn save(&self) -> Result<(), Error> {
+        self.watch_names();
         let mut list = self.list();
         let state = self.lock();
         let open = state.open.iter();

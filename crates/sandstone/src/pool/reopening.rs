@@ -29,7 +29,7 @@ pub(super) fn is_troubled(leaf: &LeafStatus, is_suspended: bool) -> bool {
 impl Pools {
     /// Opens a pool anew that takes no changes any more, where its disks are back.
     pub(super) fn go_on(&self, name: &str, pool: &OpenPool, status: Option<&PoolStatus>) {
-        let there = self.remote_there(pool, status);
+        let there = self.troubled_there(pool, status);
         let mut attempts = pool.attempts();
         let attempt = attempts.entry(pool.guid).or_default();
         if !attempt.is_due(&there, Instant::now()) || there.is_empty() {
@@ -44,19 +44,19 @@ impl Pools {
         }
     }
 
-    /// The disks of other machines that are there, of those that may be why the pool stopped.
-    fn remote_there(&self, pool: &OpenPool, status: Option<&PoolStatus>) -> Vec<PathBuf> {
+    /// The disks that are there, of those that may be why the pool stopped.
+    fn troubled_there(&self, pool: &OpenPool, status: Option<&PoolStatus>) -> Vec<PathBuf> {
         // No record could be written: whichever disk that was, it may be back.
         let is_silent = status.is_some_and(|of| matches!(of.stopped, Some(Stop::Silent(_))));
-        let is_troubled = |guid: &u64| {
+        let is_troubled = |guid: &u64, is_remote: bool| {
             status.is_none_or(|status| {
                 let tops = status.top_levels.iter();
                 let mut leaves = tops.flat_map(|top| top.slots.iter().flat_map(|of| &of.leaves));
-                leaves.any(|leaf| leaf.guid == *guid && (is_silent || is_troubled(leaf, true)))
+                leaves.any(|leaf| leaf.guid == *guid && (is_silent || is_troubled(leaf, is_remote)))
             })
         };
         let places = pool.host.places().into_iter();
-        let troubled = places.filter(|(guid, at)| is_remote(&at.path) && is_troubled(guid));
+        let troubled = places.filter(|(guid, at)| is_troubled(guid, is_remote(&at.path)));
         let paths = troubled.map(|(_, at)| at.path);
         paths
             .filter(|path| self.options.disks.is_there_now(path))

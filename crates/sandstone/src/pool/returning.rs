@@ -1,7 +1,16 @@
-//! Disks of other machines that come back: used again by themselves as soon as a session shows them. A cable that
-//! was out for a minute is no reason to call an administrator; what an administrator put aside stays there.
+//! Disks that come back: used again by themselves as soon as their name or a session shows them. A cable that was out
+//! for a minute is no reason to call an administrator; what an administrator put aside stays there.
+//!
+//! | | told by |
+//! |---|---|
+//! | a disk of another machine is there again | its session |
+//! | a disk or file of this machine is | its path exists, and the labels there say that it is that leaf |
+//! | one is gone | its requests fail; or its name is gone, where the others hold all that it holds |
+//!
+//! A disk that failed and whose name then goes was pulled: it is away, and comes back like any other. One that failed
+//! and keeps its name stays as it is until somebody clears it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use store::pool::{PoolError, PoolStatus, Stop};
@@ -12,10 +21,11 @@ use super::disks::is_remote;
 use super::host::Hands;
 use super::known::KnownPool;
 use super::registry::{OpenPool, Pools};
+use super::unasked::expands;
 
 impl Pools {
-    /// Opens pools that could not be opened for want of another machine's disk, lets those go on that stopped for
-    /// that, and uses such disks again that were away. May block.
+    /// Opens pools that could not be opened for want of a disk, lets those go on that stopped for that, and uses disks
+    /// again that were away. May block.
     pub fn try_again(&self) {
         if self.is_list_behind() {
             let _changing = self.changing();
@@ -26,9 +36,10 @@ impl Pools {
             self.try_to_open(&pool.known);
         }
         for (name, pool) in self.all() {
-            if !has_remote(&pool) {
+            if pool.host.is_read_only() {
                 continue;
             }
+            self.notice_pulled(&name, &pool);
             match asked(&pool) {
                 // Another host has it: whether it is to be had again, an administrator decides.
                 Ok((status, _)) if is_anothers(&status) => {}
@@ -38,6 +49,7 @@ impl Pools {
                 Ok((status, ready)) => {
                     let away = away(&pool, &status, &ready);
                     self.use_again(&name, &pool, away);
+                    self.expand_grown(&name, &pool);
                 }
                 Err(_) if is_to_be_reopened(&pool) => self.go_on(&name, &pool, None),
                 // A pool whose engine ended has nothing that could come back.
@@ -49,9 +61,9 @@ impl Pools {
     /// Opens a pool where disks of it are there. Not all of them need be: one may have been dead for long. Whether
     /// those that are away may have gone on alone is asked with each try.
     fn try_to_open(&self, known: &KnownPool) {
-        let remote = remote_of(known).into_iter();
-        let there = remote.filter(|path| self.options.disks.is_there_now(path));
-        let there: Vec<PathBuf> = there.map(Path::to_path_buf).collect();
+        let paths = known.devices.iter().map(|device| &device.path);
+        let there = paths.filter(|path| self.options.disks.is_there_now(path));
+        let there: Vec<PathBuf> = there.cloned().collect();
         let name = &known.name;
         if there.is_empty() || !self.is_due(name, &there) {
             return;
@@ -75,6 +87,7 @@ impl Pools {
     fn use_again(&self, name: &str, pool: &OpenPool, away: Vec<(u64, PathBuf)>) {
         for (guid, path) in away {
             let is_there = self.options.disks.is_there_now(&path);
+            let at = path.clone();
             let there = is_there.then_some(path);
             let now = Instant::now();
             let is_due = {
@@ -89,19 +102,26 @@ impl Pools {
             if !is_there || !is_due {
                 continue;
             }
-            let online = VdevChange::Online {
-                devices: vec![format!("{guid:016x}")],
-                expand: false,
+            let done = match self.replaces_itself(pool, &at) {
+                true => self.autoreplace(name, guid, &at),
+                false => self.change_vdevs(
+                    name,
+                    &VdevChange::Online {
+                        devices: vec![format!("{guid:016x}")],
+                        expand: false,
+                    },
+                ),
             };
-            match self.change_vdevs(name, &online) {
+            let device = at.display();
+            match done {
                 Ok(()) => {
                     pool.attempts().remove(&guid);
-                    tracing::info!(pool = name, "another machine's disk is back");
+                    tracing::info!(pool = name, %device, "a disk is back");
                 }
                 // What it was asked before it went is not answered yet, say.
                 Err(error) => {
                     if pool.host.note_trouble(guid, &error.message) {
-                        tracing::info!(pool = name, %error, "another machine's disk cannot be used yet");
+                        tracing::info!(pool = name, %device, %error, "a disk that is back cannot be used yet");
                     }
                 }
             }
@@ -111,7 +131,6 @@ impl Pools {
     /// Whether [`Self::try_again`] may have something to do.
     pub fn waits_for_disks(&self) -> bool {
         let absent = self.absent();
-        let is_waiting = |known: &KnownPool| !remote_of(known).is_empty();
         let is_short = |pool: &OpenPool| match asked(pool) {
             Ok((status, _)) if is_anothers(&status) => false,
             Ok((status, ready)) => {
@@ -121,8 +140,9 @@ impl Pools {
         };
         let mut open = self.all().into_iter();
         self.is_list_behind()
-            || absent.iter().any(|pool| is_waiting(&pool.known))
-            || open.any(|(_, pool)| has_remote(&pool) && is_short(&pool))
+            || !absent.is_empty()
+            || open
+                .any(|(_, pool)| !pool.host.is_read_only() && (is_short(&pool) || expands(&pool)))
     }
 
     /// The pool that lies on a disk of another machine and is not open: nothing holds the disk for it.
@@ -159,16 +179,6 @@ fn is_anothers(status: &PoolStatus) -> bool {
     matches!(status.stopped, Some(Stop::Other(_)))
 }
 
-fn remote_of(known: &KnownPool) -> Vec<&Path> {
-    let paths = known.devices.iter().map(|device| device.path.as_path());
-    paths.filter(|path| is_remote(path)).collect()
-}
-
-fn has_remote(pool: &OpenPool) -> bool {
-    let places = pool.host.places();
-    places.values().any(|place| is_remote(&place.path))
-}
-
 fn is_to_be_reopened(pool: &OpenPool) -> bool {
     pool.host.shut().is_some_and(|shut| shut.is_to_be_reopened)
 }
@@ -179,8 +189,8 @@ fn asked(pool: &OpenPool) -> Result<(PoolStatus, Vec<u64>), PoolError> {
     pool.host.handle(asked)
 }
 
-/// Disks of other machines that went away or were not found, and where they were: nobody put them aside, and they did
-/// nothing wrong. `ready` are the spares that have a device.
+/// Disks that went away or were not found, and where they were: nobody put them aside, and they did nothing wrong.
+/// `ready` are the spares that have a device.
 fn away(pool: &OpenPool, status: &PoolStatus, ready: &[u64]) -> Vec<(u64, PathBuf)> {
     let tops = status.top_levels.iter();
     let leaves = tops.flat_map(|top| top.slots.iter().flat_map(|slot| &slot.leaves));
@@ -194,5 +204,5 @@ fn away(pool: &OpenPool, status: &PoolStatus, ready: &[u64]) -> Vec<(u64, PathBu
     let lost = lost.chain(spares.filter(|guid| !ready.contains(guid)));
     let places = pool.host.places();
     let lost = lost.filter_map(|guid| Some((guid, places.get(&guid)?.path.clone())));
-    lost.filter(|(_, path)| is_remote(path)).collect()
+    lost.collect()
 }

@@ -330,7 +330,10 @@ fn sentence(words: &str) -> String {
 fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
     let (status, now_us) = (&asked.status, asked.now_us);
     let state = state(status);
-    let goes_on = places.values().any(|place| is_remote(&place.path));
+    let is_away = |leaf: &LeafStatus| matches!(leaf.state, State::Removed | State::Unavailable);
+    let slots = status.top_levels.iter().flat_map(|top| &top.slots);
+    let goes_on = places.values().any(|place| is_remote(&place.path))
+        || slots.flat_map(|slot| &slot.leaves).any(is_away);
     let (what, action) = advice(status, &asked.lost, goes_on).unzip();
     let is_resilvering = status
         .scan

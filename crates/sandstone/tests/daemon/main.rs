@@ -27,6 +27,7 @@ mod pool_devices;
 mod pool_failing_nodes;
 mod pool_growth;
 mod pool_iostat;
+mod pool_local_disks;
 mod pool_logs_and_caches;
 mod pool_multihost;
 mod pool_over_iscsi;

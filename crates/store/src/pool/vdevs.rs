@@ -236,6 +236,18 @@ impl Pool {
         Ok(())
     }
 
+    /// The name of a device is gone, whatever it still answers: it is given up where it has failed, or the others hold
+    /// all that it holds.
+    ///
+    /// # Errors
+    /// They do not. It stays in use, as long as it answers.
+    pub fn pulled(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
+        if self.uses(leaf) {
+            self.array.require_spare(leaf)?;
+        }
+        self.removed(leaf, now_us)
+    }
+
     /// Makes a mirror of a leaf and a new one, or adds the new one to its mirror.
     ///
     /// # Errors

@@ -231,7 +231,8 @@ impl Array {
         !top.is_unflushable && top.slots.iter().filter(is_incomplete).count() <= top.redundancy()
     }
 
-    fn require_spare(&self, leaf: LeafId) -> Result<(), ShapeError> {
+    /// Fails where the other leaves do not hold all that a leaf holds.
+    pub(crate) fn require_spare(&self, leaf: LeafId) -> Result<(), ShapeError> {
         if self.can_lose(leaf) {
             return Ok(());
         }
