@@ -50,7 +50,12 @@ fn properties_are_told_in_zpools_manner() {
     let process = Process::start();
     process.done("pool create --size 128M tank a");
     let all = process.done("pool get -H all tank");
-    assert_eq!(all.lines().count(), 9, "{all}");
+    for choice in ["autoexpand", "autoreplace", "autotrim"] {
+        assert!(
+            all.contains(&format!("tank\t{choice}\toff\tdefault\n")),
+            "{all}"
+        );
+    }
     assert!(all.contains("tank\thealth\tONLINE\t-\n"), "{all}");
     assert!(all.contains("tank\treadonly\toff\t-\n"), "{all}");
     let size = process.done("pool get -Hp -o value size tank");
