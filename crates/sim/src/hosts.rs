@@ -522,7 +522,7 @@ impl World {
         let stall_us = self.random.one_of(&[0, 100_000, 600_000]);
         let one = self.random.within(0..2 * self.disks.len() as u64) as usize;
         for (number, disk) in self.disks.iter_mut().enumerate() {
-            if one < number || one == number {
+            if one <= number {
                 let behaviour = disk.behaviour_mut();
                 behaviour.latency_us = slow..2 * slow;
                 (behaviour.stalls_per_mille, behaviour.stall_us) = (50, stall_us);

@@ -562,7 +562,7 @@ impl<'a, S: Subject> Runner<'a, S> {
             if places.is_empty() {
                 continue;
             }
-            let (disk, sector) = *self.random.one_of(&places);
+            let (disk, sector) = self.random.one_of(&places);
             let bit = self.random.within(0..SECTOR_SIZE as u64 * 8) as u32;
             disks[disk].rot(sector, bit);
             let tried = self.trying(&model).one::<S>(self.setup, disks);

@@ -304,8 +304,8 @@ impl Pool {
             },
             done => debug_assert!(false, "a record was answered with {done:?}"),
         }
-        let is_closing = |owner: &Box<Owner>| owner.is_closing();
-        if self.is_unprotecting || self.activity.as_ref().is_some_and(is_closing) {
+        let owner = self.activity.as_ref();
+        if self.is_unprotecting || owner.is_some_and(|owner| owner.is_closing()) {
             self.close_activity();
         }
     }
