@@ -72,7 +72,7 @@ pub(super) struct Candidate {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub(super) pools: BTreeMap<u64, Vec<Candidate>>,
-    /// Copies of devices of pools that are open.
+    /// Devices with labels of pools that are open, which are none of theirs.
     pub(super) copies: Vec<CopyOfOpen>,
     /// Devices whose labels cannot be used and do not tell whose they are, and why.
     pub(super) unusable: Vec<(PathBuf, String)>,
@@ -88,14 +88,22 @@ impl Found {
             problem: Some(why.clone()),
             ..FoundPool::default()
         });
-        pools.chain(unusable).collect()
+        let copies = self.copies.iter().map(|copy| FoundPool {
+            name: copy.pool.clone(),
+            devices: vec![copy.path.clone()],
+            state: "UNAVAIL".to_owned(),
+            problem: Some(copy.told()),
+            ..FoundPool::default()
+        });
+        pools.chain(unusable).chain(copies).collect()
     }
 
     /// What else there is, where a pool was not found; empty where there is nothing.
     pub(super) fn told_unusable(&self) -> String {
         let told = self.unusable.iter();
         let told = told.map(|(path, why)| format!("; {}: {why}", path.display()));
-        let copies = self.copies.iter().map(CopyOfOpen::told);
+        let copies = self.copies.iter();
+        let copies = copies.map(|copy| format!("; {}", copy.told()));
         told.chain(copies).collect()
     }
 }

@@ -181,19 +181,17 @@ pub(super) fn locate(path: &Path, was: Option<&Identity>) -> Located {
         return here();
     };
     let is = Identity::of(path);
-    if is
-        .as_ref()
-        .is_some_and(|is| was.compare(is) != Verdict::Other)
-    {
+    let verdict = is.as_ref().map(|is| was.compare(is));
+    if verdict == Some(Verdict::Same) {
         return here();
     }
     match (System::default().find(was), is) {
         (Some(found), _) => Located::At(found),
-        (None, None) => here(),
-        (None, Some(is)) => Located::Stranger {
+        (None, Some(is)) if verdict == Some(Verdict::Other) => Located::Stranger {
             was: was.clone(),
             is,
         },
+        (None, _) => here(),
     }
 }
 

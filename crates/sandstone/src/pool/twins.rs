@@ -250,12 +250,12 @@ pub(super) struct CopyOfOpen {
 }
 
 impl CopyOfOpen {
-    /// What it is, where somebody looks for a pool that is open already.
+    /// What it is, as a sentence without a full stop.
     pub(super) fn told(&self) -> String {
         let Self { pool, path, of } = self;
         let path = path.display();
         format!(
-            "; {path} carries the label of a device of pool {pool}, which is open ({of}): if it is a copy of that, `sandstone \
+            "{path} carries the label of a device of pool {pool}, which is open ({of}): if it is a copy of that, `sandstone \
              pool reguid -d {path} {pool} NEWNAME` makes a pool of its own of it"
         )
     }

@@ -204,6 +204,9 @@ fn listed(pool: &FoundPool) -> String {
 
 fn action(pool: &FoundPool) -> &'static str {
     match (&pool.problem, pool.missing.is_empty()) {
+        (Some(_), _) if pool.guid.is_empty() && !pool.name.is_empty() => {
+            "it is not imported as it is, and nothing here changes it"
+        }
         (Some(_), _) if pool.guid.is_empty() => {
             "use it with the program that wrote it; nothing here changes it, unless -f of pool create, add, attach or \
              replace overwrites it"

@@ -507,6 +507,11 @@ fn a_copy_becomes_a_pool_of_its_own_beside_the_original() {
         copy(&path(name), &path(&format!("{name}.bak")));
     }
     let baks = [path("d0.bak"), path("d1.bak")];
+    let listed = pools_.importable(&[folder.path().to_owned()]);
+    let found: Vec<&PathBuf> = listed.iter().flat_map(|of| &of.devices).collect();
+    assert_eq!(found, baks.iter().collect::<Vec<_>>());
+    let problem = listed[0].problem.as_deref().expect("a reason");
+    assert!(problem.contains("pool tank, which is open"), "{problem}");
     // Somebody tries to import it under another name first.
     let error = pools_
         .import(&ImportPool {
