@@ -8,7 +8,7 @@ use std::path::Path;
 use pages::Pages;
 use store::format::label::{COPIES, LABEL_SIZE, NoLabel};
 use store::format::{Label, VERSION};
-use store::pool::{LeafLabels, PoolConfig, rear_labels};
+use store::pool::{LeafLabels, PoolConfig, front_labels, rear_labels};
 use store::vdev::layout::label_offset;
 
 use crate::block::lane::ask;
@@ -60,9 +60,8 @@ fn gathered(size: u64, mut read: impl FnMut(u64) -> Option<Pages>) -> LeafLabels
         size,
         ..LeafLabels::default()
     };
-    for number in 0..2 {
-        let bytes = label_offset(number as u64, size).and_then(&mut read);
-        labels.copies[number] = bytes.unwrap_or_default();
+    for (number, offset) in front_labels(size).into_iter().enumerate() {
+        labels.copies[number] = offset.and_then(&mut read).unwrap_or_default();
     }
     // A device that grew or shrank has the others where its end was.
     let rear = rear_labels([&labels.copies[0], &labels.copies[1]], size);

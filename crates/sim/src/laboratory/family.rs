@@ -33,7 +33,7 @@ impl fmt::Display for Summary {
         write!(
             f,
             "{} histories: {} operations, {} failed; {} crashes, {} more tried, {} at flushes, of which {} tore, in {} histories; {} proofs; \
-             {} takeovers, {} reshapes, {} growths, {} sectors trimmed; {} refused to open; {} questions for extents; {} records missed, {} by signposts, {} not needed; {} sectors of metadata rotted; {} old copies, {} labels lost, {} short disks; {} changes within what is kept; {} destroyed several; {} refused beside a copy, {} not, {} copies on their own after {} cuts; {:?}",
+             {} takeovers, {} reshapes, {} growths, {} sectors trimmed; {} refused to open; {} questions for extents; {} records missed, {} by signposts, {} not needed; {} sectors of metadata rotted; {} old copies, {} times rebuilt before others went, {} labels lost, {} short disks; {} changes within what is kept; {} destroyed several; {} refused beside a copy, {} not, {} copies on their own after {} cuts; {:?}",
             self.histories,
             total.operations,
             total.errors,
@@ -54,6 +54,7 @@ impl fmt::Display for Summary {
             total.needless_records,
             total.rotten_metadata,
             total.old_copies,
+            total.rebuilt_old_copies,
             total.lost_labels,
             total.short_disks,
             total.kept,

@@ -36,6 +36,8 @@ pub struct Report {
     pub rotten_metadata: u64,
     /// Disks that came back old.
     pub old_copies: u64,
+    /// Times that these were rebuilt, and as many others lost then.
+    pub rebuilt_old_copies: u64,
     /// Labels that were lost.
     pub lost_labels: u64,
     /// Disks that shrank.
@@ -129,6 +131,7 @@ impl Report {
         self.rotten_metadata += other.rotten_metadata;
         self.destructions += other.destructions;
         self.old_copies += other.old_copies;
+        self.rebuilt_old_copies += other.rebuilt_old_copies;
         self.lost_labels += other.lost_labels;
         self.short_disks += other.short_disks;
         self.cut.add(&other.cut);

@@ -64,7 +64,10 @@ impl PoolSubject {
 /// What is wrong with sizes: no leaf is larger than its disk, and no vdev than its smallest leaf allows.
 pub(super) fn check(pool: &Pool, leaves: &BTreeMap<u32, usize>, disks: &[Disk]) -> Vec<Flaw> {
     let mut flaws = Vec::new();
-    for top in pool.status().top_levels {
+    let status = pool.status();
+    // Of these the pool knows that they are.
+    let is_short = |guid: u64| status.short.iter().any(|of| of.leaf == guid);
+    for top in &status.top_levels {
         let slots = top.slots.len() as u64;
         for leaf in top.slots.iter().flat_map(|slot| &slot.leaves) {
             let Some(disk) = leaves.get(&leaf.leaf.0) else {
@@ -72,6 +75,9 @@ pub(super) fn check(pool: &Pool, leaves: &BTreeMap<u32, usize>, disks: &[Disk]) 
             };
             let size = disks[*disk].sectors() * SECTOR_SIZE as u64;
             let most = data_sectors(leaf.size.min(size)).unwrap_or(0);
+            if is_short(leaf.guid) {
+                continue;
+            }
             if leaf.size > size || top.sectors > most * slots {
                 let text = format!(
                     "vdev {} has {} sectors, {:?} {} bytes, and its disk {size}",

@@ -1,8 +1,7 @@
 //! The labels of all disks, read before a pool is opened.
 
 use store::format::label::{COPIES, LABEL_SIZE};
-use store::pool::{LeafLabels, rear_labels};
-use store::vdev::layout::label_offset;
+use store::pool::{LeafLabels, front_labels, rear_labels};
 
 use crate::disk::{DeviceOp, DeviceOutcome};
 use crate::operation::BLOCK_SIZE;
@@ -33,7 +32,7 @@ impl Labels {
         let mut front = vec![0; geometry.disks];
         let mut requests = Vec::new();
         for (disk, front) in front.iter_mut().enumerate() {
-            let places = (0..COPIES / 2).map(|copy| (copy, label_offset(copy, size(disk))));
+            let places = (0..).zip(front_labels(size(disk)));
             let found = places.filter_map(|(copy, offset)| Some(request(disk, copy, offset?)));
             let found: Vec<DiskRequest> = found.collect();
             *front = found.len();

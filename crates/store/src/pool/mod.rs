@@ -89,7 +89,8 @@ pub use log_vdevs::LogStatus;
 pub use manifest::normal_manifest;
 pub use open::{
     Back, Behind, Candidate, Examined, LeafLabels, MissingLog, OpenError, OpenErrorKind, Opening,
-    Rewound, Short, Standing, Twin, Twins, examine, rear_labels, reguid, torn_identity, twins,
+    Rewound, Short, Standing, Twin, Twins, examine, front_labels, rear_labels, reguid,
+    torn_identity, twins,
 };
 pub use padding::Wasteful;
 pub use prepared::{Prepared, Recipe};

@@ -62,7 +62,7 @@ pub use behind::Behind;
 pub(super) use behind::Claim;
 pub use labels::{Candidate, Examined, LeafLabels, MissingLog, examine, torn_identity, twins};
 pub use rewind::{Back, Rewound};
-pub use sizes::{Short, rear_labels};
+pub use sizes::{Short, front_labels, rear_labels};
 pub use twins::{Standing, Twin, Twins};
 
 /// The kind of an [`OpenError`].

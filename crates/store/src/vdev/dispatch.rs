@@ -150,6 +150,10 @@ impl Array {
     /// Sends a request to its leaf, or puts it into the leaf's queue. Whether the leaf takes
     /// requests was asked by the caller.
     pub(super) fn submit(&mut self, leaf: LeafId, job: Job, now_us: u64, out: &mut Output) {
+        let is_beyond = job.offset + job.len > self.leaf(leaf).reach;
+        if is_beyond && !matches!(job.work, Work::Flush) {
+            return self.refuse_beyond(leaf, job);
+        }
         let is_urgent = job.priority == Priority::SyncRead && matches!(job.work, Work::Read);
         if is_urgent || matches!(job.work, Work::Flush) {
             self.issue(leaf, job, now_us, out);
@@ -161,6 +165,31 @@ impl Array {
                 self.pump(leaf, now_us, out);
             } else if !std::mem::replace(&mut queue.has_news, true) {
                 self.with_news.push(leaf);
+            }
+        }
+    }
+
+    /// Answers in the place of a device that ends before this: it is not asked.
+    fn refuse_beyond(&mut self, leaf: LeafId, job: Job) {
+        let asked = match job.work {
+            Work::Write { epoch, .. } => Asked::Write(epoch),
+            Work::Read => Asked::Read,
+            Work::Trim | Work::Flush => Asked::Trim,
+        };
+        self.beyond.push_back((leaf, asked, job.offset));
+        self.fail_spans(leaf, job.offset, job.spans, &beyond());
+    }
+
+    /// Notes what devices could not do since they end before it, ahead of those who wait for it.
+    fn note_beyond(&mut self, out: &mut Output) {
+        while let Some((leaf, asked, offset)) = self.beyond.pop_front() {
+            match asked {
+                Asked::Write(epoch) | Asked::DurableWrite(epoch) => {
+                    self.change_failed(leaf, epoch, offset, &beyond(), out);
+                }
+                Asked::Read => self.device_failed(leaf, true, offset, &beyond(), out),
+                // Nobody misses what is free.
+                Asked::Trim | Asked::Flush => {}
             }
         }
     }
@@ -352,6 +381,7 @@ impl Array {
     /// Hands answers to their operations, until no operation has caused another.
     pub(super) fn settle(&mut self, now_us: u64, out: &mut Output) {
         loop {
+            self.note_beyond(out);
             while let Some(answer) = self.answers.pop_front() {
                 match self.operations.get_mut(answer.waiter.operation) {
                     None => {}
@@ -364,6 +394,7 @@ impl Array {
                     // Its copies are asked in the names of their own operations.
                     Some(Operation::Double(_)) => {}
                 }
+                self.note_beyond(out);
             }
             if let Some(news) = self.double_news.pop_front() {
                 self.double_told(news, now_us, out);
@@ -520,4 +551,9 @@ impl InFlight {
             && !self.is_slow
             && !self.is_abandoned
     }
+}
+
+/// What a device that shrank would say.
+fn beyond() -> DeviceError {
+    DeviceError::new(DeviceErrorKind::Medium, "the device ends before that")
 }

@@ -98,7 +98,7 @@ pub struct Array {
     /// Answers of devices that their operations have not seen.
     answers: VecDeque<Answer>,
     /// Requests for what lies behind the end of a device that shrank.
-    beyond: VecDeque<IoId>,
+    beyond: VecDeque<(LeafId, dispatch::Asked, u64)>,
     /// What copies of blocks that lie twice said, and the operations on these have not heard.
     double_news: double::News,
     /// Leaves that may have been asked for something in the background since [`Array::release`].

@@ -127,7 +127,9 @@ impl Array {
         rewrites.retain(|rewrite| {
             let (offset, len) = byte_range(read, rewrite.column);
             let leaf = self.leaf(rewrite.leaf);
-            leaf.is_usable() && offset + len <= leaf.reach
+            // What is to be rebuilt and has no place there fails; what is bad there is not repaired.
+            let is_there = offset + len <= leaf.reach || read.goal == Goal::Rebuild(rewrite.leaf);
+            leaf.is_usable() && is_there
         });
         let error = match read.goal {
             Goal::Rebuild(leaf) if !self.heals || !self.leaf(leaf).is_usable() => {

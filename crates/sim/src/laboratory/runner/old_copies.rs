@@ -96,9 +96,13 @@ impl<S: Subject> Runner<'_, S> {
             };
             let mut model = model.clone();
             let mut machine = self.reopen(disks, &again_after, &mut model)?;
-            if !wait_until_whole(&mut machine)? {
+            // A disk that was none of the pool's then is away now, and so others cannot go.
+            if !wait_until_whole(&mut machine)?
+                || !machine.subject.losable().iter().any(|of| of.0 == group)
+            {
                 continue;
             }
+            self.report.rebuilt_old_copies += 1;
             let mut disks = machine.disks;
             let mut lost = group;
             self.random.shuffle(&mut lost);

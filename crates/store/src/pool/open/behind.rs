@@ -142,10 +142,10 @@ pub(super) fn judge(
                 newest,
                 is_needed: false,
                 before,
-                // The power may have failed between the two rounds of labels, and those of the first are lost.
+                // The power may have failed while roots were written, and labels that would show it are lost.
                 is_doubtful: root.is_some()
                     && root == previous
-                    && !shows_first_round(&devices[device]),
+                    && (!roots.is_newest_settled || !shows_first_round(&devices[device])),
             });
         }
     }

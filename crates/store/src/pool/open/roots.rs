@@ -24,6 +24,8 @@ pub(super) struct Roots {
     pub(super) strays: Vec<Stray>,
     /// The newest of the candidates that each device has.
     pub(super) held: Vec<Option<Epoch>>,
+    /// A label of the second round is seen to have the newest of them.
+    pub(super) is_newest_settled: bool,
     /// Only one label of the pool can be read: its roots count, and must prove themselves by what they lead to.
     pub(super) is_lone: bool,
 }
@@ -88,12 +90,14 @@ impl Roots {
             is_even &= equal.is_some_and(|sector| sector.on.len() == labels);
         }
         let mut held = vec![None; devices.len()];
+        let mut newest = (None, false);
         let mut candidates = Vec::new();
         for sector in slots.into_iter().flatten() {
             let copies = witnesses.believed(&sector);
             if (copies as usize) < least {
                 continue;
             }
+            newest = newest.max((sector.epoch(), sector.is_settled()));
             for device in sector.devices() {
                 held[device] = held[device].max(sector.epoch());
             }
@@ -106,6 +110,7 @@ impl Roots {
             ring: Ring { sectors, is_even },
             strays,
             held,
+            is_newest_settled: newest.1,
             is_lone,
         })
     }
@@ -171,6 +176,11 @@ impl Sector {
 
     fn epoch(&self) -> Option<Epoch> {
         Some(self.root.as_ref()?.epoch)
+    }
+
+    /// Whether a label of the second round has it.
+    fn is_settled(&self) -> bool {
+        self.on.iter().any(|(_, copy)| ROUNDS[1].contains(copy))
     }
 
     fn devices(&self) -> impl Iterator<Item = usize> {
@@ -250,14 +260,13 @@ impl<'a> Witnesses<'a> {
     /// Whether the power failed while a root was written: no label of the second round has it, and some of these can
     /// be read on each leaf that has it in the first round.
     fn is_unsettled(&self, sector: &Sector) -> bool {
-        let is_settled = sector.on.iter().any(|(_, copy)| ROUNDS[1].contains(copy));
         let shows = |device: usize| {
             let mut second = ROUNDS[1]
                 .iter()
                 .map(|copy| &self.devices[device].copies[*copy]);
             second.any(|copy| Label::read(copy).is_ok())
         };
-        !is_settled && sector.devices().all(shows)
+        !sector.is_settled() && sector.devices().all(shows)
     }
 
     /// Whether a leaf is here that should have this root and has it in no label.

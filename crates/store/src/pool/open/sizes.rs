@@ -100,9 +100,15 @@ impl LeafLabels {
     /// Where the four labels lie. `None`: the device ends before.
     pub fn offsets(&self) -> [Option<u64>; 4] {
         let [third, fourth] = rear_labels([&self.copies[0], &self.copies[1]], self.size);
-        let front = |number| layout::label_offset(number, self.size);
-        [front(0), front(1), third, fourth]
+        let [first, second] = front_labels(self.size);
+        [first, second, third, fourth]
     }
+}
+
+/// Where the first and second label of a device of `size` bytes lie, also of one that is too short for a leaf by now.
+pub fn front_labels(size: u64) -> [Option<u64>; 2] {
+    let places = [0, 1].map(|number| Label::offset(number, size));
+    places.map(|offset| (offset + LABEL_SIZE as u64 <= size).then_some(offset))
 }
 
 /// Where the third and fourth label of a device of `size` bytes lie, by what its first two say. `None`: the device ends before.
@@ -126,6 +132,8 @@ mod tests {
     fn without_labels_in_front_those_behind_are_looked_for_at_the_end() {
         let nothing = Pages::new();
         let found = rear_labels([&nothing, &nothing], 64 << 20);
+        assert_eq!(front_labels(64 << 20), [Some(0), Some(LABEL_SIZE as u64)]);
+        assert_eq!(front_labels(300 << 10), [Some(0), None]);
         let at_end = [2, 3].map(|number| layout::label_offset(number, 64 << 20));
         assert_eq!(found, at_end);
     }

@@ -422,8 +422,10 @@ fn a_new_vdev_without_a_checkpoint_is_no_old_copy() {
     }
     // The labels say it, and no checkpoint is made.
     story.world.pool.is_checkpoint_wanted = false;
-    story.world.pool.labels_go_on();
+    let now = story.world.now_us;
+    story.world.pool.tick(now, 1_000);
     while story.world.pool.renewal.is_some() {
+        story.world.pool.is_checkpoint_wanted = false;
         assert!(story.world.do_one(), "labels are written");
     }
     story.world.reopen_unchecked().expect("opens");

@@ -499,7 +499,7 @@ impl World {
                     Some(offset) if !self.absent.contains(&number) => read(disk, offset, 256 << 10),
                     _ => Pages::new(),
                 };
-                let front = [0, 1].map(|copy| label(vdev::layout::label_offset(copy, size)));
+                let front = front_labels(size).map(label);
                 let rear = rear_labels([&front[0], &front[1]], size).map(label);
                 let ([zero, one], [two, three]) = (front, rear);
                 let copies = [zero, one, two, three];
