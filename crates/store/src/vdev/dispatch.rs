@@ -44,22 +44,9 @@ impl Array {
     /// A device answered a request. Each request is answered once; an answer that comes after the
     /// device was given up only tells that it will do nothing more.
     pub fn completed(&mut self, io: IoId, outcome: DeviceOutcome, now_us: u64, out: &mut Output) {
-        if let Some(leaf) = self.take_outcome(io, outcome, now_us, out) {
-            self.settle(now_us, out);
-            self.pump(leaf, now_us, out);
-            self.answer_beyond(now_us, out);
-        }
-    }
-
-    /// Takes an answer of a leaf's device, or one in its place.
-    fn take_outcome(
-        &mut self,
-        io: IoId,
-        outcome: DeviceOutcome,
-        now_us: u64,
-        out: &mut Output,
-    ) -> Option<LeafId> {
-        let request = self.in_flight.remove(io.0)?;
+        let Some(request) = self.in_flight.remove(io.0) else {
+            return;
+        };
         let leaf = request.leaf;
         if request.asked.is_change() {
             self.leaf_mut(leaf)
@@ -79,18 +66,8 @@ impl Array {
                 outcome => self.judge(request, outcome, now_us, out),
             }
         }
-        Some(leaf)
-    }
-
-    /// Answers what devices were not asked for, since they end before that.
-    fn answer_beyond(&mut self, now_us: u64, out: &mut Output) {
-        while let Some(io) = self.beyond.pop_front() {
-            let error = DeviceError::new(DeviceErrorKind::Medium, "the device ends before that");
-            if let Some(leaf) = self.take_outcome(io, Err(error), now_us, out) {
-                self.settle(now_us, out);
-                self.pump(leaf, now_us, out);
-            }
-        }
+        self.settle(now_us, out);
+        self.pump(leaf, now_us, out);
     }
 
     /// Gives up what was due by now; to be called at [`Array::deadline_us`].
@@ -120,7 +97,6 @@ impl Array {
         for leaf in 0..self.leaves.len() as u32 {
             self.pump(LeafId(leaf), now_us, out);
         }
-        self.answer_beyond(now_us, out);
         let due = |request: &InFlight| {
             request.issued_us
                 + if request.may_hedge() {
@@ -201,7 +177,6 @@ impl Array {
             self.leaf_mut(leaf).queue.has_news = false;
             self.pump(leaf, now_us, out);
         }
-        self.answer_beyond(now_us, out);
     }
 
     /// Issues what the leaf's queue lets go.
@@ -271,12 +246,8 @@ impl Array {
             self.next_deadline_us
                 .map_or(due_us, |next| next.min(due_us)),
         );
-        let is_beyond = request.offset + request.len > self.leaf(leaf).reach;
         let io = IoId(self.in_flight.insert(request));
-        match is_beyond && !matches!(op, DeviceOp::Flush) {
-            true => self.beyond.push_back(io),
-            false => out.requests.push(DeviceRequest { io, leaf, op }),
-        }
+        out.requests.push(DeviceRequest { io, leaf, op });
     }
 
     /// Asks again for what was joined, each by itself: one bad sector is no reason to believe that those beside
