@@ -161,15 +161,15 @@ fn space_that_is_kept_is_there_in_a_pool_that_is_full_to_the_brim() {
 /// Nobody chooses between a disk and its copy, and a copy of all disks becomes a pool that has all that was promised.
 #[test]
 fn copies_of_disks_are_never_taken_for_them() {
-    let summary = withstands(Family::Twins, 240);
+    let summary = withstands(Family::Twins, 120);
     let (total, histories) = (&summary.total, summary.histories);
     assert_eq!(total.errors, 0);
     if has_its_own_seeds() {
         assert!(total.refused_twins > 2 * histories, "{summary}");
-        assert!(total.strangers > 0, "{summary}");
+        assert!(total.strangers > histories / 10, "{summary}");
         assert!(total.separated > histories * 9 / 10, "{summary}");
         assert!(total.torn_separations > histories, "{summary}");
-        assert!(total.moves.reshapes > histories, "{summary}");
+        assert!(total.moves.reshapes > histories / 2, "{summary}");
     }
 }
 

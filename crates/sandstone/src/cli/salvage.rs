@@ -106,7 +106,7 @@ impl Target {
     }
 
     fn failed(&self, error: std::io::Error) -> Error {
-        Error::storage(&format!("write {}", self.path.display()), error)
+        Error::storage(format!("write {}", self.path.display()), error)
     }
 
     fn begin(&mut self, size: u64) -> Result<(), Error> {

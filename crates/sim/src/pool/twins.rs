@@ -85,10 +85,7 @@ pub(super) fn become_another(
             host: super::HOST.to_owned(),
             paths: named.iter().map(|disk| format!("disk {disk}")).collect(),
         };
-        let was = match new_guid(&named_labels) {
-            Some(guid) => guid,
-            None => setup.guid,
-        };
+        let was = number_of(&named_labels).unwrap_or(setup.guid);
         let plan = Reguid::plan(&named_labels, was, new).map_err(|error| error.to_string())?;
         let disks: Vec<(usize, u64)> = named
             .iter()
@@ -111,18 +108,17 @@ pub(super) fn become_another(
         write_partly(copies, &disks, &plan, random);
         let after = read(copies);
         let after: Vec<LeafLabels> = named.iter().map(|disk| after[*disk].clone()).collect();
-        judge(&after, setup.guid, plan.config.guid)?;
+        judge(&after, was, plan.config.guid)?;
     }
 }
 
-/// The number that labels of a complete change have, where no old ones are left.
-fn new_guid(labels: &[LeafLabels]) -> Option<u64> {
+/// The number that the pool of these devices has, or had before a change that was interrupted.
+fn number_of(labels: &[LeafLabels]) -> Option<u64> {
+    let torn = labels.iter().find_map(torn_identity);
     let copies = labels.iter().flat_map(|of| &of.copies);
-    let mut pools = copies
-        .filter_map(|copy| Label::read(copy).ok())
-        .map(|label| label.pool);
-    let first = pools.next()?;
-    pools.all(|pool| pool == first).then_some(first)
+    let mut pools = copies.filter_map(|copy| Label::read(copy).ok());
+    let whole = pools.next().map(|label| label.pool);
+    torn.map(|(old, _)| old).or(whole)
 }
 
 /// Each write of one round took effect, in a part or not at all; of the round before all did.

@@ -50,8 +50,7 @@ fn a_fault_at_any_step_leaves_what_was_in_force() {
                 if is_reserved {
                     file.reserve().expect("room");
                 }
-                let mut fault = fault(at);
-                let outcome = faults::during(move |step| fault(step), || file.save(4, &sealed(4)));
+                let outcome = faults::during(fault(at), || file.save(4, &sealed(4)));
                 let (mut file, found) = load(&path);
                 let expected = if outcome.is_ok() { 4 } else { 3 };
                 let left = content(&found);

@@ -79,6 +79,12 @@ impl Reguid {
             [(old, found)] if [old, found].contains(&guid) => {
                 Self::go_on(&labels, devices.len(), old, found)
             }
+            [(old, found)] => {
+                let context = format!(
+                    "the devices are between the numbers {old:016x} and {found:016x}: ask for one of these"
+                );
+                Err(refused(context))
+            }
             _ => Err(refused("the devices were to become several pools")),
         }?;
         if planned.config.encode().len() > Label::MAX_CONFIG {
