@@ -148,8 +148,8 @@ impl Pools {
     }
 
     fn find_dataset(&self, name: &str) -> Result<(Arc<OpenPool>, DatasetId), Error> {
-        let pool = self.get(split(name).0)?;
-        let wanted = name.to_owned();
+        let (pool, wanted) = split(name);
+        let (pool, wanted) = (self.get(pool)?, wanted.to_owned());
         let found = pool
             .host
             .ask(move |pool| pool.catalog().find(&wanted).map(|of| of.id));

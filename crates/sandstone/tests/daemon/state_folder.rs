@@ -209,8 +209,8 @@ fn a_unit_whose_backing_is_away_at_the_start_is_not_ready_and_comes_back_long_af
     let mut session = site.log_in(1);
     assert_eq!(heard(&mut session), (vec![[0x29, 0]], BECOMING_READY));
     assert_away(&mut session, &before);
+    // The pool opens by itself.
     fs::rename(&away, &there).unwrap();
-    site.process.done(&site.import());
     wait_until("the unit", || heard(&mut session).1.is_none());
     assert_eq!(read(&mut session, 0, 8), vec![9; 4096]);
 }

@@ -30,6 +30,8 @@ impl Space {
         purpose: Purpose,
     ) -> Option<Extent> {
         let vdev = from.vdev;
+        // A trim that is under way brings no copy nearer to the first, and makes none impossible.
+        self.lift_holds();
         let are_kept = claim == Claim::Pieces && self.are_runs_few(vdev, sectors);
         let cost_nodes = self.are_node_runs_few(vdev, sectors)
             && self.would_cost_nodes(claim, stream, vdev, sectors);

@@ -11,7 +11,7 @@ use store::format::label::LABEL_SIZE;
 use super::super::Pools;
 use super::super::administer::VdevChange;
 use super::super::import::ImportPool;
-use super::super::vdev_request::VdevKind;
+use super::super::vdev_request::{VdevKind, VdevRequest};
 use super::{FILE, create_volume, cut, pattern, pools, read, request, write};
 use crate::block::Lane;
 use crate::config::ErrorKind;
@@ -19,7 +19,17 @@ use crate::config::ErrorKind;
 /// A pool with a volume, exported, and what that holds; a copy of `d1` lies beside it that is some syncs behind.
 fn with_old_copy(folder: &Path, kind: VdevKind, count: usize) -> (Arc<Pools>, PathBuf) {
     let pools = pools(folder);
-    pools.create(&request(folder, kind, count)).expect("a pool");
+    let mut wanted = request(folder, kind, count);
+    if kind == VdevKind::Disk {
+        // Each is a vdev of its own.
+        let paths = std::mem::take(&mut wanted.vdevs).remove(0).paths;
+        let disk = |path: PathBuf| VdevRequest {
+            kind,
+            paths: vec![path],
+        };
+        wanted.vdevs = paths.into_iter().map(disk).collect();
+    }
+    pools.create(&wanted).expect("a pool");
     create_volume(&pools, "tank/a", 8 << 20);
     // Where nobody looks for disks.
     let old = folder.join("kept").join("d1");

@@ -11,6 +11,7 @@ use super::super::check::{CheckPool, check};
 use super::super::dataset::DatasetChange;
 use super::super::found::FoundPool;
 use super::super::import::ImportPool;
+use super::super::known::{KnownDevice, KnownPool, PoolList};
 use super::super::reguid::ReguidPool;
 use super::super::vdev_request::{VdevKind, VdevRequest};
 use super::super::{PoolVolume, Pools};
@@ -170,8 +171,9 @@ fn an_older_copy_is_not_taken_by_force() {
     first.import(&import(&[&own])).expect("imported");
     write_all(&first, 2);
     cut(first);
-    fs::remove_file(folder.path().join("pools.json")).expect("another machine");
-    let other = pools(folder.path());
+    // Another machine knows nothing of the pool.
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let other = pools(elsewhere.path());
     let force = |paths: &[&Path]| ImportPool {
         force: true,
         ..import(paths)
@@ -296,11 +298,15 @@ fn two_names_of_one_file_are_no_twins() {
     pools_.close();
 }
 
-/// What is known of the pool's only device, in pools.json.
-fn known(folder: &Path) -> serde_json::Value {
-    let text = fs::read_to_string(folder.join("pools.json")).expect("known");
-    let pools: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    pools[0]["devices"][0].clone()
+/// The pools that a state folder knows.
+fn known(folder: &Path) -> Vec<KnownPool> {
+    let (_, known) = PoolList::of(folder).load().content.expect("a list");
+    known
+}
+
+/// The inode that is remembered of a device.
+fn inode_of(device: &KnownDevice) -> Option<u64> {
+    Some(device.identity.as_ref()?.file.as_ref()?.inode)
 }
 
 #[test]
@@ -312,7 +318,7 @@ fn a_copy_that_took_the_place_of_a_disk_is_refused_at_restart_until_it_is_named(
     first.close();
     let path = |name: &str| folder.path().join(name);
     let inode = fs::metadata(path("d0")).expect("there").ino();
-    assert_eq!(known(folder.path())["identity"]["file"]["inode"], inode);
+    assert_eq!(inode_of(&known(folder.path())[0].devices[0]), Some(inode));
     copy(&path("d0"), &path("d0.bak"));
     fs::rename(path("d0"), path("away")).expect("moved");
     fs::rename(path("d0.bak"), path("d0")).expect("moved");
@@ -373,18 +379,20 @@ fn pools_that_were_known_before_identities_were_are_opened_and_completed() {
     let (first, volume) = with_volume(folder.path(), (VdevKind::Disk, 1), 32 << 20, 4096);
     drop(volume);
     first.close();
-    let file = folder.path().join("pools.json");
-    let text = fs::read_to_string(&file).expect("known");
-    let mut known_pools: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let device = known_pools[0]["devices"][0]
-        .as_object_mut()
-        .expect("a device");
-    assert!(device.remove("identity").is_some() && device.remove("generation").is_some());
-    fs::write(&file, known_pools.to_string()).expect("written");
+    let mut before = known(folder.path());
+    for device in &mut before[0].devices {
+        assert!(device.identity.take().is_some() && device.generation.take().is_some());
+    }
+    let mut list = PoolList::of(folder.path());
+    list.load();
+    list.save(&before).expect("saved");
+    assert_eq!(known(folder.path()), before);
     let again = pools(folder.path());
     assert_eq!(state(&again), "ONLINE");
     again.close();
-    assert!(known(folder.path())["identity"]["file"]["inode"].is_u64());
+    let after = known(folder.path());
+    assert!(inode_of(&after[0].devices[0]).is_some(), "{after:?}");
+    assert!(after[0].devices[0].generation.is_some(), "{after:?}");
 }
 
 /// The same file, with what it held some time ago: nothing but the labels can tell.
@@ -725,14 +733,11 @@ fn what_a_pool_is_given_is_remembered_at_once() {
             },
         )
         .expect("attached");
-    let text = fs::read_to_string(folder.path().join("pools.json")).expect("known");
-    let known: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let devices = known[0]["devices"].as_array().expect("devices");
-    assert_eq!(devices.len(), 2);
-    for device in devices {
-        let path = device["path"].as_str().expect("a path");
-        let inode = fs::metadata(path).expect("there").ino();
-        assert_eq!(device["identity"]["file"]["inode"], inode, "{path}");
+    let known = known(folder.path());
+    assert_eq!(known[0].devices.len(), 2);
+    for device in &known[0].devices {
+        let inode = fs::metadata(&device.path).expect("there").ino();
+        assert_eq!(inode_of(device), Some(inode), "{device:?}");
     }
     pools_.close();
 }

@@ -170,12 +170,12 @@ fn a_device_with_one_good_label_of_four_opens_and_gets_all_four() {
 fn one_good_label_that_leads_to_damage_is_not_believed() {
     let (mut world, volume, _) = with_one_label(0);
     let root = world.pool.contents[&volume].map.tree.root;
-    let sector = crate::vdev::layout::sector_offset(root.address.sector());
-    write(
-        &mut world.disks[0],
-        sector,
-        &Pages::from_bytes(&[0xee; SECTOR_SIZE]),
-    );
+    // A vdev without redundancy has two copies of it.
+    for address in [Some(root.address), root.second()].into_iter().flatten() {
+        let sector = crate::vdev::layout::sector_offset(address.sector());
+        let bad = Pages::from_bytes(&[0xee; SECTOR_SIZE]);
+        write(&mut world.disks[0], sector, &bad);
+    }
     let error = world.reopen_unchecked().expect_err("a map is damaged");
     assert_eq!(error.kind, OpenErrorKind::Damaged, "{error}");
 }

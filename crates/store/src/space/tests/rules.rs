@@ -574,3 +574,28 @@ fn near_a_place_the_last_of_runs_that_are_as_short_is_taken() {
         [Some(50), Some(25), Some(5), None]
     );
 }
+
+#[test]
+fn a_second_copy_lies_as_far_away_while_all_else_is_being_trimmed() {
+    for sectors in [300, 3_000, 50_000] {
+        let mut space = Space::new(&[sectors]);
+        let first = space
+            .allocate(Stream::Metadata, 0, 2, Purpose::Checkpoint)
+            .expect("room");
+        let mut trimming = space.clone();
+        let (mut from, mut held) = (0, 0);
+        while from < sectors {
+            let (runs, next) = trimming.hold(0, Untold::From(from), 1, 32);
+            held += runs.iter().map(|run| u64::from(run.sectors)).sum::<u64>();
+            from = next;
+        }
+        assert_eq!((held, trimming.counts()), (sectors - 2, space.counts()));
+        let second = |space: &mut Space| {
+            let (stream, purpose) = (Stream::Metadata, Purpose::Checkpoint);
+            space.allocate_apart(Claim::Pieces, stream, first, 2, purpose)
+        };
+        let expected = second(&mut space);
+        assert!(expected.is_some());
+        assert_eq!(second(&mut trimming), expected, "of {sectors}");
+    }
+}

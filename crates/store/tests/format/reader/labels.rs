@@ -12,7 +12,7 @@ use super::old_copies::Roots;
 pub(super) const LABEL: u64 = 256 << 10;
 
 /// The features that this reader knows.
-const FEATURES: [&str; 2] = ["signposts", "reguid"];
+const FEATURES: [&str; 3] = ["signposts", "reguid", "two_copies"];
 
 /// What the labels say.
 pub(crate) struct Found<'a> {
