@@ -245,13 +245,7 @@ impl Engine {
         if self.is_stopped() && !is_for_a_stopped_pool(&order) {
             self.stop();
             // What asks for the end gets it.
-            self.is_over |= matches!(
-                order,
-                Order::Close {
-                    is_exported: false,
-                    ..
-                }
-            );
+            self.is_over |= asks_for_the_end(&order);
             return refuse(order, &self.shared.ended(), self.absence.is_needed);
         }
         let is_allowed = matches!(order, Order::Ask(_) | Order::Abandon);
@@ -273,14 +267,7 @@ impl Engine {
         };
         let Some(pool) = &mut self.pool else {
             // What asks for the end gets it.
-            self.is_over |= matches!(
-                order,
-                Order::Abandon
-                    | Order::Close {
-                        is_exported: false,
-                        ..
-                    }
-            );
+            self.is_over |= asks_for_the_end(&order);
             return refuse(order, &self.shared.ended(), self.absence.is_needed);
         };
         match order {
@@ -729,6 +716,18 @@ impl Engine {
             drop(closing.reply.send(Err(error.clone())));
         }
     }
+}
+
+/// Whether the thread ends with this, whatever became of the pool.
+fn asks_for_the_end(order: &Order) -> bool {
+    matches!(
+        order,
+        Order::Abandon
+            | Order::Close {
+                is_exported: false,
+                ..
+            }
+    )
 }
 
 /// What may be asked of a pool that is not served any more: how it is, and to let go of it.

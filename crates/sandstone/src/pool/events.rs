@@ -90,6 +90,24 @@ impl EventLog {
     }
 }
 
+/// The words for an event that concerns free space; `device_of` names a leaf by its guid.
+fn of_space(event: &Event, device_of: impl Fn(u64) -> String) -> Option<String> {
+    match event {
+        Event::WrittenOnce { blocks } => Some(format!(
+            "there is no room for second copies of metadata: {blocks} blocks of it lie once, on devices without \
+             redundancy. Free space, or add a vdev; what changes then is written twice again"
+        )),
+        Event::Trim { leaf, state, bytes } => {
+            let text = super::trim::event(*state, *bytes);
+            Some(format!("{}: {text}", device_of(*leaf)))
+        }
+        Event::TrimUnsupported { leaf } => {
+            Some(format!("{}: the device cannot trim", device_of(*leaf)))
+        }
+        _ => None,
+    }
+}
+
 /// Tells of an event in the log and keeps it.
 pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
     let name = shared.name();
@@ -122,16 +140,8 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
                 .note(&format!("the pool takes no changes any more: {reason}"));
             None
         }
-        Event::WrittenOnce { blocks } => Some(format!(
-            "there is no room for second copies of metadata: {blocks} blocks of it lie once, on devices without \
-             redundancy. Free space, or add a vdev; what changes then is written twice again"
-        )),
-        Event::Trim { leaf, state, bytes } => {
-            let text = super::trim::event(*state, *bytes);
-            Some(format!("{}: {text}", device_of(*leaf)))
-        }
-        Event::TrimUnsupported { leaf } => {
-            Some(format!("{}: the device cannot trim", device_of(*leaf)))
+        Event::WrittenOnce { .. } | Event::Trim { .. } | Event::TrimUnsupported { .. } => {
+            of_space(event, device_of)
         }
         Event::SpareInUse { leaf, .. } => Some(format!("{}: the spare stands in", device(*leaf))),
         Event::Behind { behind } => Some(format!(

@@ -307,15 +307,7 @@ impl Family {
                 setup.limits.groups = setup.limits.groups.max(30);
                 climate.steps = 20..80;
             }
-            Self::Twins => {
-                setup.must_open = true;
-                setup.never_suspends = true;
-                climate.admin_per_mille = 150;
-                climate.reshapes_per_mille = 100;
-                climate.crashes_per_mille = 120;
-                // What is shown a copy is opened besides.
-                climate.cut_histories_per_mille = 30;
-            }
+            Self::Twins => show_copies(&mut setup, &mut climate),
             Self::Trimming => trim(&mut setup, &mut climate, seed.is_multiple_of(3)),
             Self::Failing => fail(&mut climate),
             Self::Lying => lie(&mut climate),
@@ -349,17 +341,7 @@ impl Family {
                 climate.reshapes_per_mille = 150;
                 climate.steps = 20..90;
             }
-            Self::FailingReshaped => {
-                fail(&mut climate);
-                // One of two that was away and comes back alone cannot know of what the other one took.
-                climate.rules = Rules {
-                    order: Order::AfterAcknowledged,
-                    durability: false,
-                };
-                climate.admin_per_mille = 0;
-                climate.reshapes_per_mille = 150;
-                climate.steps = 20..90;
-            }
+            Self::FailingReshaped => fail_and_reshape(&mut climate),
             Self::Logs => {
                 setup.must_open = true;
                 setup.never_suspends = true;
@@ -709,6 +691,28 @@ fn fail(climate: &mut Climate) {
         },
         ..Behaviour::default()
     };
+}
+
+fn fail_and_reshape(climate: &mut Climate) {
+    fail(climate);
+    // One of two that was away and comes back alone cannot know of what the other one took.
+    climate.rules = Rules {
+        order: Order::AfterAcknowledged,
+        durability: false,
+    };
+    climate.admin_per_mille = 0;
+    climate.reshapes_per_mille = 150;
+    climate.steps = 20..90;
+}
+
+fn show_copies(setup: &mut PoolSetup, climate: &mut Climate) {
+    setup.must_open = true;
+    setup.never_suspends = true;
+    climate.admin_per_mille = 150;
+    climate.reshapes_per_mille = 100;
+    climate.crashes_per_mille = 120;
+    // What is shown a copy is opened besides.
+    climate.cut_histories_per_mille = 30;
 }
 
 fn cover(setup: &mut PoolSetup, climate: &mut Climate) {

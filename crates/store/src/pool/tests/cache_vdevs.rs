@@ -261,6 +261,7 @@ fn a_cache_vdev_that_grew_begins_empty_and_is_as_large_as_its_device() {
         })
         .collect();
     assert!(cache(&world).hits > before.hits);
+    world.resize_disk(1, 2 * SIZE);
     world.pool.expand_cache(101, 2 * SIZE, now).expect("larger");
     let answers = world.settle();
     for (block, id) in waiting.iter().enumerate() {
