@@ -55,6 +55,9 @@ pub struct FoundPool {
     /// Whether that is a missing log: it can be imported without it, with what that costs.
     #[serde(default)]
     pub is_log_missing: bool,
+    /// Whether that is an old copy: what it lacks is on a device that was in use later, or lost.
+    #[serde(default)]
+    pub is_old_copy: bool,
     /// What was given up of it, or would be; `None` where that was not asked for.
     pub rewind: Option<RewindView>,
 }
@@ -236,6 +239,7 @@ pub(super) fn describe(guid: u64, on: &[Candidate]) -> FoundPool {
         unaccounted: examined.as_ref().map(unaccounted).unwrap_or_default(),
         rewind: None,
         is_between_numbers: matches!(&examined, Err(error) if error.kind == OpenErrorKind::Reguid),
+        is_old_copy: matches!(&examined, Ok(examined) if problem == examined.old_copy() && problem.is_some()),
         is_log_missing: matches!(&examined, Ok(examined) if !examined.missing_logs.is_empty()),
         state: match (&problem, missing.is_empty() && !has_old_copies(&examined)) {
             (Some(_), _) => "UNAVAIL",

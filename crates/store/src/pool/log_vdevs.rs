@@ -21,6 +21,9 @@
 //! So whatever is promised there and nowhere else lies on each leaf that the newest labels call whole, and a
 //! pool that is opened knows whether a log vdev that is away matters.
 //!
+//! Nothing is promised by a log vdev before its labels have a root of its present stay: until then an opening could not
+//! tell it from an old copy of itself, which lacks what was promised since.
+//!
 //! After an opening no copy is made before the first group of this time is durable in the chain. So a copy
 //! of an earlier time, on a device that was away then, is never taken for one of this time: the place of
 //! its group in the chain is taken.
@@ -209,6 +212,8 @@ impl Pool {
             && !self.are_labels_due()
             && self.commit.chain.durable_seq > self.logs.opened_seq
             && self.array.takes_log(log.status.vdev)
+            // An opening takes a log device without the newest root for an old copy of itself.
+            && self.has_root(self.array.joined(log.status.vdev))
     }
 
     /// Whether any log vdev may be, and none is late.

@@ -119,6 +119,11 @@ impl Array {
         }
         state.state = LeafState::Online;
         state.flush.forget();
+        let vdev = usize::from(state.vdev);
+        if self.top_levels[vdev].class == Class::Log {
+            // It lacks the roots of meanwhile, and nothing is promised there before it has the newest.
+            self.leaf_mut(leaf).joined = epoch;
+        }
         self.tell_state(leaf, "brought online", out);
         Ok(())
     }

@@ -20,7 +20,7 @@ pub(super) struct Leaf {
     /// The top-level vdev it belongs to.
     pub(super) vdev: u16,
     pub(super) missing: Dtl,
-    /// The epoch in which it took its place.
+    /// The epoch of the first root that its labels get in this place.
     pub(super) joined: Epoch,
     /// All epochs from this one on are missing too: it is away.
     pub(super) missing_since: Option<Epoch>,

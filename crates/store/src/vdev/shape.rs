@@ -13,7 +13,7 @@ use super::operation::Output;
 use super::tree::{
     Class, Kind, LeafSpec, LeafState, Slot, SlotKind, SlotSpec, TopLevel, TopLevelSpec,
 };
-use crate::format::Address;
+use crate::format::{Address, Epoch};
 
 /// Why the tree cannot be changed so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,15 +85,15 @@ impl fmt::Display for ShapeError {
 impl std::error::Error for ShapeError {}
 
 impl Array {
-    /// Adds a top-level vdev; returns its number in addresses.
+    /// Adds a top-level vdev; returns its number in addresses. Its labels get the root of epoch `joined` first, or of
+    /// the first checkpoint behind that.
     ///
     /// # Errors
     /// Where it cannot be: too few leaves, too small ones, GUIDs that are in use.
-    pub fn add_top_level(&mut self, spec: &TopLevelSpec) -> Result<u16, ShapeError> {
+    pub fn add_top_level(&mut self, spec: &TopLevelSpec, joined: Epoch) -> Result<u16, ShapeError> {
         let mut spec = spec.clone();
         let leaves = spec.slots.iter_mut().flat_map(|slot| &mut slot.leaves);
-        // Checkpoints of before are in no label of these.
-        leaves.for_each(|leaf| leaf.joined = self.newest);
+        leaves.for_each(|leaf| leaf.joined = joined);
         self.insert_top_level(&spec)
     }
 

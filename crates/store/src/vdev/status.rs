@@ -6,7 +6,10 @@ use super::Array;
 use super::counts::{BlockIo, LeafIo};
 use super::device::LeafId;
 use super::layout;
-use super::tree::{Class, Kind, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevelSpec, VdevTree};
+use super::tree::{
+    Class, Kind, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevel, TopLevelSpec, VdevTree,
+};
+use crate::format::Epoch;
 use crate::format::label::LABEL_SIZE;
 
 /// How well a leaf or a top-level vdev is.
@@ -157,6 +160,16 @@ impl Array {
             let is_log = top.class == Class::Log && top.kind != Kind::Hole;
             is_log && !top.is_unflushable && top.leaves().any(is_whole)
         })
+    }
+
+    /// The epoch of the first root that all leaves of a vdev have which are in use.
+    pub fn joined(&self, vdev: u16) -> Epoch {
+        let top = self.top_levels.get(usize::from(vdev));
+        let leaves = top.into_iter().flat_map(TopLevel::leaves);
+        let used = leaves
+            .map(|leaf| self.leaf(leaf))
+            .filter(|leaf| leaf.is_usable());
+        used.map(|leaf| leaf.joined).max().unwrap_or_default()
     }
 
     /// All leaves that were not detached.

@@ -139,8 +139,8 @@ pub struct LeafSpec {
     /// The epochs it missed, as its pool's labels say. A leaf that was away misses at least all
     /// epochs since that of its own label.
     pub missing: Dtl,
-    /// The epoch in which it took its place, if the vdev was there before it. A spare comes and goes under one GUID: with this
-    /// a label that is of another stay is told from one of this.
+    /// The epoch of the first root that its labels get in this place, or one before that. A spare comes and goes
+    /// under one GUID: this tells a label of another stay from one of this.
     pub joined: Epoch,
 }
 

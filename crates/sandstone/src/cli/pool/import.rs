@@ -215,6 +215,10 @@ fn action(pool: &FoundPool) -> &'static str {
             "it cannot be imported so: attach the log device, or name it with -d; if it is lost for good, -m imports the \
              pool without it"
         }
+        (Some(_), _) if pool.is_old_copy => {
+            "it cannot be imported so: attach the device that was in use last in its place, or name it with -d; if there is \
+             none any more, -f takes what is there, and what the old copy lacks is lost"
+        }
         (Some(_), _) if pool.is_between_numbers => {
             "it is opened under neither number before that is complete; nothing of it is lost"
         }

@@ -115,6 +115,7 @@ fn a_stripe_with_an_old_copy_is_not_opened_without_somebodys_word() {
     first.export("tank").expect("exported");
     fs::copy(&old, folder.path().join("d1")).expect("put back");
     let listed = first.importable(&[folder.path().to_owned()]);
+    assert!(listed.iter().any(|pool| pool.is_old_copy), "{listed:?}");
     let problem = listed.iter().find_map(|pool| pool.problem.clone());
     assert!(
         problem.is_some_and(|why| why.contains("old copy")),

@@ -6,8 +6,8 @@ use pages::Pages;
 use super::super::labels::ROUNDS;
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::{Pool, Tag};
-use super::Stage;
-use crate::format::Label;
+use super::{Making, Stage};
+use crate::format::{Epoch, Label};
 use crate::vdev::ArrayError;
 
 impl Pool {
@@ -25,6 +25,20 @@ impl Pool {
         if making.is_some_and(|making| making.stage == Stage::Configuration) {
             self.write_roots(0);
         }
+    }
+
+    /// The epoch of the first root that a leaf gets which is used from now on, or one before that. The root of a
+    /// checkpoint that is being made waits for labels that know the leaf, and what it leads to may lie there already.
+    pub(in super::super) fn next_root(&self) -> Epoch {
+        let is_early = |making: &&Making| !matches!(making.stage, Stage::Labels { .. });
+        let making = self.checkpoint.as_ref().filter(is_early);
+        making.map_or(self.epoch, |making| making.epoch)
+    }
+
+    /// Whether the root of `epoch` is in the labels, or a newer one.
+    pub(in super::super) fn has_root(&self, epoch: Epoch) -> bool {
+        let making = self.checkpoint.as_ref();
+        epoch < making.map_or(self.epoch, |making| making.epoch)
     }
 
     /// Begins a round.

@@ -233,8 +233,11 @@ fn what_an_unmap_covers_of_a_block_stays_where_there_is_no_room_for_the_rest() {
     let size = 16 << 10;
     let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
     let volume = world.create_of_blocks("a", 1 << 30, size, false);
+    let small = world.create("b", 1 << 30, false).expect("thin");
     let size = u64::from(size);
     let end = world.fill(volume, size);
+    // A block that needs a new leaf is refused where one in an old leaf has room.
+    world.fill(small, BLOCK);
     let written = |at| noise(size, at + 1);
     let zeros = world.attempt_to(Request::Clear {
         dataset: volume,

@@ -434,3 +434,40 @@ fn a_new_vdev_without_a_checkpoint_is_no_old_copy() {
     }
     assert!(story.old_copies().is_empty());
 }
+
+/// A vdev that is added while a checkpoint is made may hold what that leads to: its leaves are to have that root.
+#[test]
+fn a_new_leaf_joined_in_the_epoch_of_the_first_root_that_it_has() {
+    let mut epochs = std::collections::BTreeSet::new();
+    for steps in 0..60 {
+        let mut story = Story::new(Kind::Mirror, 2);
+        story.write();
+        let before = story.world.pool.epoch;
+        story.world.begin_checkpoint(steps);
+        let top = TopLevelSpec::new(Kind::Leaf, Class::Normal, [LeafSpec::new(102, DISK)]);
+        story.world.disks.push(Disk::new());
+        story.world.pool.add(&top).expect("added");
+        let leaf = leaf_of(&story.world, 2);
+        story.world.leaves.insert(leaf.0, 2);
+        story.world.settle();
+        story.world.advance();
+        let key = story.world.pool.key;
+        let own = labels(&story.world.disks[2]);
+        let sectors = (0..RING_SLOTS as usize).map(|slot| RING_OFFSET + slot * SECTOR_SIZE);
+        let roots = sectors.filter_map(|at| {
+            // One that joins between the two rounds gets a root in the second that leads to nothing on it.
+            let sector = own.copies[0].slice(at..at + SECTOR_SIZE).to_vec();
+            crate::format::Root::decode(&sector, key)
+        });
+        let first = roots.map(|root| root.epoch).min().expect("a root");
+        let config = &story.world.pool.config;
+        let joined = config.tree.top_levels[1].slots[0].leaves[0].joined;
+        assert_eq!(joined, first, "{steps}");
+        epochs.insert(joined.0 - before.0);
+        assert!(story.world.examine().expect("labels").behind.is_empty());
+    }
+    assert!(
+        epochs.len() > 1,
+        "before roots are written, and then: {epochs:?}"
+    );
+}

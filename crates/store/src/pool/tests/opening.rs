@@ -307,7 +307,14 @@ fn what_lies_behind_a_mark_that_was_lost_does_not_lie_behind_the_next_one() {
             world.unreadable.insert((1, place));
         }
         for opening in 0..3 {
-            world.reopen_unchecked().expect("opens");
+            let opened = world.reopen_unchecked();
+            if disks == 1 {
+                // Its only disk lost what it had confirmed, and what was promised behind that is still there.
+                let kind = opened.expect_err("a promise that is broken").kind;
+                assert_eq!(kind, OpenErrorKind::LogDamaged, "opening {opening}");
+                continue;
+            }
+            opened.expect("opens");
             let found = world.read(volume, 0, BLOCK as u32)[0];
             assert_eq!(found, 1, "{kind:?}: opening {opening}");
         }

@@ -210,10 +210,10 @@ fn a_resilver_that_missed_something_is_not_enough() {
 fn vdevs_are_added_and_log_vdevs_removed() {
     let mut rig = Rig::new(Kind::Leaf, 1);
     let log = TopLevelSpec::new(Kind::Leaf, Class::Log, [LeafSpec::new(50, LEAF_SIZE)]);
-    assert_eq!(rig.array.add_top_level(&log).expect("added"), 1);
+    assert_eq!(rig.array.add_top_level(&log, Epoch(1)).expect("added"), 1);
     rig.disks.push(Disk::default());
     assert_eq!(
-        kind_of(rig.array.add_top_level(&log)),
+        kind_of(rig.array.add_top_level(&log, Epoch(1))),
         ShapeErrorKind::InUse
     );
     let data = content(1, 2);
@@ -225,7 +225,7 @@ fn vdevs_are_added_and_log_vdevs_removed() {
     let error = rig.write(Address::new(1, 8), &data).expect_err("a hole");
     assert_eq!(error.kind, ArrayErrorKind::OutOfRange);
     rig.flush().expect("nothing is lost");
-    assert_eq!(rig.array.add_top_level(&log).expect("added"), 2);
+    assert_eq!(rig.array.add_top_level(&log, Epoch(1)).expect("added"), 2);
     let again = Array::new(&rig.array.tree(), Epoch(1), Limits::default()).expect("a tree");
     assert_eq!(again.tree(), rig.array.tree());
 }
