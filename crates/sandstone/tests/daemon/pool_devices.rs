@@ -293,8 +293,9 @@ fn a_scrub_names_the_bytes_of_which_no_copy_is_right() {
     process.restart();
     process.done("pool scrub -w tank");
     let first = 2 * BLOCKS * BLOCK as u64;
-    let named =
-        format!("tank/vm1@now: 16384 bytes (16K) in 1 range cannot be read:\n  bytes {first} to ");
+    let named = format!(
+        "tank/vm1@now: 16384 bytes (16K) in 1 range cannot be read:\n\t  bytes {first} to "
+    );
     for again in [false, true] {
         let status = process.done("pool status -v tank");
         assert!(status.contains(&named), "{status}");
