@@ -304,7 +304,7 @@ fn a_scrub_names_the_bytes_of_which_no_copy_is_right() {
             "{status}"
         );
         let events = process.done("pool events tank");
-        let told = "tank/vm1@now: a scan found no right copy of";
+        let told = "tank/vm1@now: no right copy was found of 16K at byte";
         assert!(events.contains(told), "{events}");
         if !again {
             // What was found is not kept over a restart; the next scrub finds it again.
