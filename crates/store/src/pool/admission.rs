@@ -14,7 +14,7 @@ use super::unmerged::{NODE_SIZE, Widths};
 use super::write::Write;
 use crate::catalog::size::print_size;
 use crate::catalog::{
-    MIN_BLOCK_SIZE, Native, NewDataset, NewSnapshots, Operation, Settings, Value,
+    MIN_BLOCK_SIZE, Native, NewDataset, NewSnapshots, Operation, Property, Settings, Value,
 };
 use crate::format::node::FAN_OUT;
 use crate::format::{DatasetId, SECTOR_SIZE};
@@ -413,12 +413,22 @@ impl Pool {
                 Promise::of(self.reservation(wanted, (block_size, copies)), block_size)
             }
             Operation::SetProperty { id, properties, .. } => {
-                let value = properties.get(&Native::Refreservation.into());
-                let own = Promise::of(self.additional(*id, value.map(bytes_of)), size_of(id));
-                match properties.get(&Native::Copies.into()) {
-                    Some(Value::Copies(2)) => own.and(self.promised_by_second_copies(*id)),
-                    _ => own,
+                if properties.get(&Native::Copies.into()).is_some() {
+                    return self.promised_by_settings(operation, &[*id]);
                 }
+                let value = properties.get(&Native::Refreservation.into());
+                Promise::of(self.additional(*id, value.map(bytes_of)), size_of(id))
+            }
+            Operation::Inherit { ids, property, .. } => {
+                let reserving = [Native::Copies, Native::Refreservation].map(Property::from);
+                match Property::parse(property) {
+                    Ok(of) if reserving.contains(&of) => self.promised_by_settings(operation, ids),
+                    _ => Promise::default(),
+                }
+            }
+            Operation::Rename { renames, .. } => {
+                let ids: Vec<DatasetId> = renames.iter().map(|rename| rename.id).collect();
+                self.promised_by_settings(operation, &ids)
             }
             Operation::Resize {
                 volume,
@@ -514,18 +524,24 @@ impl Pool {
         then.saturating_sub(now)
     }
 
-    /// What the volumes of a dataset and below it reserve more where their blocks are to lie twice from now on: a second
-    /// place for each block.
-    fn promised_by_second_copies(&self, dataset: DatasetId) -> Promise {
-        let all = self.catalog.subtree(dataset).into_iter();
-        let thick = all.filter_map(|of| {
-            let contents = self.contents.get(&of.id)?;
-            let is_changed = has_reserved(contents) && contents.settings.copies == 1;
-            is_changed.then_some(contents)
-        });
-        let each = thick.map(|of| {
-            let more = self.reservation(of.settings.refreservation, (of.block_size, 1));
-            Promise::of(more, of.block_size)
+    /// The volumes of these datasets, and below them, may reserve more once the operation holds: for themselves, or for a
+    /// second place of each block.
+    fn promised_by_settings(&self, operation: &Operation, ids: &[DatasetId]) -> Promise {
+        let mut then = self.catalog.clone();
+        if then.apply(operation).is_err() {
+            // The catalogue refuses it, and says why.
+            return Promise::default();
+        }
+        let below = ids.iter().flat_map(|id| self.catalog.subtree(*id));
+        let affected: BTreeSet<DatasetId> = below.map(|dataset| dataset.id).collect();
+        let each = affected.into_iter().filter_map(|id| {
+            let of = self.contents.get(&id)?;
+            let reserved = |settings: &Settings| {
+                let blocks = (of.block_size, settings.copies);
+                self.reservation(settings.refreservation, blocks)
+            };
+            let more = reserved(&then.settings(id)).saturating_sub(reserved(&of.settings));
+            (more > 0).then_some(Promise::of(more, of.block_size))
         });
         each.fold(Promise::default(), Promise::and)
     }

@@ -8,7 +8,9 @@ use super::super::{Event, Features, Limits, Plan, PoolErrorKind, Request, Span};
 use super::full::noise;
 use super::world::World;
 use crate::catalog::Property;
-use crate::catalog::request::{Destroy, SetProperties, TakeSnapshots};
+use crate::catalog::request::{
+    CreateFolder, CreateVolume, Destroy, Inherit, Rename, SetProperties, TakeSnapshots,
+};
 use crate::format::{Address, DatasetId, Pointer, SECTOR_SIZE};
 use crate::map::walk::{Progress, Visit, Walk};
 use crate::snapshot::deadlist::Deadlist;
@@ -451,6 +453,65 @@ fn a_promise_of_second_copies_that_does_not_fit_is_refused() {
         set_copies(&mut world, "thick", 2),
         Err(PoolErrorKind::NoSpace)
     );
+}
+
+/// A thick volume may come to two copies by itself, by its folder, by what it inherits, and by a move.
+#[test]
+fn second_copies_that_do_not_fit_are_refused_whichever_way_they_come() {
+    for way in 0..4 {
+        let mut world = World::of_size(Kind::Leaf, 1, 64 << 20, Limits::default());
+        for name in ["one", "two"] {
+            let folder = CreateFolder {
+                name: name.to_owned(),
+                ..CreateFolder::default()
+            };
+            let plan: Plan =
+                Box::new(move |catalog, stamp| catalog.plan_create_folder(&folder, stamp));
+            world.administer(plan).expect("a folder");
+        }
+        set_copies(&mut world, "two", 2).expect("nothing is reserved");
+        let name = if way == 2 { "two/thick" } else { "one/thick" };
+        let volume = CreateVolume {
+            name: name.to_owned(),
+            size: 40 << 20,
+            block_size: BLOCK as u32,
+            is_thick: true,
+            properties: [("copies".to_owned(), "1".to_owned())].into(),
+            ..CreateVolume::default()
+        };
+        let plan: Plan = Box::new(move |catalog, stamp| catalog.plan_create_volume(&volume, stamp));
+        world.administer(plan).expect("there is room for one copy");
+        let inherit = |world: &mut World| {
+            let inherit = Inherit {
+                name: name.to_owned(),
+                property: "copies".to_owned(),
+                ..Inherit::default()
+            };
+            let plan: Plan = Box::new(move |catalog, _| catalog.plan_inherit(&inherit));
+            world.administer(plan).map_err(|error| error.kind)
+        };
+        if way != 2 {
+            inherit(&mut world).expect("one copy, as before");
+        }
+        let refused = match way {
+            0 => set_copies(&mut world, name, 2),
+            1 => set_copies(&mut world, "one", 2),
+            2 => inherit(&mut world),
+            _ => {
+                let rename = Rename {
+                    from: name.to_owned(),
+                    to: "two/thick".to_owned(),
+                    ..Rename::default()
+                };
+                let plan: Plan =
+                    Box::new(move |catalog, stamp| catalog.plan_rename(&rename, stamp));
+                world.administer(plan).map_err(|error| error.kind)
+            }
+        };
+        assert_eq!(refused, Err(PoolErrorKind::NoSpace), "way {way}");
+        let volume = world.id(name);
+        assert_eq!(world.pool.contents[&volume].settings.copies, 1);
+    }
 }
 
 /// A pool of an older program: nothing lies twice before its feature is enabled.
