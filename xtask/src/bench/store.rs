@@ -5,6 +5,7 @@
 //! below. Each workload runs on the one and then the others, several times, and medians are
 //! compared. The working set is larger than the pool's cache wherever a line does not say otherwise.
 
+mod before;
 mod peer;
 mod phases;
 mod process;
@@ -26,10 +27,13 @@ options:
   --rounds N      runs of each workload on each side (default 5)
   --seconds S     of each run that is not bounded by its bytes (default 4)
   --only NAME     only phases whose name contains NAME (may be repeated)
+  --before FILE   beside the build before, whose example pool_load this is: each phase in turns, in
+                  place of btrfs
   --quick         2 GiB, one round of one second: to see that it works, not to quote
   --json          print the table as JSON";
 
 /// What to run.
+#[derive(Clone)]
 pub(super) struct Options {
     dir: PathBuf,
     /// Bytes.
@@ -39,6 +43,8 @@ pub(super) struct Options {
     rounds: usize,
     seconds: f64,
     only: Vec<String>,
+    /// The program of an earlier build.
+    before: Option<PathBuf>,
     json: bool,
 }
 
@@ -50,6 +56,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
         rounds: 5,
         seconds: 4.0,
         only: Vec::new(),
+        before: None,
         json: false,
     };
     let mut words = arguments.iter();
@@ -62,6 +69,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--quick" => (options.size, options.rounds, options.seconds) = (2 << 30, 1, 1.0),
             "--json" => options.json = true,
             "--dir" => options.dir = value()?.into(),
+            "--before" => options.before = Some(value()?.into()),
             "--only" => options.only.push(value()?.clone()),
             "--size" => options.size = number::<u64>(word, value()?)? << 30,
             "--cache" => options.cache = number::<u64>(word, value()?)? << 20,
@@ -96,6 +104,9 @@ fn number<T: std::str::FromStr>(word: &str, value: &str) -> Result<T, String> {
 pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     let options = parse(arguments)?;
     let program = process::build()?;
+    if let Some(before) = &options.before {
+        return before::run(&options, before, &program);
+    }
     let work = Folder::make(&options.dir)?;
     let mut table = Table::new(&options)?;
     // What is overwritten there is free only when all of its extent is.
@@ -113,8 +124,9 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
         loader,
         peer: peer.as_ref().map(peer::Peer::folder),
         table: &mut table,
+        has_files: false,
     };
-    let outcome = bench.run();
+    let outcome = phases::NAMES.iter().try_for_each(|name| bench.run(name));
     drop(bench);
     drop(peer);
     drop(work);

@@ -6,6 +6,9 @@ use super::Options;
 use crate::bench::machine::Machine;
 use crate::bench::report::Spread;
 
+/// How much of the build before each speed must reach: less is more than what machines do besides.
+const OF_BEFORE: f64 = 0.97;
+
 /// What must hold.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) enum Wanted {
@@ -13,6 +16,8 @@ pub(super) enum Wanted {
     OfRaw(f64),
     /// The pool over btrfs.
     OfBtrfs(f64),
+    /// The pool over that of the build before; of what takes time, the other way round.
+    OfBefore(f64),
     /// The pool's figure at least.
     AtLeast(f64),
     /// The pool's figure at most.
@@ -29,6 +34,7 @@ pub(super) struct Line {
     raw: Vec<f64>,
     pool: Vec<f64>,
     btrfs: Vec<f64>,
+    before: Vec<f64>,
     wanted: Vec<Wanted>,
 }
 
@@ -40,6 +46,7 @@ impl Line {
             raw: Vec::new(),
             pool: Vec::new(),
             btrfs: Vec::new(),
+            before: Vec::new(),
             wanted: wanted.to_vec(),
         }
     }
@@ -64,6 +71,26 @@ impl Line {
         }
     }
 
+    /// More figures of the same.
+    fn extend(&mut self, more: Self) {
+        self.raw.extend(more.raw);
+        self.pool.extend(more.pool);
+        self.btrfs.extend(more.btrfs);
+        self.before.extend(more.before);
+    }
+
+    /// Beside this line of the build before: speed is judged, what else is told is listed.
+    fn beside(self, before: Self) -> Self {
+        let is_speed = matches!(self.unit, "K/s" | "MB/s" | "ms" | "s");
+        let wanted = is_speed.then_some(Wanted::OfBefore(OF_BEFORE));
+        Self {
+            before: before.pool,
+            btrfs: Vec::new(),
+            wanted: wanted.into_iter().collect(),
+            ..self
+        }
+    }
+
     /// The figure or ratio that a demand is about, the demand, and whether it is met; `None` where the
     /// other side was not measured.
     fn judge(&self, wanted: Wanted) -> Option<(f64, String, bool)> {
@@ -80,6 +107,16 @@ impl Line {
             Wanted::OfBtrfs(bound) => {
                 let ratio = pool / median(&self.btrfs)?;
                 (ratio, format!("≥ {bound} × btrfs"), ratio >= bound)
+            }
+            Wanted::OfBefore(bound) => {
+                let before = median(&self.before)?;
+                let takes_time = matches!(self.unit, "ms" | "s");
+                let ratio = if takes_time {
+                    before / pool
+                } else {
+                    pool / before
+                };
+                (ratio, format!("≥ {bound} × before"), ratio >= bound)
             }
             Wanted::AtLeast(bound) => (pool, format!("≥ {bound}"), pool >= bound),
             Wanted::AtMost(bound) => (pool, format!("≤ {bound}"), pool <= bound),
@@ -124,9 +161,24 @@ impl Table {
         })
     }
 
+    /// Adds a line, or to the line of that name what was measured again.
     pub(super) fn push(&mut self, line: Line) {
         eprintln!("bench: {}", show(&line));
-        self.lines.push(line);
+        match self.lines.iter_mut().find(|of| of.name == line.name) {
+            Some(of) => of.extend(line),
+            None => self.lines.push(line),
+        }
+    }
+
+    /// This table with the figures of the build before beside its own.
+    pub(super) fn beside(mut self, before: Self) -> Self {
+        let mut others = before.lines;
+        let lines = self.lines.into_iter().filter_map(|line| {
+            let at = others.iter().position(|of| of.name == line.name)?;
+            Some(line.beside(others.swap_remove(at)))
+        });
+        self.lines = lines.collect();
+        self
     }
 
     /// What a reader has to know besides.
@@ -189,13 +241,17 @@ fn show(line: &Line) -> String {
             spread.median, spread.min, spread.max
         )
     };
+    let (other, others) = match line.before.is_empty() {
+        true => ("btrfs", &line.btrfs),
+        false => ("before", &line.before),
+    };
     let mut text = format!(
-        "{:<52} {:>6}  pool {:<22} raw {:<22} btrfs {:<22}",
+        "{:<52} {:>6}  pool {:<22} raw {:<22} {other} {:<22}",
         line.name,
         line.unit,
         figure(&line.pool),
         figure(&line.raw),
-        figure(&line.btrfs)
+        figure(others)
     );
     for wanted in &line.wanted {
         if let Some((figure, shown, is_reached)) = line.judge(*wanted) {
@@ -226,5 +282,17 @@ mod tests {
         assert_eq!(judged(Wanted::AtMost(9.0)), Some((9.0, true)));
         assert_eq!(judged(Wanted::OfBtrfs(10.0)), None);
         assert!(show(&line).contains("9.00 [8.00–90.00]"));
+    }
+
+    #[test]
+    fn speed_is_judged_beside_the_build_before_and_the_rest_is_listed() {
+        let lines = [("K/s", 10.0, 8.0), ("ms", 10.0, 8.0), ("MiB", 10.0, 8.0)];
+        let line = |unit, figure| Line::single(unit, unit, Wanted::AtMost(1.0), figure);
+        let judged = lines.map(|(unit, now, before)| {
+            let both = line(unit, now).beside(line(unit, before));
+            let judged = both.wanted.first().and_then(|wanted| both.judge(*wanted));
+            judged.map(|(ratio, _, is_reached)| (ratio, is_reached))
+        });
+        assert_eq!(judged, [Some((1.25, true)), Some((0.8, false)), None]);
     }
 }
