@@ -383,6 +383,13 @@ fn damaged(pool: &PoolView) -> String {
             text.push_str(&format!("\n\t  and {more} more ranges, which --json lists"));
         }
     }
+    let snapshot = pool.lost.iter().find(|of| of.dataset.contains('@'));
+    if let Some((volume, _)) = snapshot.and_then(|of| of.dataset.split_once('@')) {
+        text.push_str(&format!(
+            "\n\n\tBlocks that several share are listed for the oldest that has them. Where '{volume}', its later snapshots \
+             and its clones were not written since, they lack these bytes too."
+        ));
+    }
     if let Some(of) = pool.lost.first() {
         text.push_str(&format!(
             "\n\n\tWhat can be read of a volume is copied by 'sandstone volume salvage {} FILE'.\n",

@@ -77,6 +77,8 @@ pub(super) struct Found {
     pub(super) pools: BTreeMap<u64, Vec<Candidate>>,
     /// Devices with labels of pools that are open, which are none of theirs.
     pub(super) copies: Vec<CopyOfOpen>,
+    /// Names and numbers of pools whose devices are among these, and that are open.
+    pub(super) open: Vec<(String, u64)>,
     /// Devices whose labels cannot be used and do not tell whose they are, and why.
     pub(super) unusable: Vec<(PathBuf, String)>,
 }

@@ -158,7 +158,8 @@ impl Pools {
             ..ImportPool::default()
         };
         let next = accept_strangers(known, &strangers);
-        let told: Vec<String> = strangers.values().map(Stranger::told).collect();
+        let mut told: Vec<String> = strangers.values().map(Stranger::told).collect();
+        let is_nothing_there = there.is_empty();
         let check = |examined: &Examined| {
             require_account(examined, known)?;
             require_newest(examined, known)
@@ -169,7 +170,11 @@ impl Pools {
             self.open_on(devices, None, Some(known), into)
         });
         opened.map_err(|mut error| {
-            error.message = [vec![error.message], told].concat().join("; ");
+            // Strangers alone are the whole reason where nothing else is there.
+            if told.is_empty() || !is_nothing_there {
+                told.insert(0, error.message);
+            }
+            error.message = told.join("; ");
             error.next = next.unwrap_or(error.next);
             error
         })?;
@@ -429,6 +434,7 @@ impl Pools {
             let others = on.iter().filter(|found| !used.contains(&key(&found.path)));
             let copies = others.filter_map(|found| CopyOfOpen::of(&name, found));
             found.copies.extend(copies);
+            found.open.push((name, pool.guid));
         }
         found
     }
@@ -436,6 +442,9 @@ impl Pools {
 
 /// The pool that a name or number means.
 fn choose(found: &Found, wanted: &str) -> Result<(FoundPool, u64), Error> {
+    let is_meant =
+        |(name, guid): &&(String, u64)| name == wanted || format!("{guid:016x}") == wanted;
+    let open = found.open.iter().find(is_meant);
     let pools = found.pools.iter();
     let described = pools.map(|(guid, on)| (describe(*guid, on), *guid));
     let mut fitting: Vec<(FoundPool, u64)> = described
@@ -447,10 +456,18 @@ fn choose(found: &Found, wanted: &str) -> Result<(FoundPool, u64), Error> {
             format!("there are several pools {wanted}"),
             "name the one that you mean by its number, as `sandstone pool import` lists it",
         )),
-        (None, _) => Err(Error::not_found(
-            format!("no pool {wanted} was found{}", found.told_unusable()),
-            "name the files, devices or folders to look at with -d; `sandstone pool import` lists what there is",
-        )),
+        (None, _) => Err(match open {
+            Some((name, _)) => Error::exists(
+                format!("pool {name} is open already{}", found.told_unusable()),
+                format!(
+                    "`sandstone pool status {name}` shows it; `sandstone pool export {name}` lets it go"
+                ),
+            ),
+            None => Error::not_found(
+                format!("no pool {wanted} was found{}", found.told_unusable()),
+                "name the files, devices or folders to look at with -d; `sandstone pool import` lists what there is",
+            ),
+        }),
     }
 }
 

@@ -13,6 +13,7 @@ use super::advice::advice;
 use super::damaged::{DamagedView, LostView};
 use super::disks::{Disks, is_remote};
 use super::host::{Hands, Place, Shut};
+use super::identity::{Identity, Located, locate};
 use super::io::IoView;
 use super::properties::{PoolPropertyView, views as property_views};
 use super::registry::{AbsentPool, OpenPool, Pools};
@@ -277,7 +278,7 @@ fn shut_view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
             shut.reason
         ))),
         action: Some(sentence(&shut.next)),
-        vdevs: places.map(|at| presence(&at.path, disks)).collect(),
+        vdevs: places.map(|at| presence(&at.path, None, disks)).collect(),
         ..not_open()
     }
 }
@@ -292,7 +293,9 @@ fn absent_view(pool: &AbsentPool, disks: &Disks) -> PoolView {
         state: "UNAVAIL".to_owned(),
         status: Some(format!("The pool could not be opened: {reason}.")),
         action: Some(sentence(&pool.next)),
-        vdevs: leaves.map(|leaf| presence(&leaf.path, disks)).collect(),
+        vdevs: leaves
+            .map(|leaf| presence(&leaf.path, leaf.identity.as_ref(), disks))
+            .collect(),
         ..not_open()
     }
 }
@@ -305,15 +308,17 @@ fn not_open() -> PoolView {
     }
 }
 
-/// A device of a pool that is not open.
-fn presence(path: &Path, disks: &Disks) -> VdevView {
-    let state = match disks.is_there_now(path) {
+/// A device of a pool that is not open, which was known by more than its path.
+fn presence(path: &Path, was: Option<&Identity>, disks: &Disks) -> VdevView {
+    let is_other = matches!(locate(path, was), Located::Stranger { .. });
+    let state = match disks.is_there_now(path) && !is_other {
         true => "ONLINE",
         false => "UNAVAIL",
     };
     VdevView {
         name: path.display().to_string(),
         state: state.to_owned(),
+        note: is_other.then(|| "another device than the one that was used".to_owned()),
         ..VdevView::default()
     }
 }

@@ -300,6 +300,10 @@ fn a_scrub_names_the_bytes_of_which_no_copy_is_right() {
         let status = process.done("pool status -v tank");
         assert!(status.contains(&named), "{status}");
         assert!(
+            flat(&status).contains("Where 'tank/vm1', its later snapshots and its clones"),
+            "{status}"
+        );
+        assert!(
             status.contains("scrub found 1 block without a right copy"),
             "{status}"
         );

@@ -402,6 +402,12 @@ fn a_pool_is_imported_under_another_name_for_good() {
         "pond"
     );
     first.open_volume("pond/a", 4096).expect("by its new name");
+    let open = first.import(&import("pond", &at)).expect_err("it is open");
+    assert_eq!(open.kind, ErrorKind::Exists);
+    assert!(
+        open.message.contains("pool pond is open already"),
+        "{open:?}"
+    );
     cut(first);
     let second = pools(folder.path());
     let names: Vec<String> = second.views().into_iter().map(|view| view.name).collect();
