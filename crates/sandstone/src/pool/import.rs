@@ -473,8 +473,10 @@ fn choose(found: &Found, wanted: &str) -> Result<(FoundPool, u64), Error> {
 
 /// Why labels make no pool, and what to do about it.
 fn unusable(error: &OpenError, troubles: &[String]) -> Error {
-    let mut reasons = vec![error.to_string()];
-    reasons.extend_from_slice(troubles);
+    // Where nothing could be read, the devices' troubles are the reason.
+    let is_unread = error.kind == OpenErrorKind::NoPool && !troubles.is_empty();
+    let own = (!is_unread).then(|| error.to_string());
+    let reasons: Vec<String> = own.into_iter().chain(troubles.iter().cloned()).collect();
     let next = match error.kind {
         OpenErrorKind::Twins => "name the one of them that is meant with -d, and no other",
         OpenErrorKind::Reguid => {
@@ -485,8 +487,8 @@ fn unusable(error: &OpenError, troubles: &[String]) -> Error {
              `sandstone pool replace -f NAME OTHER` then gives the other up"
         }
         _ => {
-            "check that its devices are attached and their paths right, then import it again, as in `sandstone pool import \
-             -d PATH NAME`; -f takes disks as they are that logical units had"
+            "check that its devices are attached, that nothing else uses them and that their paths are right, then import it \
+             again, as in `sandstone pool import -d PATH NAME`; -f takes disks as they are that logical units had"
         }
     };
     Error::new(ErrorKind::Refused, reasons.join("; "), next)
