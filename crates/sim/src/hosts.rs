@@ -6,7 +6,8 @@
 //!
 //! # What is checked
 //! - From the moment when a host has opened the pool, no other one acknowledges anything, or returns any data.
-//! - Each opening finds all that was acknowledged, also by the other host.
+//! - Each opening finds all that was acknowledged, also by the other host: what was written, snapshots that were taken, and
+//!   none that were destroyed.
 //! - In the end the pool opens.
 //! - Where nobody is paused and no disk stalls, an import never stops the host that has the pool.
 //!
@@ -42,6 +43,8 @@ pub struct Tally {
     pub acknowledged: u64,
     /// Times that a host opened the pool.
     pub openings: u64,
+    /// Snapshots that were found then.
+    pub snapshots: u64,
     /// Of these: it was another host's before, which had not let it go.
     pub takeovers: u64,
     /// Imports that were refused since another host had the pool.
@@ -74,6 +77,7 @@ impl std::ops::AddAssign for Tally {
         self.seconds += other.seconds;
         self.acknowledged += other.acknowledged;
         self.openings += other.openings;
+        self.snapshots += other.snapshots;
         self.takeovers += other.takeovers;
         self.active += other.active;
         self.contested += other.contested;
@@ -93,7 +97,7 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} histories of {} s: {} acknowledged; {} openings, {} of them takeovers; imports refused: {} active, {} \
+            "{} histories of {} s: {} acknowledged; {} openings, {} of them takeovers, {} snapshots found; imports refused: {} active, {} \
              contested, {} failed; stopped: {} silent, {} foreign; {} paused, {} killed, {} reboots, {} exports, {} cables \
              pulled; {} late writes",
             self.histories,
@@ -101,6 +105,7 @@ impl fmt::Display for Tally {
             self.acknowledged,
             self.openings,
             self.takeovers,
+            self.snapshots,
             self.active,
             self.contested,
             self.failed,
@@ -373,9 +378,11 @@ impl World {
                 self.tell(format!("host {number} {line}"));
             }
             let life = self.hosts[number].life;
-            if brought.has_opened {
+            if let Some(snapshots) = brought.has_opened {
                 self.tally.openings += 1;
+                self.tally.snapshots += snapshots.len() as u64;
                 self.owner = Some((number, life));
+                self.content.found(&snapshots)?;
                 let blocks = self.content.blocks();
                 self.hosts[number].verify(blocks, self.now_us);
             }

@@ -15,6 +15,7 @@ fn withstands(trouble: Trouble, histories: u64) -> Tally {
     for seed in first..first + count {
         tally += run(trouble, seed).unwrap_or_else(|broken| panic!("{broken}"));
     }
+    assert!(tally.snapshots > tally.openings / 4, "{tally}");
     println!(
         "{}, seeds {first} to {}: {tally}",
         trouble.name(),

@@ -1,6 +1,6 @@
-//! What the blocks of the volume may hold, whichever host wrote them.
+//! What the blocks of the volume may hold, and which snapshots may be there, whichever host made them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::random::Random;
 
@@ -22,12 +22,22 @@ pub(super) enum Op {
     Verify {
         block: u64,
     },
+    /// Take this snapshot.
+    Snapshot {
+        number: u64,
+    },
+    /// Destroy it.
+    Destroy {
+        number: u64,
+    },
 }
 
 impl Op {
-    pub(super) fn block(self) -> u64 {
+    /// A block, or a snapshot: a host has one operation of each under way.
+    pub(super) fn object(self) -> u64 {
         match self {
             Self::Write { block, .. } | Self::Read { block } | Self::Verify { block } => block,
+            Self::Snapshot { number } | Self::Destroy { number } => BLOCKS + number,
         }
     }
 }
@@ -40,10 +50,19 @@ struct Block {
     maybe: Vec<u64>,
 }
 
-/// All blocks.
+/// Whether a snapshot is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    Acknowledged,
+    /// It was asked for, or its end was, and nothing was acknowledged.
+    Open,
+}
+
+/// All blocks, and all snapshots that are there or may be.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     blocks: BTreeMap<u64, Block>,
+    snapshots: BTreeMap<u64, Presence>,
     next: u64,
 }
 
@@ -58,8 +77,11 @@ impl Content {
         let mut ops: Vec<Op> = Vec::new();
         for _ in 0..count {
             let block = random.within(0..BLOCKS);
-            if ops.iter().any(|op| op.block() == block) {
+            if ops.iter().any(|op| op.object() == block) {
                 continue;
+            }
+            if random.per_mille(60) {
+                ops.extend(self.verb(random));
             }
             if random.per_mille(300) {
                 ops.push(Op::Read { block });
@@ -73,9 +95,51 @@ impl Content {
         ops
     }
 
+    /// A snapshot comes, or one that is there goes.
+    fn verb(&mut self, random: &mut Random) -> Option<Op> {
+        let there = self.snapshots.iter();
+        let there = there.filter(|(_, presence)| **presence == Presence::Acknowledged);
+        let there: Vec<u64> = there.map(|(number, _)| *number).collect();
+        let (number, op) = if there.len() < 3 || random.per_mille(400) {
+            self.next += 1;
+            (self.next, Op::Snapshot { number: self.next })
+        } else {
+            let number = random.one_of(&there);
+            (number, Op::Destroy { number })
+        };
+        self.snapshots.insert(number, Presence::Open);
+        Some(op)
+    }
+
+    /// A host has opened the pool and finds these snapshots: what was acknowledged holds, and all else is settled.
+    pub(super) fn found(&mut self, numbers: &BTreeSet<u64>) -> Result<(), String> {
+        for (number, presence) in &self.snapshots {
+            if *presence == Presence::Acknowledged && !numbers.contains(number) {
+                return Err(format!("snapshot {number} was acknowledged, and is gone"));
+            }
+        }
+        if let Some(number) = numbers.iter().find(|of| !self.snapshots.contains_key(of)) {
+            return Err(format!("snapshot {number} was destroyed, and is back"));
+        }
+        let settled = numbers.iter().map(|of| (*of, Presence::Acknowledged));
+        self.snapshots = settled.collect();
+        Ok(())
+    }
+
     /// A host says that it is done; what it read.
     pub(super) fn acknowledged(&mut self, op: Op, data: Option<&[u8]>) -> Result<(), String> {
-        let block = self.blocks.entry(op.block()).or_default();
+        match op {
+            Op::Snapshot { number } => {
+                self.snapshots.insert(number, Presence::Acknowledged);
+                return Ok(());
+            }
+            Op::Destroy { number } => {
+                self.snapshots.remove(&number);
+                return Ok(());
+            }
+            Op::Write { .. } | Op::Read { .. } | Op::Verify { .. } => {}
+        }
+        let block = self.blocks.entry(op.object()).or_default();
         let found = data.and_then(|data| data.first_chunk::<8>());
         let found = found.map(|bytes| u64::from_le_bytes(*bytes));
         match op {
@@ -93,6 +157,7 @@ impl Content {
                     block.maybe.clear();
                 }
             }
+            Op::Snapshot { .. } | Op::Destroy { .. } => {}
         }
         Ok(())
     }

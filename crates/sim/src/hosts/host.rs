@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pages::Pages;
 use store::cache::Cache;
-use store::catalog::request::CreateVolume;
+use store::catalog::request::{CreateVolume, Destroy, TakeSnapshots};
 use store::format::activity::ACTIVITY_OFFSET;
 use store::format::label::{COPIES, LABEL_SIZE};
 use store::format::{DatasetId, Who};
@@ -45,7 +45,8 @@ pub(super) struct Brought {
     pub(super) requests: Vec<(usize, DeviceOp, Purpose)>,
     pub(super) answers: Vec<Answered>,
     pub(super) lines: Vec<String>,
-    pub(super) has_opened: bool,
+    /// It has opened the pool, and found these snapshots.
+    pub(super) has_opened: Option<BTreeSet<u64>>,
     pub(super) stopped: Option<String>,
 }
 
@@ -441,13 +442,16 @@ impl Host {
 
     fn become_open(&mut self) {
         let stage = std::mem::replace(&mut self.stage, Stage::Off { until_us: u64::MAX });
+        let mut snapshots = BTreeSet::new();
         if let Stage::Making(pool) | Stage::Open(pool) = stage {
+            let names = pool.catalog().datasets().map(|of| of.name.as_str());
+            snapshots.extend(names.filter_map(|name| name.parse::<u64>().ok()));
             let found = pool.catalog().find(VOLUME);
             self.dataset = found.map_or(DatasetId(0), |found| found.id);
             self.stage = Stage::Open(pool);
         }
         self.owned.insert(self.life);
-        self.brought.has_opened = true;
+        self.brought.has_opened = Some(snapshots);
         self.brought.lines.push("has opened the pool".to_owned());
     }
 
@@ -681,7 +685,11 @@ impl Host {
             return;
         };
         for op in ops {
-            if self.asked.values().any(|other| other.block() == op.block()) {
+            if self
+                .asked
+                .values()
+                .any(|other| other.object() == op.object())
+            {
                 continue;
             }
             self.next_id += 1;
@@ -707,10 +715,31 @@ impl Host {
                     offset: block * 4096,
                     len: 4096,
                 },
+                Op::Snapshot { .. } | Op::Destroy { .. } => {
+                    pool.administer(RequestId(self.next_id), verb(op), 7, clock_us);
+                    continue;
+                }
             };
             pool.submit(RequestId(self.next_id), request, clock_us);
         }
     }
+}
+
+/// What an administrator asks for.
+fn verb(op: Op) -> Plan {
+    let names = vec![format!("{VOLUME}@{}", op.object() - BLOCKS)];
+    if let Op::Destroy { .. } = op {
+        let request = Destroy {
+            names,
+            ..Destroy::default()
+        };
+        return Box::new(move |catalog, _| catalog.plan_destroy(&request));
+    }
+    let request = TakeSnapshots {
+        names,
+        ..TakeSnapshots::default()
+    };
+    Box::new(move |catalog, stamp| catalog.plan_snapshot(&request, stamp))
 }
 
 fn cache() -> Arc<Cache> {
