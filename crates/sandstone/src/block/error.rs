@@ -15,6 +15,8 @@ pub enum BlockErrorKind {
     NoSpace,
     /// The device refuses writes.
     ReadOnly,
+    /// Another host has reserved the device for itself: what was asked was not done.
+    Reserved,
     /// The device vanished, shrank, or the daemon lost its hold on it.
     Gone,
     /// What the device lies on is away, and will be used again by itself when it is back: the same request may
@@ -33,6 +35,7 @@ impl BlockErrorKind {
             Self::Write => "write failed",
             Self::NoSpace => "no space left",
             Self::ReadOnly => "device is read-only",
+            Self::Reserved => "another host has reserved the device",
             Self::Gone => "device is gone",
             Self::Away => "device is away for a while",
             Self::OutOfRange => "outside the device",

@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use super::fence::{FenceOrder, FenceState, Fencing};
 use super::{
     BlockDevice, BlockError, Durability, Foreseen, Geometry, Lane, LatencySplit, Request,
     Submitted, Ticket, Usage,
@@ -55,6 +56,14 @@ impl<L: Layer> BlockDevice for L {
 
     fn is_read_only(&self) -> bool {
         self.beneath().is_read_only()
+    }
+
+    fn fence(&self, order: FenceOrder) -> Option<Fencing> {
+        self.beneath().fence(order)
+    }
+
+    fn fence_state(&self) -> Option<FenceState> {
+        self.beneath().fence_state()
     }
 
     fn usage(&self) -> Result<Usage, BlockError> {

@@ -28,6 +28,7 @@ pub mod delay;
 pub mod device;
 pub mod error;
 pub mod fault;
+pub mod fence;
 pub mod file;
 mod flush;
 mod kernel_file;
@@ -314,6 +315,17 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
 
     /// Why requests cannot be served now, where the device knows and it may pass: a network that is down.
     fn fault(&self) -> Option<String> {
+        None
+    }
+
+    /// Has other hosts kept from writing to it, or lets them. `None`: no other host is known to reach it, and nothing is done.
+    fn fence(&self, order: fence::FenceOrder) -> Option<fence::Fencing> {
+        let _ = order;
+        None
+    }
+
+    /// Whether other hosts are kept from writing to it; `None`: no other host is known to reach it.
+    fn fence_state(&self) -> Option<fence::FenceState> {
         None
     }
 

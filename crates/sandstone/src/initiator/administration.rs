@@ -1,12 +1,14 @@
 //! What an administrator does with an adapter that runs: logging out, other settings, looking.
 
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use super::adapter::{Adapter, AdapterError, addresses};
 use super::device::MultipathDevice;
 use super::settings::{DeviceSettings, SessionSettings, TargetSettings};
 use super::view::{InitiatorDevice, InitiatorSession};
+use crate::block::fence::{FenceOrder, Fencing};
 
 impl Adapter {
     /// Gives a target other ways and settings. With `renew`, sessions that stay are made anew, one after
@@ -61,6 +63,20 @@ impl Adapter {
     /// Somebody else has a device from now on: what was lost before is not what he wrote.
     pub(super) fn begin_anew(&self, device: usize) {
         self.fabric().devices[device].has_lost_writes = false;
+    }
+
+    /// Has other hosts kept from writing to a device, or lets them.
+    pub(super) fn fence(&self, device: usize, order: FenceOrder) -> Fencing {
+        let (reply, fencing) = channel();
+        self.fabric().fence(device, order, reply);
+        self.ring();
+        fencing
+    }
+
+    /// Nobody needs the device to be kept from other hosts any more. Nothing is waited for.
+    pub(super) fn drop_fence(&self, device: usize) {
+        self.fabric().drop_fence(device);
+        self.ring();
     }
 
     /// Lets I/O of all devices that have no patience of their own wait no longer than this.

@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::adapter::Adapter;
 use super::claims::Claim;
 use super::view::{InitiatorDevice, InitiatorSession};
+use crate::block::fence::{FenceOrder, FenceState, Fencing};
 use crate::block::{
     BlockDevice, BlockError, BlockErrorKind, Geometry, Lane, LatencySplit, Request, Submitted,
     Ticket, Usage,
@@ -19,10 +21,15 @@ pub struct MultipathDevice {
     /// Held by whoever uses it alone.
     claim: Option<Claim>,
     is_impatient: bool,
+    /// Other hosts were to be kept from it.
+    is_fenced: AtomicBool,
 }
 
 impl Drop for MultipathDevice {
     fn drop(&mut self) {
+        if self.is_fenced.load(Ordering::Relaxed) {
+            self.adapter.drop_fence(self.index);
+        }
         if self.is_impatient {
             self.adapter.set_patience(self.index, None);
         }
@@ -45,6 +52,7 @@ impl MultipathDevice {
             index,
             claim: None,
             is_impatient: false,
+            is_fenced: AtomicBool::new(false),
         }
     }
 
@@ -106,6 +114,15 @@ impl BlockDevice for MultipathDevice {
 
     fn fault(&self) -> Option<String> {
         self.adapter.fabric().device_fault(self.index)
+    }
+
+    fn fence(&self, order: FenceOrder) -> Option<Fencing> {
+        self.is_fenced.store(true, Ordering::Relaxed);
+        Some(self.adapter.fence(self.index, order))
+    }
+
+    fn fence_state(&self) -> Option<FenceState> {
+        Some(self.adapter.fabric().fence_state(self.index))
     }
 
     fn usage(&self) -> Result<Usage, BlockError> {

@@ -7,12 +7,14 @@
 //! | a lost life is made certain to be over | `fabric/fencing.rs` |
 //! | what a session shows becomes devices and paths | `fabric/paths.rs` |
 //! | a command is never answered | `fabric/overdue.rs` |
+//! | a device is kept from other hosts | `fabric/reservations.rs` |
 //! | targets, ways and settings change while it runs | `fabric/changes.rs` |
 //! | what an administrator sees | `fabric/view.rs` |
 //! | a request becomes commands; their ends become its end | `fabric/traffic.rs` |
 //!
 //! # Invariants
-//! - A path is up only after its unit has said who it is in this life of its session.
+//! - A path is up only after its unit has said who it is in this life of its session; where the device is reserved for this
+//!   host, only after it takes part in that.
 //! - A lost session's connection is closed so that the kernel sends no more of it, before a single
 //!   command of it is sent elsewhere.
 
@@ -20,6 +22,7 @@ mod changes;
 mod fencing;
 mod overdue;
 mod paths;
+mod reservations;
 mod sessions;
 mod traffic;
 mod view;
@@ -83,6 +86,8 @@ pub(super) struct Fabric {
     /// The last look at the sockets did not show all that are ready.
     is_more_waiting: bool,
     renewals: changes::Renewals,
+    /// Errands of paths for reservations so far.
+    reservings: u64,
     /// How often devices came, grew, or lost paths.
     changes: u64,
     /// The lane that ran the sockets has ended: nothing is ever answered again.
@@ -117,6 +122,8 @@ pub(super) struct Device {
     /// Whoever uses it has copies elsewhere: so long its I/O waits at most while all paths are down,
     /// microseconds.
     pub(super) patience_us: Option<u64>,
+    /// Other hosts are kept from writing to it, or are going to be.
+    reservation: Option<reservations::Reservation>,
 }
 
 /// Where a path of a device leads through.
@@ -185,6 +192,13 @@ enum Purpose {
     },
     /// READ CAPACITY (16) after it changed.
     Capacity { device: usize },
+    /// PERSISTENT RESERVE IN and OUT on a path.
+    Reserve {
+        device: usize,
+        path: multipath::PathId,
+        /// Of the errand: what was asked for an earlier one is not meant any more.
+        number: u64,
+    },
 }
 
 /// How a command ended, as the session told it.
@@ -222,6 +236,7 @@ impl Fabric {
             looking_up: 0,
             is_more_waiting: false,
             renewals: changes::Renewals::default(),
+            reservings: 0,
             changes: 0,
             is_over: false,
         }
@@ -314,6 +329,7 @@ impl Fabric {
             .chain(sessions)
             .chain(self.overdue_deadline_us())
             .chain(self.renewal_deadline_us())
+            .chain(self.reservations_deadline_us())
             .min()
     }
 
@@ -324,6 +340,7 @@ impl Fabric {
         }
         self.look_for_overdue(now);
         self.renew_next(now);
+        self.reservations_due(now);
         for device in 0..self.devices.len() {
             let policy = &mut self.devices[device].policy;
             if policy.next_deadline().is_some_and(|due| due <= now) {

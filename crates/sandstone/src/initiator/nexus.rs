@@ -21,8 +21,10 @@ pub(super) struct PathOf {
     pub(super) device: usize,
     pub(super) path: PathId,
     /// In this life of the session, and since the target last said that something changed, the unit has
-    /// said that it is this device.
+    /// said that it is this device, and it carries I/O.
     pub(super) is_known: bool,
+    /// The unit is this device, and carries no I/O before the path takes part in the host's reservation of it.
+    pub(super) waits_to_take_part: bool,
 }
 
 /// One session and what is known of it.

@@ -440,7 +440,10 @@ fn error(failure: Failure, payload: &Payload) -> BlockError {
             "every session was lost under it, again and again".to_owned(),
         ),
         Failure::Sense(reaction) => (plain, format!("the target says {reaction}")),
-        Failure::ReservationConflict => (plain, "another initiator holds a reservation".to_owned()),
+        Failure::ReservationConflict => (
+            BlockErrorKind::Reserved,
+            "another initiator holds a persistent reservation".to_owned(),
+        ),
         Failure::Busy => (plain, "the target was busy for too long".to_owned()),
     };
     BlockError::new(kind, what)

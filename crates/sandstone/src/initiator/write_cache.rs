@@ -138,6 +138,7 @@ fn ask(mut command: impl FnMut() -> io::Result<Outcome>) -> io::Result<Outcome> 
                     | Reaction::LunsChanged
                     | Reaction::IdentityChanged
                     | Reaction::AccessStateChanged
+                    | Reaction::ReservationsChanged
             )
         );
         if answer.status != Some(2) || !is_news {

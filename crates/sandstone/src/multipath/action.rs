@@ -61,6 +61,8 @@ pub enum Refresh {
     Luns,
     /// INQUIRY and the vital product data.
     Identity,
+    /// Whether the path still takes part in the reservation that the host holds ([`Hold::Held`](super::Hold::Held)).
+    Reservation,
 }
 
 impl Refresh {

@@ -12,6 +12,7 @@ use super::action::{Action, Actions};
 use super::counters::Counters;
 use super::failover::Outage;
 use super::ghosts::Ghosts;
+use super::hold::Hold;
 use super::io::{Ended, Failure, Io, IoId, IoShape, Outcome, Stage};
 use super::path::{Link, Path, PathId, PathIdentity};
 use super::path_selection::Selection;
@@ -48,6 +49,7 @@ pub struct Device {
     /// When a standby group may be activated again.
     pub(super) activate_again_us: u64,
     pub(super) counters: Counters,
+    pub(super) hold: Hold,
 }
 
 impl Device {
@@ -69,6 +71,7 @@ impl Device {
             outage: Outage::None,
             activate_again_us: 0,
             counters: Counters::default(),
+            hold: Hold::None,
         }
     }
 

@@ -9,6 +9,7 @@ use super::action::{Action, Actions};
 use super::device::Device;
 use super::failover::Outage;
 use super::ghosts::Permit;
+use super::hold::Hold;
 use super::io::{Failure, Io, IoId, IoShape, Outcome, Stage};
 use super::path::{Link, Path};
 use super::path_selection::each;
@@ -22,6 +23,9 @@ impl Device {
     /// Sends from the head of the queue what may be sent.
     #[inline]
     pub(super) fn dispatch(&mut self, now_us: u64, out: &mut Actions) {
+        if self.hold == Hold::Lost {
+            return self.fail_waiting(Failure::ReservationConflict, now_us, out);
+        }
         let depth = self.settings.depth();
         while let Some(&io) = self.queue.front() {
             if self.in_flight >= depth {

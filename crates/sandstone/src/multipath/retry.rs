@@ -8,6 +8,7 @@ use scsi::application_client::sense::Reaction;
 
 use super::action::{Action, Actions, Refresh};
 use super::device::Device;
+use super::hold::Hold;
 use super::io::{Ended, Failure, IoId, Outcome, Stage};
 use super::path::PathId;
 
@@ -67,6 +68,11 @@ impl Device {
         match how {
             Ended::Good => self.finish(io, Outcome::Good, now_us, out),
             Ended::TransportLost => self.path_dead(path, now_us, out),
+            Ended::ReservationConflict if self.hold == Hold::Held => {
+                self.doubt_hold(path, out);
+                self.repeat(io, Failure::ReservationConflict, &PASSING, now_us, out);
+                self.path_suspect(path, now_us, out);
+            }
             Ended::ReservationConflict => {
                 let outcome = Outcome::Failed(Failure::ReservationConflict);
                 self.finish(io, outcome, now_us, out);
@@ -95,7 +101,15 @@ impl Device {
         }
         let patience = match reaction {
             Reaction::Succeeded => return self.finish(io, Outcome::Good, now_us, out),
-            Reaction::UnitAttention | Reaction::CapacityChanged => &PASSING,
+            Reaction::ReservationsChanged if self.hold == Hold::Held => {
+                self.doubt_hold(path, out);
+                self.repeat(io, Failure::Sense(reaction), &PASSING, now_us, out);
+                self.path_suspect(path, now_us, out);
+                return;
+            }
+            Reaction::UnitAttention | Reaction::CapacityChanged | Reaction::ReservationsChanged => {
+                &PASSING
+            }
             Reaction::LunsChanged | Reaction::IdentityChanged => {
                 // The number may be another unit's by now: nothing goes there until it has said again
                 // who it is.

@@ -182,6 +182,7 @@ fn refuse(
     let (code, message) = match error.kind() {
         BlockErrorKind::NoSpace => (ErrorCode::NoSpc, "no space left on the device"),
         BlockErrorKind::ReadOnly => (ErrorCode::Perm, "the device is read-only"),
+        BlockErrorKind::Reserved => (ErrorCode::Perm, "another host has reserved the device"),
         BlockErrorKind::Invalid | BlockErrorKind::OutOfRange => {
             (ErrorCode::Inval, "the device does not take this")
         }

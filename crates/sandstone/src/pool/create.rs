@@ -10,6 +10,7 @@ use store::pool::{PoolProperty, PoolStatus};
 use store::vdev::{Class, Kind, VdevTree};
 use utoipa::ToSchema;
 
+use super::fence::PoolFence;
 use super::host::{Begin, Place, PoolHost, Setup};
 use super::new_devices::{NewDevices, Over, check_devices, make_files, unmake_files};
 use super::registry::{OpenPool, Pools};
@@ -133,6 +134,11 @@ impl Pools {
             config.properties.set(PoolProperty::Multihost, is_on);
         }
         let protection = multihost::fresh(&config, &self.host_id(), &paths);
+        let fence = protection.as_ref();
+        let fence = fence.map(|of| PoolFence::new(&self.host_id(), of.opening));
+        if let Some(fence) = &fence {
+            fence.take(&new.named(), request.force)?;
+        }
         new.label_beside(&config)?;
         let places = new.leaves.iter();
         let places = places.map(|leaf| (leaf.guid, leaf.place.clone()));
@@ -149,6 +155,7 @@ impl Pools {
             is_read_only: false,
             is_protected: protection.is_some(),
             protection,
+            fence,
             io_uring: self.options.io_uring,
             disks: self.options.disks.clone(),
         };

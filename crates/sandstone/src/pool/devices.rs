@@ -139,6 +139,19 @@ impl Devices {
         self.spares.extract_if(|guid, _| !is_spare(guid)).collect()
     }
 
+    /// All devices of leaves and spares, with their guids; `guid` tells a leaf's.
+    pub(super) fn all(
+        &self,
+        guid: impl Fn(LeafId) -> Option<u64>,
+    ) -> Vec<(u64, Arc<dyn BlockDevice>)> {
+        let leaves = self.leaves.iter();
+        let leaves = leaves.filter_map(|(leaf, device)| Some((guid(*leaf)?, device)));
+        let spares = self.spares.iter().map(|(guid, device)| (*guid, device));
+        let all = leaves.chain(spares);
+        all.map(|(guid, device)| (guid, Arc::clone(device)))
+            .collect()
+    }
+
     /// The device of a leaf.
     pub(super) fn of(&self, leaf: LeafId) -> Option<&Arc<dyn BlockDevice>> {
         self.leaves.get(&leaf)
@@ -407,6 +420,7 @@ impl Op {
             }
             (BlockErrorKind::Write | BlockErrorKind::Medium, _) => DeviceErrorKind::Medium,
             (BlockErrorKind::NoSpace, _) => DeviceErrorKind::NoSpace,
+            (BlockErrorKind::Reserved, _) => DeviceErrorKind::Reserved,
             (BlockErrorKind::Gone | BlockErrorKind::Away, _) => DeviceErrorKind::Gone,
             (BlockErrorKind::ReadOnly | BlockErrorKind::Invalid, Self::Trim) => {
                 DeviceErrorKind::Unsupported
@@ -419,7 +433,9 @@ impl Op {
         };
         let context = match kind {
             // These say the same in the engine's words.
-            DeviceErrorKind::NoSpace | DeviceErrorKind::Gone => error.doing(),
+            DeviceErrorKind::NoSpace | DeviceErrorKind::Gone | DeviceErrorKind::Reserved => {
+                error.doing()
+            }
             _ => error.to_string(),
         };
         DeviceError::new(kind, context)

@@ -16,6 +16,7 @@ use store::pool::LeafLabels;
 use super::known::KnownDevice;
 use super::label;
 use crate::block::device::NodeDevice;
+use crate::block::fence::{FenceOrder, FenceState, Fencing};
 use crate::block::file::{FileDevice, FileOptions};
 use crate::block::lane::{Observer, Outcome};
 use crate::block::open::OpenError;
@@ -310,6 +311,14 @@ impl BlockDevice for RemoteDisk {
 
     fn fault(&self) -> Option<String> {
         self.0.0.fault()
+    }
+
+    fn fence(&self, order: FenceOrder) -> Option<Fencing> {
+        self.0.0.fence(order)
+    }
+
+    fn fence_state(&self) -> Option<FenceState> {
+        self.0.0.fence_state()
     }
 }
 

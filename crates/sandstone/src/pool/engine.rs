@@ -22,6 +22,7 @@ use super::damaged::Damaged;
 use super::devices::Devices;
 use super::disks::is_remote;
 use super::events::{tell, tell_scan, tell_trim, tell_unaccounted};
+use super::fence::Named;
 use super::host::{Hands, Order, Reply, Setup, Shared, Shut};
 use super::opening::{self, Clock, NotOpen, Opened, paths, wall_clock_s};
 use super::read_ahead::Awaited;
@@ -167,6 +168,7 @@ impl Engine {
                 self.fail(&said(&*panic));
             }
         }
+        self.release_devices();
         for order in self.shared.end() {
             refuse(order, &closed(self.shared.name()), true);
         }
@@ -441,11 +443,13 @@ impl Engine {
             return Err("it was not let go".to_owned().into());
         }
         let places = setup.places.clone();
+        let fence = setup.fence.clone();
         let opened = opening::open(setup, &mut self.devices).inspect_err(|_| {
             self.devices.let_go();
             self.shared.empty_cache();
         })?;
         *self.shared.places() = places;
+        self.shared.keep_fence(fence);
         self.shared.shut(None);
         self.shared.event_log().note("the pool was opened anew");
         tracing::info!(pool = self.shared.name(), "the pool was opened anew");
@@ -679,6 +683,24 @@ impl Engine {
         if places.len() != before {
             pool.set_paths(paths(&places));
         }
+    }
+
+    /// The pool is let go: other hosts may write to its devices.
+    fn release_devices(&self) {
+        let Some(fence) = self.shared.fence() else {
+            return;
+        };
+        let places = self.shared.places();
+        let guid = |leaf| self.pool.as_ref().and_then(|pool| pool.guid(leaf));
+        let all = self.devices.all(guid).into_iter();
+        let named: Vec<Named> = all
+            .map(|(guid, device)| {
+                let path = places.get(&guid).map(|at| at.path.clone());
+                (path.unwrap_or_default(), device)
+            })
+            .collect();
+        drop(places);
+        fence.release(&named);
     }
 
     /// A defect ended the engine. What is on the devices stays; what is owed is answered.

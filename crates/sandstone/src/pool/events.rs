@@ -299,6 +299,7 @@ fn failure(kind: DeviceErrorKind) -> &'static str {
         DeviceErrorKind::TimedOut => "no answer in time",
         DeviceErrorKind::NoSpace => "the device has no space left",
         DeviceErrorKind::Unsupported => "the device does not do what was asked",
+        DeviceErrorKind::Reserved => "the device is reserved for another host",
     }
 }
 

@@ -29,6 +29,7 @@ use super::devices::Devices;
 use super::disks::Disks;
 use super::engine::Engine;
 use super::events::{EventLog, Happening};
+use super::fence::{Named, PoolFence};
 use super::identity::Identity;
 use super::opening::{self, NotOpen};
 use super::read_ahead::Awaited;
@@ -72,6 +73,8 @@ pub(super) struct Setup {
     pub(super) protection: Option<Protection>,
     /// A pool that is opened goes on saying so.
     pub(super) is_protected: bool,
+    /// Other hosts are kept from its devices.
+    pub(super) fence: Option<PoolFence>,
     /// Use io_uring where the kernel allows it.
     pub(super) io_uring: bool,
     /// Where devices come from.
@@ -120,6 +123,17 @@ pub(super) struct Hands<'a> {
     pub(super) damaged: &'a mut Damaged,
     pub(super) shared: &'a Shared,
     pub(super) now_us: u64,
+}
+
+impl Hands<'_> {
+    /// The devices that the pool has, with where they are.
+    pub(super) fn named_devices(&self) -> Vec<Named> {
+        let places = self.shared.places();
+        let guids = self.devices.all(|leaf| self.pool.guid(leaf)).into_iter();
+        guids
+            .filter_map(|(guid, device)| Some((places.get(&guid)?.path.clone(), device)))
+            .collect()
+    }
 }
 
 /// Something to be done by a pool's thread.
@@ -186,7 +200,8 @@ pub(super) struct Shared {
     generation: AtomicU64,
     shut: Mutex<Option<Shut>>,
     /// Until when the pool is surely this host's, in microseconds since boot.
-    owned_until_us: AtomicU64,
+    owned_until_us: Arc<AtomicU64>,
+    fence: Mutex<Option<PoolFence>>,
     disks: Disks,
     inbox: Mutex<Inbox>,
     /// Spares the lock where there is nothing, and the waker where it was called already.
@@ -272,15 +287,18 @@ impl PoolHost {
                 reopenings: AtomicU64::new(0),
                 generation: AtomicU64::new(0),
                 shut: Mutex::default(),
-                owned_until_us: AtomicU64::new(u64::MAX),
+                owned_until_us: Arc::new(AtomicU64::new(u64::MAX)),
+                fence: Mutex::default(),
                 disks,
                 inbox: Mutex::default(),
                 filled: AtomicBool::new(false),
                 waker: devices.waker(),
             });
+            let fence = setup.fence.clone();
             match opening::open(setup, &mut devices) {
                 Ok(pool) => {
                     shared.note_generation(&pool.pool);
+                    shared.keep_fence(fence);
                     // Nobody waits any more: then nobody has a way to give orders either.
                     if opened.send(Ok(Arc::clone(&shared))).is_ok() {
                         Engine::new(pool, devices, shared).run();
@@ -461,6 +479,16 @@ impl PoolHost {
         until_us == u64::MAX || opening::since_boot_us() < until_us
     }
 
+    /// By what other hosts are kept from its devices; `None`: they are not.
+    pub(super) fn fence(&self) -> Option<PoolFence> {
+        self.shared.fence()
+    }
+
+    /// Keeps other hosts from its devices by this from now on.
+    pub(super) fn keep_fence(&self, fence: Option<PoolFence>) {
+        self.shared.keep_fence(fence);
+    }
+
     /// Why there is no engine behind it; `None` where there is one.
     pub(super) fn shut(&self) -> Option<Shut> {
         self.shared.lock_shut().clone()
@@ -570,6 +598,24 @@ impl Shared {
         let mut inbox = self.lock();
         inbox.is_ended = true;
         std::mem::take(&mut inbox.orders)
+    }
+
+    /// Keeps other hosts from the pool's devices by this from now on.
+    pub(super) fn keep_fence(&self, fence: Option<PoolFence>) {
+        if let Some(fence) = &fence {
+            fence.follow(&self.owned_until_us);
+        }
+        *self.lock_fence() = fence;
+    }
+
+    /// By what other hosts are kept from its devices; `None`: they are not.
+    pub(super) fn fence(&self) -> Option<PoolFence> {
+        self.lock_fence().clone()
+    }
+
+    fn lock_fence(&self) -> MutexGuard<'_, Option<PoolFence>> {
+        // Every change is one assignment: a panic leaves nothing halfway.
+        self.fence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Blocks of its volumes that are in memory.

@@ -9,6 +9,7 @@ use store::pool::{Back, Examined, LeafLabels, OpenError, OpenErrorKind, PoolConf
 use utoipa::ToSchema;
 
 use super::disks::{Disks, is_remote};
+use super::fence::PoolFence;
 use super::found::{Found, FoundPool, describe, find_labels, leaves, missing_log, unaccounted};
 use super::host::{Begin, Place, PoolHost, Setup};
 use super::known::KnownPool;
@@ -18,6 +19,7 @@ use super::registry::{OpenPool, Pools};
 use super::remembered::{Remembered, Stranger, accept_strangers, remembered, require_newest};
 use super::rewind::{self, Reach, RewindView};
 use super::system::{Key, key};
+use super::turn::Turn;
 use super::twins::{self, CopyOfOpen};
 use crate::block::BlockDevice;
 use crate::config::{Error, ErrorKind};
@@ -63,6 +65,8 @@ struct Had {
     examined: Examined,
     /// Their leaves, and where they are.
     found: Vec<(u64, PathBuf, Arc<dyn BlockDevice>)>,
+    /// Other hosts are kept from them.
+    fence: Option<PoolFence>,
     /// Why others could not.
     troubles: Vec<String>,
     /// Devices that took the places of leaves.
@@ -91,7 +95,7 @@ impl Pools {
     /// # Errors
     /// It is not found, is another host's, or cannot be opened.
     pub fn import(&self, request: &ImportPool) -> Result<FoundPool, Error> {
-        let _changing = self.changing();
+        let mut turn = Turn::of(self);
         let found = self.find_labels(&request.paths);
         let (mut pool, guid) = choose(&found, request.pool.as_deref().unwrap_or_default())?;
         let (all, paths) = (&pool.devices, &request.paths);
@@ -112,7 +116,10 @@ impl Pools {
             }
             self.doubts(examined, request).map(drop)
         };
-        let mut devices = self.had(&self.options.disks, guid, &pool.devices, request, check)?;
+        let disks = &self.options.disks;
+        let mut devices = self.had(disks, guid, &pool.devices, request, check, &mut turn)?;
+        // Others had their turn while this one waited; nobody else could have the devices.
+        self.check_name_of(&pool.name, &pool.guid, &request.paths)?;
         pool.notes = self.doubts(&devices.examined, request)?;
         if let Some(new) = &request.new_name {
             // The labels have it when the pool is open.
@@ -144,10 +151,11 @@ impl Pools {
     }
 
     /// Opens a pool that this daemon had: when it ended, or, in a host that let it go, until it stopped.
-    pub(super) fn open_known(
-        &self,
+    pub(super) fn open_known<'a>(
+        &'a self,
         known: &KnownPool,
         into: Option<&OpenPool>,
+        turn: &mut Turn<'a>,
     ) -> Result<(), Error> {
         let guid = u64::from_str_radix(&known.guid, 16)
             .map_err(|_| Error::invalid(format!("{} is no guid", known.guid), "import it again"))?;
@@ -164,8 +172,14 @@ impl Pools {
             require_account(examined, known)?;
             require_newest(examined, known)
         };
-        let devices = self.had(&disks, guid, &there, &how, check);
+        let devices = self.had(&disks, guid, &there, &how, check, turn);
         let opened = devices.and_then(|mut devices| {
+            if turn.has_waited() && !self.is_absent(known) {
+                return Err(Error::not_found(
+                    format!("pool {} was forgotten meanwhile", known.name),
+                    "import it, if it is wanted",
+                ));
+            }
             devices.strangers = strangers;
             self.open_on(devices, None, Some(known), into)
         });
@@ -200,13 +214,14 @@ impl Pools {
 
     /// The devices of a pool that can be had, and what their labels say; without log vdevs that are missing,
     /// and with disks that units had, if that is wanted.
-    fn had(
-        &self,
+    fn had<'a>(
+        &'a self,
         disks: &Disks,
         guid: u64,
         paths: &[PathBuf],
         how: &ImportPool,
         check: impl Fn(&Examined) -> Result<(), Error>,
+        turn: &mut Turn<'a>,
     ) -> Result<Had, Error> {
         let mut opened = Vec::new();
         let mut troubles = Vec::new();
@@ -232,12 +247,11 @@ impl Pools {
         if !how.without_log {
             require_logs(&examined, paths)?;
         }
-        self.prove_alone(
-            guid,
-            &mut opened,
-            &mut examined,
-            how.read_only || how.dry_run,
-        )?;
+        let is_read_only = how.read_only || how.dry_run;
+        let fence = turn.meanwhile(self, || {
+            self.prove_alone(guid, &mut opened, &mut examined, is_read_only, how.force)
+        })?;
+        self.refuse_at_the_end()?;
         if how.without_log {
             for log in examined.drop_missing_logs() {
                 let leaves = log.leaves;
@@ -261,6 +275,7 @@ impl Pools {
             guid,
             found: found.collect(),
             examined,
+            fence,
             troubles,
             strangers: BTreeMap::new(),
             is_read_only: how.read_only,
@@ -281,6 +296,7 @@ impl Pools {
             guid,
             examined,
             found,
+            fence,
             mut troubles,
             strangers,
             is_read_only,
@@ -313,6 +329,7 @@ impl Pools {
             is_read_only,
             protection: None,
             is_protected,
+            fence,
             io_uring: self.options.io_uring,
             disks: self.options.disks.clone(),
         };
@@ -337,7 +354,8 @@ impl Pools {
                     Remedy::going_back(&name)
                 ),
                 (Remedy::OtherHost, _) => format!(
-                    "find out which host is to have it, and import it again: `sandstone pool import -d PATH {name}`"
+                    "find out which host is to have it, and import it again: `sandstone pool import -d PATH {name}`; with -f also \
+                     where a host that is gone for good has left a reservation of its devices"
                 ),
                 (Remedy::Devices | Remedy::ReadOnly, _) => {
                     format!("attach what is missing, then use `sandstone pool import -d PATH {name}`")

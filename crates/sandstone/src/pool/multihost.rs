@@ -19,6 +19,7 @@ use store::vdev::layout::label_offset;
 use utoipa::ToSchema;
 
 use super::disks::is_remote;
+use super::fence::{Named, PoolFence};
 use super::host::Hands;
 use super::label;
 use super::opening::Clock;
@@ -92,31 +93,47 @@ pub(super) fn fresh<'a>(
     Some(Protection::fresh(who(host), opening, pace(paths)))
 }
 
-/// How a pool is protected, in words.
-pub(super) fn text(protected: &Protected) -> String {
+/// How a pool is protected, in words; `fences`: what is to be added of its devices.
+pub(super) fn text(protected: &Protected, fences: &str) -> String {
     let seconds = |us: u64| match us % 1_000_000 {
         0 => format!("{} s", us / 1_000_000),
         _ => format!("{}.{} s", us / 1_000_000, us / 100_000 % 10),
     };
     format!(
-        "one at a time: this host says each {} on each device that it has the pool, and stops after {} in which it cannot",
+        "one at a time: this host says each {} on each device that it has the pool, and stops after {} in which it cannot{fences}",
         seconds(protected.pace.interval_us),
         seconds(protected.pace.promise_us)
     )
 }
 
-/// Begins to say that this host has an open pool, or ends, as its property and devices ask.
-pub(super) fn set(hands: &mut Hands<'_>, host: &str) {
+/// Other hosts are to be kept from the devices of an open pool, or not any more.
+pub(super) enum Change {
+    /// As they were.
+    None,
+    /// By this from now on.
+    On(PoolFence, Vec<Named>),
+    /// Not any more.
+    Off(Vec<Named>),
+}
+
+/// Begins to say that this host has an open pool, or ends, as its property and devices ask. What is to be done about its
+/// devices takes longer than the pool's thread may wait.
+pub(super) fn set(hands: &mut Hands<'_>, host: &str) -> Change {
     let places = hands.shared.places();
     let paths: Vec<PathBuf> = places.values().map(|place| place.path.clone()).collect();
     drop(places);
     let is_protected = hands.pool.protected().is_some();
     match fresh(hands.pool.config(), host, &paths) {
         Some(protection) if !is_protected => {
+            let fence = PoolFence::new(host, protection.opening);
             hands.pool.protect(protection, true, hands.now_us);
+            Change::On(fence, hands.named_devices())
         }
-        None if is_protected => hands.pool.unprotect(hands.now_us),
-        _ => {}
+        None if is_protected => {
+            hands.pool.unprotect(hands.now_us);
+            Change::Off(hands.named_devices())
+        }
+        _ => Change::None,
     }
 }
 
@@ -132,6 +149,13 @@ fn is_claimed(examined: &Examined, opened: &[OpenedDevice]) -> bool {
     newest.is_some_and(|record| record.state != ActivityState::Closed)
 }
 
+fn named(opened: &[OpenedDevice]) -> Vec<Named> {
+    let devices = opened.iter();
+    devices
+        .map(|(path, device, _)| (path.clone(), Arc::clone(device)))
+        .collect()
+}
+
 impl Pools {
     /// Waits for the proof that no other host has a pool, and claims it; then its labels are read again. Devices that do not
     /// take part are left out. Where the pool is not protected, nothing is done.
@@ -144,11 +168,19 @@ impl Pools {
         opened: &mut Vec<OpenedDevice>,
         examined: &mut Examined,
         is_read_only: bool,
-    ) -> Result<(), Error> {
+        force: bool,
+    ) -> Result<Option<PoolFence>, Error> {
         let paths = opened.iter().map(|(path, _, _)| path);
         let is_wanted = reason(&examined.config, paths.clone()).is_some();
         if !is_wanted && !is_claimed(examined, opened) {
-            return Ok(());
+            if force && !is_read_only {
+                // Nobody proves anything; whoever says so takes what another host left behind.
+                let fence = PoolFence::new(&self.host_id(), super::random_u64());
+                let devices = named(opened);
+                fence.take(&devices, true)?;
+                fence.release(&devices);
+            }
+            return Ok(None);
         }
         let config = &examined.config;
         let of = Circumstances {
@@ -166,21 +198,32 @@ impl Pools {
             .enumerate()
             .filter_map(|(device, leaf)| Some((device, (*leaf)?)))
             .collect();
-        let devices = there
-            .iter()
-            .map(|(device, _)| Arc::clone(&opened[*device].1));
+        let devices = there.iter().map(|(device, _)| {
+            let (path, device, _) = &opened[*device];
+            (path.clone(), Arc::clone(device))
+        });
+        let devices: Vec<Named> = devices.collect();
+        let fence = PoolFence::new(&of.who.host, of.opening);
         let guids: Vec<u64> = there.iter().map(|(_, leaf)| *leaf).collect();
         let name = config.name.clone();
-        let waits = |wait: Option<WaitView>| self.note_wait(guid, wait);
-        let proven = Proof::new(of, &guids, devices.collect())
+        let waits = |wait: WaitView| {
+            self.note_wait(guid, Some(wait));
+            self.refuse_at_the_end()
+        };
+        let proven = Proof::new(of, &guids, devices.clone(), fence.clone())
             .and_then(|mut proof| proof.run(&name, guid, &waits));
         self.note_wait(guid, None);
-        let taken = proven?.map_err(|refusal| refused(&name, &refusal))?;
+        let proven = proven.and_then(|of| of.map_err(|refusal| refused(&name, &refusal)));
+        let taken = proven.inspect_err(|_| fence.release(&devices))?;
         let left_out: Vec<usize> = taken.left_out.iter().map(|at| there[*at].0).collect();
         for device in left_out.into_iter().rev() {
             let (path, _, _) = opened.remove(device);
             let path = path.display();
             tracing::warn!(%path, "a device takes no activity record, and is left out");
+        }
+        let fence = (taken.protection.is_some()).then_some(fence);
+        if let Some(fence) = &fence {
+            fence.take(&named(opened), true)?;
         }
         // The host that had it before may have written until now.
         for (path, device, labels) in opened.iter_mut() {
@@ -195,7 +238,10 @@ impl Pools {
             )
         })?;
         examined.protection = taken.protection;
-        Ok(())
+        // What another host left behind is gone; from now on nobody is kept from them.
+        let unwanted = fence.as_ref().filter(|_| !is_wanted);
+        unwanted.inspect(|fence| fence.release(&devices));
+        Ok(fence.filter(|_| is_wanted))
     }
 }
 
@@ -232,7 +278,10 @@ fn refused(name: &str, refusal: &Refusal) -> Error {
 /// The protocol at work on devices.
 struct Proof {
     takeover: Takeover,
-    devices: Vec<Arc<dyn BlockDevice>>,
+    devices: Vec<Named>,
+    /// Lets the claim be written, whatever the host before left behind.
+    fence: PoolFence,
+    is_registered: bool,
     lane: Lane,
     clock: Clock,
     /// What devices work on.
@@ -243,13 +292,16 @@ impl Proof {
     fn new(
         of: Circumstances,
         leaves: &[u64],
-        devices: Vec<Arc<dyn BlockDevice>>,
+        devices: Vec<Named>,
+        fence: PoolFence,
     ) -> Result<Self, Error> {
         let lane = Lane::standing().map_err(|error| Error::storage("wait for devices", error))?;
         let clock = Clock::start();
         Ok(Self {
             takeover: Takeover::new(of, leaves, clock.now_us()),
             devices,
+            fence,
+            is_registered: false,
             lane,
             clock,
             flights: slab::Slab::new(),
@@ -261,12 +313,12 @@ impl Proof {
         &mut self,
         name: &str,
         guid: u64,
-        waits: &impl Fn(Option<WaitView>),
+        waits: &impl Fn(WaitView) -> Result<(), Error>,
     ) -> Result<Result<Taken, Refusal>, Error> {
         let mut told = Waits::Looks;
         let mut completions = Vec::new();
         loop {
-            self.submit_all();
+            self.submit_all()?;
             if let Some(outcome) = self.takeover.outcome() {
                 return Ok(outcome.clone());
             }
@@ -278,7 +330,7 @@ impl Proof {
                 tracing::info!(pool = name, seconds = wait.seconds, "{}", wait.why);
                 told = progress.waits;
             }
-            waits(Some(wait));
+            waits(wait)?;
             let until = self.takeover.deadline_us().and_then(|at| self.clock.at(at));
             let until = until.unwrap_or_else(Instant::now);
             self.lane
@@ -308,9 +360,15 @@ impl Proof {
         self.takeover.completed(request, answer, now_us);
     }
 
-    fn submit_all(&mut self) {
-        for request in self.takeover.take_requests() {
-            let device = Arc::clone(&self.devices[request.device]);
+    fn submit_all(&mut self) -> Result<(), Error> {
+        let requests = self.takeover.take_requests();
+        if !self.is_registered && requests.iter().any(|request| request.write.is_some()) {
+            // Not before: whoever only looks has no business at the devices.
+            self.fence.register(&self.devices)?;
+            self.is_registered = true;
+        }
+        for request in requests {
+            let device = Arc::clone(&self.devices[request.device].1);
             let at = label_offset(request.copy as u64, device.geometry().len);
             let Some(offset) = at.map(|at| at + ACTIVITY_OFFSET as u64) else {
                 let now_us = self.clock.now_us();
@@ -336,6 +394,7 @@ impl Proof {
             }
         }
         self.lane.submit_batch();
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ use store::pool::PoolConfig;
 use store::vdev::{Class, LeafSpec, TopLevelSpec};
 
 use super::disks::{self, Disks};
+use super::fence::Named;
 use super::host::Place;
 use super::label::Said;
 use super::vdev_request::Additions;
@@ -73,6 +74,14 @@ impl NewDevices {
             spares,
             leaves,
         })
+    }
+
+    /// The devices, and where they are.
+    pub(super) fn named(&self) -> Vec<Named> {
+        let leaves = self.leaves.iter();
+        leaves
+            .map(|leaf| (leaf.place.path.clone(), Arc::clone(&leaf.device)))
+            .collect()
     }
 
     /// Says on the devices that are no vdev's leaves whose they are.

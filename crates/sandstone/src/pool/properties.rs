@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use store::pool::{PoolProperties, PoolProperty};
 use utoipa::ToSchema;
 
-use super::multihost;
+use super::multihost::{self, Change};
 use super::registry::Pools;
 use crate::config::{Error, ErrorKind};
 
@@ -66,11 +66,28 @@ impl Pools {
         let host = self.host_id();
         let set = pool.host.handle(move |hands| {
             hands.pool.set_property(property, is_on);
-            if property == PoolProperty::Multihost {
-                multihost::set(hands, &host);
+            match property {
+                PoolProperty::Multihost => multihost::set(hands, &host),
+                _ => Change::None,
             }
         });
-        let synced = set.and_then(|()| pool.host.sync());
+        let synced = match set {
+            Ok(change) => {
+                if let Change::On(fence, devices) = &change {
+                    fence.take(devices, true).map_err(|error| {
+                        error.not_changed("the pool is protected by its records alone; set it off and on to try again")
+                    })?;
+                    pool.host.keep_fence(Some(fence.clone()));
+                }
+                let synced = pool.host.sync();
+                if let (Change::Off(devices), Some(fence)) = (&change, pool.host.fence()) {
+                    pool.host.keep_fence(None);
+                    fence.release(devices);
+                }
+                synced
+            }
+            Err(error) => Err(error),
+        };
         // The pool may treat its devices otherwise from now on.
         self.options.disks.look_again();
         synced.map_err(|error| {

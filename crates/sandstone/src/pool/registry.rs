@@ -16,6 +16,7 @@ use super::lent::Lent;
 use super::multihost::WaitView;
 use super::name_watch::NameWatch;
 use super::rebuilding::{self, Search};
+use super::turn::Turn;
 use super::volume::PoolVolume;
 use crate::block::open::OpenError;
 use crate::config::{Error, ErrorKind};
@@ -210,7 +211,7 @@ impl Pools {
 
     /// Opens a pool of this daemon, or keeps it with the reason why that is not possible.
     pub(super) fn open_or_await(&self, known: KnownPool) {
-        if let Err(error) = self.open_known(&known, None) {
+        if let Err(error) = self.open_known(&known, None, &mut Turn::kept()) {
             tracing::error!(
                 pool = known.name,
                 reason = error.message,

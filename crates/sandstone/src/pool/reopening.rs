@@ -18,6 +18,7 @@ use store::vdev::{LeafStatus, State};
 use super::disks::is_remote;
 use super::known::{KnownDevice, KnownPool};
 use super::registry::{OpenPool, Pools};
+use super::turn::Turn;
 use crate::config::{Error, ErrorKind};
 
 /// Whether a leaf may be why its pool stopped.
@@ -79,7 +80,7 @@ impl Pools {
             )
         })?;
         let known = self.known(name, pool);
-        let opened = self.open_known(&known, Some(pool));
+        let opened = self.open_known(&known, Some(pool), &mut Turn::kept());
         opened.inspect_err(|error| {
             pool.host.stay_shut(&error.message, &error.next);
         })

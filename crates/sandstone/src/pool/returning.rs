@@ -21,6 +21,7 @@ use super::disks::is_remote;
 use super::host::Hands;
 use super::known::KnownPool;
 use super::registry::{OpenPool, Pools};
+use super::turn::Turn;
 use super::unasked::expands;
 
 impl Pools {
@@ -68,11 +69,11 @@ impl Pools {
         if there.is_empty() || !self.is_due(name, &there) {
             return;
         }
-        let _changing = self.changing();
-        if !self.absent().iter().any(|other| other.known == *known) {
+        let mut turn = Turn::of(self);
+        if !self.is_absent(known) {
             return;
         }
-        match self.open_known(known, None) {
+        match self.open_known(known, None, &mut turn) {
             Ok(()) => tracing::info!(pool = name, "the pool is open"),
             Err(error) => {
                 let reason = error.message.clone();
@@ -81,6 +82,11 @@ impl Pools {
                 }
             }
         }
+    }
+
+    /// Whether a pool is known as that, and not open.
+    pub(super) fn is_absent(&self, known: &KnownPool) -> bool {
+        self.absent().iter().any(|other| other.known == *known)
     }
 
     /// Uses disks again that were away.
@@ -176,7 +182,7 @@ impl Pools {
 
 /// Whether another host has been found to have the pool.
 fn is_anothers(status: &PoolStatus) -> bool {
-    matches!(status.stopped, Some(Stop::Other(_)))
+    status.stopped.as_ref().is_some_and(Stop::is_anothers)
 }
 
 fn is_to_be_reopened(pool: &OpenPool) -> bool {

@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use super::advice::advice;
 use super::damaged::{DamagedView, LostView};
 use super::disks::{Disks, is_remote};
+use super::fence::Named;
 use super::host::{Hands, Place, Shut};
 use super::identity::{Identity, Located, locate};
 use super::io::IoView;
@@ -236,6 +237,7 @@ fn view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
             lost: lost.collect(),
             damaged: hands.damaged.views(hands.pool.catalog()),
             sums: hands.damaged.sums(hands.pool.catalog()),
+            fences: hands.named_devices(),
             now_us: hands.now_us,
         }
     });
@@ -261,6 +263,8 @@ struct Asked {
     damaged: Vec<DamagedView>,
     /// Their sums.
     sums: Vec<LostView>,
+    /// The devices that other hosts may be kept from.
+    fences: Vec<Named>,
     now_us: u64,
 }
 
@@ -359,7 +363,8 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         is_read_only: status.is_read_only,
         status: what,
         action,
-        multihost: status.protected.as_ref().map(super::multihost::text),
+        multihost: (status.protected.as_ref())
+            .map(|protected| super::multihost::text(protected, &super::fence::text(&asked.fences))),
         scan: scan_text(status, now_us),
         scan_status: status.scan.as_ref().map(|scan| ScanView {
             is_scrub_waiting: status.waiting_scrub == Some(ScanState::Running),

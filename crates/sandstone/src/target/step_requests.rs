@@ -175,7 +175,7 @@ pub(super) fn scsi_error(unit: &Unit, error: &BlockError) -> scsi::BlockError {
     match error.kind() {
         BlockErrorKind::Medium | BlockErrorKind::Invalid => scsi::BlockError::Medium { lba },
         BlockErrorKind::OutOfRange => scsi::BlockError::OutOfRange,
-        BlockErrorKind::Write => scsi::BlockError::Write { lba },
+        BlockErrorKind::Write | BlockErrorKind::Reserved => scsi::BlockError::Write { lba },
         BlockErrorKind::NoSpace => scsi::BlockError::NoSpace,
         BlockErrorKind::ReadOnly => scsi::BlockError::ReadOnly,
         // Another unit stands in for it at once, and it may come back.

@@ -25,6 +25,7 @@ mod pool_administration;
 mod pool_check;
 mod pool_devices;
 mod pool_failing_nodes;
+mod pool_fence;
 mod pool_growth;
 mod pool_iostat;
 mod pool_local_disks;

@@ -82,6 +82,22 @@ pub fn set_target_port_groups(parameter_list_length: u32) -> Cdb {
     cdb
 }
 
+/// PERSISTENT RESERVE IN with this service action (SPC-4 6.15).
+pub fn persistent_reserve_in(service_action: u8, allocation_length: u16) -> Cdb {
+    let mut cdb = with_opcode(0x5e);
+    cdb[1] = service_action;
+    cdb[7..9].copy_from_slice(&allocation_length.to_be_bytes());
+    cdb
+}
+
+/// PERSISTENT RESERVE OUT with this service action, scope and type, and the basic parameter list (SPC-4 6.16).
+pub fn persistent_reserve_out(service_action: u8, scope_and_type: u8, list_length: u32) -> Cdb {
+    let mut cdb = with_opcode(0x5f);
+    (cdb[1], cdb[2]) = (service_action, scope_and_type);
+    cdb[5..9].copy_from_slice(&list_length.to_be_bytes());
+    cdb
+}
+
 /// READ (16) (SBC-3 5.13).
 #[inline]
 pub fn read_16(lba: u64, blocks: u32) -> Cdb {

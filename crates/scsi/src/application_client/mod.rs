@@ -6,6 +6,7 @@ pub mod cdb;
 pub mod identification;
 pub mod probe;
 pub mod report_luns;
+pub mod reserving;
 pub mod sense;
 pub mod shape;
 pub mod target_port_groups;

@@ -41,6 +41,9 @@ pub enum Reaction {
     AccessState(AccessState),
     /// Access states changed (2A/06, 2A/07): ask for them (REPORT TARGET PORT GROUPS), and repeat.
     AccessStateChanged,
+    /// Reservations or registrations changed by another host's doing (2A/03 to 2A/05): look whether this path still has
+    /// what it had, and repeat.
+    ReservationsChanged,
     /// The capacity changed (2A/09): ask for it, and repeat.
     CapacityChanged,
     /// The list of logical units changed (3F/0E): scan, and repeat.
@@ -81,6 +84,7 @@ impl std::fmt::Display for Reaction {
                 _ => "NOT READY, target port in unavailable state",
             },
             Self::AccessStateChanged => "UNIT ATTENTION, asymmetric access state changed",
+            Self::ReservationsChanged => "UNIT ATTENTION, reservations preempted or released",
             Self::CapacityChanged => "UNIT ATTENTION, capacity data has changed",
             Self::LunsChanged => "UNIT ATTENTION, reported LUNs data has changed",
             Self::IdentityChanged => "UNIT ATTENTION, inquiry data has changed",
@@ -207,6 +211,7 @@ impl SenseCode {
 
     fn unit_attention(&self) -> Reaction {
         match (self.asc, self.ascq) {
+            (0x2a, 0x03..=0x05) => Reaction::ReservationsChanged,
             (0x2a, 0x06 | 0x07) => Reaction::AccessStateChanged,
             (0x2a, 0x09) => Reaction::CapacityChanged,
             (0x3f, 0x0e) => Reaction::LunsChanged,

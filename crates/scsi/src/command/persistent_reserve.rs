@@ -209,7 +209,7 @@ impl ReserveOut {
 }
 
 /// Reads a parameter list of at least 24 bytes (SPC-4 6.16.3 and 6.16.4).
-fn parse(
+pub(crate) fn parse(
     service_action: u8,
     scope_and_type: u8,
     list: &[u8],

@@ -650,7 +650,7 @@ impl Host {
         if let Some(stop) = stopped {
             match stop {
                 Stop::Silent(_) => tally.silent += 1,
-                Stop::Other(_) => tally.foreign += 1,
+                Stop::Other(_) | Stop::Reserved(_) => tally.foreign += 1,
             }
             let why = suspended.unwrap_or_default();
             let answers = std::mem::take(&mut self.brought.answers);

@@ -40,8 +40,10 @@
 //! would have waited for the long time, at whose end the other has seen its claim and stopped, or was out of date.
 //!
 //! Clocks may differ in rate by a sixteenth. They count while the machine sleeps, but a hypervisor may stop a guest
-//! together with its clock: see `docs/operations.md`. Writes that a device had taken before its host was paused may land
-//! later. Only a fence at the device would keep those off (persistent reservations); there is none yet.
+//! together with its clock: see `docs/operations.md`. Writes that were on their way before their host was paused may arrive
+//! later. Only the device can keep those off. Where it can, whoever opens the pool has it do so after its claim won and before
+//! it reads the labels that it goes by. A device that says that it does so for another host stops the pool
+//! ([`Stop::Reserved`]).
 
 mod owner;
 mod pace;
@@ -52,7 +54,7 @@ use std::collections::BTreeMap;
 use crate::format::Activity;
 use crate::format::activity::ACTIVITY_OFFSET;
 use crate::format::{SECTOR_SIZE, Who};
-use crate::vdev::{ArrayDone, Class, LeafId};
+use crate::vdev::{ArrayDone, Class, DeviceErrorKind, DeviceOutcome, LeafId};
 
 use super::features::Feature;
 use super::request::Event;
@@ -115,6 +117,8 @@ pub enum Stop {
     Silent(u64),
     /// Another host's record was found.
     Other(Box<Activity>),
+    /// A device is reserved for another host, and says so: what it was asked.
+    Reserved(String),
 }
 
 impl Stop {
@@ -129,7 +133,17 @@ impl Stop {
                 "another host has it: {} wrote its activity record over this host's",
                 by.who.host
             ),
+            Self::Reserved(what) => {
+                format!(
+                    "another host has it: it has reserved a device of the pool for itself ({what})"
+                )
+            }
         }
+    }
+
+    /// Whether another host has shown itself, so that an administrator has to decide.
+    pub fn is_anothers(&self) -> bool {
+        !matches!(self, Self::Silent(_))
     }
 }
 
@@ -339,6 +353,15 @@ impl Pool {
         let (now, out) = (self.now_us, &mut self.array_output);
         let reason = "no activity record could be written on it for too long";
         self.array.give_up_leaf(leaf, is_log, reason, now, out)
+    }
+
+    /// A device that says that another host has reserved it has not failed, and is not given up: the pool stops.
+    pub(super) fn heed_reservation(&mut self, outcome: &DeviceOutcome) {
+        if let Err(error) = outcome
+            && error.kind == DeviceErrorKind::Reserved
+        {
+            self.stop(Stop::Reserved(error.context.clone()));
+        }
     }
 
     /// Another host has the pool, or may have it.

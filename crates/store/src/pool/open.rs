@@ -356,6 +356,7 @@ impl Opening {
     /// A device answered.
     pub fn completed(&mut self, io: IoId, outcome: DeviceOutcome, now_us: u64) {
         self.pool.now_us = now_us;
+        self.pool.heed_reservation(&outcome);
         if !self.is_owned() {
             return;
         }

@@ -399,6 +399,10 @@ impl Pool {
             return self.hand_out();
         }
         for (io, outcome) in answers {
+            self.heed_reservation(&outcome);
+            if self.stopped.is_some() {
+                return self.hand_out();
+            }
             if cache_vdevs::is_cache_io(io) {
                 self.cache_completed(io, outcome);
             } else {

@@ -68,6 +68,8 @@ pub enum DeviceErrorKind {
     NoSpace,
     /// The device does not do this (a trim).
     Unsupported,
+    /// Another host has reserved the device for itself.
+    Reserved,
 }
 
 /// Why a device failed a request.
@@ -98,6 +100,7 @@ impl fmt::Display for DeviceError {
             DeviceErrorKind::TimedOut => "device did not answer in time",
             DeviceErrorKind::NoSpace => "device has no space left",
             DeviceErrorKind::Unsupported => "device does not support this",
+            DeviceErrorKind::Reserved => "another host has reserved the device",
         };
         write!(f, "{kind}: {}", self.context)
     }

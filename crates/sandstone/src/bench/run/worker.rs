@@ -479,6 +479,7 @@ fn kind_name(kind: BlockErrorKind) -> &'static str {
         BlockErrorKind::Write => "write",
         BlockErrorKind::NoSpace => "no-space",
         BlockErrorKind::ReadOnly => "read-only",
+        BlockErrorKind::Reserved => "reserved",
         BlockErrorKind::Gone => "gone",
         BlockErrorKind::Away => "away",
         BlockErrorKind::OutOfRange => "out of range",

@@ -130,10 +130,7 @@ impl Fabric {
             .iter_mut()
             .find(|path| path.lun == lun && path.device == device)
         {
-            Some(path) => {
-                path.is_known = true;
-                path.path
-            }
+            Some(path) => path.path,
             None => {
                 let Device {
                     policy,
@@ -164,7 +161,8 @@ impl Fabric {
                     lun,
                     device,
                     path,
-                    is_known: true,
+                    is_known: false,
+                    waits_to_take_part: false,
                 });
                 path
             }
@@ -181,8 +179,23 @@ impl Fabric {
                 &mut self.actions,
             );
         }
-        policy.path_up(path, now, &mut self.actions);
         self.carry_out(device, now);
+        let paths = &self.nexuses[at].paths;
+        let mut known = paths.iter().filter(|of| of.is_known);
+        let is_known = known.any(|of| of.device == device && of.path == path);
+        let is_admitted = is_known || self.admit(device, path, now);
+        let paths = &mut self.nexuses[at].paths;
+        if let Some(of) = paths
+            .iter_mut()
+            .find(|of| of.device == device && of.path == path)
+        {
+            (of.is_known, of.waits_to_take_part) = (is_admitted, !is_admitted);
+        }
+        if is_admitted {
+            let policy = &mut self.devices[device].policy;
+            policy.path_up(path, now, &mut self.actions);
+            self.carry_out(device, now);
+        }
         true
     }
 
@@ -280,6 +293,7 @@ impl Fabric {
             paths: Vec::new(),
             has_lost_writes: false,
             patience_us: None,
+            reservation: None,
         });
         self.devices.len() - 1
     }
@@ -310,6 +324,7 @@ impl Fabric {
 
     pub(super) fn remove_path(&mut self, at: usize, path: PathOf, now: u64) {
         self.nexuses[at].paths.retain(|other| *other != path);
+        self.forget_path(path.device, path.path, now);
         self.devices[path.device]
             .policy
             .remove_path(path.path, now, &mut self.actions);
@@ -391,6 +406,7 @@ impl Fabric {
                 self.run_errand(at, lun, purpose, cdb, Direction::Read, 32, Vec::new());
             }
             multipath::Refresh::Luns | multipath::Refresh::Identity => self.doubt(at),
+            multipath::Refresh::Reservation => self.doubt_reservation(device, path, self.now_us()),
         }
     }
 
@@ -400,8 +416,9 @@ impl Fabric {
         if !self.nexuses[at].is_up() {
             return;
         }
+        self.drop_reserving(at);
         for path in &mut self.nexuses[at].paths {
-            path.is_known = false;
+            (path.is_known, path.waits_to_take_part) = (false, false);
         }
         let now = self.now_us();
         self.each_path(at, now, |policy, path, now, out| {

@@ -428,8 +428,9 @@ impl Fabric {
         nexus.scan_at_us = None;
         nexus.is_scan_stale = false;
         for path in &mut nexus.paths {
-            path.is_known = false;
+            (path.is_known, path.waits_to_take_part) = (false, false);
         }
+        self.drop_reserving(at);
     }
 
     /// A session is lost, or did not come to be.

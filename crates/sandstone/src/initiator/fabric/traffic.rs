@@ -11,6 +11,7 @@ use super::super::commands;
 use super::super::requests::{After, Finished};
 use super::{Device, ERRAND, Ending, Errand, Fabric, Purpose, Way};
 use crate::block::lane::{self, Remote};
+use crate::block::fence::FenceState;
 use crate::block::{BlockError, BlockErrorKind, Done, Request, Ticket};
 use crate::multipath::{self, Action, Ended, Failure, IoId, Outcome, PathId};
 
@@ -123,6 +124,12 @@ impl Fabric {
     ) -> Option<lane::Outcome> {
         if let Err(error) = self.geometry(device).check(request) {
             return Some(Err(error));
+        }
+        if self.fence_state(device) == FenceState::Lost {
+            return Some(Err(BlockError::new(
+                BlockErrorKind::Reserved,
+                "another host has taken the device from this one",
+            )));
         }
         match request {
             Request::Flush if self.devices[device].has_lost_writes => Some(Err(BlockError::new(
@@ -361,7 +368,18 @@ impl Fabric {
             // Said once, and perhaps to this command alone.
             self.doubt(at);
         }
+        if how == Ended::Sense(Reaction::ReservationsChanged) {
+            self.doubt_reservations(at, errand.purpose, now);
+        }
         match errand.purpose {
+            Purpose::Reserve {
+                device,
+                path,
+                number,
+            } => {
+                let answer = (status, sense, &errand.data_in[..]);
+                self.reserving_answered(device, path, number, answer, now);
+            }
             Purpose::Scan => self.scan_answered(at, status, sense, &errand.data_in, now),
             Purpose::Groups { device } if status == 0 => {
                 self.groups_answered(device, &errand.data_in, now)

@@ -218,3 +218,36 @@ fn a_target_with_endless_unit_attentions_is_not_flooded() {
     assert_eq!(failure, Failure::Sense(Reaction::UnitAttention));
     assert!(attempts < 200, "{attempts}");
 }
+
+#[test]
+fn a_path_that_may_not_take_part_in_the_reservation_is_looked_at_first() {
+    let path = PathId(0);
+    let doubt = Action::Refresh {
+        path,
+        what: Refresh::Reservation,
+    };
+    for how in [
+        Ended::ReservationConflict,
+        Ended::Sense(Reaction::ReservationsChanged),
+    ] {
+        let mut host = asked(1);
+        host.device.set_hold(Hold::Held, host.now_us, &mut host.out);
+        host.ended(0, 0, how);
+        assert_eq!(host.actions(), [doubt]);
+        // It takes part again.
+        host.device.path_up(path, host.now_us, &mut host.out);
+        assert_eq!(host.actions(), [send(0, 0)]);
+        host.ended(0, 0, how);
+        assert_eq!(host.actions(), [doubt]);
+        assert!(host.device.is_path_idle(path));
+        // Another host has it: nothing is sent any more.
+        host.device.set_hold(Hold::Lost, host.now_us, &mut host.out);
+        assert_eq!(host.actions(), [failed(0, Failure::ReservationConflict)]);
+        host.device.path_up(path, host.now_us, &mut host.out);
+        assert_eq!(host.actions(), []);
+    }
+    // Without one, other hosts' reservations are none of its business.
+    let mut host = asked(1);
+    host.ended(0, 0, Ended::Sense(Reaction::ReservationsChanged));
+    assert_eq!(host.actions(), [send(0, 0)]);
+}

@@ -37,7 +37,10 @@ impl Site<'_> {
         let before = self.pool.host.places();
         let made = make_files(what.paths(), file_size)?;
         let new = NewDevices::open(self.disks(), what, &self.over(force, None));
-        let added = new.and_then(|new| self.add_devices(new));
+        let added = new.and_then(|new| {
+            self.keep_others_from(&new.named(), force)?;
+            self.add_devices(new)
+        });
         added.inspect_err(|_| self.take_away(&made, &before))
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use store::vdev::{LeafId, LeafSpec, LeafStatus};
 
 use super::super::disks::is_remote;
+use super::super::fence::Named;
 use super::super::host::{Hands, Place};
 use super::super::new_devices::{Over, make_files, open_new};
 use super::super::opening::paths;
@@ -52,8 +53,17 @@ impl Site<'_> {
             ));
         }
         let device = open_new(self.disks(), path, &over)?;
+        self.keep_others_from(&[(path.to_owned(), Arc::clone(&device))], over.force)?;
         let spec = LeafSpec::new(random_u64(), device.geometry().len);
         Ok((spec, device))
+    }
+
+    /// Keeps other hosts from writing to devices that the pool is to have, where it is protected.
+    pub(super) fn keep_others_from(&self, devices: &[Named], force: bool) -> Result<(), Error> {
+        match self.pool.host.fence() {
+            Some(fence) => fence.take(devices, force),
+            None => Ok(()),
+        }
     }
 
     /// Makes the file that a change needs, and takes it away again where that is refused.

@@ -89,6 +89,7 @@ impl Site<'_> {
             }
             let Known { device, labels, at } = self.open_known(&place.path, guid)?;
             self.require_one_history(&at.path, guid, labels)?;
+            self.keep_others_from(&[(at.path.clone(), Arc::clone(&device))], true)?;
             self.handle("online a spare of", move |hands| {
                 hands.devices.keep_spare(guid, device);
                 // One that is broken may have waited for it.
@@ -115,7 +116,12 @@ impl Site<'_> {
             let place = self.pool.host.places().remove(&guid).unwrap_or_default();
             let device = match is_used {
                 true => None,
-                false => Some(self.open_known(&place.path, guid)?),
+                false => {
+                    let known = self.open_known(&place.path, guid)?;
+                    let named = (known.at.path.clone(), Arc::clone(&known.device));
+                    self.keep_others_from(&[named], true)?;
+                    Some(known)
+                }
             };
             let cleared = self.handle("online a cache of", move |hands| {
                 let mut places = hands.shared.places();
@@ -152,6 +158,8 @@ impl Site<'_> {
             }
             return Err(refused);
         }
+        // It is this pool's, and the pool this host's: what another host left behind there counts for nothing.
+        self.keep_others_from(&[(named.path.clone(), Arc::clone(&device))], true)?;
         self.shape("online", &named.path, move |hands| {
             let before = hands.devices.detach(leaf);
             hands.devices.attach(leaf, device);

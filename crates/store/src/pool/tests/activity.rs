@@ -6,7 +6,7 @@ use super::world::{World, read, write};
 use crate::format::activity::ACTIVITY_OFFSET;
 use crate::format::{Activity, ActivityState, DatasetId, PoolKey, SECTOR_SIZE, Who};
 use crate::vdev::layout::label_offset;
-use crate::vdev::{Kind, State};
+use crate::vdev::{DeviceError, DeviceErrorKind, DeviceOp, Kind, State};
 
 const SECOND: u64 = 1_000_000;
 
@@ -201,4 +201,28 @@ fn protection_that_is_switched_off_leaves_records_that_are_closed() {
     // It goes on without, however long it is paused.
     world.now_us += 100 * SECOND;
     world.write(volume, 0, &[1; 4096], true);
+}
+
+#[test]
+fn a_disk_that_is_reserved_for_another_host_stops_the_pool_and_is_not_blamed() {
+    let (mut world, volume) = world(Kind::Mirror, 2);
+    world.stuck.insert(0);
+    world.begin(write_request(volume));
+    let now_us = world.now_us;
+    world.pass_until(now_us + SECOND / 2);
+    let mut asked = world.unanswered.iter();
+    let write = asked.find(|asked| matches!(asked.op, DeviceOp::Write { .. }));
+    let io = write.expect("both copies are written").io;
+    let refused = DeviceError::new(DeviceErrorKind::Reserved, "WRITE");
+    world.pool.completed(io, Err(refused), world.now_us);
+    let output = world.pool.take_output();
+    assert!(
+        output.answers.is_empty() && output.requests.is_empty(),
+        "{output:?}"
+    );
+    assert!(matches!(world.pool.stopped(), Some(Stop::Reserved(_))));
+    let why = world.pool.suspended_because().expect("it says why");
+    assert!(why.contains("reserved a device of the pool"), "{why}");
+    let leaf = world.pool.status().top_levels[0].slots[0].leaves[0].clone();
+    assert_eq!((leaf.state, leaf.errors.write), (State::Online, 0));
 }
