@@ -79,7 +79,7 @@ impl Fabric {
         let before = self.devices[device].reservation.take();
         let stage = match (goal, before.as_ref().map(|of| of.stage)) {
             (Goal::Release, None | Some(Stage::Unsupported | Stage::Lost | Stage::Leaving)) => {
-                self.set_hold(device, Hold::None, now);
+                self.let_all_through(device, now);
                 // Nobody may wait any more.
                 return drop(reply.send(End::Done));
             }
@@ -106,7 +106,7 @@ impl Fabric {
             next: None,
         });
         self.set_hold(device, Hold::None, now);
-        let known = self.paths_of(device, |path| path.is_known);
+        let known = self.paths_of(device, |of| of.is_known || of.waits_to_take_part);
         match goal {
             Goal::Take { .. } | Goal::Release => {
                 if let Some((_, path)) = known.first() {
@@ -324,11 +324,7 @@ impl Fabric {
                 self.take_part(device, path, now);
                 self.others_join(device, path, now);
             }
-            (_, End::Unsupported) => {
-                for (_, path) in self.paths_of(device, |path| path.waits_to_take_part) {
-                    self.take_part(device, path.path, now);
-                }
-            }
+            (_, End::Unsupported) => self.let_all_through(device, now),
             (Goal::Join | Goal::Register, End::Done) => self.take_part(device, path, now),
             (Goal::Join | Goal::Register, End::Failed(_)) => {
                 if let Some(of) = self.path_of_mut(device, path) {
@@ -359,6 +355,14 @@ impl Fabric {
         }
         self.carry_out(device, now);
         self.reservations_due(now);
+    }
+
+    /// There is nothing to take part in.
+    fn let_all_through(&mut self, device: usize, now: u64) {
+        self.set_hold(device, Hold::None, now);
+        for (_, path) in self.paths_of(device, |path| path.waits_to_take_part) {
+            self.take_part(device, path.path, now);
+        }
     }
 
     /// A path carries I/O from now on.
@@ -404,10 +408,7 @@ impl Fabric {
         let (job, next) = (reservation.job.take(), reservation.next.take());
         if is_over {
             self.devices[device].reservation = None;
-            self.set_hold(device, Hold::None, now);
-            for (_, path) in self.paths_of(device, |path| path.waits_to_take_part) {
-                self.take_part(device, path.path, now);
-            }
+            self.let_all_through(device, now);
         }
         if let Some(job) = job {
             // Nobody may wait any more.
