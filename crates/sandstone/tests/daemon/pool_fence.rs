@@ -10,7 +10,7 @@ use sandstone::initiator::connection::Connection;
 use scsi::application_client::reserving::{holder, keys};
 
 use crate::initiator::fake_target::{self, FakeTarget, World};
-use crate::pool_devices::{flat, pattern, serve, verify_all, write_all};
+use crate::pool_devices::{flat, pattern, resilvered, serve, verify_all, write_all};
 use crate::pool_over_iscsi::{Array, until};
 use crate::process::Process;
 use crate::served::{self, cdb, free_portal};
@@ -168,7 +168,7 @@ fn the_fence_comes_and_goes_with_multihost_and_with_devices() {
     at_b.nobody_is_registered();
     front.done(&format!("pool attach tank {} {}", a.naa, b.naa));
     assert_eq!(at_b.key_of_paths(1), key);
-    until(&front, "pool status tank", "resilvered");
+    resilvered(&front);
     front.done(&format!("pool detach tank {}", a.naa));
     let start = Instant::now();
     while !at_a.keys().is_empty() {

@@ -10,8 +10,8 @@ use slab::Slab;
 use super::super::commands;
 use super::super::requests::{After, Finished};
 use super::{Device, ERRAND, Ending, Errand, Fabric, Purpose, Way};
-use crate::block::lane::{self, Remote};
 use crate::block::fence::FenceState;
+use crate::block::lane::{self, Remote};
 use crate::block::{BlockError, BlockErrorKind, Done, Request, Ticket};
 use crate::multipath::{self, Action, Ended, Failure, IoId, Outcome, PathId};
 
