@@ -27,6 +27,7 @@ mod iostat;
 mod layout;
 mod list;
 mod named_vdevs;
+mod rebuild_labels;
 mod reguid;
 mod rewind;
 mod set;

@@ -181,7 +181,8 @@ fn choose(found: &Found, wanted: Option<&str>) -> Result<u64, Error> {
                 Some(name) => format!("no pool {name} was found{}", found.told_unusable()),
                 None => format!("no pool was found{}", found.told_unusable()),
             },
-            "name its files, devices or folders",
+            "name its files, devices or folders; where all labels of its devices are lost, `sandstone pool check \
+             --rebuild-labels DEVICE...` looks for what is left of them",
         )),
         _ => Err(Error::invalid(
             "there are several pools there",
@@ -231,7 +232,7 @@ fn cannot_open(name: &str, missing: &[String], error: OpenError) -> Error {
 }
 
 /// Something other than the pool is in the way.
-fn failed(reason: &str) -> Error {
+pub(super) fn failed(reason: &str) -> Error {
     Error::new(
         ErrorKind::Storage,
         format!("the pool cannot be checked: {reason}"),
@@ -239,7 +240,7 @@ fn failed(reason: &str) -> Error {
     )
 }
 
-fn prove(
+pub(super) fn prove(
     pool: &mut Pool,
     drive: &mut Drive,
     view: CheckView,

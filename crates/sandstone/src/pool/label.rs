@@ -152,13 +152,20 @@ pub(super) fn write_beside(
 }
 
 /// Wipes the labels of a device that was this leaf, durably, where it still is: there may be another one at the
-/// same place by now.
+/// same place by now. Its inner labels go with them: nobody is to bring back what was meant to go.
 ///
 /// # Errors
 /// It cannot be read or written.
 pub(super) fn wipe_leaf(device: &dyn BlockDevice, leaf: u64) -> Result<(), BlockError> {
     match newest(&read(device)?) {
-        Some((_, found)) if found == leaf => overwrite(device, &[0; LABEL_SIZE]),
+        Some((config, found)) if found == leaf => {
+            let size = device.geometry().len;
+            let inner = config.inner_offsets(leaf).into_iter().flatten();
+            for offset in inner.filter(|at| at + LABEL_SIZE as u64 <= size) {
+                write(device, offset, &[0; LABEL_SIZE])?;
+            }
+            overwrite(device, &[0; LABEL_SIZE])
+        }
         _ => Ok(()),
     }
 }
@@ -166,18 +173,18 @@ pub(super) fn wipe_leaf(device: &dyn BlockDevice, leaf: u64) -> Result<(), Block
 fn overwrite(device: &dyn BlockDevice, bytes: &[u8]) -> Result<(), BlockError> {
     let size = device.geometry().len;
     for offset in (0..COPIES).filter_map(|number| label_offset(number, size)) {
-        let data = Pages::from_bytes(bytes);
-        let durable = false;
-        ask(
-            device,
-            Request::Write {
-                offset,
-                data,
-                durable,
-            },
-        )?;
+        write(device, offset, bytes)?;
     }
     ask(device, Request::Flush).map(drop)
+}
+
+fn write(device: &dyn BlockDevice, offset: u64, bytes: &[u8]) -> Result<(), BlockError> {
+    let write = Request::Write {
+        offset,
+        data: Pages::from_bytes(bytes),
+        durable: false,
+    };
+    ask(device, write).map(drop)
 }
 
 /// Labels of a device could not be read, written or wiped.

@@ -60,6 +60,7 @@ mod opening;
 mod overlay;
 pub mod properties;
 mod read_ahead;
+pub mod rebuild_labels;
 mod rebuilding;
 pub mod registry;
 pub mod reguid;

@@ -65,7 +65,8 @@ impl NewDevices {
         let mut top_levels = Vec::new();
         for (vdev, class) in blocks.chain(logs) {
             let specs = open_all(&vdev.paths)?;
-            top_levels.push(TopLevelSpec::new(vdev.kind.kind(), class, specs));
+            let top = TopLevelSpec::new(vdev.kind.kind(), class, specs);
+            top_levels.push(top.with_inner_labels());
         }
         let (caches, spares) = (open_all(what.caches)?, open_all(what.spares)?);
         Ok(Self {

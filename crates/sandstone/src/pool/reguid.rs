@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use pages::Pages;
 use serde::{Deserialize, Serialize};
+use store::format::label::LABEL_SIZE;
 use store::pool::reguid::{NewIdentity, ROUNDS, Reguid};
 use store::pool::{LeafLabels, OpenError, OpenErrorKind, PoolConfig, torn_identity};
 use utoipa::ToSchema;
@@ -275,11 +276,14 @@ fn unplanned(request: &ReguidPool, error: &OpenError) -> Error {
 
 /// Writes the labels in the order of the store.
 fn write<'a>(devices: &'a [Own], plan: &Reguid) -> Result<(), (&'a Own, BlockError)> {
-    for round in ROUNDS {
+    for (number, round) in ROUNDS.into_iter().enumerate() {
         for (own, label) in devices.iter().zip(&plan.labels) {
             let bytes = label.encode();
             let places = own.labels.offsets();
-            for offset in round.iter().filter_map(|copy| places[*copy]) {
+            // Inner labels with the old number would bring that back.
+            let inner = plan.config.inner_offsets(label.leaf).map(|all| all[number]);
+            let inner = inner.filter(|at| at + LABEL_SIZE as u64 <= own.labels.size);
+            for offset in round.iter().filter_map(|copy| places[*copy]).chain(inner) {
                 let write = Request::Write {
                     offset,
                     data: Pages::from_bytes(&bytes),

@@ -9,7 +9,7 @@ use super::open::{OpenError, OpenErrorKind};
 use super::properties::PoolProperties;
 use crate::format::{Epoch, PoolKey};
 use crate::vdev::{
-    Class, Dtl, Kind, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevelSpec, VdevTree,
+    Class, Dtl, Kind, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevelSpec, VdevTree, layout,
 };
 
 /// Who a pool is and what it is made of.
@@ -86,6 +86,16 @@ impl PoolConfig {
     /// Whether a leaf, spare or cache of this guid belongs to the pool.
     pub fn lists(&self, guid: u64) -> bool {
         self.all_leaves().any(|leaf| leaf.guid == guid)
+    }
+
+    /// Where the inner labels of a leaf lie, in bytes: those of the first round and of the second. `None`: it has none.
+    pub fn inner_offsets(&self, leaf: u64) -> Option<[u64; 2]> {
+        let has_it = |top: &&TopLevelSpec| {
+            let mut leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
+            leaves.any(|own| own.guid == leaf)
+        };
+        let top = self.tree.top_levels.iter().find(has_it)?;
+        Some(top.inner_labels?.map(layout::sector_offset))
     }
 
     /// As it lies in labels.
@@ -217,6 +227,9 @@ struct StoredTop {
     is_log: bool,
     /// Sectors used of each leaf.
     leaf_sectors: Option<u64>,
+    /// The first sectors of the inner labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    inner_labels: Option<[u64; 2]>,
     slots: Vec<StoredSlot>,
 }
 
@@ -287,6 +300,7 @@ impl From<&TopLevelSpec> for StoredTop {
             },
             is_log: top.class == Class::Log,
             leaf_sectors: top.leaf_sectors,
+            inner_labels: top.inner_labels,
             slots: top.slots.iter().map(StoredSlot::from).collect(),
         }
     }
@@ -357,6 +371,7 @@ impl StoredTop {
                 Class::Normal
             },
             leaf_sectors: self.leaf_sectors,
+            inner_labels: self.inner_labels,
             slots: slots.collect::<Result<_, _>>()?,
         })
     }

@@ -23,6 +23,8 @@ pub enum Feature {
     Reguid,
     /// Blocks lie in two places: those that lead to others where there is no redundancy, and those of volumes that want it.
     TwoCopies,
+    /// Two more labels lie inside of the data area of each leaf.
+    InnerLabels,
 }
 
 /// What a program must know the feature for.
@@ -36,11 +38,12 @@ pub enum Need {
 
 impl Feature {
     /// All that this program knows.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Signposts,
         Self::Multihost,
         Self::Reguid,
         Self::TwoCopies,
+        Self::InnerLabels,
     ];
 
     /// Its name in labels.
@@ -50,6 +53,7 @@ impl Feature {
             Self::Multihost => "multihost",
             Self::Reguid => "reguid",
             Self::TwoCopies => "two_copies",
+            Self::InnerLabels => "inner_labels",
         }
     }
 
@@ -62,13 +66,14 @@ impl Feature {
             Self::TwoCopies => {
                 "metadata lies twice where a vdev has no redundancy, and data with copies=2"
             }
+            Self::InnerLabels => "a device that lost all labels at both ends is known again",
         }
     }
 
     /// What it is needed for.
     pub fn need(self) -> Need {
         match self {
-            Self::Signposts | Self::Reguid | Self::TwoCopies => Need::Read,
+            Self::Signposts | Self::Reguid | Self::TwoCopies | Self::InnerLabels => Need::Read,
             Self::Multihost => Need::Write,
         }
     }
@@ -80,6 +85,8 @@ impl Feature {
             Self::Multihost | Self::Reguid => false,
             // A pool of mirrors has none of it before somebody asks for it.
             Self::TwoCopies => false,
+            // Who makes vdevs decides.
+            Self::InnerLabels => false,
         }
     }
 

@@ -28,8 +28,11 @@ use super::state::{Pool, Tag};
 use crate::format::Label;
 use crate::vdev::{ArrayError, Class, LeafId, State, TopLevelStatus};
 
-/// The labels that are written in each round.
+/// The labels at the ends of a leaf that are written in each round.
 pub const ROUNDS: [[usize; 2]; 2] = [[0, 2], [1, 3]];
+
+/// The same with the inner labels, which only writers of a pool need.
+pub(super) const ALL_ROUNDS: [[usize; 3]; 2] = [[0, 2, 4], [1, 3, 5]];
 
 /// A configuration on its way into the labels.
 #[derive(Debug)]
@@ -99,7 +102,7 @@ impl Pool {
                 config: renewal.config.clone(),
             };
             let label = Pages::from_bytes(&label.encode());
-            for copy in ROUNDS[round] {
+            for copy in ALL_ROUNDS[round] {
                 if let Some(offset) = self.array.label_offset(leaf, copy) {
                     self.write_label(Tag::Configuration, leaf, offset, label.clone());
                     count += 1;
@@ -183,6 +186,7 @@ impl Pool {
         for (vdev, sectors) in sizes {
             if vdev >= self.space.vdevs() {
                 self.space.add_vdev(sectors);
+                self.keep_inner_labels();
             } else if sectors > self.space.size(vdev) {
                 self.space.grow(vdev, sectors);
             } else {

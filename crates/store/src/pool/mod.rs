@@ -26,6 +26,7 @@
 //! | what do datasets take | `usage.rs` |
 //! | how are devices replaced, vdevs added | `vdevs.rs`; which fail too often: `failures.rs`; what stands in: `spares.rs` |
 //! | how is all of it proven | `check.rs` and the files beside it |
+//! | which labels lie among its blocks | `inner_labels.rs`; how do they bring lost ones back: `open/rebuild.rs` |
 //! | which host has it | `activity.rs` and the files beside it |
 //! | how does it end in order | `closing.rs` |
 //! | how does a copy become a pool of its own | `open/reguid.rs` |
@@ -48,6 +49,7 @@ mod commit;
 mod config;
 mod failures;
 pub mod features;
+mod inner_labels;
 mod labels;
 mod log_vdevs;
 mod manifest;
@@ -88,9 +90,9 @@ pub use features::Features;
 pub use log_vdevs::LogStatus;
 pub use manifest::normal_manifest;
 pub use open::{
-    Back, Behind, Candidate, Examined, LeafLabels, MissingLog, OpenError, OpenErrorKind, Opening,
-    Rewound, Short, Standing, Twin, Twins, examine, front_labels, rear_labels, reguid,
-    torn_identity, twins,
+    Back, Behind, Candidate, Examined, LeafLabels, MissingLog, NewLabels, OpenError, OpenErrorKind,
+    Opening, Rebuild, Rewound, Short, Standing, Trace, Twin, Twins, examine, front_labels,
+    rear_labels, reguid, torn_identity, trace_places, twins,
 };
 pub use padding::Wasteful;
 pub use prepared::{Prepared, Recipe};

@@ -19,6 +19,7 @@ mod labels;
 mod mark;
 mod parted;
 mod proven;
+mod rebuild;
 pub mod reguid;
 mod replay;
 mod rewind;
@@ -40,6 +41,7 @@ use super::anew::Start;
 use super::cache_vdevs::CacheVdevs;
 use super::commit::Commit;
 use super::config::PoolConfig;
+use super::features::Feature;
 use super::log_vdevs::LogVdevs;
 use super::manifest::{Job, JobRecord, Manifest, Persisted, from_hex};
 use super::read::BlockReads;
@@ -61,6 +63,7 @@ use crate::vdev::{
 pub use behind::Behind;
 pub(super) use behind::Claim;
 pub use labels::{Candidate, Examined, LeafLabels, MissingLog, examine, torn_identity, twins};
+pub use rebuild::{NewLabels, Rebuild, Trace, trace_places};
 pub use rewind::{Back, Rewound};
 pub use sizes::{Short, front_labels, rear_labels};
 pub use twins::{Standing, Twin, Twins};
@@ -266,6 +269,11 @@ impl Pool {
         let catalog = Catalog::new(time_s, entropy);
         let mut pool = empty(config, array, catalog, epoch, limits, cache);
         pool.time_s = time_s;
+        let tree = pool.array.tree();
+        if tree.top_levels.iter().any(|top| top.inner_labels.is_some()) {
+            pool.config.features.require(Feature::InnerLabels);
+        }
+        pool.keep_inner_labels();
         // There are no labels yet that somebody could read without them.
         pool.want_second_copies();
         pool.use_second_copies();

@@ -20,6 +20,7 @@ mod padding;
 mod paused_scrubs;
 mod prepared;
 mod read_ahead;
+mod rebuild;
 mod reguid;
 mod reservations;
 mod rewind;

@@ -318,7 +318,8 @@ impl Pool {
     /// # Errors
     /// It is none.
     pub fn add(&mut self, top: &TopLevelSpec) -> Result<u16, ShapeError> {
-        let vdev = self.array.add_top_level(top, self.next_root())?;
+        let top = self.with_known_labels(top);
+        let vdev = self.array.add_top_level(&top, self.next_root())?;
         let added = self.array.top_levels().nth(vdev.into());
         if let Some(added) = added.filter(|added| added.class == Class::Log) {
             self.logs.add(vdev, added.sectors);

@@ -9,6 +9,9 @@
 //!
 //! The data area is cut to whole MiB, so that devices of nearly the same size take one another's
 //! place. The end is the device's size cut to a multiple of a label's, 256 KiB.
+//!
+//! Two more labels may lie inside of the data area, far from both ends: the *inner labels*. A partitioning tool, or `dd` over
+//! the ends of a disk, destroys the four others and leaves these.
 
 use crate::format::SECTOR_SIZE;
 use crate::format::label::{COPIES, LABEL_SIZE, Label};
@@ -34,6 +37,21 @@ pub fn data_sectors(size: u64) -> Option<u64> {
     let bytes = end.checked_sub(DATA_START + REAR)?;
     let whole = bytes - bytes % GRAIN;
     (whole > 0).then_some(whole / SECTOR_SIZE as u64)
+}
+
+/// Sectors that a label takes of each leaf.
+pub const LABEL_SECTORS: u64 = LABEL / SECTOR_SIZE as u64;
+/// Inner labels begin at a multiple of so many sectors of the data area, and so of so many bytes of the device.
+pub const INNER_GRAIN: u64 = GRAIN / SECTOR_SIZE as u64;
+/// Vdevs with fewer sectors on each leaf get no inner labels: 32 MiB.
+const LEAST_WITH_INNER: u64 = 32 * INNER_GRAIN;
+
+/// The first sectors of the two inner labels on each leaf of a new vdev that uses so many sectors of each.
+/// `None`: it is too small for them.
+pub fn inner_labels(leaf_sectors: u64) -> Option<[u64; 2]> {
+    let third = leaf_sectors / 3;
+    let at = |sector: u64| sector - sector % INNER_GRAIN;
+    (leaf_sectors >= LEAST_WITH_INNER).then(|| [at(third), at(2 * third)])
 }
 
 /// Where a sector of the data area begins, in bytes.
@@ -66,5 +84,16 @@ mod tests {
             );
         }
         assert_eq!(label_offset(4, 3 << 20), None);
+    }
+
+    #[test]
+    fn inner_labels_lie_apart_and_far_from_both_ends() {
+        assert_eq!(inner_labels(LEAST_WITH_INNER - 1), None);
+        for sectors in [LEAST_WITH_INNER, 15_872, 1 << 28] {
+            let [first, second] = inner_labels(sectors).expect("large enough");
+            assert!(first >= 10 * INNER_GRAIN && first + LABEL_SECTORS <= second);
+            assert!(second + 10 * INNER_GRAIN <= sectors);
+            assert!(sector_offset(first).is_multiple_of(GRAIN));
+        }
     }
 }

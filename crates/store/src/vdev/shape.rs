@@ -127,6 +127,7 @@ impl Array {
         leaves.into_iter().for_each(|leaf| self.dismiss(leaf, out));
         let top = &mut self.top_levels[usize::from(vdev)];
         (top.kind, top.leaf_sectors, top.is_unflushable) = (Kind::Hole, 0, false);
+        top.inner_labels = None;
         top.slots.clear();
         self.settle(now_us, out);
         Ok(())
@@ -298,6 +299,7 @@ impl Array {
             class: spec.class,
             slots,
             leaf_sectors,
+            inner_labels: spec.inner_labels,
             is_unflushable: false,
             unreadable: 0,
             io: BlockIo::default(),
@@ -336,6 +338,9 @@ impl Array {
             let context =
                 format!("{leaf_sectors} sectors of data on each leaf, the smallest has {smallest}");
             return Err(ShapeError::of_tree(ShapeErrorKind::TooSmall, context));
+        }
+        if let Some(context) = spec.misplaced_inner(leaf_sectors) {
+            return Err(ShapeError::of_tree(ShapeErrorKind::WrongKind, context));
         }
         if total > Address::SECTORS {
             let context = format!("{total} sectors are more than addresses reach");

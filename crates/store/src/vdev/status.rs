@@ -10,7 +10,7 @@ use super::tree::{
     Class, Kind, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevel, TopLevelSpec, VdevTree,
 };
 use crate::format::Epoch;
-use crate::format::label::LABEL_SIZE;
+use crate::format::label::{COPIES, LABEL_SIZE};
 
 /// How well a leaf or a top-level vdev is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -220,10 +220,17 @@ impl Array {
         leaves.any(|leaf| leaf.guid == guid && leaf.abandoned > 0)
     }
 
-    /// Where label `number` (0 to 3) of a leaf lies, in bytes; `None` where its device ends before.
+    /// Where label `number` (0 to 3, or 4 and 5: the inner ones) of a leaf lies, in bytes; `None` where its device ends
+    /// before, or its vdev has none of that number.
     pub fn label_offset(&self, leaf: LeafId, number: usize) -> Option<u64> {
         let leaf = self.leaves.get(leaf.0 as usize)?;
-        let offset = layout::label_offset(number as u64, leaf.size)?;
+        let offset = match number.checked_sub(COPIES as usize) {
+            None => layout::label_offset(number as u64, leaf.size)?,
+            Some(inner) => {
+                let top = self.top_levels.get(usize::from(leaf.vdev))?;
+                layout::sector_offset(*top.inner_labels?.get(inner)?)
+            }
+        };
         (offset + LABEL_SIZE as u64 <= leaf.reach).then_some(offset)
     }
 
@@ -245,6 +252,7 @@ impl Array {
             kind: top.kind,
             class: top.class,
             leaf_sectors: Some(top.leaf_sectors),
+            inner_labels: top.inner_labels,
             slots: top
                 .slots
                 .iter()

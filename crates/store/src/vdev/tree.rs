@@ -5,7 +5,9 @@ use smallvec::SmallVec;
 use super::counts::BlockIo;
 use super::device::LeafId;
 use super::dtl::Dtl;
-use crate::format::Epoch;
+use super::layout;
+use crate::format::{Epoch, Extent};
+use crate::log::ring::MOST_SECTORS as LOG_RING;
 
 /// All top-level vdevs of a pool, by their number in addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,6 +63,8 @@ pub struct TopLevelSpec {
     /// Sectors used of each leaf; `None` for as many as the smallest leaf has. Given where the
     /// pool exists: a larger leaf makes no larger vdev before it is asked to grow.
     pub leaf_sectors: Option<u64>,
+    /// The first sectors of the two inner labels on each of its leaves; `None`: it has none.
+    pub inner_labels: Option<[u64; 2]>,
     /// Its children in order; a raidz's columns.
     pub slots: Vec<SlotSpec>,
 }
@@ -73,8 +77,49 @@ impl TopLevelSpec {
             kind,
             class,
             leaf_sectors: None,
+            inner_labels: None,
             slots,
         }
+    }
+
+    /// The same with inner labels, where it is large enough for them. Those of a log vdev lie behind what its copies of
+    /// groups take.
+    #[must_use]
+    pub fn with_inner_labels(self) -> Self {
+        let leaves = self.slots.iter().flat_map(|slot| &slot.leaves);
+        let sectors = leaves.map(|leaf| layout::data_sectors(leaf.size).unwrap_or(0));
+        let places = layout::inner_labels(sectors.min().unwrap_or(0));
+        let is_free = |[first, _]: &[u64; 2]| self.class == Class::Normal || *first >= LOG_RING;
+        Self {
+            inner_labels: places.filter(is_free),
+            ..self
+        }
+    }
+
+    /// The sectors of the vdev's own space that its inner labels take: all leaves' rows of each.
+    pub fn inner_extents(&self, vdev: u16) -> impl Iterator<Item = Extent> {
+        let columns = match self.kind {
+            Kind::Raidz { .. } => self.slots.len() as u64,
+            Kind::Leaf | Kind::Mirror | Kind::Hole => 1,
+        };
+        let rows = self.inner_labels.filter(|_| self.class == Class::Normal);
+        rows.into_iter().flatten().map(move |row| Extent {
+            vdev,
+            sector: row * columns,
+            sectors: (layout::LABEL_SECTORS * columns) as u32,
+        })
+    }
+
+    /// Why its inner labels cannot lie where it says, in a vdev that uses so many sectors of each leaf.
+    pub(super) fn misplaced_inner(&self, leaf_sectors: u64) -> Option<String> {
+        let [first, second] = self.inner_labels?;
+        let is_aligned = [first, second]
+            .iter()
+            .all(|at| at.is_multiple_of(layout::INNER_GRAIN));
+        let end = |at: u64| at.saturating_add(layout::LABEL_SECTORS);
+        let is_right = is_aligned && end(first) <= second && end(second) <= leaf_sectors;
+        (!is_right)
+            .then(|| format!("inner labels at the sectors {first} and {second} of {leaf_sectors}"))
     }
 }
 
@@ -165,6 +210,8 @@ pub(super) struct TopLevel {
     pub(super) slots: Vec<Slot>,
     /// Sectors used of each leaf.
     pub(super) leaf_sectors: u64,
+    /// The first sectors of the inner labels on each leaf.
+    pub(super) inner_labels: Option<[u64; 2]>,
     /// Writes that were answered as done are lost, and no flush may say otherwise.
     pub(super) is_unflushable: bool,
     /// Blocks that could not be read.

@@ -11,6 +11,7 @@ use super::absolute;
 use crate::config::quantity::format_size;
 use crate::date::utc;
 use crate::pool::check::{CheckPool, CheckView, WrongDevice, check};
+use crate::pool::rebuild_labels::RebuildLabels;
 
 /// Findings of one kind that are told in full to people.
 const TOLD: usize = 10;
@@ -26,6 +27,13 @@ pub(in super::super) struct CheckArgs {
     /// Without log devices that are missing, as `pool import -m` would open it
     #[arg(short = 'm', long)]
     without_log: bool,
+    /// Look for what is left of the labels of these devices, which have lost all of them, prove what it leads to, and show
+    /// what would be written. POOL where there are traces of several
+    #[arg(long, conflicts_with_all = ["paths", "checkpoint", "without_log"], requires = "what")]
+    rebuild_labels: bool,
+    /// With --rebuild-labels: write the labels
+    #[arg(short = 'y', long, requires = "rebuild_labels")]
+    yes: bool,
     /// JSON: everything that was found
     #[arg(long)]
     json: bool,
@@ -45,6 +53,14 @@ pub(in super::super) fn run(t: &mut Terminal<'_>, args: &CheckArgs) -> Done {
         }
     }
     let paths: Result<Vec<PathBuf>, _> = paths.iter().map(|path| absolute(path)).collect();
+    if args.rebuild_labels {
+        let asked = RebuildLabels {
+            paths: paths?,
+            pool,
+            write: args.yes,
+        };
+        return super::rebuild_labels::run(t, &asked, args.json);
+    }
     let is_shown = std::io::stderr().is_terminal() && !args.json;
     let err = &mut *t.err;
     let mut progress = |done: u64, all: u64| {
@@ -77,7 +93,7 @@ pub(in super::super) fn run(t: &mut Terminal<'_>, args: &CheckArgs) -> Done {
     }
 }
 
-fn report(view: &CheckView) -> String {
+pub(super) fn report(view: &CheckView) -> String {
     let mut text = format!(
         "   pool: {}\n     id: {}\n  as of: {}\n",
         view.name,

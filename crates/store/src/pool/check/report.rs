@@ -93,6 +93,11 @@ pub enum Owner {
     },
     /// The list of what the last checkpoint dropped.
     DroppedList,
+    /// Labels inside of the data area.
+    InnerLabels {
+        /// Of this top-level vdev.
+        vdev: u16,
+    },
     /// Dropped, and kept until two more checkpoints are durable.
     Dropped,
 }
@@ -112,6 +117,9 @@ impl fmt::Display for Owner {
             Self::Manifest => f.write_str("the manifest"),
             Self::SpaceMap { vdev } => write!(f, "the space map of top-level vdev {vdev}"),
             Self::DroppedList => f.write_str("the list of what was dropped"),
+            Self::InnerLabels { vdev } => {
+                write!(f, "the inner labels of top-level vdev {vdev}")
+            }
             Self::Dropped => f.write_str("what was dropped lately"),
         }
     }

@@ -54,6 +54,11 @@ impl Check<'_> {
             }
         }
         self.claim_layers();
+        for (vdev, top) in (0..).zip(self.pool.array.tree().top_levels) {
+            for extent in top.inner_extents(vdev) {
+                self.claim(Owner::InnerLabels { vdev }, extent);
+            }
+        }
         let datasets: Vec<DatasetId> = self.pool.contents.keys().copied().collect();
         for dataset in datasets {
             self.plan_dataset(dataset);

@@ -3,7 +3,7 @@
 
 use pages::Pages;
 
-use super::super::labels::ROUNDS;
+use super::super::labels::ALL_ROUNDS;
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::{Pool, Tag};
 use super::{Making, Stage};
@@ -57,7 +57,7 @@ impl Pool {
         let sector = Pages::from_bytes(&root.encode(self.key));
         let mut count = 0;
         for (leaf, _) in self.labelled_leaves() {
-            for copy in ROUNDS[usize::from(round)] {
+            for copy in ALL_ROUNDS[usize::from(round)] {
                 let Some(offset) = self.array.label_offset(leaf, copy) else {
                     continue;
                 };

@@ -142,6 +142,7 @@ impl Examined {
         for log in &dropped {
             if let Some(top) = self.config.tree.top_levels.get_mut(usize::from(log.vdev)) {
                 (top.kind, top.leaf_sectors) = (Kind::Hole, Some(0));
+                top.inner_labels = None;
                 top.slots.clear();
                 self.is_config_new = true;
             }

@@ -20,7 +20,7 @@ use pages::Pages;
 
 use super::{OpenError, OpenErrorKind, Opening, Stage, Wanted};
 use crate::format::label::RING_OFFSET;
-use crate::pool::labels::ROUNDS;
+use crate::pool::labels::ALL_ROUNDS;
 
 /// The 32 sectors that every label is to have.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +46,7 @@ impl Opening {
         let leaves = self.pool.labelled_leaves().into_iter();
         let current = leaves.filter(|(_, guid)| !self.pool.behind.contains_key(guid));
         for (leaf, _) in current.collect::<Vec<_>>() {
-            for copy in ROUNDS[usize::from(round)] {
+            for copy in ALL_ROUNDS[usize::from(round)] {
                 if let Some(offset) = self.pool.array.label_offset(leaf, copy) {
                     let at = offset + RING_OFFSET as u64;
                     let sectors = self.ring.sectors.clone();
@@ -77,7 +77,7 @@ impl Opening {
     }
 
     pub(super) fn ring_flushed(&mut self, round: u8) -> Result<(), OpenError> {
-        if usize::from(round) + 1 < ROUNDS.len() {
+        if usize::from(round) + 1 < ALL_ROUNDS.len() {
             self.write_ring(round + 1);
             return Ok(());
         }

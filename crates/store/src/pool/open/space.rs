@@ -91,6 +91,7 @@ impl Opening {
                 .load_page(Page { vdev, number }, &bytes)
                 .map_err(fault)?;
         }
+        self.pool.keep_inner_labels();
         self.stage = Stage::Deferred;
         let first = self
             .manifest
