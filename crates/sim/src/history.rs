@@ -101,6 +101,9 @@ pub enum Step {
     },
     /// The power fails, and of each disk up to three labels of four are lost.
     LoseLabels,
+    /// The power fails, and some disks lose all labels at their ends, which are made anew from the inner ones. The power may
+    /// fail while they are written.
+    LoseAllLabels,
     /// The power fails, and one disk that redundancy covers is shorter from then on.
     Shrink,
     /// The same as [`Step::OldCopies`] for so many ways in which the power may fail; when all is rebuilt, as many other disks are lost. The history

@@ -232,6 +232,17 @@ fn labels_that_are_lost_cost_nothing_while_one_of_each_disk_is_left() {
 }
 
 #[test]
+fn disks_that_lose_all_their_labels_get_them_back_and_nothing_is_lost() {
+    let summary = withstands(Family::RebuiltLabels, 100);
+    let total = &summary.total;
+    assert_eq!(total.errors, 0);
+    if has_its_own_seeds() {
+        assert!(total.rebuilt_labels > summary.histories, "{summary}");
+        assert!(total.torn_rebuilds > summary.histories / 4, "{summary}");
+    }
+}
+
+#[test]
 fn a_disk_that_shrinks_costs_nothing_that_others_have() {
     let summary = withstands(Family::ShortDevices, 200);
     let total = &summary.total;

@@ -32,6 +32,7 @@ mod pool_local_disks;
 mod pool_logs_and_caches;
 mod pool_multihost;
 mod pool_over_iscsi;
+mod pool_rebuild_labels;
 mod pool_returning;
 mod pool_rewind;
 mod pool_scrub;

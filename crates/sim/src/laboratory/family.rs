@@ -33,7 +33,7 @@ impl fmt::Display for Summary {
         write!(
             f,
             "{} histories: {} operations, {} failed; {} crashes, {} more tried, {} at flushes, of which {} tore, in {} histories; {} proofs; \
-             {} takeovers, {} reshapes, {} growths, {} sectors trimmed; {} refused to open; {} questions for extents; {} records missed, {} by signposts, {} not needed; {} sectors of metadata rotted; {} old copies, {} times rebuilt before others went, {} labels lost, {} short disks; {} changes within what is kept; {} destroyed several; {} refused beside a copy, {} not, {} copies on their own after {} cuts; {:?}",
+             {} takeovers, {} reshapes, {} growths, {} sectors trimmed; {} refused to open; {} questions for extents; {} records missed, {} by signposts, {} not needed; {} sectors of metadata rotted; {} old copies, {} times rebuilt before others went, {} labels lost, {} disks got theirs back, {} after a cut, {} short disks; {} changes within what is kept; {} destroyed several; {} refused beside a copy, {} not, {} copies on their own after {} cuts; {:?}",
             self.histories,
             total.operations,
             total.errors,
@@ -56,6 +56,8 @@ impl fmt::Display for Summary {
             total.old_copies,
             total.rebuilt_old_copies,
             total.lost_labels,
+            total.rebuilt_labels,
+            total.torn_rebuilds,
             total.short_disks,
             total.kept,
             total.destructions,

@@ -40,6 +40,10 @@ pub struct Report {
     pub rebuilt_old_copies: u64,
     /// Labels that were lost.
     pub lost_labels: u64,
+    /// Disks that lost all labels at their ends and got them back.
+    pub rebuilt_labels: u64,
+    /// Times that the power failed while they got them.
+    pub torn_rebuilds: u64,
     /// Disks that shrank.
     pub short_disks: u64,
     /// What moments of power cuts fell into, tried or not.
@@ -133,6 +137,8 @@ impl Report {
         self.old_copies += other.old_copies;
         self.rebuilt_old_copies += other.rebuilt_old_copies;
         self.lost_labels += other.lost_labels;
+        self.rebuilt_labels += other.rebuilt_labels;
+        self.torn_rebuilds += other.torn_rebuilds;
         self.short_disks += other.short_disks;
         self.cut.add(&other.cut);
         self.extents += other.extents;

@@ -51,6 +51,7 @@ pub(super) struct Runner<'a, S: Subject> {
     /// A disk shrank already.
     has_shrunk: bool,
     loses_labels: bool,
+    loses_all_labels: bool,
     /// Copies that lie beside the disks: of which disk each is.
     pub(super) copies: Vec<(usize, Medium)>,
     /// Sectors for blocks that the pool said that it has for good.
@@ -93,6 +94,7 @@ impl<'a, S: Subject> Runner<'a, S> {
             shortened: None,
             has_shrunk: false,
             loses_labels: false,
+            loses_all_labels: false,
             machine: Machine::new(S::create(setup, geometry, 0), disks, 0),
             model,
             pending: BTreeMap::new(),
@@ -197,6 +199,7 @@ impl<'a, S: Subject> Runner<'a, S> {
             Step::LoseRecords { ways } => self.lose_records(*ways)?,
             Step::RotMetadata { ways } => self.rot_metadata(*ways)?,
             Step::LoseLabels => self.crash_without_labels()?,
+            Step::LoseAllLabels => self.crash_without_any_label()?,
             Step::Shrink => self.crash_to_short()?,
             Step::RememberAll => self.remember_all(),
             Step::OldCopies { again_after, power } => self.crash_to_old(again_after, *power)?,
@@ -372,6 +375,9 @@ impl<'a, S: Subject> Runner<'a, S> {
         }
         if std::mem::take(&mut self.loses_labels) {
             self.lose_labels(&mut disks);
+        }
+        if std::mem::take(&mut self.loses_all_labels) {
+            self.rebuild_labels(&mut disks)?;
         }
         if again_after.is_empty() && self.proves() {
             self.prove(&disks)?;

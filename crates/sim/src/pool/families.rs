@@ -115,6 +115,9 @@ pub enum Family {
     OldCopies,
     /// Up to three labels of four of each disk are lost while the power is off: nothing is lost.
     LostLabels,
+    /// Disks lose all labels at both ends while the power is off, and get them back from their inner labels; the power fails
+    /// meanwhile, too: nothing is lost.
+    RebuiltLabels,
     /// A disk that redundancy covers is shorter after a power cut: nothing is lost.
     ShortDevices,
     /// Copies of disks in use, made at any moment, lie beside these at every later opening, while disks are replaced and
@@ -127,7 +130,7 @@ pub enum Family {
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 25] = [
+pub const FAMILIES: [Family; 26] = [
     Family::PowerCuts,
     Family::Datasets,
     Family::Full,
@@ -153,6 +156,7 @@ pub const FAMILIES: [Family; 25] = [
     Family::ShortDevices,
     Family::Twins,
     Family::Trimming,
+    Family::RebuiltLabels,
 ];
 
 /// Histories of seeds from here on are hard. Those below are what they always were, so that what failed once can be
@@ -207,6 +211,7 @@ impl Family {
             Self::Destroying => "destroying",
             Self::OldCopies => "old-copies",
             Self::LostLabels => "lost-labels",
+            Self::RebuiltLabels => "rebuilt-labels",
             Self::ShortDevices => "short-devices",
             Self::Twins => "twins",
             Self::Trimming => "trimming",
@@ -222,7 +227,7 @@ impl Family {
             Self::Trimming => ANY,
             Self::Covered | Self::Beyond | Self::Spared | Self::Rotting => REDUNDANT,
             Self::OldCopies | Self::ShortDevices => REDUNDANT,
-            Self::LostLabels => ANY,
+            Self::LostLabels | Self::RebuiltLabels => ANY,
             Self::Apart => PARTING,
         }
     }
@@ -328,6 +333,12 @@ impl Family {
                 setup.must_open = true;
                 setup.never_suspends = true;
             }
+            Self::RebuiltLabels => {
+                setup.must_open = true;
+                setup.never_suspends = true;
+                setup.with_inner_labels = true;
+                climate.disk_sectors = disk_sectors(40);
+            }
             Self::ShortDevices => {
                 setup.must_open = true;
                 setup.never_suspends = true;
@@ -393,7 +404,7 @@ impl Family {
             Self::Growing | Self::Reserving | Self::Pressed => {}
             Self::Rotting | Self::LosingRecords | Self::Destroying | Self::OldCopies => {}
             Self::RottenMetadata => {}
-            Self::LostLabels | Self::ShortDevices | Self::Twins => {}
+            Self::LostLabels | Self::RebuiltLabels | Self::ShortDevices | Self::Twins => {}
             Self::Trimming => {}
         }
     }
@@ -442,6 +453,7 @@ impl Family {
         match self {
             Self::OldCopies => bring_old_copies(history),
             Self::LostLabels => now_and_then(history, &Step::LoseLabels),
+            Self::RebuiltLabels => now_and_then(history, &Step::LoseAllLabels),
             Self::ShortDevices => now_and_then(history, &Step::Shrink),
             Self::Twins => copy_disks(setup, history),
             Self::RottenMetadata => now_and_then(history, &Step::RotMetadata { ways: 3 }),

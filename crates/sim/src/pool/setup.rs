@@ -45,6 +45,8 @@ pub struct PoolSetup {
     pub must_open: bool,
     /// The pool must never stop to take changes.
     pub never_suspends: bool,
+    /// Its vdevs have inner labels, where they are large enough.
+    pub with_inner_labels: bool,
     /// Volumes lie in folders.
     pub with_folders: bool,
 }
@@ -88,6 +90,7 @@ impl PoolSetup {
             autotrim: false,
             must_open: false,
             never_suspends: false,
+            with_inner_labels: false,
             with_folders: false,
         }
     }
@@ -148,7 +151,11 @@ impl PoolSetup {
         };
         let mut top = |(kind, leaves): &(Kind, usize), class| {
             let leaves: Vec<LeafSpec> = (0..*leaves).map(|_| leaf()).collect();
-            TopLevelSpec::new(*kind, class, leaves)
+            let top = TopLevelSpec::new(*kind, class, leaves);
+            match self.with_inner_labels {
+                true => top.with_inner_labels(),
+                false => top,
+            }
         };
         let blocks = self.shape.iter().map(|of| (of, Class::Normal));
         let logs = self.logs.iter().map(|of| (of, Class::Log));

@@ -45,7 +45,12 @@ pub(crate) fn pack(disks: &[Disk]) -> Vec<u8> {
 }
 
 pub(crate) fn unpack(packed: &[u8]) -> Vec<Disk> {
-    let bytes = zstd::bulk::decompress(packed, 64 << 20).expect("a Zstandard frame");
+    unpack_most(packed, 64 << 20)
+}
+
+/// The same of a file that unpacks to so many bytes at most.
+pub(crate) fn unpack_most(packed: &[u8], most: usize) -> Vec<Disk> {
+    let bytes = zstd::bulk::decompress(packed, most).expect("a Zstandard frame");
     let mut rest = &bytes[..];
     let mut take = |len: usize| {
         let (taken, behind) = rest.split_at(len);

@@ -13,7 +13,7 @@ use store::format::DatasetId;
 use store::pages::Pages;
 use store::pool::{
     Answer, Event, LeafLabels, Limits, OpenError, Opening, Plan, Pool, PoolConfig, Received,
-    Request, RequestId, examine,
+    Request, RequestId, ScanState, examine,
 };
 use store::stream::Begin;
 use store::vdev::{
@@ -57,6 +57,17 @@ pub(crate) fn make_image() -> Vec<Disk> {
     world.disks
 }
 
+/// The configuration of an image's pool.
+pub(crate) fn new_config(top_levels: Vec<TopLevelSpec>) -> PoolConfig {
+    PoolConfig::new(
+        "image",
+        0x0123_4567_89ab_cdef,
+        0xfedc_ba98_7654_3210,
+        "elsewhere",
+        VdevTree { top_levels },
+    )
+}
+
 impl World {
     /// A raidz1 of three, a mirror of two and a raidz3 of five.
     pub(crate) fn create() -> Self {
@@ -86,14 +97,16 @@ impl World {
             .collect();
         let config = PoolConfig {
             spares: some(spares),
-            ..PoolConfig::new(
-                "image",
-                0x0123_4567_89ab_cdef,
-                0xfedc_ba98_7654_3210,
-                "elsewhere",
-                VdevTree { top_levels },
-            )
+            ..new_config(top_levels)
         };
+        Self::of_config(config, LEAF, memory)
+    }
+
+    /// The pool of a configuration, on disks of so many bytes.
+    pub(crate) fn of_config(config: PoolConfig, size: u64, memory: usize) -> Self {
+        let slots = config.tree.top_levels.iter().flat_map(|top| &top.slots);
+        let in_slots = slots.map(|slot| slot.leaves.len()).sum::<usize>();
+        let all = config.all_leaves().count();
         let pool = Pool::create(
             config,
             5,
@@ -103,13 +116,12 @@ impl World {
             cache(memory),
         );
         let disk = Disk {
-            size: LEAF,
+            size,
             ..Disk::default()
         };
-        let in_slots: u64 = shape.iter().map(|(_, _, leaves)| leaves).sum();
         let mut world = Self {
             pool: pool.expect("a pool"),
-            disks: vec![disk; (in_slots + spares) as usize],
+            disks: vec![disk; all],
             places: (0..in_slots as u32)
                 .map(|leaf| (leaf, leaf as usize))
                 .collect(),
@@ -462,6 +474,28 @@ impl World {
         self.pool
             .submit(RequestId(self.last_id), request, self.now_us);
         self.answer()
+    }
+
+    /// Makes a checkpoint, after which labels say what the pool is.
+    pub(crate) fn sync(&mut self) {
+        self.last_id += 1;
+        self.pool.sync(RequestId(self.last_id), self.now_us);
+        self.answer();
+    }
+
+    /// Reads every copy of every block, and finds them right.
+    pub(crate) fn scrub(&mut self) {
+        self.pool.scrub(self.now_us);
+        for _ in 0..100_000 {
+            let status = self.pool.scan_status().expect("a scrub");
+            if status.state == ScanState::Finished {
+                assert_eq!((status.bad, status.unrecoverable), (0, 0), "{status:?}");
+                return;
+            }
+            self.run(|_, _| true);
+            self.tick(1000);
+        }
+        panic!("the scrub does not end: {:?}", self.pool.scan_status());
     }
 
     /// What was last asked for.

@@ -7,11 +7,13 @@
 //! targets are made of the image in the same way. A second image has what the first one lacks: `devices.rs` tells of
 //! it, `log_vdevs.rs` reads it, and it is made by `… --ignored make_image_of_devices`. A third one has records of the
 //! log that say where they are written once more (`signposts.rs`, `… --ignored make_image_of_signposts`). A fourth one has
-//! blocks that lie twice (`second_copies.rs`, `… --ignored make_image_of_second_copies`).
+//! blocks that lie twice (`second_copies.rs`, `… --ignored make_image_of_second_copies`). Small ones of each combination of format
+//! features are in one file (`features.rs`, `… --ignored make_images_of_features`).
 
 mod devices;
 mod disks;
 mod engine;
+mod features;
 mod log_vdevs;
 mod old_copies;
 mod reader;

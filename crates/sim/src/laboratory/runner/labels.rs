@@ -1,8 +1,11 @@
 //! Labels that are lost, and disks that shrink while the power is off.
 
-use pages::Page;
+use pages::{Page, Pages};
 use store::format::Label;
 use store::format::label::{COPIES, LABEL_SIZE};
+use store::pool::{
+    LeafLabels, OpenError, Rebuild, Trace, examine, front_labels, rear_labels, trace_places,
+};
 
 use super::super::FailureKind;
 use super::Runner;
@@ -17,6 +20,69 @@ fn places(disk: &Disk) -> Vec<u64> {
     let end = disk.sectors() / SECTORS * SECTORS;
     let places = (0..COPIES).map(|copy| Label::offset(copy, end * SECTOR_SIZE as u64));
     places.map(|offset| offset / SECTOR_SIZE as u64).collect()
+}
+
+fn refused(error: OpenError) -> FailureKind {
+    FailureKind::Refused(format!("no labels are rebuilt: {error}"))
+}
+
+fn size(disk: &Disk) -> u64 {
+    disk.sectors() * SECTOR_SIZE as u64
+}
+
+fn copy_at(disk: &Disk, at: u64) -> Pages {
+    let first = at / SECTOR_SIZE as u64;
+    disk.snapshot()
+        .read(first..first + SECTORS)
+        .unwrap_or_default()
+}
+
+/// The labels at the ends.
+fn labels(disk: &Disk) -> LeafLabels {
+    let read = |at: Option<u64>| at.map(|at| copy_at(disk, at)).unwrap_or_default();
+    let [first, second] = front_labels(size(disk)).map(read);
+    let [third, fourth] = rear_labels([&first, &second], size(disk)).map(read);
+    LeafLabels {
+        size: size(disk),
+        copies: [first, second, third, fourth],
+    }
+}
+
+fn traces(disk: &Disk) -> Vec<Trace> {
+    let all = trace_places(size(disk)).1;
+    all.filter_map(|at| Trace::read(&copy_at(disk, at), at).ok()?)
+        .collect()
+}
+
+fn plan(disks: &[Disk], which: &[usize]) -> Result<Rebuild, OpenError> {
+    let labels: Vec<LeafLabels> = which.iter().map(|number| labels(&disks[*number])).collect();
+    let traces: Vec<Vec<Trace>> = which.iter().map(|number| traces(&disks[*number])).collect();
+    Rebuild::plan(&labels, &traces, None)
+}
+
+/// Writes so many labels at most, durably.
+fn write_labels(disks: &mut [Disk], which: &[usize], plan: &Rebuild, most: u64) {
+    let of = |step: usize| {
+        let lost = which.iter().zip(&plan.labels);
+        let lost = lost.filter_map(|(number, new)| Some((*number, new.as_ref()?)));
+        lost.flat_map(move |(number, new)| {
+            new.steps()[step]
+                .clone()
+                .into_iter()
+                .map(move |write| (number, write))
+        })
+    };
+    for (number, (at, bytes)) in of(0)
+        .chain(of(1))
+        .take(usize::try_from(most).unwrap_or(usize::MAX))
+    {
+        let bytes = bytes.to_vec();
+        for (sector, part) in (at / SECTOR_SIZE as u64..).zip(bytes.chunks(SECTOR_SIZE)) {
+            let mut page = pages::PageMut::copy_of(&Page::zero());
+            page.copy_from_slice(part);
+            disks[number].spoil(sector..sector + 1, &page.freeze());
+        }
+    }
 }
 
 impl<S: Subject> Runner<'_, S> {
@@ -52,6 +118,67 @@ impl<S: Subject> Runner<'_, S> {
                 self.report.lost_labels += 1;
             }
         }
+    }
+
+    pub(super) fn crash_without_any_label(&mut self) -> Result<(), FailureKind> {
+        if self.machine.subject.state() != State::Open {
+            return Ok(());
+        }
+        self.loses_all_labels = true;
+        self.crash(&[], true)
+    }
+
+    /// Destroys all labels at the ends of disks that have inner ones, and makes them anew. Half of the times the power fails
+    /// behind some write of a label, and the same is done again where there is still something to do.
+    pub(super) fn rebuild_labels(&mut self, disks: &mut [Disk]) -> Result<(), FailureKind> {
+        let has_labels = |disk: &Disk| {
+            labels(disk)
+                .copies
+                .iter()
+                .any(|copy| Label::read(copy).is_ok())
+        };
+        let known: Vec<usize> = (0..disks.len())
+            .filter(|number| has_labels(&disks[*number]))
+            .collect();
+        let before: Vec<LeafLabels> = known.iter().map(|number| labels(&disks[*number])).collect();
+        let Ok(before) = examine(&before, None) else {
+            return Ok(());
+        };
+        let is_listed = |guid: &u64| before.config.lists(*guid);
+        let listed = known.iter().zip(&before.leaves);
+        let listed = listed.filter(|(_, leaf)| leaf.as_ref().is_some_and(is_listed));
+        let listed: Vec<usize> = listed.map(|(number, _)| *number).collect();
+        let bare: Vec<usize> = (listed.iter().copied())
+            .filter(|number| !traces(&disks[*number]).is_empty() && self.random.per_mille(800))
+            .collect();
+        self.tell(|| format!("disks {bare:?} lose all labels at their ends"));
+        for number in &bare {
+            let disk = &mut disks[*number];
+            for at in places(disk) {
+                let mut page = pages::PageMut::copy_of(&Page::zero());
+                page.fill(if self.random.per_mille(500) { 0 } else { 0xee });
+                disk.spoil(at..at + SECTORS, &page.freeze());
+            }
+        }
+        if bare.is_empty() {
+            return Ok(());
+        }
+        self.report.rebuilt_labels += bare.len() as u64;
+        if self.random.per_mille(500) {
+            let most = self.random.within(0..4 * bare.len() as u64);
+            let plan = plan(disks, &listed).map_err(refused)?;
+            write_labels(disks, &listed, &plan, most);
+            self.tell(|| format!("the power fails behind {most} of their labels"));
+            self.report.torn_rebuilds += 1;
+            // Those that have a label by now may be enough.
+            if let Ok(plan) = self::plan(disks, &listed) {
+                write_labels(disks, &listed, &plan, u64::MAX);
+            }
+            return Ok(());
+        }
+        let plan = plan(disks, &listed).map_err(refused)?;
+        write_labels(disks, &listed, &plan, u64::MAX);
+        Ok(())
     }
 
     /// One disk of a vdev that can lose one ends earlier. Once in a history: it is not used for long.

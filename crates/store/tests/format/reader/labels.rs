@@ -11,8 +11,10 @@ use super::old_copies::Roots;
 
 pub(super) const LABEL: u64 = 256 << 10;
 
+const MIB: u64 = 1 << 20;
+
 /// The features that this reader knows.
-const FEATURES: [&str; 3] = ["signposts", "reguid", "two_copies"];
+const FEATURES: [&str; 4] = ["signposts", "reguid", "two_copies", "inner_labels"];
 
 /// What the labels say.
 pub(crate) struct Found<'a> {
@@ -90,7 +92,35 @@ pub(super) fn config_of(label: &[u8]) -> Value {
 pub(super) fn copies(disk: &Disk) -> Vec<Vec<u8>> {
     let end = disk.size - disk.size % LABEL;
     let places = [0, LABEL, end - 2 * LABEL, end - LABEL];
-    places.map(|at| disk.read(at, LABEL as usize)).to_vec()
+    let copies = places.map(|at| disk.read(at, LABEL as usize)).to_vec();
+    match copies.iter().any(|copy| is_label(copy)) {
+        true => copies,
+        false => inner(disk),
+    }
+}
+
+/// 1: those inside of the data area, the first and the second.
+fn inner(disk: &Disk) -> Vec<Vec<u8>> {
+    let mut found = vec![vec![0; LABEL as usize]; 2];
+    for at in (MIB..disk.size - LABEL).step_by(MIB as usize) {
+        let copy = disk.read(at, LABEL as usize);
+        if !is_label(&copy) {
+            continue;
+        }
+        let (config, leaf) = (config_of(&copy), format!("{:016x}", number(&copy[24..32])));
+        let tops = config["vdevs"].as_array().expect("a list").iter();
+        let own = tops.filter(|top| {
+            let slots = top["slots"].as_array().expect("a list").iter();
+            let leaves = slots.flat_map(|slot| slot["leaves"].as_array().expect("a list"));
+            leaves.into_iter().any(|of| of["guid"] == leaf)
+        });
+        let places = own.flat_map(|top| top["inner_labels"].as_array().into_iter().flatten());
+        let sector = (at - MIB) / 4096;
+        if let Some(round) = places.into_iter().position(|place| *place == sector) {
+            found[round] = copy;
+        }
+    }
+    found
 }
 
 /// 2

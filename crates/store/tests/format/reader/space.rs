@@ -24,6 +24,7 @@ pub(crate) fn check(vdevs: &Vdevs<'_>, root: &Root, manifest: &Value) -> (usize,
     let mut reached = Reached { vdevs, sectors };
     root.manifest.iter().for_each(|block| reached.add(block));
     reached.sectors.extend(vdevs.taken(root.log, 1));
+    reached.sectors.extend(vdevs.inner_labels());
     for contents in manifest["contents"].as_array().expect("a list") {
         let mut nodes = Vec::new();
         let blocks = Tree::parse(contents).blocks(vdevs, &mut |node| nodes.push(*node));

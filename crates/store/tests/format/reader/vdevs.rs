@@ -21,6 +21,8 @@ struct Top<'a> {
     parity: u64,
     is_log: bool,
     leaf_sectors: u64,
+    /// 1
+    inner_labels: Vec<u64>,
     slots: Vec<Vec<Leaf<'a>>>,
 }
 
@@ -176,6 +178,22 @@ impl<'a> Vdevs<'a> {
         .collect()
     }
 
+    /// 10: the sectors of inner labels, as addresses.
+    pub(crate) fn inner_labels(&self) -> impl Iterator<Item = u64> {
+        let tops = (0..).zip(&self.tops).filter(|(_, top)| !top.is_log);
+        tops.flat_map(|(number, top)| {
+            let columns = if top.parity > 0 {
+                top.slots.len() as u64
+            } else {
+                1
+            };
+            let both = top.inner_labels.iter();
+            both.flat_map(move |at| {
+                (at * columns..(at + 64) * columns).map(move |at| number << 48 | at)
+            })
+        })
+    }
+
     /// The sectors of its space that a block takes.
     pub(crate) fn taken(&self, address: u64, sectors: u64) -> std::ops::Range<u64> {
         let (top, _) = self.top(address).expect("a vdev");
@@ -206,6 +224,13 @@ impl<'a> Top<'a> {
             },
             is_log: top["is_log"] == true,
             leaf_sectors: top["leaf_sectors"].as_u64().or(smallest).unwrap_or(0),
+            inner_labels: match top["inner_labels"].as_array() {
+                Some(both) => both
+                    .iter()
+                    .map(|at| at.as_u64().expect("a sector"))
+                    .collect(),
+                None => Vec::new(),
+            },
             slots,
         }
     }
