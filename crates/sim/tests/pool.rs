@@ -233,7 +233,7 @@ fn labels_that_are_lost_cost_nothing_while_one_of_each_disk_is_left() {
 
 #[test]
 fn disks_that_lose_all_their_labels_get_them_back_and_nothing_is_lost() {
-    let summary = withstands(Family::RebuiltLabels, 100);
+    let summary = withstands(Family::RebuiltLabels, 40);
     let total = &summary.total;
     assert_eq!(total.errors, 0);
     if has_its_own_seeds() {

@@ -139,11 +139,15 @@ pub(super) fn write_beside(
     config: &PoolConfig,
     leaf: u64,
 ) -> Result<(), BlockError> {
+    let Some(encoded) = config.encode_for_label() else {
+        // The engine refuses a pool of so many devices.
+        return Ok(());
+    };
     let label = Label {
         pool: config.guid,
         leaf,
         generation: 0,
-        config: config.encode(),
+        config: encoded,
     };
     let mut bytes = vec![0; LABEL_SIZE];
     let encoded = label.encode();

@@ -81,8 +81,11 @@ impl Pool {
         self.config.generation += 1;
         self.config.tree = self.array.tree();
         self.config.caches = self.caches.specs();
+        let Some(config) = self.config.encode_for_label() else {
+            return self.suspend("labels have no room for what its devices missed".into());
+        };
         self.renewal = Some(Renewal {
-            config: self.config.encode(),
+            config,
             round: 0,
             is_flushing: false,
             waiting: 0,

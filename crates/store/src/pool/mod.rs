@@ -27,6 +27,7 @@
 //! | how are devices replaced, vdevs added | `vdevs.rs`; which fail too often: `failures.rs`; what stands in: `spares.rs` |
 //! | how is all of it proven | `check.rs` and the files beside it |
 //! | which labels lie among its blocks | `inner_labels.rs`; how do they bring lost ones back: `open/rebuild.rs` |
+//! | how many devices can labels name | `label_room.rs` |
 //! | which host has it | `activity.rs` and the files beside it |
 //! | how does it end in order | `closing.rs` |
 //! | how does a copy become a pool of its own | `open/reguid.rs` |
@@ -50,6 +51,7 @@ mod config;
 mod failures;
 pub mod features;
 mod inner_labels;
+mod label_room;
 mod labels;
 mod log_vdevs;
 mod manifest;

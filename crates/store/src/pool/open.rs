@@ -264,6 +264,7 @@ impl Pool {
         vdev_limits: vdev::Limits,
         cache: Arc<Cache>,
     ) -> Result<Self, OpenError> {
+        config.require_label_room()?;
         let epoch = Epoch(1);
         let array = array_of(&config, epoch, vdev_limits)?;
         let catalog = Catalog::new(time_s, entropy);

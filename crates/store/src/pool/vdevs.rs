@@ -253,6 +253,7 @@ impl Pool {
     /// # Errors
     /// The new one is too small, or the vdev takes none.
     pub fn attach(&mut self, beside: LeafId, new: &LeafSpec) -> Result<LeafId, ShapeError> {
+        self.require_label_room(1)?;
         let leaf = self.array.attach(beside, new)?;
         self.shape_changed();
         Ok(leaf)
@@ -263,6 +264,7 @@ impl Pool {
     /// # Errors
     /// The new one is too small.
     pub fn replace(&mut self, old: LeafId, new: &LeafSpec) -> Result<LeafId, ShapeError> {
+        self.require_label_room(1)?;
         let leaf = self.array.replace(old, new, SlotKind::Replacing)?;
         self.shape_changed();
         Ok(leaf)
@@ -337,6 +339,9 @@ impl Pool {
         tops: &[TopLevelSpec],
         caches: &[LeafSpec],
     ) -> Result<(), ShapeError> {
+        let slots = tops.iter().flat_map(|top| &top.slots);
+        let leaves = slots.map(|slot| slot.leaves.len()).sum::<usize>();
+        self.require_label_room(leaves + caches.len())?;
         self.array.check_top_levels(tops)?;
         caches
             .iter()

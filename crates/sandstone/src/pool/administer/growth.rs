@@ -199,6 +199,7 @@ impl Site<'_> {
 
 /// Gives a pool all that is new, or nothing of it.
 fn settle_all(hands: &mut Hands<'_>, new: &NewDevices) -> Result<(), ShapeError> {
+    hands.pool.require_label_room(new.leaves.len())?;
     hands.pool.add_all(&new.top_levels, &new.caches)?;
     for leaf in &new.leaves {
         hands.shared.places().insert(leaf.guid, leaf.place.clone());

@@ -9,7 +9,7 @@ use store::pool::{
 
 use super::super::FailureKind;
 use super::Runner;
-use crate::disk::{Disk, SECTOR_SIZE};
+use crate::disk::{Disk, Medium, SECTOR_SIZE};
 use crate::subject::{State, Subject};
 
 /// Sectors of a label.
@@ -30,16 +30,15 @@ fn size(disk: &Disk) -> u64 {
     disk.sectors() * SECTOR_SIZE as u64
 }
 
-fn copy_at(disk: &Disk, at: u64) -> Pages {
+fn copy_at(medium: &Medium, at: u64) -> Pages {
     let first = at / SECTOR_SIZE as u64;
-    disk.snapshot()
-        .read(first..first + SECTORS)
-        .unwrap_or_default()
+    medium.read(first..first + SECTORS).unwrap_or_default()
 }
 
 /// The labels at the ends.
 fn labels(disk: &Disk) -> LeafLabels {
-    let read = |at: Option<u64>| at.map(|at| copy_at(disk, at)).unwrap_or_default();
+    let medium = disk.snapshot();
+    let read = |at: Option<u64>| at.map(|at| copy_at(&medium, at)).unwrap_or_default();
     let [first, second] = front_labels(size(disk)).map(read);
     let [third, fourth] = rear_labels([&first, &second], size(disk)).map(read);
     LeafLabels {
@@ -49,8 +48,8 @@ fn labels(disk: &Disk) -> LeafLabels {
 }
 
 fn traces(disk: &Disk) -> Vec<Trace> {
-    let all = trace_places(size(disk)).1;
-    all.filter_map(|at| Trace::read(&copy_at(disk, at), at).ok()?)
+    let (medium, all) = (disk.snapshot(), trace_places(size(disk)).1);
+    all.filter_map(|at| Trace::read(&copy_at(&medium, at), at).ok()?)
         .collect()
 }
 

@@ -1,15 +1,19 @@
 //! Format features in labels: what an older program says of a newer pool, and what an upgrade enables.
 
+use std::sync::Arc;
+
 use pages::Pages;
 use serde_json::{Value, json};
 
 use super::world::{self, DISK, World};
+use crate::cache::Cache;
+use crate::format::Epoch;
 use crate::format::Label;
 use crate::format::label::{COPIES, LABEL_SIZE};
-use crate::pool::OpenErrorKind;
 use crate::pool::features::{Feature, FeatureState};
 use crate::pool::state::Limits;
-use crate::vdev::{Kind, layout};
+use crate::pool::{OpenErrorKind, Pool, PoolConfig};
+use crate::vdev::{self, Class, Dtl, Kind, LeafSpec, TopLevelSpec, VdevTree, layout};
 
 const BLOCK: usize = 4096;
 
@@ -89,6 +93,56 @@ fn enabled_features_of_other_programs_outlive_a_change_of_the_labels() {
     let config = world.examine().expect("labels").config;
     let kept: Vec<&str> = config.features.unknown_enabled().collect();
     assert_eq!(kept, ["telepathy"]);
+}
+
+/// Paths are left out of labels where they do not fit; what a pool is made of has a bound, and is refused before.
+#[test]
+fn a_configuration_that_labels_have_no_room_for_is_refused_and_never_written() {
+    let mut world = written();
+    let paths = (100..160).map(|leaf| (leaf, format!("/{}", "p".repeat(4000))));
+    world.pool.set_paths(paths.collect());
+    world.checkpoint();
+    world.reopen().expect("opens");
+    assert!(world.pool.config().paths.is_empty());
+
+    let leaf = |number: u64| LeafSpec::new(1000 + number, DISK);
+    let top = |number| TopLevelSpec::new(Kind::Leaf, Class::Normal, [leaf(number)]);
+    let tops: Vec<TopLevelSpec> = (0..600).map(top).collect();
+    let before = world.pool.config().clone();
+    for (tops, caches) in [
+        (tops.clone(), vec![]),
+        (vec![], (0..600).map(leaf).collect()),
+    ] {
+        let error = world.pool.add_all(&tops, &caches).expect_err("too many");
+        assert!(
+            error.to_string().contains("more devices than its labels"),
+            "{error}"
+        );
+    }
+    assert!(world.pool.require_label_room(600).is_err());
+    assert_eq!(world.pool.config(), &before);
+    let config = PoolConfig::new("wide", 1, 2, "here", VdevTree { top_levels: tops });
+    let (limits, cache) = (Limits::default(), Arc::new(Cache::new(1 << 20, 7)));
+    let wide = Pool::create(config, 5, 0, limits, vdev::Limits::default(), cache);
+    assert!(
+        wide.expect_err("too many")
+            .context
+            .contains("more devices than its labels")
+    );
+}
+
+/// Nobody can refuse a disk that fails: a pool stops before its labels lie.
+#[test]
+fn a_configuration_that_outgrows_its_label_stops_the_pool() {
+    let mut world = written();
+    let leaf = world.pool.config.spares.len() as u64;
+    let ranges = (1..20_000).map(|at| (Epoch(at * 4), Epoch(at * 4 + 1)));
+    let mut spare = LeafSpec::new(900 + leaf, DISK);
+    spare.missing = Dtl::from_ranges(ranges);
+    world.pool.add_spares([spare]);
+    world.settle();
+    let suspended = world.pool.status().suspended.expect("it stopped");
+    assert!(suspended.contains("labels have no room"), "{suspended}");
 }
 
 #[test]
