@@ -34,7 +34,7 @@ const fn story(properties: &'static [(&'static str, &'static str)]) -> [Step; 7]
     [
         Step::Volume {
             name: "a",
-            size: 1 << 20,
+            size: 128 << 10,
             block_size: 4096,
             properties,
         },
@@ -48,7 +48,7 @@ const fn story(properties: &'static [(&'static str, &'static str)]) -> [Step; 7]
 }
 
 /// What happens when it was opened.
-const LATER: Step = write(100, What::Noise);
+const LATER: Step = write(20, What::Noise);
 
 const fn write(block: u64, what: What) -> Step {
     Step::Write {
@@ -166,7 +166,9 @@ fn each_combination_of_features_is_read_scrubbed_written_exported_and_upgraded()
 /// Sections 1 and 2: where none of the labels at the ends is left, the inner ones stand in their places.
 #[test]
 fn the_reader_finds_a_pool_by_its_inner_labels_alone() {
-    let with_inner = images().filter(|(set, ..)| set.has(Feature::InnerLabels));
+    let all = images().filter(|(set, ..)| set.has(Feature::InnerLabels));
+    // Nothing else makes a difference here.
+    let with_inner = all.skip(15 * SHAPES.len()).take(SHAPES.len());
     for (set, _, mut disks) in with_inner {
         for disk in &mut disks {
             for copy in 0..4 {

@@ -103,6 +103,9 @@ pub(super) fn copies(disk: &Disk) -> Vec<Vec<u8>> {
 fn inner(disk: &Disk) -> Vec<Vec<u8>> {
     let mut found = vec![vec![0; LABEL as usize]; 2];
     for at in (MIB..disk.size - LABEL).step_by(MIB as usize) {
+        if !disk.read(at, 4096).starts_with(b"SANDLABL") {
+            continue;
+        }
         let copy = disk.read(at, LABEL as usize);
         if !is_label(&copy) {
             continue;
