@@ -471,11 +471,19 @@ impl Space {
     /// Notes that sectors are in use: at import what the log says, after the checkpoint's
     /// [pages](Space::load_page) and [deferred extents](Space::load_deferred).
     ///
+    /// Where the root of a later checkpoint was lost, the log goes on behind that one. What this checkpoint dropped was free
+    /// by then, and may be in use again.
+    ///
     /// # Errors
     /// They do not exist, or some are in use already; nothing is changed then.
     pub fn mark_allocated(&mut self, extent: Extent, purpose: Purpose) -> Result<(), Fault> {
         self.check_exists(extent)?;
         let is_young = self.is_making && purpose == Purpose::Young;
+        let sectors = &self.vdevs[usize::from(extent.vdev)].sectors;
+        let is_busy = sectors.count_busy(extent.sector, extent.sectors) > 0;
+        if is_busy && sectors.count_view(extent.sector, extent.sectors) == 0 {
+            self.free_deferred();
+        }
         let sectors = &mut self.vdevs[usize::from(extent.vdev)].sectors;
         if sectors.count_busy(extent.sector, extent.sectors) > 0 {
             return Err(Fault::DoubleAllocation(extent));
@@ -483,6 +491,15 @@ impl Space {
         sectors.take_all(extent.sector, extent.sectors, is_young);
         self.forget_node_runs(extent.vdev, extent.sectors);
         Ok(())
+    }
+
+    /// Makes all free that the checkpoint dropped from which the pool was loaded: a later one was durable.
+    fn free_deferred(&mut self) {
+        self.forgotten = 0;
+        for extent in std::mem::take(&mut self.deferred).iter() {
+            let sectors = &mut self.vdevs[usize::from(extent.vdev)].sectors;
+            sectors.release(extent.sector, extent.sectors);
+        }
     }
 
     /// Drops sectors that something durable may still reach: they stay as they are until two more

@@ -250,6 +250,43 @@ fn faults_are_told_and_change_nothing() {
     assert_eq!(text, "sectors 5..7 of top-level vdev 0 are in use already");
 }
 
+/// The pool was opened from a checkpoint behind which another one was durable, and is lost.
+#[test]
+fn what_a_checkpoint_dropped_may_be_in_use_again_by_the_log_behind_a_later_one() {
+    let extent = |sector, sectors| Extent {
+        vdev: 0,
+        sector,
+        sectors,
+    };
+    let mut space = Space::new(&[10_000]);
+    let mut bytes = [0; PAGE_BYTES];
+    bytes[..4].fill(0xff);
+    let page = Page { vdev: 0, number: 0 };
+    space.load_page(page, &bytes).expect("a good page");
+    space
+        .load_deferred(extent(0, 16))
+        .expect("it is in use there");
+    space
+        .load_deferred(extent(20, 4))
+        .expect("it is in use there");
+    // What the checkpoint keeps is in use, whatever the log says.
+    let kept = extent(15, 2);
+    assert_eq!(
+        space.mark_allocated(kept, Purpose::Young),
+        Err(Fault::DoubleAllocation(kept))
+    );
+    assert_eq!(space.counts().deferred, 20);
+    let again = extent(4, 8);
+    assert_eq!(space.mark_allocated(again, Purpose::Young), Ok(()));
+    assert_eq!(
+        space.mark_allocated(again, Purpose::Young),
+        Err(Fault::DoubleAllocation(again))
+    );
+    // The rest of what it dropped is free as well: the later checkpoint was durable.
+    let counts = space.counts();
+    assert_eq!((counts.deferred, counts.allocated), (0, 12 + 8));
+}
+
 #[test]
 fn what_is_dropped_twice_is_not_given_to_two() {
     let mut space = Space::new(&[10_000]);
