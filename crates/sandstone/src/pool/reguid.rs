@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pages::Pages;
 use serde::{Deserialize, Serialize};
 use store::format::label::LABEL_SIZE;
-use store::pool::reguid::{NewIdentity, ROUNDS, Reguid};
+use store::pool::reguid::{NewIdentity, Reguid};
 use store::pool::{LeafLabels, OpenError, OpenErrorKind, PoolConfig, torn_identity};
 use utoipa::ToSchema;
 
@@ -276,7 +276,7 @@ fn unplanned(request: &ReguidPool, error: &OpenError) -> Error {
 
 /// Writes the labels in the order of the store.
 fn write<'a>(devices: &'a [Own], plan: &Reguid) -> Result<(), (&'a Own, BlockError)> {
-    for (number, round) in ROUNDS.into_iter().enumerate() {
+    for (number, round) in Reguid::rounds().into_iter().enumerate() {
         for (own, label) in devices.iter().zip(&plan.labels) {
             let bytes = label.encode();
             let places = own.labels.offsets();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use pages::PageMut;
 use store::format::Label;
 use store::format::label::{COPIES, LABEL_SIZE};
-use store::pool::reguid::{NewIdentity, ROUNDS, Reguid};
+use store::pool::reguid::{NewIdentity, Reguid};
 use store::pool::{LeafLabels, OpenErrorKind, PoolConfig, examine, torn_identity};
 use store::vdev::layout::label_offset;
 
@@ -22,7 +22,7 @@ pub(super) const TOLD: &str = "they are copies of one another";
 const CUTS: u64 = 3;
 
 /// The labels on a medium.
-fn labels(medium: &Medium, sectors: u64) -> LeafLabels {
+pub(super) fn labels(medium: &Medium, sectors: u64) -> LeafLabels {
     let size = sectors * BLOCK_SIZE as u64;
     let read = |copy: u64| {
         let first = label_offset(copy, size)? / SECTOR_SIZE as u64;
@@ -94,7 +94,7 @@ pub(super) fn become_another(
         if cuts == left {
             let places = disks.iter().zip(&plan.labels);
             for ((disk, size), label) in places {
-                for copy in ROUNDS.concat() {
+                for copy in Reguid::rounds().concat() {
                     put(&mut copies[*disk], *size, copy, label, u8::MAX);
                 }
             }
@@ -123,8 +123,9 @@ fn number_of(labels: &[LeafLabels]) -> Option<u64> {
 
 /// Each write of one round took effect, in a part or not at all; of the round before all did.
 fn write_partly(copies: &mut [Medium], disks: &[(usize, u64)], plan: &Reguid, random: &mut Random) {
-    let cut_in = random.within(0..ROUNDS.len() as u64) as usize;
-    for (round, of_round) in ROUNDS.iter().enumerate().take(cut_in + 1) {
+    let rounds = Reguid::rounds();
+    let cut_in = random.within(0..rounds.len() as u64) as usize;
+    for (round, of_round) in rounds.iter().enumerate().take(cut_in + 1) {
         for ((disk, size), label) in disks.iter().zip(&plan.labels) {
             for copy in of_round {
                 let slices = match round < cut_in {

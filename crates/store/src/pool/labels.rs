@@ -29,7 +29,7 @@ use crate::format::Label;
 use crate::vdev::{ArrayError, Class, LeafId, State, TopLevelStatus};
 
 /// The labels at the ends of a leaf that are written in each round.
-pub const ROUNDS: [[usize; 2]; 2] = [[0, 2], [1, 3]];
+pub(super) const ROUNDS: [[usize; 2]; 2] = [[0, 2], [1, 3]];
 
 /// The same with the inner labels, which only writers of a pool need.
 pub(super) const ALL_ROUNDS: [[usize; 3]; 2] = [[0, 2, 4], [1, 3, 5]];

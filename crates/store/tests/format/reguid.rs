@@ -4,7 +4,7 @@
 use pages::Pages;
 use store::format::SECTOR_SIZE;
 use store::pool::LeafLabels;
-use store::pool::reguid::{NewIdentity, ROUNDS, Reguid};
+use store::pool::reguid::{NewIdentity, Reguid};
 use store::vdev::layout::label_offset;
 
 use crate::disks::{self, Disk};
@@ -34,7 +34,7 @@ fn become_another(disks: &mut [Disk], guid: u64, new: u64) {
     };
     let plan = Reguid::plan(&found, guid, new).expect("a plan");
     for (disk, label) in disks.iter_mut().zip(&plan.labels) {
-        for copy in ROUNDS.concat() {
+        for copy in Reguid::rounds().concat() {
             let at = label_offset(copy as u64, disk.size).expect("a leaf");
             for (sector, bytes) in (0..).zip(label.encode().chunks(SECTOR_SIZE)) {
                 let first = (at / SECTOR_SIZE as u64) as u32;

@@ -21,14 +21,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::config::PoolConfig;
 use super::super::features::Feature;
+use super::super::labels::ROUNDS;
 use super::configurations::Labels;
 use super::labels::{LeafLabels, examine};
 use super::{OpenError, OpenErrorKind};
 use crate::checksum;
 use crate::format::Label;
 use crate::vdev::LeafSpec;
-
-pub use super::super::labels::ROUNDS;
 
 /// What a copy becomes.
 #[derive(Clone, Debug)]
@@ -91,6 +90,11 @@ impl Reguid {
             return Err(refused("the configuration is too long for a label"));
         }
         Ok(planned)
+    }
+
+    /// The label copies that are written to every device before all devices are flushed, one round after the other.
+    pub fn rounds() -> Vec<Vec<usize>> {
+        ROUNDS.map(Vec::from).into()
     }
 
     fn begin(

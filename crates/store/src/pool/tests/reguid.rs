@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use pages::Pages;
 
-use super::super::open::reguid::{NewIdentity, ROUNDS, Reguid};
+use super::super::labels::ROUNDS;
+use super::super::open::reguid::{NewIdentity, Reguid};
 use super::super::{LeafLabels, Limits, OpenErrorKind, examine, torn_identity};
 use super::world::{World, write};
 use crate::format::{DatasetId, Label, SECTOR_SIZE};
