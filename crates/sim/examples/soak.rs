@@ -1,6 +1,7 @@
 //! Attacks the store's pool with the histories of many seeds, or replays one.
 //!
-//! Seeds from 4294967296 on are hard, those from 1099511627776 on harder. The family `receive` is of streams that are received; it can only be run.
+//! Seeds from 4294967296 on are hard, those from 1099511627776 on harder. The family `receive` is of streams that are received. Those
+//! that begin with `hosts-` are of two hosts at one pool. They can only be run.
 //!
 //! ```text
 //! soak [--family NAME] [--first SEED] [--histories N] [--minutes N] [--failures N]
@@ -11,6 +12,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use sim::hosts::{self, Trouble};
 use sim::laboratory::Summary;
 use sim::pool::families::{FAMILIES, Family};
 use sim::pool::receive;
@@ -22,7 +24,6 @@ const TELL_EVERY: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 struct Arguments {
-    /// `None` inside are receives.
     family: Option<Attack>,
     first: u64,
     histories: Option<u64>,
@@ -45,10 +46,10 @@ fn arguments() -> Result<Arguments, String> {
         };
         match word.as_str() {
             "--family" => {
-                let mut all = FAMILIES.into_iter().map(Some).chain([None]);
-                let names = FAMILIES.map(Family::name).join(", ");
-                let unknown = || format!("'{value}' is no family: there are {names}, {RECEIVE}");
-                arguments.family = Some(all.find(|of| name(*of) == value).ok_or_else(unknown)?);
+                let names: Vec<&str> = attacks().into_iter().map(name).collect();
+                let unknown = || format!("'{value}' is no family: there are {}", names.join(", "));
+                let family = attacks().into_iter().find(|of| name(*of) == value);
+                arguments.family = Some(family.ok_or_else(unknown)?);
             }
             "--first" => arguments.first = number()?,
             "--histories" => arguments.histories = Some(number()?),
@@ -70,19 +71,11 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if let (Some(seed), Some(None)) = (arguments.seed.or(arguments.shorten), arguments.family) {
-        return match receive::run(seed) {
-            Ok(report) => {
-                println!("{report}");
-                ExitCode::SUCCESS
-            }
-            Err(failure) => {
-                println!("{failure}");
-                ExitCode::FAILURE
-            }
-        };
-    }
-    let family = arguments.family.flatten().unwrap_or(Family::PowerCuts);
+    let family = match (arguments.family, arguments.seed.or(arguments.shorten)) {
+        (Some(Attack::Pool(family)), _) => family,
+        (Some(attack), Some(seed)) => return run_one(attack, seed),
+        _ => Family::PowerCuts,
+    };
     if let Some(seed) = arguments.seed {
         let (setup, _) = family.history(seed);
         println!("{setup:?}");
@@ -114,19 +107,84 @@ fn main() -> ExitCode {
     soak(&arguments)
 }
 
-/// A family, or receives.
-type Attack = Option<Family>;
+/// What is run with many seeds.
+#[derive(Clone, Copy)]
+enum Attack {
+    Pool(Family),
+    Receive,
+    Hosts(Trouble),
+}
+
+/// All of them.
+fn attacks() -> Vec<Attack> {
+    let pools = FAMILIES.into_iter().map(Attack::Pool);
+    let hosts = Trouble::ALL.into_iter().map(Attack::Hosts);
+    pools.chain([Attack::Receive]).chain(hosts).collect()
+}
 
 fn name(attack: Attack) -> &'static str {
-    attack.map_or(RECEIVE, Family::name)
+    match attack {
+        Attack::Pool(family) => family.name(),
+        Attack::Receive => RECEIVE,
+        Attack::Hosts(trouble) => trouble.name(),
+    }
+}
+
+/// Runs one seed of what cannot be told step by step.
+fn run_one(attack: Attack, seed: u64) -> ExitCode {
+    let mut totals = Totals::default();
+    match totals.run(attack, seed) {
+        Ok(()) => {
+            totals.tell(attack, &format!("{seed}"));
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            println!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What an attack went through.
+#[derive(Default)]
+struct Totals {
+    pool: Summary,
+    receive: receive::Report,
+    hosts: hosts::Tally,
+}
+
+impl Totals {
+    fn run(&mut self, attack: Attack, seed: u64) -> Result<(), String> {
+        match attack {
+            Attack::Pool(family) => family
+                .run(seed)
+                .map(|report| self.pool.add(&report))
+                .map_err(|failure| failure.to_string()),
+            Attack::Receive => receive::run(seed).map(|report| self.receive += report),
+            Attack::Hosts(trouble) => hosts::run(trouble, seed)
+                .map(|tally| self.hosts += tally)
+                .map_err(|broken| broken.to_string()),
+        }
+    }
+
+    fn tell(&self, attack: Attack, seeds: &str) {
+        let name = name(attack);
+        match attack {
+            Attack::Pool(_) => {
+                println!("{name}, seeds {seeds}: {}", self.pool);
+                println!("  {:?}", self.pool.total.struck);
+            }
+            Attack::Receive => println!("{name}, seeds {seeds}: {}", self.receive),
+            Attack::Hosts(_) => println!("{name}, seeds {seeds}: {}", self.hosts),
+        }
+    }
 }
 
 /// Takes the families in turn, and goes on behind histories that fail.
 fn soak(arguments: &Arguments) -> ExitCode {
-    let all = FAMILIES.into_iter().map(Some).chain([None]);
-    let attacks: Vec<Attack> = match arguments.family {
+    let attacks = match arguments.family {
         Some(only) => vec![only],
-        None => all.collect(),
+        None => attacks(),
     };
     let begun = Instant::now();
     let end = arguments
@@ -137,28 +195,20 @@ fn soak(arguments: &Arguments) -> ExitCode {
         None => 10_000,
     });
     let most_failures = arguments.failures.unwrap_or(20) as usize;
-    let mut summaries = vec![Summary::default(); attacks.len()];
-    let mut received = receive::Report::default();
+    let mut totals: Vec<Totals> = attacks.iter().map(|_| Totals::default()).collect();
     let mut failed: Vec<(Attack, u64)> = Vec::new();
     let mut done = 0;
     let mut seed = arguments.first;
     let mut told = begun;
     'all: loop {
-        for (attack, summary) in attacks.iter().zip(&mut summaries) {
+        for (attack, totals) in attacks.iter().zip(&mut totals) {
             if done >= most
                 || end.is_some_and(|end| begun.elapsed() >= end)
                 || failed.len() >= most_failures
             {
                 break 'all;
             }
-            let outcome = match attack {
-                Some(family) => family
-                    .run(seed)
-                    .map(|report| summary.add(&report))
-                    .map_err(|failure| failure.to_string()),
-                None => receive::run(seed).map(|report| received += report),
-            };
-            if let Err(failure) = outcome {
+            if let Err(failure) = totals.run(*attack, seed) {
                 println!("{}: {failure}", name(*attack));
                 failed.push((*attack, seed));
             }
@@ -173,15 +223,9 @@ fn soak(arguments: &Arguments) -> ExitCode {
             );
         }
     }
-    for (attack, summary) in attacks.iter().zip(&summaries) {
-        let (name, first) = (name(*attack), arguments.first);
-        match attack {
-            Some(_) => {
-                println!("{name}, seeds {first}..{seed}: {summary}");
-                println!("  {:?}", summary.total.struck);
-            }
-            None => println!("{name}, seeds {first}..{seed}: {received}"),
-        }
+    let first = arguments.first;
+    for (attack, totals) in attacks.iter().zip(&totals) {
+        totals.tell(*attack, &format!("{first}..{seed}"));
     }
     let per_s = done as f64 / begun.elapsed().as_secs_f64();
     println!("{done} histories, {per_s:.0}/s, {} failed", failed.len());

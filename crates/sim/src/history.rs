@@ -44,6 +44,30 @@ pub enum Trouble {
     ReturnMixed,
 }
 
+/// What the power may leave behind at one moment, in a way that is harsher than a power cut alone. It is only tried: the history
+/// goes on as if nothing had happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// Nothing else goes wrong, but caches are lost on all disks together.
+    Cut,
+    /// Disks that were lost are back, and one from `first` up to `end` is away. An error tells of that; nothing is missing
+    /// without a word.
+    Parting {
+        /// The first disk that may be away.
+        first: usize,
+        /// The disk behind the last.
+        end: usize,
+    },
+    /// No label has the newest checkpoint any more; every second time all but one label of each disk may be gone, too. Nothing
+    /// is missing.
+    LostRoot,
+    /// A change that the power cut took is made again with the same bytes, while those behind it are not. They do not come
+    /// back.
+    Repeat,
+    /// The mark that an opening wrote is lost, and what lay there before is back. What was promised since does not need it.
+    LostMark,
+}
+
 /// A step of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -121,6 +145,8 @@ pub enum Step {
     /// All disks are copied in one moment, as a snapshot of an array does it; the copies become a store of their own, which
     /// must hold what was promised by then.
     CopyAll,
+    /// See [`Attempt`].
+    Try(Attempt),
     /// Something befalls a disk.
     Trouble {
         /// Which disk.
@@ -153,6 +179,8 @@ pub struct History {
     pub cuts_per_flush: usize,
     /// So many flushes of a thousand; every one with 1000.
     pub cut_flushes_per_mille: u64,
+    /// This is tried before so many flushes of a thousand.
+    pub attempt: Option<(Attempt, u64)>,
     /// And also before those of openings.
     pub cuts_openings: bool,
     /// What has space and what is a hole is asked of everything after each opening.

@@ -16,7 +16,7 @@ mod twins;
 
 pub use family::{Defeat, Summary, attack};
 pub(crate) use machine::prove;
-pub use report::{CutInto, Failure, FailureKind, Report};
+pub use report::{Attempts, CutInto, Failure, FailureKind, Report};
 pub use shrink::shrink;
 
 use crate::history::History;

@@ -316,6 +316,28 @@ impl Model {
         id
     }
 
+    /// A change that is settled is submitted again, with the same bytes: from now on it is a change of this moment.
+    ///
+    /// # Panics
+    /// As [`Model::submit_change`].
+    pub fn submit_again(&mut self, change: ChangeId, slices: Range<u64>) {
+        let Change {
+            volume,
+            wants_durable,
+            ..
+        } = *self.change(change);
+        let again = self.submit_change(volume, slices, ChangeKind::Write, wants_durable);
+        self.changes[change.0 as usize] = *self.change(again);
+        let target = self.volume_mut(volume);
+        for entries in &mut target.alternatives[0] {
+            for entry in entries.iter_mut().filter(|entry| entry.change == again) {
+                entry.change = change;
+            }
+        }
+        // It has no number of its own.
+        self.changes.pop();
+    }
+
     /// Drops what can never be found again.
     fn forget_replaced(&self, entries: &mut Vec<Entry>) {
         if !self.rules.durability {

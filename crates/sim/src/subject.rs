@@ -195,6 +195,23 @@ pub trait Subject: Sized {
     /// Whether it takes operations.
     fn state(&self) -> State;
 
+    /// Where the newest checkpoint lies that an opening would follow, and where it should lie besides, as disk and sector.
+    /// Nothing where there is none before it.
+    fn newest_root(
+        setup: &Self::Setup,
+        disks: &[Medium],
+        geometry: &Geometry,
+    ) -> Vec<(usize, u64)> {
+        let _ = (setup, disks, geometry);
+        Vec::new()
+    }
+
+    /// Where marks lie that openings left at the ends of logs, as disk and sector.
+    fn marks(setup: &Self::Setup, disks: &[Medium]) -> Vec<(usize, u64)> {
+        let _ = (setup, disks);
+        Vec::new()
+    }
+
     /// Lets go of the disks in order: all that was answered is safe when that is done. Nothing is asked from now on.
     fn close(&mut self, now_us: u64) {
         let _ = now_us;

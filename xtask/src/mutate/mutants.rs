@@ -39,7 +39,7 @@ const fn change(file: &'static str, from: &'static str, to: &'static str) -> Cha
 }
 
 /// All of them, in the order of the life of a write.
-pub(crate) const MUTANTS: [Mutant; 30] = [
+pub(crate) const MUTANTS: [Mutant; 44] = [
     mutant(
         "groups-out-of-order",
         "losing-records",
@@ -67,7 +67,7 @@ pub(crate) const MUTANTS: [Mutant; 30] = [
     ),
     mutant(
         "promised-after-opening",
-        "covered",
+        "repeating",
         "nothing is promised before a checkpoint leads behind the first group",
     ),
     mutant(
@@ -92,17 +92,17 @@ pub(crate) const MUTANTS: [Mutant; 30] = [
     ),
     mutant(
         "root-before-labels",
-        "apart",
+        "parting",
         "labels are true before a root is written that relies on them",
     ),
     mutant(
         "root-unflushed",
-        "power-cuts",
+        "lost-roots",
         "a checkpoint counts when its root is durable",
     ),
     mutant(
         "freed-before-root",
-        "full",
+        "lost-roots",
         "what a checkpoint dropped is free when its root is durable",
     ),
     mutant(
@@ -122,12 +122,12 @@ pub(crate) const MUTANTS: [Mutant; 30] = [
     ),
     mutant(
         "labels-unflushed",
-        "reshaped",
+        "parting",
         "labels are relied on when they are durable",
     ),
     mutant(
         "labels-after-one-round",
-        "reshaped",
+        "parting",
         "labels are relied on when both rounds are written",
     ),
     mutant(
@@ -147,22 +147,22 @@ pub(crate) const MUTANTS: [Mutant; 30] = [
     ),
     mutant(
         "log-copy-during-labels",
-        "failing-logs",
+        "pulled-logs",
         "log vdevs promise nothing while labels change",
     ),
     mutant(
         "labels-over-log-debt",
-        "failing-logs",
+        "pulled-logs",
         "labels change when the chain has all that log vdevs promised",
     ),
     mutant(
         "log-ring-reused-early",
-        "logs",
+        "pulled-logs",
         "the place of a copy is used again when the chain has its group",
     ),
     mutant(
         "end-without-mark",
-        "covered",
+        "repeating",
         "an opening marks the end of the log that it found",
     ),
     mutant(
@@ -186,14 +186,84 @@ pub(crate) const MUTANTS: [Mutant; 30] = [
         "a record counts with all its blocks, or not at all",
     ),
     mutant(
-        "rebuilt-too-early",
-        "spared",
-        "a rebuilt leaf is whole when a later checkpoint has flushed its blocks",
+        "rebuilt-without-log",
+        "reshaped",
+        "a leaf is rebuilt from a checkpoint that has all that it misses",
+    ),
+    mutant(
+        "old-copy-counts",
+        "old-copies",
+        "a leaf that came back old does not count before it is rebuilt",
+    ),
+    mutant(
+        "old-copy-gets-roots",
+        "old-copies",
+        "a leaf that came back old keeps its roots until labels say what it lacks",
+    ),
+    mutant(
+        "old-copy-lacks-log",
+        "old-copies",
+        "groups that were durable are brought onto all their leaves by an opening",
+    ),
+    mutant(
+        "half-written-root-counts",
+        "old-copies",
+        "a root of the first round counts where all leaves that are there have it",
+    ),
+    mutant(
+        "given-up-labels-count",
+        "parting",
+        "a configuration that did not come to the second round counts for nothing",
+    ),
+    mutant(
+        "trimmed-before-root",
+        "trimming",
+        "what the newest checkpoint reaches is not trimmed",
+    ),
+    mutant(
+        "trimmed-one-early",
+        "lost-roots",
+        "what the checkpoint before that reaches is not trimmed",
+    ),
+    mutant(
+        "second-copy-in-first-place",
+        "power-cuts",
+        "both copies of what leads to others are written, each in its place",
+    ),
+    mutant(
+        "reguid-in-one-round",
+        "twins",
+        "labels of one end never get a new identity together",
+    ),
+    mutant(
+        "log-vdev-without-root",
+        "old-copies",
+        "a log vdev promises nothing before it has a root",
+    ),
+    mutant(
+        "foreign-record-overlooked",
+        "hosts-clones",
+        "who sees another host's record acknowledges nothing more",
+    ),
+    mutant(
+        "record-never-too-old",
+        "hosts-paused",
+        "who could write no record for too long acknowledges nothing more",
+    ),
+    mutant(
+        "nobody-watched",
+        "hosts-paused",
+        "who wants a pool watches whether its owner lives",
+    ),
+    mutant(
+        "claim-not-waited-for",
+        "hosts-together",
+        "a claim lies there for a while before a pool is opened",
     ),
 ];
 
 /// All changes; each of one place, for one fault or several.
-pub(crate) const CHANGES: [Change; 30] = [
+pub(crate) const CHANGES: [Change; 43] = [
     change(
         "log/chain.rs",
         "        while self.under_way.front().is_some_and(|group| group.is_written) {",
@@ -272,6 +342,14 @@ pub(crate) const CHANGES: [Change; 30] = [
         if ‹freed-before-root› {
             self.space.commit_checkpoint();
         }
+        if ‹trimmed-before-root› {
+            let dropped: Vec<_> = self.space.dropped().collect();
+            for extent in dropped {
+                let range = (extent.address(), u64::from(extent.sectors));
+                let tag = self.tag(super::state::Tag::Trim(u16::MAX));
+                self.array.trim(tag, range, None, self.now_us, &mut self.array_output);
+            }
+        }
         self.begin_roots();",
     ),
     change(
@@ -280,6 +358,14 @@ pub(crate) const CHANGES: [Change; 30] = [
         self.unmerged",
         "        if !‹freed-before-root› {
             self.space.commit_checkpoint();
+        }
+        if ‹trimmed-one-early› {
+            let waiting: Vec<_> = self.space.waiting().collect();
+            for extent in waiting {
+                let range = (extent.address(), u64::from(extent.sectors));
+                let tag = self.tag(super::state::Tag::Trim(u16::MAX));
+                self.array.trim(tag, range, None, self.now_us, &mut self.array_output);
+            }
         }
         self.unmerged",
     ),
@@ -411,9 +497,85 @@ pub(crate) const CHANGES: [Change; 30] = [
         "        let is_whole = ‹group-without-blocks› || got.len() == 1 + replay::blocks(&found.record).count();",
     ),
     change(
-        "pool/scan/outcome.rs",
-        "            scan.ends_with = Some(self.checkpoints + 1 + under_way);",
-        "            let under_way = if ‹rebuilt-too-early› { 0 } else { under_way };
-            scan.ends_with = Some(self.checkpoints + 1 + under_way);",
+        "pool/scan.rs",
+        "            None if !scan.has_begun => self.checkpoints >= scan.begins_with,",
+        "            None if !scan.has_begun => self.checkpoints >= scan.begins_with || ‹rebuilt-without-log›,",
+    ),
+    change(
+        "pool/scan.rs",
+        "            if checkpoints < scan.begins_with {",
+        "            if checkpoints < scan.begins_with && !‹rebuilt-without-log› {",
+    ),
+    change(
+        "pool/open/behind.rs",
+        "        if missing == before {",
+        "        if missing == before || ‹old-copy-counts› {",
+    ),
+    change(
+        "pool/open/ring.rs",
+        "leaves.filter(|(_, guid)| !self.pool.behind.contains_key(guid));",
+        "leaves.filter(|(_, guid)| !self.pool.behind.contains_key(guid) || ‹old-copy-gets-roots›);",
+    ),
+    change(
+        "pool/open/proven.rs",
+        "        if self.rewind.is_some() || self.proven.seq == seq {",
+        "        if self.rewind.is_some() || self.proven.seq == seq || ‹old-copy-lacks-log› {",
+    ),
+    change(
+        "pool/open/roots.rs",
+        "        match self.is_unsettled(sector) && self.lacks_holder(sector, epoch) {",
+        "        match !‹half-written-root-counts› && self.is_unsettled(sector) && self.lacks_holder(sector, epoch) {",
+    ),
+    change(
+        "pool/open/configurations.rs",
+        "        let is_given_up = !is_settled && self.0.iter().any(refutes);",
+        "        let is_given_up = !‹given-up-labels-count› && !is_settled && self.0.iter().any(refutes);",
+    ),
+    change(
+        "pool/checkpoint/writer.rs",
+        "        let blocks = places.map(|place| (place, block.clone())).collect();",
+        "        let place_of = |place| if ‹second-copy-in-first-place› { site.address } else { place };
+        let blocks = places.map(|place| (place_of(place), block.clone())).collect();",
+    ),
+    change(
+        "pool/open/reguid.rs",
+        "        ROUNDS.map(Vec::from).into()",
+        "        match ‹reguid-in-one-round› {
+            true => vec![ROUNDS.concat()],
+            false => ROUNDS.map(Vec::from).into(),
+        }",
+    ),
+    change(
+        "pool/log_vdevs.rs",
+        "            && self.has_root(self.array.joined(log.status.vdev))",
+        "            && (self.has_root(self.array.joined(log.status.vdev)) || ‹log-vdev-without-root›)",
+    ),
+    change(
+        "pool/activity/owner.rs",
+        "                _ => return Next::Lost(Box::new(found)),",
+        "                _ if ‹foreign-record-overlooked› => {}
+                _ => return Next::Lost(Box::new(found)),",
+    ),
+    change(
+        "pool/activity/owner.rs",
+        "        let promise_us = self.told.into_iter().min().unwrap_or(0);",
+        "        let promise_us = self.told.into_iter().min().unwrap_or(0);
+        let promise_us = if ‹record-never-too-old› { u64::MAX } else { promise_us };",
+    ),
+    change(
+        "pool/activity/takeover.rs",
+        "            () if is_closed && (is_exported || is_own) => None,",
+        "            () if ‹nobody-watched› => None,
+            () if is_closed && (is_exported || is_own) => None,",
+    ),
+    change(
+        "pool/activity/takeover.rs",
+        "        let until_us = now_us + wait_us;
+        self.stage = Stage::Verifying { until_us };",
+        "        if ‹claim-not-waited-for› {
+            return self.succeed();
+        }
+        let until_us = now_us + wait_us;
+        self.stage = Stage::Verifying { until_us };",
     ),
 ];

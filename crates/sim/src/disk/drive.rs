@@ -458,6 +458,11 @@ impl Disk {
         self.presence == Presence::Hung
     }
 
+    /// Whether it vanished.
+    pub fn is_gone(&self) -> bool {
+        self.presence == Presence::Gone
+    }
+
     /// Lets a disk that hung answer again, as after a power cycle.
     pub fn wake(&mut self) {
         if self.is_hung() {

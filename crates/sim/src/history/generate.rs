@@ -100,6 +100,7 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
         lacks_only_space: climate.lacks_only_space,
         cuts_per_flush: if cut { climate.cuts_per_flush } else { 0 },
         cut_flushes_per_mille: climate.cut_flushes_per_mille,
+        attempt: None,
         cuts_openings: cut && climate.is_hard,
         asks_extents: climate.extents_per_mille > 0,
         steps,

@@ -33,7 +33,7 @@ impl fmt::Display for Summary {
         write!(
             f,
             "{} histories: {} operations, {} failed; {} crashes, {} more tried, {} at flushes, of which {} tore, in {} histories; {} proofs; \
-             {} takeovers, {} reshapes, {} growths, {} sectors trimmed; {} refused to open; {} questions for extents; {} records missed, {} by signposts, {} not needed; {} sectors of metadata rotted; {} old copies, {} times rebuilt before others went, {} labels lost, {} disks got theirs back, {} after a cut, {} short disks; {} changes within what is kept; {} destroyed several; {} refused beside a copy, {} not, {} copies on their own after {} cuts; {:?}",
+             {} takeovers, {} reshapes, {} growths, {} sectors trimmed; {} refused to open; {} questions for extents; {} records missed, {} by signposts, {} not needed; {} sectors of metadata rotted; {} old copies, {} times rebuilt before others went, {} labels lost, {} disks got theirs back, {} after a cut, {} short disks; {} changes within what is kept; {} destroyed several; {} refused beside a copy, {} not, {} copies on their own after {} cuts; {:?}; {:?}",
             self.histories,
             total.operations,
             total.errors,
@@ -65,7 +65,8 @@ impl fmt::Display for Summary {
             total.strangers,
             total.separated,
             total.torn_separations,
-            total.cut
+            total.cut,
+            total.attempts
         )
     }
 }

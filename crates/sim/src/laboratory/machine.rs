@@ -124,6 +124,25 @@ impl<S: Subject> Machine<S> {
         (0..most).map(disks_of).collect()
     }
 
+    /// The disks as one power cut may leave them that does the same to all caches: they lose all that is not safe, or keep it,
+    /// or each has a fate of its own.
+    pub(super) fn cut_together(&self, tearing: Tearing, random: &mut Random) -> Vec<Disk> {
+        let fate = random.within(0..8);
+        let of = |disk: &Disk| {
+            let cut = disk.cut();
+            let all = || cut.with(&(0..cut.loose.len()).collect());
+            let medium = match fate {
+                0..=2 => cut.durable.clone(),
+                3 => all(),
+                4 if random.per_mille(500) => all(),
+                4 => cut.durable.clone(),
+                _ => cut.image(tearing, random).medium,
+            };
+            disk.with_medium(medium, random.fork())
+        };
+        self.disks.iter().map(of).collect()
+    }
+
     /// Lets the next thing happen; false where nothing ever will.
     pub(super) fn advance(&mut self) -> bool {
         self.collect();

@@ -64,6 +64,8 @@ pub struct Report {
     pub separated: u64,
     /// See there.
     pub torn_separations: u64,
+    /// What was tried besides.
+    pub attempts: Attempts,
     /// Changes for which space was kept, of those that may lack it.
     pub kept: u64,
     /// Operations that destroyed several volumes or snapshots.
@@ -76,6 +78,37 @@ pub struct Report {
     pub struck: Struck,
     /// Simulated time.
     pub time_us: u64,
+}
+
+/// Attempts of each kind ([`Attempt`](crate::history::Attempt)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attempts {
+    /// Caches that were lost together.
+    pub cuts: u64,
+    /// Disks that were back while another was away.
+    pub partings: u64,
+    /// Of these: nothing was told of it.
+    pub untold: u64,
+    /// Newest checkpoints that were lost.
+    pub lost_roots: u64,
+    /// Changes that were made again.
+    pub repeats: u64,
+    /// Marks that were lost.
+    pub lost_marks: u64,
+    /// Of these: something had been promised since.
+    pub needless_marks: u64,
+}
+
+impl Attempts {
+    fn add(&mut self, other: &Self) {
+        self.cuts += other.cuts;
+        self.partings += other.partings;
+        self.untold += other.untold;
+        self.lost_roots += other.lost_roots;
+        self.repeats += other.repeats;
+        self.lost_marks += other.lost_marks;
+        self.needless_marks += other.needless_marks;
+    }
 }
 
 /// Moments of power cuts by what a store did then, besides serving.
@@ -141,6 +174,7 @@ impl Report {
         self.torn_rebuilds += other.torn_rebuilds;
         self.short_disks += other.short_disks;
         self.cut.add(&other.cut);
+        self.attempts.add(&other.attempts);
         self.extents += other.extents;
         self.heals += other.heals;
         self.kept += other.kept;

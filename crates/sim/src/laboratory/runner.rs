@@ -1,7 +1,9 @@
 //! Runs one history, step by step.
 
+mod attempts;
 mod labels;
 mod old_copies;
+mod repeats;
 
 use std::collections::BTreeMap;
 
@@ -28,6 +30,10 @@ const TINY: u64 = (2 * 1024 + 1536) / 4;
 /// So many of the last records are those of which one is lost.
 const LATE: usize = 6;
 
+/// Flushes behind a change of the disks in which labels are written: two rounds, once more where something else changed, and
+/// what relies on them.
+const UNREST: u32 = 16;
+
 /// More answers of disks and ticks than all operations of a history take.
 const ENDLESS: u32 = 300_000;
 
@@ -52,6 +58,8 @@ pub(super) struct Runner<'a, S: Subject> {
     has_shrunk: bool,
     loses_labels: bool,
     loses_all_labels: bool,
+    /// Flushes for which labels may have to say something new.
+    unrest: u32,
     /// Copies that lie beside the disks: of which disk each is.
     pub(super) copies: Vec<(usize, Medium)>,
     /// Sectors for blocks that the pool said that it has for good.
@@ -95,6 +103,7 @@ impl<'a, S: Subject> Runner<'a, S> {
             has_shrunk: false,
             loses_labels: false,
             loses_all_labels: false,
+            unrest: 0,
             machine: Machine::new(S::create(setup, geometry, 0), disks, 0),
             model,
             pending: BTreeMap::new(),
@@ -208,6 +217,7 @@ impl<'a, S: Subject> Runner<'a, S> {
             Step::Copy { disk } => self.copy(*disk),
             Step::CopyAll => self.copy_all()?,
             Step::Grow { disk, sectors } => self.grow(*disk, *sectors),
+            Step::Try(attempt) => self.attempt(*attempt)?,
             Step::Trouble { disk, trouble } => self.trouble(*disk, trouble),
         }
         Ok(())
@@ -280,6 +290,9 @@ impl<'a, S: Subject> Runner<'a, S> {
             Operation::Flush { volume } => Pending::Flush(*volume, self.model.submit_flush()),
             Operation::Admin(admin) => {
                 self.lineage.note(admin);
+                if let Admin::Reshape(_) = admin {
+                    self.unrest = UNREST;
+                }
                 let is_several =
                     matches!(admin, Admin::DestroyAll { volumes, .. } if volumes.len() > 1);
                 self.report.destructions += u64::from(is_several);
@@ -305,6 +318,12 @@ impl<'a, S: Subject> Runner<'a, S> {
             self.report.flush_cuts += tried;
             self.report.torn_cuts += torn_cuts;
             self.report.torn_sectors += torn_sectors;
+        }
+        if let Some((attempt, per_mille)) = self.history.attempt
+            && self.machine.is_flush_next()
+            && self.random.per_mille(per_mille)
+        {
+            self.attempt(attempt)?;
         }
         let goes_on = self.machine.advance();
         self.take_answers()?;
@@ -581,6 +600,9 @@ impl<'a, S: Subject> Runner<'a, S> {
 
     fn trouble(&mut self, disk: usize, trouble: &Trouble) {
         self.tell(|| format!("disk {disk}: {trouble:?}"));
+        if *trouble == Trouble::Vanish {
+            self.unrest = UNREST;
+        }
         let remembered = self.remembered[disk].clone();
         let target = &mut self.machine.disks[disk];
         match trouble {

@@ -1,6 +1,8 @@
 //! What pools are attacked with: families of histories, each with its vdevs, its disks' temper and what
 //! may go wrong with it.
 
+mod harsher;
+
 use store::vdev::Kind;
 
 use super::{PoolSetup, PoolSubject};
@@ -127,10 +129,21 @@ pub enum Family {
     /// Power cuts and kills while disks are told what is free: trimmed space reads as something that nobody wrote, and nothing
     /// that an opening needs may be among it. Every third pool is full most of the time; disks come and go.
     Trimming,
+    /// Disks go and come back while labels are written, and after the power cut another one is away: what is missing then is
+    /// told.
+    Parting,
+    /// Log vdevs with few sectors, behind which the others stay far back, lose their power or are pulled.
+    PulledLogs,
+    /// The newest checkpoint is lost in all labels, and perhaps all labels of each disk but one: nothing is missing. Free
+    /// space is soon written over there, and disks are told of it.
+    LostRoots,
+    /// What a power cut took is written again and the power fails once more, or the mark is lost that an opening wrote: what
+    /// was given up does not come back, and what was promised is there.
+    Repeating,
 }
 
 /// All of them.
-pub const FAMILIES: [Family; 26] = [
+pub const FAMILIES: [Family; 30] = [
     Family::PowerCuts,
     Family::Datasets,
     Family::Full,
@@ -157,6 +170,10 @@ pub const FAMILIES: [Family; 26] = [
     Family::Twins,
     Family::Trimming,
     Family::RebuiltLabels,
+    Family::Parting,
+    Family::PulledLogs,
+    Family::LostRoots,
+    Family::Repeating,
 ];
 
 /// Histories of seeds from here on are hard. Those below are what they always were, so that what failed once can be
@@ -215,6 +232,10 @@ impl Family {
             Self::ShortDevices => "short-devices",
             Self::Twins => "twins",
             Self::Trimming => "trimming",
+            Self::Parting => "parting",
+            Self::PulledLogs => "pulled-logs",
+            Self::LostRoots => "lost-roots",
+            Self::Repeating => "repeating",
         }
     }
 
@@ -224,11 +245,11 @@ impl Family {
             Self::Logs | Self::FailingLogs | Self::FailingReshaped => ANY,
             Self::Growing | Self::Reserving | Self::Pressed | Self::Destroying | Self::Twins => ANY,
             Self::Failing | Self::Lying | Self::LosingRecords | Self::RottenMetadata => PLAIN,
-            Self::Trimming => ANY,
+            Self::Trimming | Self::PulledLogs | Self::LostRoots | Self::Repeating => ANY,
             Self::Covered | Self::Beyond | Self::Spared | Self::Rotting => REDUNDANT,
             Self::OldCopies | Self::ShortDevices => REDUNDANT,
             Self::LostLabels | Self::RebuiltLabels => ANY,
-            Self::Apart => PARTING,
+            Self::Apart | Self::Parting => PARTING,
         }
     }
 
@@ -236,6 +257,9 @@ impl Family {
         let mut setup = PoolSetup::random(seed, self.shapes());
         if matches!(self, Self::Logs | Self::FailingLogs) {
             setup.logs = LOGS[(seed % 3) as usize].to_vec();
+        }
+        if self == Self::PulledLogs {
+            harsher::add_logs(&mut setup, seed);
         }
         if self == Self::OldCopies && seed % 4 == 3 {
             setup.logs = LOGS[1].to_vec();
@@ -314,6 +338,10 @@ impl Family {
             }
             Self::Twins => show_copies(&mut setup, &mut climate),
             Self::Trimming => trim(&mut setup, &mut climate, seed.is_multiple_of(3)),
+            Self::Parting => harsher::part(&mut setup, &mut climate),
+            Self::PulledLogs => harsher::pull_logs(&mut setup, &mut climate, seed),
+            Self::LostRoots => harsher::lose_roots(&mut setup, &mut climate, seed),
+            Self::Repeating => harsher::repeat(&mut setup, &mut climate),
             Self::Failing => fail(&mut climate),
             Self::Lying => lie(&mut climate),
             Self::Covered => cover(&mut setup, &mut climate),
@@ -405,7 +433,8 @@ impl Family {
             Self::Rotting | Self::LosingRecords | Self::Destroying | Self::OldCopies => {}
             Self::RottenMetadata => {}
             Self::LostLabels | Self::RebuiltLabels | Self::ShortDevices | Self::Twins => {}
-            Self::Trimming => {}
+            Self::Trimming | Self::Parting | Self::PulledLogs => {}
+            Self::LostRoots | Self::Repeating => {}
         }
     }
 
@@ -457,7 +486,16 @@ impl Family {
             Self::ShortDevices => now_and_then(history, &Step::Shrink),
             Self::Twins => copy_disks(setup, history),
             Self::RottenMetadata => now_and_then(history, &Step::RotMetadata { ways: 3 }),
+            Self::Parting => harsher::try_partings(setup, history),
+            Self::PulledLogs => harsher::try_pulls(setup, history),
+            Self::LostRoots => harsher::try_lost_roots(history),
+            Self::Repeating => harsher::try_repeats(history),
             _ => {}
+        }
+        if self >= Self::Parting {
+            // What is tried is enough.
+            history.cuts_per_flush = 0;
+            history.asks_extents = false;
         }
     }
 

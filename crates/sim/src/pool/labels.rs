@@ -1,9 +1,12 @@
-//! The labels of all disks, read before a pool is opened.
+//! The labels of all disks, read before a pool is opened; and where the newest checkpoint lies in them.
 
+use store::format::Label;
 use store::format::label::{COPIES, LABEL_SIZE};
-use store::pool::{LeafLabels, front_labels, rear_labels};
+use store::pool::{LeafLabels, examine, front_labels, rear_labels};
+use store::vdev::layout::label_offset;
 
-use crate::disk::{DeviceOp, DeviceOutcome};
+use super::{PoolSetup, twins};
+use crate::disk::{DeviceOp, DeviceOutcome, Medium, SECTOR_SIZE};
 use crate::operation::BLOCK_SIZE;
 use crate::subject::{DiskRequest, Geometry};
 
@@ -77,4 +80,29 @@ impl Labels {
         self.waiting += found.len();
         found
     }
+}
+
+/// The places of the newest root that counts in all labels of all disks, where there is one before it.
+pub(super) fn newest_root(
+    setup: &PoolSetup,
+    disks: &[Medium],
+    geometry: &Geometry,
+) -> Vec<(usize, u64)> {
+    let all = disks.iter().enumerate();
+    let labels: Vec<LeafLabels> = all
+        .map(|(disk, medium)| twins::labels(medium, geometry.sectors(disk)))
+        .collect();
+    let Ok(examined) = examine(&labels, Some(setup.guid)) else {
+        return Vec::new();
+    };
+    let [newest, _, ..] = &examined.roots[..] else {
+        return Vec::new();
+    };
+    let slot = Label::slot_offset(newest.root.epoch.0);
+    let mut places = Vec::new();
+    for (disk, of) in labels.iter().enumerate() {
+        let offsets = (0..COPIES).filter_map(|copy| label_offset(copy, of.size));
+        places.extend(offsets.map(|offset| (disk, (offset + slot) / SECTOR_SIZE as u64)));
+    }
+    places
 }

@@ -336,6 +336,15 @@ impl Subject for PoolSubject {
         records::metadata(disks)
     }
 
+    fn newest_root(setup: &PoolSetup, disks: &[Medium], geometry: &Geometry) -> Vec<(usize, u64)> {
+        labels::newest_root(setup, disks, geometry)
+    }
+
+    fn marks(setup: &PoolSetup, disks: &[Medium]) -> Vec<(usize, u64)> {
+        let (guid, secret) = (GUID, setup.secret);
+        records::marks(PoolKey { guid, secret }, disks)
+    }
+
     fn misses_a_record(why: &str) -> bool {
         why.starts_with("the log is damaged: group ")
     }

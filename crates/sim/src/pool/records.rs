@@ -59,6 +59,21 @@ pub(super) fn proven(key: PoolKey, disks: &[Medium]) -> Vec<ProvenRecord> {
     places
 }
 
+/// Where records without entries lie.
+pub(super) fn marks(key: PoolKey, disks: &[Medium]) -> Vec<(usize, u64)> {
+    let first = sector_offset(0) / SECTOR_SIZE as u64;
+    let mut found = Vec::new();
+    for (disk, medium) in disks.iter().enumerate() {
+        for sector in medium.written().filter(|sector| *sector >= first) {
+            let decoded = Record::decode(&medium.sector(sector)[..], key);
+            if decoded.is_some_and(|(record, _)| record.is_mark()) {
+                found.push((disk, sector));
+            }
+        }
+    }
+    found
+}
+
 /// Sectors of nodes, lists and manifests, by what they begin with. Those that lie nowhere else are left out: near a full
 /// pool there may be no room for a second copy.
 pub(super) fn metadata(disks: &[Medium]) -> Vec<(usize, u64)> {

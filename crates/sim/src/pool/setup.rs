@@ -21,6 +21,8 @@ pub struct PoolSetup {
     pub shape: Vec<(Kind, usize)>,
     /// Its log vdevs, on the disks behind these.
     pub logs: Vec<(Kind, usize)>,
+    /// Sectors that are used of each of their disks; `None`: all.
+    pub log_sectors: Option<u64>,
     /// Disks behind these that are not used yet.
     pub spare_disks: usize,
     /// Spares of the pool, on the disks behind all others.
@@ -78,6 +80,7 @@ impl PoolSetup {
         Self {
             shape,
             logs: Vec::new(),
+            log_sectors: None,
             spare_disks: 0,
             spares: 0,
             limits,
@@ -151,7 +154,10 @@ impl PoolSetup {
         };
         let mut top = |(kind, leaves): &(Kind, usize), class| {
             let leaves: Vec<LeafSpec> = (0..*leaves).map(|_| leaf()).collect();
-            let top = TopLevelSpec::new(*kind, class, leaves);
+            let mut top = TopLevelSpec::new(*kind, class, leaves);
+            if class == Class::Log {
+                top.leaf_sectors = self.log_sectors;
+            }
             match self.with_inner_labels {
                 true => top.with_inner_labels(),
                 false => top,

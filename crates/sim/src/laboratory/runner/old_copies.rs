@@ -119,7 +119,7 @@ impl<S: Subject> Runner<'_, S> {
         Ok(())
     }
 
-    fn reopen(
+    pub(super) fn reopen(
         &self,
         disks: Vec<Disk>,
         interruptions: &[u32],
