@@ -264,7 +264,7 @@ mod tests {
         names.collect()
     }
 
-    /// Whoever changes the store is told that a fault has to follow it.
+    /// A change of the store that a fault has to follow fails here.
     #[test]
     fn every_fault_still_fits_the_sources() {
         let store = crate_root().join("crates/store/src");

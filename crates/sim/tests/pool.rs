@@ -145,7 +145,7 @@ fn trims_of_free_space_cost_nothing_at_whatever_moment_the_power_fails() {
 /// An error is told where the disk that is away was the only one with something; nothing is missing without a word.
 #[test]
 fn disks_that_return_while_another_is_away_take_nothing_back_without_a_word() {
-    let summary = withstands(Family::Parting, 60);
+    let summary = withstands(Family::Parting, 24);
     let (attempts, histories) = (&summary.total.attempts, summary.histories);
     if has_its_own_seeds() {
         assert!(attempts.partings > 5 * histories, "{summary}");
@@ -155,34 +155,34 @@ fn disks_that_return_while_another_is_away_take_nothing_back_without_a_word() {
 
 #[test]
 fn log_vdevs_with_little_room_that_are_pulled_lose_nothing_without_a_word() {
-    let summary = withstands(Family::PulledLogs, 60);
+    let summary = withstands(Family::PulledLogs, 45);
     let (attempts, histories) = (&summary.total.attempts, summary.histories);
     if has_its_own_seeds() {
-        assert!(attempts.cuts > 2 * histories, "{summary}");
-        assert!(attempts.partings > 2 * histories, "{summary}");
+        assert!(attempts.cuts > histories, "{summary}");
+        assert!(attempts.partings > histories, "{summary}");
     }
 }
 
 /// Nothing is written over or trimmed that the last two checkpoints reach.
 #[test]
 fn a_newest_checkpoint_that_is_lost_in_all_labels_costs_nothing() {
-    let summary = withstands(Family::LostRoots, 60);
+    let summary = withstands(Family::LostRoots, 45);
     let (attempts, histories) = (&summary.total.attempts, summary.histories);
     if has_its_own_seeds() {
-        assert!(attempts.lost_roots > 5 * histories, "{summary}");
-        assert!(summary.total.lost_labels > 5 * histories, "{summary}");
+        assert!(attempts.lost_roots > histories, "{summary}");
+        assert!(summary.total.lost_labels > histories, "{summary}");
         assert!(summary.total.moves.trimmed > histories, "{summary}");
     }
 }
 
 #[test]
 fn what_an_opening_gave_up_does_not_come_back_when_it_is_written_again() {
-    let summary = withstands(Family::Repeating, 60);
+    let summary = withstands(Family::Repeating, 45);
     let (attempts, histories) = (&summary.total.attempts, summary.histories);
     if has_its_own_seeds() {
         assert!(attempts.repeats > 5 * histories, "{summary}");
-        assert!(attempts.lost_marks > 2 * histories, "{summary}");
-        assert!(attempts.needless_marks > histories, "{summary}");
+        assert!(attempts.lost_marks > histories, "{summary}");
+        assert!(attempts.needless_marks > 0, "{summary}");
     }
 }
 

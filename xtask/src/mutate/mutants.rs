@@ -1,8 +1,13 @@
 //! The faults: each takes one promise about the order of writes away from the store. What is changed is text, so the
 //! store itself has no word of this; a test holds each change against the sources.
 //!
-//! Not among them is the flush between both rounds of a root. Without it a power cut may tear all copies of the new root,
-//! but the root before lies in another slot of each ring, and all that it leads to is still there.
+//! Two changes are not among them, since they break no promise:
+//! - *No flush between both rounds of a root.* A power cut may then tear all copies of the new root. The root before lies in
+//!   another slot of each ring, and all that it leads to is still there. The checkpoint counts only behind the second flush.
+//! - *A rebuilt leaf is whole one checkpoint earlier, with blocks that no checkpoint has flushed.* Only labels say that it is
+//!   whole. Their first round is flushed on every leaf in use before the second begins, the rebuilt one included, and that
+//!   flush covers its blocks: all of them were answered before the scan ended. Labels of the first round alone count for
+//!   nothing. The same holds for labels that say that another leaf may go because this one is whole.
 
 /// One fault.
 #[derive(Debug)]
