@@ -1,9 +1,12 @@
 //! The thread of an open pool: orders in, requests to devices out, answers back, time in between.
 
+mod absence;
+mod ending;
+mod farewell;
+
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
@@ -11,27 +14,26 @@ use std::time::{Duration, Instant};
 use store::catalog::HistoryEntry;
 use store::format::DatasetId;
 use store::pool::{
-    Answer, Event, Output, Plan, Pool, PoolError, PoolErrorKind, Request, RequestId, ScanKind,
-    ScanState, Stop,
+    Answer, Event, Output, Plan, Pool, PoolError, Request, RequestId, ScanKind, ScanState,
 };
-use store::vdev::{DeviceOutcome, IoId, LeafStatus, State, VdevEvent};
+use store::vdev::{DeviceOutcome, IoId, State, VdevEvent};
 
+use self::absence::Absence;
+use self::ending::{asks_for_the_end, closed, is_for_a_stopped_pool, refuse};
+use self::farewell::Farewell;
 use super::ahead_queue::AheadQueue;
-use super::answer::{block_error, outcome};
+use super::answer::outcome;
 use super::damaged::Damaged;
 use super::devices::Devices;
-use super::disks::is_remote;
 use super::events::{tell, tell_scan, tell_trim, tell_unaccounted};
-use super::fence::Named;
-use super::host::{Hands, Order, Reply, Setup, Shared, Shut};
-use super::opening::{self, Clock, NotOpen, Opened, paths, wall_clock_s};
+use super::host::{Hands, Order, Reply, Setup, Shared};
+use super::opening::{self, Clock, NotOpen, Opened, wall_clock_s};
 use super::read_ahead::Awaited;
 use super::registry::machine;
-use super::reopening::is_troubled;
 use super::spare_time::SpareTime;
 use super::unflushed::Unflushed;
+use crate::block::Ticket;
 use crate::block::lane::Remote;
-use crate::block::{BlockDevice, Ticket};
 use crate::spin::{self, Spin};
 
 /// So often in a row the clock may bring nothing before the thread sleeps a little: a defect shall cost
@@ -98,13 +100,6 @@ enum Waiter {
     Farewell(Farewell),
     /// A line of the history that the pool wrote by itself.
     Nobody,
-}
-
-/// A device that left the pool.
-struct Farewell {
-    guid: u64,
-    path: Option<PathBuf>,
-    device: Option<Arc<dyn BlockDevice>>,
 }
 
 struct Closing {
@@ -357,28 +352,6 @@ impl Engine {
         });
     }
 
-    /// Another host has the pool, or may have it: whoever waits is told, and nothing is served any more.
-    fn stop(&mut self) {
-        let Some(pool) = self.pool.as_ref().filter(|_| !self.has_stopped) else {
-            return;
-        };
-        self.has_stopped = true;
-        let reason = pool.suspended_because().unwrap_or_default();
-        tracing::error!(
-            pool = self.shared.name(),
-            reason,
-            "the pool is not served any more"
-        );
-        self.unflushed.lose(pool.promised_seq());
-        self.shared.count_reopening();
-        self.shared
-            .shut(Some(Shut::stopped(self.shared.name(), reason)));
-        self.batch.clear();
-        self.ahead.clear();
-        self.give_up(&self.shared.ended());
-        self.shared.empty_cache();
-    }
-
     /// A request of a volume: goes to the engine with those that come in the same turn.
     fn serve(&mut self, request: Request, awaited: Option<Awaited>, ticket: Ticket, lane: Remote) {
         if let Some(error) = self.unflushed.refusal(&request) {
@@ -402,39 +375,6 @@ impl Engine {
         };
         self.waiting.insert(self.next_id, waiter);
         self.batch.push((RequestId(self.next_id), request));
-    }
-
-    /// Lets a pool that takes no changes any more go, with its devices, so that it can be opened anew: as after a
-    /// crash, by what is on them.
-    ///
-    /// # Errors
-    /// It is at work. Or a device has not answered all that it was asked: a write that is still on its way would
-    /// land on what the next opening wrote there.
-    fn let_go(&mut self) -> Result<(), PoolError> {
-        let refused = |why: &str| Err(PoolError::new(PoolErrorKind::Refused, why));
-        if !self.answers.is_empty() || !self.devices.is_idle() {
-            return refused("its devices have not answered yet all that they were asked before");
-        }
-        let Some(pool) = &self.pool else {
-            return Ok(());
-        };
-        let Some(reason) = pool.suspended_because() else {
-            return refused("it is at work");
-        };
-        if !self.has_stopped {
-            // Volumes whose writes are not all promised may have lost them; what was promised, the opening finds.
-            self.unflushed.lose(pool.promised_seq());
-            self.shared.count_reopening();
-            let shut = Shut::suspended(self.shared.name(), reason);
-            self.shared.shut(Some(shut));
-        }
-        self.pool = None;
-        self.batch.clear();
-        self.give_up(&self.shared.ended());
-        self.devices.let_go();
-        // It holds bytes that the pool may not have any more.
-        self.shared.empty_cache();
-        Ok(())
     }
 
     /// Opens the pool anew that was let go.
@@ -576,29 +516,6 @@ impl Engine {
         true
     }
 
-    fn close_when_at_rest(&mut self) {
-        let (Some(pool), Some(closing)) = (&self.pool, &self.closing) else {
-            return;
-        };
-        let result = match pool.suspended_because() {
-            Some(reason) => Err(PoolError::new(PoolErrorKind::Suspended, reason)),
-            // It left nothing to be written.
-            None if pool.is_read_only() => Ok(()),
-            None if pool.is_settled() && self.devices.is_idle() => Ok(()),
-            // A device that was given up may never answer; what it is asked is not needed.
-            None if pool.is_settled() && closing.since.elapsed() > PATIENCE => Ok(()),
-            None => return,
-        };
-        if let Some(Closing {
-            is_exported, reply, ..
-        }) = self.closing.take()
-        {
-            self.is_over = result.is_ok() || !is_exported;
-            // Nobody may wait any more.
-            let _ = reply.send(result);
-        }
-    }
-
     fn sleep(&mut self, is_late: bool) {
         self.vain_ticks = if is_late { self.vain_ticks + 1 } else { 0 };
         let deadline = self.pool.as_ref().and_then(|pool| pool.deadline_us());
@@ -641,184 +558,6 @@ impl Engine {
             }
         }
     }
-
-    /// Lets devices go that the pool does not use any more. Those that left it for good are wiped when its
-    /// labels say so: they must not be taken for a part of it.
-    fn unused(&mut self) {
-        let Some(pool) = &mut self.pool else { return };
-        for (leaf, device) in self.devices.unused(pool) {
-            let guid = pool.guid(leaf).unwrap_or(0);
-            let is_spare = pool.config().spares.iter().any(|spare| spare.guid == guid);
-            if is_spare && !pool.is_removed(leaf) {
-                // Also while it is in a slot, put aside: from there it may leave and stand ready.
-                self.devices.keep_spare(guid, device);
-                continue;
-            }
-            if pool.leaf(guid).is_some() {
-                Farewell::of(guid, device).end(false);
-                continue;
-            }
-            let path = self.shared.places().get(&guid).map(|at| at.path.clone());
-            self.next_id += 1;
-            let farewell = Farewell {
-                guid,
-                path,
-                device: Some(device),
-            };
-            self.waiting
-                .insert(self.next_id, Waiter::Farewell(farewell));
-            pool.sync(RequestId(self.next_id), self.clock.now_us());
-        }
-        // Those that took a place for good while they were put aside.
-        for (guid, device) in self.devices.no_spares(pool) {
-            Farewell::of(guid, device).end(false);
-        }
-        self.devices.tell_away_spares(pool);
-        let mut places = self.shared.places();
-        let before = places.len();
-        places.retain(|guid, _| {
-            let is_spare = || pool.config().spares.iter().any(|spare| spare.guid == *guid);
-            pool.leaf(*guid).is_some() || is_spare()
-        });
-        if places.len() != before {
-            pool.set_paths(paths(&places));
-        }
-    }
-
-    /// The pool is let go: other hosts may write to its devices.
-    fn release_devices(&self) {
-        let Some(fence) = self.shared.fence() else {
-            return;
-        };
-        let places = self.shared.places();
-        let guid = |leaf| self.pool.as_ref().and_then(|pool| pool.guid(leaf));
-        let all = self.devices.all(guid).into_iter();
-        let named: Vec<Named> = all
-            .map(|(guid, device)| {
-                let path = places.get(&guid).map(|at| at.path.clone());
-                (path.unwrap_or_default(), device)
-            })
-            .collect();
-        drop(places);
-        fence.release(&named);
-    }
-
-    /// A defect ended the engine. What is on the devices stays; what is owed is answered.
-    fn fail(&mut self, reason: &str) {
-        let pool = self.shared.name();
-        tracing::error!(
-            pool,
-            reason,
-            "the engine failed: this is a defect, report it"
-        );
-        self.pool = None;
-        self.batch.clear();
-        self.absence = Absence::default();
-        self.shared.shut(Some(Shut::defect(pool)));
-        self.give_up(&self.shared.ended());
-    }
-
-    fn give_up(&mut self, error: &PoolError) {
-        for (_, waiter) in self.waiting.drain() {
-            match waiter {
-                Waiter::Lane { ticket, lane, .. } => {
-                    lane.complete(ticket, Err(block_error(error, self.absence.is_needed)));
-                }
-                Waiter::Administrator(reply) => drop(reply.send(Err(error.clone()))),
-                Waiter::Stream(reply) => drop(reply.send(Err(error.clone()))),
-                Waiter::Farewell(farewell) => farewell.end(false),
-                Waiter::Nobody => {}
-            }
-        }
-        for order in self.orders.drain(..) {
-            refuse(order, error, self.absence.is_needed);
-        }
-        if let Some(closing) = self.closing.take() {
-            self.is_over |= !closing.is_exported;
-            drop(closing.reply.send(Err(error.clone())));
-        }
-    }
-}
-
-/// Whether the thread ends with this, whatever became of the pool.
-fn asks_for_the_end(order: &Order) -> bool {
-    matches!(
-        order,
-        Order::Abandon
-            | Order::Close {
-                is_exported: false,
-                ..
-            }
-    )
-}
-
-/// What may be asked of a pool that is not served any more: how it is, and to let go of it.
-fn is_for_a_stopped_pool(order: &Order) -> bool {
-    matches!(
-        order,
-        Order::Ask(_)
-            | Order::Handle(_)
-            | Order::LetGo { .. }
-            | Order::Reopen { .. }
-            | Order::Abandon
-    )
-}
-
-fn refuse(order: Order, error: &PoolError, is_waiting: bool) {
-    match order {
-        Order::Serve { ticket, lane, .. } => {
-            lane.complete(ticket, Err(block_error(error, is_waiting)));
-        }
-        Order::Stream { reply, .. } => drop(reply.send(Err(error.clone()))),
-        Order::Administer { reply, .. }
-        | Order::Close { reply, .. }
-        | Order::RemoveLog { reply, .. }
-        | Order::LetGo { reply }
-        | Order::Sync { reply } => {
-            // Nobody may wait any more.
-            let _ = reply.send(Err(error.clone()));
-        }
-        // Who asked sees that nobody will answer.
-        Order::Reopen { .. }
-        | Order::Ask(_)
-        | Order::Handle(_)
-        | Order::Abandon
-        | Order::ReadAhead { .. } => {}
-    }
-}
-
-impl Farewell {
-    /// Of what may be used again: then it is opened again.
-    fn of(guid: u64, device: Arc<dyn BlockDevice>) -> Self {
-        Self {
-            guid,
-            path: None,
-            device: Some(device),
-        }
-    }
-
-    /// Closes the device, wiped where it left for good. On a thread of its own: a device that failed may
-    /// keep who talks to it waiting for long.
-    fn end(self, is_wiped: bool) {
-        let work = move || {
-            if let (Some(path), Some(device)) = (self.path.filter(|_| is_wiped), &self.device)
-                && let Err(error) = super::label::wipe_leaf(&**device, self.guid)
-            {
-                let path = path.display();
-                tracing::warn!(%path, %error, "the labels of a device that left its pool are not wiped");
-            }
-            drop(self.device);
-        };
-        // Without a thread the device is closed here, and its labels stay: they are older than the pool's.
-        let _ = std::thread::Builder::new()
-            .name("farewell".to_owned())
-            .spawn(work);
-    }
-}
-
-fn closed(name: &str) -> PoolError {
-    let context = format!("pool {name} is closed");
-    PoolError::new(PoolErrorKind::Suspended, context)
 }
 
 fn said(panic: &(dyn Any + Send)) -> String {
@@ -844,37 +583,5 @@ impl Handed {
             has_requests: self.has_requests || other.has_requests,
             has_answers: self.has_answers || other.has_answers,
         }
-    }
-}
-
-/// Disks that are away, or of other machines do not do what they are asked, and that the pool will use again when they
-/// are back.
-#[derive(Clone, Copy, Debug, Default)]
-struct Absence {
-    /// There are some.
-    is_any: bool,
-    /// There is not enough without them: what fails for that may succeed later.
-    is_needed: bool,
-}
-
-impl Absence {
-    fn of(pool: &Pool, shared: &Shared) -> Self {
-        let (places, status) = (shared.places(), pool.status());
-        let is_remote = |guid: u64| places.get(&guid).is_some_and(|at| is_remote(&at.path));
-        let is_suspended = status.suspended.is_some();
-        let is_silent = matches!(pool.stopped(), Some(Stop::Silent(_)));
-        let mut absence = Self::default();
-        for top in &status.top_levels {
-            let mut leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
-            // A disk of this machine that refuses writes is there, and somebody has to see to it.
-            let is_missed = |leaf: &LeafStatus| {
-                is_silent || is_troubled(leaf, is_suspended && is_remote(leaf.guid))
-            };
-            if leaves.any(is_missed) {
-                absence.is_any = true;
-                absence.is_needed |= is_suspended || top.state == State::Unavailable;
-            }
-        }
-        absence
     }
 }
