@@ -197,9 +197,6 @@ impl Engine {
         }
         // What was begun by itself meanwhile, or is read again in parts.
         self.devices.start_batch();
-        if let Some(pool) = &self.pool {
-            self.shared.note_generation(pool);
-        }
         self.close_when_at_rest();
         if !is_quiet || handed.is_any {
             self.vain_ticks = 0;
@@ -421,6 +418,8 @@ impl Engine {
         };
         let mut output = std::mem::take(&mut self.output);
         pool.take_output_into(&mut output);
+        // Before answers: whoever waited for the labels notes what they say.
+        self.shared.note_generation(pool);
         let has_requests = !output.requests.is_empty();
         let has_answers = !output.answers.is_empty();
         // First of all: a spare that stands in is asked at once.

@@ -359,12 +359,16 @@ impl Pools {
         if self.is_list_behind() {
             self.keep();
         }
-        let open = std::mem::take(&mut self.lock().open);
-        for (name, pool) in open {
+        for (name, pool) in self.all() {
             if let Err(error) = pool.host.close(false) {
                 tracing::error!(pool = name, %error, "the pool was not closed in order");
             }
         }
+        // The last labels may be newer than the list.
+        self.keep();
+        // The threads end after the lock.
+        let open = std::mem::take(&mut self.lock().open);
+        drop(open);
     }
 
     /// Held while a pool comes or goes.

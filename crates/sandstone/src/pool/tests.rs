@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pages::Pages;
 
@@ -43,6 +44,19 @@ pub(super) fn pools(state: &Path) -> Arc<Pools> {
 pub(super) fn cut(pools: Arc<Pools>) {
     for (_, pool) in pools.all() {
         pool.host.abandon();
+    }
+}
+
+/// Waits until the pool says that all is well.
+pub(super) fn wait_until_well(pools: &Pools) {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let view = pools.view("tank").expect("a pool");
+        if view.state == "ONLINE" && view.status.is_none() {
+            return;
+        }
+        assert!(Instant::now() < until, "{view:?}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -4,7 +4,6 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use store::format::label::LABEL_SIZE;
 
@@ -12,7 +11,7 @@ use super::super::Pools;
 use super::super::administer::VdevChange;
 use super::super::import::ImportPool;
 use super::super::vdev_request::{VdevKind, VdevRequest};
-use super::{FILE, create_volume, cut, pattern, pools, read, request, write};
+use super::{FILE, create_volume, cut, pattern, pools, read, request, wait_until_well, write};
 use crate::block::Lane;
 use crate::config::ErrorKind;
 
@@ -59,19 +58,6 @@ fn events(pools: &Pools) -> String {
     let all = pools.all().into_iter();
     let texts = all.flat_map(|(_, pool)| pool.host.happenings());
     texts.map(|of| of.text + "\n").collect()
-}
-
-/// Waits until the pool says that all is well.
-fn wait_until_well(pools: &Pools) {
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
-        let view = pools.view("tank").expect("a pool");
-        if view.state == "ONLINE" && view.status.is_none() {
-            return;
-        }
-        assert!(Instant::now() < until, "{view:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 fn offline(device: &str) -> VdevChange {

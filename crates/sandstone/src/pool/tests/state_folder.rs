@@ -12,7 +12,7 @@ use super::super::create::CreatePool;
 use super::super::import::ImportPool;
 use super::super::status::PoolView;
 use super::super::vdev_request::{VdevKind, VdevRequest};
-use super::{FILE, create_volume, cut, pattern, pools, read, request, write};
+use super::{FILE, create_volume, cut, pattern, pools, read, request, wait_until_well, write};
 use crate::block::Lane;
 use crate::config::ErrorKind;
 use crate::state_folder::steps::{Step, faults};
@@ -216,6 +216,42 @@ impl Verb {
                 file_size: Some(FILE),
                 dry_run: false,
             }),
+        }
+    }
+}
+
+/// Whoever waited for labels knows at once what they say, so the list is up to date.
+#[test]
+fn a_start_after_any_verb_writes_nothing() {
+    let attacks = Verb::ALL
+        .into_iter()
+        .flat_map(|verb| [(verb, false), (verb, true)]);
+    for (verb, is_cut) in attacks {
+        let when = format!("{verb:?}, power cut: {is_cut}");
+        let (site, first) = Site::new();
+        if verb == Verb::Import {
+            first.export("tank").expect("exported");
+        }
+        verb.run(&site, &first).expect("nothing fails");
+        if matches!(verb, Verb::Attach | Verb::Replace) {
+            if is_cut {
+                // The rebuild changes labels behind the verb.
+                continue;
+            }
+            wait_until_well(&first);
+        }
+        match is_cut {
+            true => cut(first),
+            false => first.close(),
+        }
+        for _ in 0..2 {
+            let before = fs::read(site.at("state/pools.json")).expect("there");
+            let nothing = |step: Step| -> io::Result<()> { panic!("{step:?} at a start") };
+            let next = faults::during(nothing, || site.start());
+            assert_sound(&next, &when);
+            next.close();
+            let after = fs::read(site.at("state/pools.json")).expect("there");
+            assert!(before == after, "{when}: it was written");
         }
     }
 }
