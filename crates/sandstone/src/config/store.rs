@@ -179,6 +179,11 @@ impl Store {
             })
     }
 
+    /// Whether neither the old nor the new file can be promised to be in force. Saving is off then.
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
     fn failed(&self, error: io::Error) -> Error {
         Error::storage(
             format!("save the configuration in {}", self.folder.display()),

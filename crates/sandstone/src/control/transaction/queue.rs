@@ -4,7 +4,8 @@
 //! 1. Each change is applied to what those before it made. One that fails there changes nothing.
 //! 2. The last generation is stored, and durable. Those between were never in force for long, and are not kept.
 //! 3. All are put in force, each by itself and in order. One that the data plane refuses is taken out of the store,
-//!    and with it all behind it, which are applied anew to what is in force then.
+//!    and with it all behind it, which are applied anew to what is in force then. Where the store does not take those
+//!    before it any more, they are taken out of force and done anew as well.
 //! 4. Only then is anybody answered. An answer, also a refusal, may rest on a change before it, which must not be
 //!    undone any more.
 
@@ -137,37 +138,58 @@ impl Transactions {
         let mut planned = self.plan(store, jobs, &sessions);
         let last = planned.iter().filter_map(Planned::new_config).next_back();
         if let Some(Err(error)) = last.map(|last| store.save(last)) {
-            // What another one made too large may fit by itself, and what was refused may be allowed.
-            return match &planned[..] {
-                [only] => {
-                    only.job.end(Err(error));
-                    Vec::new()
-                }
-                _ => planned.into_iter().map(|planned| planned.job).collect(),
-            };
+            // What another one made too large may fit by itself, and what was refused may be allowed. But where any of
+            // them may be stored, all are told that.
+            if planned.len() > 1 && !store.is_broken() {
+                return planned.into_iter().map(|planned| planned.job).collect();
+            }
+            for planned in planned {
+                planned.job.end(Err(error.clone()));
+            }
+            return Vec::new();
         }
         let stored_before = Arc::clone(&in_force);
-        let refused = planned.iter().position(|planned| {
-            let Some(after) = planned.new_config() else {
-                return false;
-            };
-            match self.data_plane.apply(Arc::clone(after)) {
-                Ok(()) => {
-                    in_force = Arc::clone(after);
-                    self.set(Arc::clone(after));
-                    false
-                }
-                Err(refused) => {
-                    let error = taken_back(store, &stored_before, &in_force, refused);
-                    planned.job.end(Err(error));
-                    true
-                }
+        let refused = planned.iter().enumerate().find_map(|(at, planned)| {
+            let after = planned.new_config()?;
+            if let Err(refused) = self.data_plane.apply(Arc::clone(after)) {
+                return Some((at, refused));
             }
+            in_force = Arc::clone(after);
+            self.set(Arc::clone(after));
+            None
         });
-        let behind = refused.map(|at| planned.split_off(at));
+        let Some((at, refused)) = refused else {
+            planned.into_iter().for_each(Planned::answer);
+            return Vec::new();
+        };
+        let mut again = planned.split_off(at + 1);
+        let error = match taken_back(store, &stored_before, &in_force) {
+            Ok(()) => refusal(refused),
+            Err(second) => {
+                // Whatever was put in force is not stored: nobody was told of it yet, and it is done anew.
+                again.splice(0..0, planned.drain(..at));
+                self.put_back(&stored_before);
+                let in_force = stored_before.generation;
+                refusal(refused).not_changed(format!(
+                    "the running configuration is generation {in_force}, but the stored one may be another: {second}"
+                ))
+            }
+        };
+        if let Some(refused) = planned.pop() {
+            refused.job.end(Err(error));
+        }
         planned.into_iter().for_each(Planned::answer);
-        let behind = behind.into_iter().flatten().skip(1);
-        behind.map(|planned| planned.job).collect()
+        again.into_iter().map(|planned| planned.job).collect()
+    }
+
+    /// Puts a configuration in force again that was in force a moment ago.
+    fn put_back(&self, config: &Arc<Config>) {
+        match self.data_plane.apply(Arc::clone(config)) {
+            Ok(()) => self.set(Arc::clone(config)),
+            Err(error) => {
+                tracing::error!(%error, "a configuration that is not stored stays in force")
+            }
+        }
     }
 
     /// Applies each to what those before it made.
@@ -203,29 +225,19 @@ impl Planned {
 
 /// Takes a configuration that was refused out of the store, and all behind it: first back to what was stored before,
 /// then on to what was put in force since.
-fn taken_back(
-    store: &mut Store,
-    stored_before: &Config,
-    in_force: &Config,
-    refused: ApplyError,
-) -> Error {
-    let next = refused.next.clone();
-    let error = Error::new(ErrorKind::Refused, refused.to_string(), next)
-        .not_changed("the change was taken back, the configuration before is in force and every session goes on")
-        .caused_by(refused);
-    let back = store.revert(stored_before);
-    let on = back.and_then(|()| match in_force == stored_before {
+fn taken_back(store: &mut Store, stored_before: &Config, in_force: &Config) -> Result<(), Error> {
+    store.revert(stored_before)?;
+    match in_force == stored_before {
         true => Ok(()),
         false => store.save(in_force),
-    });
-    // Where even taking it back fails, the store refuses further changes; say both.
-    match on {
-        Ok(()) => error,
-        Err(second) => error.not_changed(format!(
-            "the running configuration is generation {}, but the stored one may be another: {second}",
-            in_force.generation
-        )),
     }
+}
+
+fn refusal(refused: ApplyError) -> Error {
+    let next = refused.next.clone();
+    Error::new(ErrorKind::Refused, refused.to_string(), next)
+        .not_changed("the change was taken back, the configuration before is in force and every session goes on")
+        .caused_by(refused)
 }
 
 fn check_generation(config: &Config, how: &Commit) -> Result<(), Error> {
@@ -241,3 +253,6 @@ fn check_generation(config: &Config, how: &Commit) -> Result<(), Error> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;
