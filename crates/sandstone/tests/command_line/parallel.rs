@@ -47,6 +47,37 @@ fn removals_of_different_objects_at_once_all_succeed() {
     assert_eq!(daemon.run("lu list -H -o name").out, "vol1\n");
 }
 
+/// The fault of the issue: of 600 verbs at once that touched different objects, ten failed.
+#[test]
+fn six_hundred_verbs_at_once_on_different_objects_all_succeed() {
+    const THREADS: usize = 20;
+    const EACH: usize = 5;
+    let daemon = Daemon::with_one_of_each();
+    thread::scope(|scope| {
+        for number in (0..THREADS * EACH).step_by(EACH) {
+            let daemon = &daemon;
+            scope.spawn(move || {
+                for unit in number..number + EACH {
+                    for line in [
+                        format!("lu create u{unit} --memory --size 1M"),
+                        format!("host create h{unit} --initiator iqn.1998-01.com.vmware:h{unit}"),
+                        format!("map add u{unit} --host h{unit}"),
+                        format!("lu modify u{unit} --read-only yes"),
+                        format!("map remove u{unit}"),
+                        format!("lu delete u{unit}"),
+                    ] {
+                        let ran = daemon.run(&line);
+                        assert_eq!(ran.code, 0, "{line}: {ran:?}");
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(daemon.run("lu list -H -o name").out, "vol1\n");
+    let hosts = daemon.run("host list -H -o name").out;
+    assert_eq!(hosts.lines().count(), 1 + THREADS * EACH, "{hosts}");
+}
+
 #[test]
 fn a_removal_that_would_take_more_than_was_shown_is_shown_anew() {
     let daemon = Daemon::with_one_of_each();
