@@ -23,6 +23,7 @@ mod edit;
 mod gateway;
 mod host;
 mod initiator;
+mod later;
 mod lu;
 mod map;
 mod pool;
@@ -40,6 +41,7 @@ mod typed;
 mod volume;
 mod wire;
 
+use self::later::Later;
 pub use connection::Connection;
 
 /// A storage area network in one program: logical units over iSCSI, from one command.
@@ -65,52 +67,52 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Try it: make a logical unit, serve it, print how to use it
-    Demo(demo::Args),
+    Demo(Later<demo::Args>),
     /// Serve the targets of a state folder
-    Serve(serve::Args),
+    Serve(Later<serve::Args>),
     /// Logical units
     #[command(subcommand)]
-    Lu(lu::Verb),
+    Lu(Later<lu::Verb>),
     /// Pools of disks, in zpool's manner
     #[command(subcommand)]
-    Pool(pool::Verb),
+    Pool(Later<pool::Verb>),
     /// Volumes, snapshots and folders of pools, in zfs's manner
     #[command(subcommand)]
-    Volume(volume::Verb),
+    Volume(Later<volume::Verb>),
     /// Targets, their portals and what they prove themselves with
     #[command(subcommand)]
-    Target(target::Verb),
+    Target(Later<target::Verb>),
     /// Target groups: targets that maps name together
     #[command(subcommand)]
-    TargetGroup(target_group::Verb),
+    TargetGroup(Later<target_group::Verb>),
     /// Hosts: groups of initiators and their secrets
     #[command(subcommand)]
-    Host(host::Verb),
+    Host(Later<host::Verb>),
     /// Who sees what, and why not
     #[command(subcommand)]
-    Map(map::Verb),
+    Map(Later<map::Verb>),
     /// The other end of the wire: this machine as a client
     #[command(subcommand)]
-    Initiator(initiator::Verb),
+    Initiator(Later<initiator::Verb>),
     /// Who is logged in
     #[command(subcommand)]
-    Session(session::Verb),
+    Session(Later<session::Verb>),
     /// Give a host a logical unit in one step, and print what to type there
-    Share(share::Args),
+    Share(Later<share::Args>),
     /// Measure storage, and compare what was measured
     #[command(subcommand)]
-    Bench(bench::Verb),
+    Bench(Later<bench::Verb>),
     /// The configuration as a whole
     #[command(subcommand)]
-    Config(config::Verb),
+    Config(Later<config::Verb>),
     /// How the daemon is
-    Status(status::Args),
+    Status(Later<status::Args>),
     /// Print the OpenAPI document of the control API
     Openapi,
     /// Print what a shell needs to complete verbs, options and names
-    Completion(completion::Args),
+    Completion(Later<completion::Args>),
     /// Print the manual page, or write all of them to a folder
-    Man(completion::ManArgs),
+    Man(Later<completion::ManArgs>),
 }
 
 /// Asks a question and returns the answer, line end and all.
@@ -167,15 +169,15 @@ pub fn run() -> ExitCode {
         Err(code) => return ExitCode::from(code),
     };
     match verb.verb {
-        Verb::Serve(args) => {
+        Verb::Serve(Later(args)) => {
             drop((out, err));
             serve::run(&args, &verb.connection)
         }
-        Verb::Demo(args) => {
+        Verb::Demo(Later(args)) => {
             drop((out, err));
             demo::run(&args, &verb.connection)
         }
-        Verb::Initiator(initiator::Verb::Attach(args)) => {
+        Verb::Initiator(Later(initiator::Verb::Attach(args))) => {
             drop((out, err));
             initiator::attach::run(&args, &verb.connection)
         }
@@ -237,25 +239,25 @@ fn client(cli: Cli, mut terminal: Terminal<'_>) -> u8 {
     let t = &mut terminal;
     let connection = &cli.connection;
     let done = match cli.verb {
-        Verb::Lu(verb) => lu::run(verb, connection, t),
-        Verb::Pool(verb) => pool::run(verb, connection, t),
-        Verb::Volume(verb) => volume::run(verb, connection, t),
-        Verb::Target(verb) => target::run(verb, connection, t),
-        Verb::TargetGroup(verb) => target_group::run(verb, connection, t),
-        Verb::Host(verb) => host::run(verb, connection, t),
-        Verb::Map(verb) => map::run(verb, connection, t),
-        Verb::Session(verb) => session::run(verb, connection, t),
-        Verb::Share(args) => share::run(&args, connection, t),
-        Verb::Bench(verb) => bench::run(verb, connection, t),
-        Verb::Config(verb) => config::run(verb, connection, t),
-        Verb::Status(args) => status::run(&args, connection, t),
+        Verb::Lu(Later(verb)) => lu::run(verb, connection, t),
+        Verb::Pool(Later(verb)) => pool::run(verb, connection, t),
+        Verb::Volume(Later(verb)) => volume::run(verb, connection, t),
+        Verb::Target(Later(verb)) => target::run(verb, connection, t),
+        Verb::TargetGroup(Later(verb)) => target_group::run(verb, connection, t),
+        Verb::Host(Later(verb)) => host::run(verb, connection, t),
+        Verb::Map(Later(verb)) => map::run(verb, connection, t),
+        Verb::Session(Later(verb)) => session::run(verb, connection, t),
+        Verb::Share(Later(args)) => share::run(&args, connection, t),
+        Verb::Bench(Later(verb)) => bench::run(verb, connection, t),
+        Verb::Config(Later(verb)) => config::run(verb, connection, t),
+        Verb::Status(Later(args)) => status::run(&args, connection, t),
         Verb::Openapi => status::openapi(t),
-        Verb::Completion(args) => completion::run(&args, t),
-        Verb::Man(args) => completion::man(&args, t),
-        Verb::Serve(_) | Verb::Demo(_) | Verb::Initiator(initiator::Verb::Attach(_)) => {
+        Verb::Completion(Later(args)) => completion::run(&args, t),
+        Verb::Man(Later(args)) => completion::man(&args, t),
+        Verb::Serve(_) | Verb::Demo(_) | Verb::Initiator(Later(initiator::Verb::Attach(_))) => {
             Err(Error::invalid("this verb is a daemon, not a client", "run it from a shell").into())
         }
-        Verb::Initiator(verb) => initiator::run(verb, connection, t),
+        Verb::Initiator(Later(verb)) => initiator::run(verb, connection, t),
     };
     match done {
         Ok(()) | Err(Failure::Closed) => 0,

@@ -1,0 +1,42 @@
+//! Verbs whose options are defined when they are typed: defining those of all takes several times as long as any of
+//! them, and scripts begin this program for each verb anew.
+
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
+
+/// Verbs or options that are defined when they are needed.
+#[derive(Debug)]
+pub(super) struct Later<T>(pub(super) T);
+
+impl<T: FromArgMatches> FromArgMatches for Later<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        T::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+impl<T: Subcommand> Subcommand for Later<T> {
+    fn augment_subcommands(command: Command) -> Command {
+        command.defer(T::augment_subcommands)
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        command.defer(T::augment_subcommands_for_update)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        T::has_subcommand(name)
+    }
+}
+
+impl<T: Args> Args for Later<T> {
+    fn augment_args(command: Command) -> Command {
+        command.defer(T::augment_args)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command.defer(T::augment_args_for_update)
+    }
+}
