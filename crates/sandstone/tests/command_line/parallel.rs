@@ -64,7 +64,7 @@ fn six_hundred_verbs_at_once_on_different_objects_all_succeed() {
                         format!("map add u{unit} --host h{unit}"),
                         format!("lu modify u{unit} --read-only yes"),
                         format!("map remove u{unit}"),
-                        format!("lu delete u{unit}"),
+                        format!("lu delete u{unit} --yes"),
                     ] {
                         let ran = daemon.run(&line);
                         assert_eq!(ran.code, 0, "{line}: {ran:?}");
