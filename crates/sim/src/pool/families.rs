@@ -357,15 +357,13 @@ impl Family {
                 climate.tolerates_errors = true;
                 climate.crashes_per_mille = 0;
             }
-            Self::LostLabels => {
+            Self::LostLabels | Self::RebuiltLabels => {
                 setup.must_open = true;
                 setup.never_suspends = true;
-            }
-            Self::RebuiltLabels => {
-                setup.must_open = true;
-                setup.never_suspends = true;
-                setup.with_inner_labels = true;
-                climate.disk_sectors = disk_sectors(40);
+                if self == Self::RebuiltLabels {
+                    setup.with_inner_labels = true;
+                    climate.disk_sectors = disk_sectors(40);
+                }
             }
             Self::ShortDevices => {
                 setup.must_open = true;

@@ -141,6 +141,10 @@ fn each_combination_of_features_is_read_scrubbed_written_exported_and_upgraded()
             assert_eq!(is_active, set.has(feature), "{told}: {feature:?}");
         }
         same(&world.contents(), &expected_of(&steps));
+        // The rest on one of the shapes for each: they take turns.
+        if SHAPES[set.0 % SHAPES.len()] != shape {
+            continue;
+        }
         world.scrub();
         world.follow(steps.len(), &LATER);
         steps.push(LATER);
