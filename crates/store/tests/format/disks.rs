@@ -18,10 +18,14 @@ pub(crate) struct Disk {
 impl Disk {
     pub(crate) fn read(&self, offset: u64, len: usize) -> Vec<u8> {
         let first = (offset / SECTOR as u64) as u32;
-        let sectors = first..first + (len / SECTOR) as u32;
-        sectors
-            .flat_map(|at| self.sectors.get(&at).cloned().unwrap_or(vec![0; SECTOR]))
-            .collect()
+        let mut bytes = Vec::with_capacity(len);
+        for at in first..first + (len / SECTOR) as u32 {
+            match self.sectors.get(&at) {
+                Some(sector) => bytes.extend_from_slice(sector),
+                None => bytes.resize(bytes.len() + SECTOR, 0),
+            }
+        }
+        bytes
     }
 
     pub(crate) fn write(&mut self, offset: u64, data: &[u8]) {
