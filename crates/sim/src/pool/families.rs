@@ -357,14 +357,8 @@ impl Family {
                 climate.tolerates_errors = true;
                 climate.crashes_per_mille = 0;
             }
-            Self::LostLabels | Self::RebuiltLabels => {
-                setup.must_open = true;
-                setup.never_suspends = true;
-                if self == Self::RebuiltLabels {
-                    setup.with_inner_labels = true;
-                    climate.disk_sectors = disk_sectors(40);
-                }
-            }
+            Self::LostLabels => (setup.must_open, setup.never_suspends) = (true, true),
+            Self::RebuiltLabels => rebuild_labels(&mut setup, &mut climate),
             Self::ShortDevices => {
                 setup.must_open = true;
                 setup.never_suspends = true;
@@ -707,6 +701,13 @@ fn fill_by_hand(setup: &mut PoolSetup, climate: &mut Climate) {
     climate.fills = false;
     climate.steps = 5..30;
     climate.reserves_per_mille = 150;
+}
+
+/// Disks are large enough for inner labels.
+fn rebuild_labels(setup: &mut PoolSetup, climate: &mut Climate) {
+    (setup.must_open, setup.never_suspends) = (true, true);
+    setup.with_inner_labels = true;
+    climate.disk_sectors = disk_sectors(40);
 }
 
 fn destroy_together(setup: &mut PoolSetup, climate: &mut Climate) {
