@@ -283,4 +283,21 @@ mod tests {
         use clap::CommandFactory as _;
         super::Cli::command().debug_assert();
     }
+
+    #[test]
+    fn a_verb_is_described_by_itself_as_in_the_list_of_verbs() {
+        use clap::CommandFactory as _;
+        let about = |command: &clap::Command| -> Vec<String> {
+            let verbs = command
+                .get_subcommands()
+                .filter(|it| it.get_name() != "help");
+            let texts = verbs.map(|it| it.get_about().map(ToString::to_string).unwrap_or_default());
+            texts.collect()
+        };
+        let listed = super::Cli::command();
+        let mut defined = super::Cli::command();
+        defined.build();
+        assert_eq!(about(&listed), about(&defined));
+        assert!(about(&listed).iter().all(|text| !text.is_empty()));
+    }
 }
