@@ -281,7 +281,7 @@ fn traces_of_two_pools_are_not_chosen_between() {
         all.iter().map(|of| of.offset).collect::<Vec<_>>(),
         [sector_offset(256), inner[0], inner[1]]
     );
-    let error = Rebuild::plan(&labels, &std::slice::from_ref(&all), None).expect_err("which?");
+    let error = Rebuild::plan(&labels, std::slice::from_ref(&all), None).expect_err("which?");
     assert_eq!(error.kind, OpenErrorKind::Twins);
     let plan = Rebuild::plan(&labels, &[all], Some(77)).expect("said which");
     write_some(&mut world.disks, &plan, usize::MAX);
