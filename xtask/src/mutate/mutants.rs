@@ -375,7 +375,7 @@ pub(crate) const CHANGES: [Change; 43] = [
         self.unmerged",
     ),
     change(
-        "space/mod.rs",
+        "space/checkpoint.rs",
         "        self.freed = std::mem::replace(&mut self.deferred, dropped);",
         "        self.freed = std::mem::replace(&mut self.deferred, dropped);
         if ‹freed-one-early› {
@@ -396,8 +396,8 @@ pub(crate) const CHANGES: [Change; 43] = [
     ),
     change(
         "pool/labels.rs",
-        "            for copy in ROUNDS[round] {",
-        "            let all = if ‹labels-in-one-round› { vec![0, 1, 2, 3] } else { ROUNDS[round].to_vec() };
+        "            for copy in ALL_ROUNDS[round] {",
+        "            let all = if ‹labels-in-one-round› { vec![0, 1, 2, 3, 4, 5] } else { ALL_ROUNDS[round].to_vec() };
             for copy in all {",
     ),
     change(
