@@ -623,7 +623,9 @@ impl Pool {
     /// Whether a checkpoint should be made for another reason than that the last one is old.
     pub(super) fn is_checkpoint_due(&self) -> bool {
         let is_long = self.updates >= self.limits.updates;
-        self.is_checkpoint_wanted || is_long || self.is_space_running_short()
+        // Writes that were under way when closing began lie behind the checkpoint that it asked for.
+        let is_last = self.is_closing && self.has_changed();
+        self.is_checkpoint_wanted || is_last || is_long || self.is_space_running_short()
     }
 
     /// Whether a checkpoint would find anything new.

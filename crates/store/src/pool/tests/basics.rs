@@ -318,3 +318,33 @@ fn a_pool_works_within_however_little_memory_and_takes_no_more_than_it_needs() {
         half.updates
     );
 }
+
+/// Writes may be under way when closing begins, and a checkpoint too: what lies behind that gets another one at once.
+#[test]
+fn a_pool_that_is_closed_under_load_is_at_rest_as_soon_as_its_devices_are() {
+    for steps in 0..60 {
+        let mut world = World::new(Kind::Mirror, 2, Limits::default());
+        let volume = world.create_volume("a", 1 << 20, 16 << 10);
+        world.write(volume, 0, &pattern(1 << 20, 1), true);
+        world.checkpoint();
+        world.forget_cache();
+        for at in 0..8 {
+            world.begin(Request::Write {
+                dataset: volume,
+                // Each has to read the rest of its block.
+                offset: at * (16 << 10),
+                data: Pages::from_bytes(&[7; 4096]),
+                durable: true,
+            });
+            if at == 4 {
+                world.pool.is_checkpoint_wanted = true;
+                (0..steps).for_each(|_| drop(world.do_one()));
+            }
+        }
+        let now_us = world.now_us;
+        world.pool.begin_closing(true, now_us);
+        while !world.pool.is_settled() {
+            assert!(world.do_one(), "it sleeps, {steps} steps after a write");
+        }
+    }
+}
