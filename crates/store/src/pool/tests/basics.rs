@@ -338,7 +338,9 @@ fn a_pool_that_is_closed_under_load_is_at_rest_as_soon_as_its_devices_are() {
             });
             if at == 4 {
                 world.pool.is_checkpoint_wanted = true;
-                (0..steps).for_each(|_| drop(world.do_one()));
+                for _ in 0..steps {
+                    world.do_one();
+                }
             }
         }
         let now_us = world.now_us;
