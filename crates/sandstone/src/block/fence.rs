@@ -7,10 +7,10 @@ use std::sync::mpsc::Receiver;
 
 pub use scsi::application_client::reserving::{End, Goal, ReservationKey};
 
-/// Who keeps devices for itself.
+/// A host's claim on devices: its key, and whether it still holds.
 #[derive(Clone)]
 pub struct Fence {
-    /// What it registers on all of them.
+    /// The key that the host registers on all of them.
     pub key: ReservationKey,
     /// Whether it still has what lies on them, as far as it knows by other proof.
     pub is_owner: Arc<dyn Fn() -> bool + Send + Sync>,
@@ -22,7 +22,7 @@ impl fmt::Debug for Fence {
     }
 }
 
-/// What is to be done about a device.
+/// An order about the reservation of a device.
 #[derive(Clone, Debug)]
 pub struct FenceOrder {
     /// For whom.
@@ -37,7 +37,7 @@ pub type Fencing = Receiver<End>;
 /// How a device stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceState {
-    /// Whoever reaches it may write.
+    /// Any host that reaches it may write.
     Open,
     /// Nobody else writes.
     Held,

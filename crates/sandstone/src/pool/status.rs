@@ -314,11 +314,11 @@ fn not_open() -> PoolView {
 
 /// A device of a pool that is not open, which was known by more than its path.
 fn presence(path: &Path, was: Option<&Identity>, disks: &Disks) -> VdevView {
-    let is_other = matches!(locate(path, was), Located::Stranger { .. });
-    let state = match disks.is_there_now(path) && !is_other {
-        true => "ONLINE",
-        false => "UNAVAIL",
+    let (is_there, is_other) = match locate(path, was) {
+        Located::At(path) => (disks.is_there_now(&path), false),
+        Located::Stranger { .. } => (false, true),
     };
+    let state = if is_there { "ONLINE" } else { "UNAVAIL" };
     VdevView {
         name: path.display().to_string(),
         state: state.to_owned(),

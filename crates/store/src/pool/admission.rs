@@ -427,8 +427,17 @@ impl Pool {
                 }
             }
             Operation::Rename { renames, .. } => {
-                let ids: Vec<DatasetId> = renames.iter().map(|rename| rename.id).collect();
-                self.promised_by_settings(operation, &ids)
+                // A name alone changes nothing that is inherited.
+                let is_moved = |id, parent| {
+                    let before = self.catalog.dataset(id);
+                    before.is_some_and(|before| before.parent != parent)
+                };
+                let moved = renames.iter().filter(|to| is_moved(to.id, to.parent));
+                let ids: Vec<DatasetId> = moved.map(|to| to.id).collect();
+                match ids.is_empty() {
+                    true => Promise::default(),
+                    false => self.promised_by_settings(operation, &ids),
+                }
             }
             Operation::Resize {
                 volume,

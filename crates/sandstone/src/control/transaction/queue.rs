@@ -138,8 +138,8 @@ impl Transactions {
         let mut planned = self.plan(store, jobs, &sessions);
         let last = planned.iter().filter_map(Planned::new_config).next_back();
         if let Some(Err(error)) = last.map(|last| store.save(last)) {
-            // What another one made too large may fit by itself, and what was refused may be allowed. But where any of
-            // them may be stored, all are told that.
+            // Each may succeed by itself: another one may have made the configuration too large. But where any of them
+            // may be stored, all are told that.
             if planned.len() > 1 && !store.is_broken() {
                 return planned.into_iter().map(|planned| planned.job).collect();
             }

@@ -1,7 +1,7 @@
 //! Devices that this host keeps for itself: each path takes part in the reservation before it carries I/O.
 //!
-//! What one path does, and why a host that lost the device writes no more: `scsi::application_client::reserving`. Here it is
-//! decided which path does it when. A path registers only while no command of the device is under way on it: a target may perform
+//! The errand of one path, and why a host that lost the device writes no more: `scsi::application_client::reserving`. This
+//! file decides which path goes on its errand when. A path registers only while no command of the device is under way on it: a target may perform
 //! the registration first, and then what was sent before it by a host that does not have the device any more.
 
 use std::collections::BTreeMap;
@@ -22,14 +22,14 @@ const AGAIN_US: u64 = 1_000_000;
 /// How often it is looked whether nothing is under way on a path.
 const IDLE_US: u64 = 2_000;
 
-/// What is done about a device's reservation, and how it stands.
+/// The reservation of a device, and the work on it.
 #[derive(Debug)]
 pub(super) struct Reservation {
     fence: Fence,
     stage: Stage,
     errands: BTreeMap<PathId, Errand>,
     job: Option<Job>,
-    /// What is to be done after the job.
+    /// The order that follows the job.
     next: Option<(FenceOrder, Sender<End>)>,
 }
 
@@ -46,7 +46,7 @@ enum Stage {
     Leaving,
 }
 
-/// What one path is at.
+/// The errand that a path is on.
 #[derive(Debug)]
 struct Errand {
     number: u64,

@@ -190,7 +190,7 @@ fn a_fault_at_any_step_of_a_shared_save_refuses_exactly_what_is_not_stored() {
             let running = site.transactions.config();
             drop(site.transactions);
             let stored = stored(site.folder.path());
-            // Where even taking back fails, that is said, and saves are off until the next start.
+            // A failure to take it back is said, and saves are off until the next start.
             let is_said = |outcome: &Outcome| {
                 let error = outcome.as_ref().err();
                 error.is_some_and(|error| {
