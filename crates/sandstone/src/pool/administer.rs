@@ -20,6 +20,7 @@ use utoipa::ToSchema;
 
 use super::disks::Disks;
 use super::host::Hands;
+use super::multihost;
 use super::registry::{OpenPool, Pools};
 use super::status::{PoolView, layout};
 use super::vdev_request::{Additions, VdevRequest};
@@ -187,6 +188,7 @@ impl Pools {
         let changed = site.change(change);
         // Also after a refusal: of several devices those before the one that was refused are changed.
         let synced = pool.host.sync();
+        let synced = synced.and_then(|()| self.reconsider_protection(&pool));
         let saved = match change.takes() {
             Some(_) => self.save(),
             None => {
@@ -204,6 +206,23 @@ impl Pools {
         let after = pool.host.places().into_iter();
         let mut new = after.filter(|(guid, _)| !before.contains_key(guid));
         new.try_for_each(|(_, at)| self.take_back(&at.path))
+    }
+
+    /// A disk that other hosts could reach may have left a pool, or was refused: then nobody else is kept from it any more.
+    fn reconsider_protection(&self, pool: &OpenPool) -> Result<(), PoolError> {
+        let host = self.host_id();
+        let change = pool
+            .host
+            .handle(move |hands| multihost::set(hands, &host, &[]))?;
+        if matches!(change, multihost::Change::None) {
+            return Ok(());
+        }
+        if let Err(error) = change.begin(pool) {
+            tracing::warn!(%error, "the pool is protected by its records alone");
+        }
+        let synced = pool.host.sync();
+        change.end(pool);
+        synced
     }
 
     /// Returns when all that the pool has taken up to now is on its devices, durable and in a checkpoint: what volumes

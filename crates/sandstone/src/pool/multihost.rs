@@ -23,7 +23,7 @@ use super::fence::{Named, PoolFence};
 use super::host::Hands;
 use super::label;
 use super::opening::Clock;
-use super::registry::Pools;
+use super::registry::{OpenPool, Pools};
 use crate::block::lane::Outcome;
 use crate::block::{BlockDevice, Done, Lane, Request, Submitted, Ticket};
 use crate::config::{Error, ErrorKind};
@@ -67,10 +67,15 @@ pub(super) fn reason<'a>(
     match config.properties.get(PoolProperty::Multihost) {
         Some(true) => Some("multihost=on".to_owned()),
         Some(false) => None,
-        None => paths.into_iter().find_map(|path| {
-            let why = shared::reachable(path)?;
-            Some(format!("{}: {why}", path.display()))
-        }),
+        None => {
+            // Another machine's disk counts also while it is away: it may come back to a pool that is open by then.
+            let known = config.paths.values().map(PathBuf::from);
+            let away = known.filter(|path| is_remote(path));
+            paths.into_iter().cloned().chain(away).find_map(|path| {
+                let why = shared::reachable(&path)?;
+                Some(format!("{}: {why}", path.display()))
+            })
+        }
     }
 }
 
@@ -116,11 +121,34 @@ pub(super) enum Change {
     Off(Vec<Named>),
 }
 
-/// Begins to say that this host has an open pool, or ends, as its property and devices ask. What is to be done about its
-/// devices takes longer than the pool's thread may wait.
-pub(super) fn set(hands: &mut Hands<'_>, host: &str) -> Change {
+impl Change {
+    /// Keeps other hosts from the devices that a pool has already, where it is protected from now on.
+    ///
+    /// # Errors
+    /// A device refuses. The pool is protected by its records alone.
+    pub(super) fn begin(&self, pool: &OpenPool) -> Result<(), Error> {
+        if let Self::On(fence, devices) = self {
+            fence.take(devices, true)?;
+            pool.host.keep_fence(Some(fence.clone()));
+        }
+        Ok(())
+    }
+
+    /// Lets other hosts write again, once labels say that the pool is not protected any more.
+    pub(super) fn end(&self, pool: &OpenPool) {
+        if let (Self::Off(devices), Some(fence)) = (self, pool.host.fence()) {
+            pool.host.keep_fence(None);
+            fence.release(devices);
+        }
+    }
+}
+
+/// Begins to say that this host has an open pool, or ends, as its property asks and its devices do, `coming` among them.
+/// What is to be done about its devices takes longer than the pool's thread may wait.
+pub(super) fn set(hands: &mut Hands<'_>, host: &str, coming: &[PathBuf]) -> Change {
     let places = hands.shared.places();
-    let paths: Vec<PathBuf> = places.values().map(|place| place.path.clone()).collect();
+    let there = places.values().map(|place| place.path.clone());
+    let paths: Vec<PathBuf> = there.chain(coming.iter().cloned()).collect();
     drop(places);
     let is_protected = hands.pool.protected().is_some();
     match fresh(hands.pool.config(), host, &paths) {

@@ -67,23 +67,17 @@ impl Pools {
         let set = pool.host.handle(move |hands| {
             hands.pool.set_property(property, is_on);
             match property {
-                PoolProperty::Multihost => multihost::set(hands, &host),
+                PoolProperty::Multihost => multihost::set(hands, &host, &[]),
                 _ => Change::None,
             }
         });
         let synced = match set {
             Ok(change) => {
-                if let Change::On(fence, devices) = &change {
-                    fence.take(devices, true).map_err(|error| {
-                        error.not_changed("the pool is protected by its records alone; set it off and on to try again")
-                    })?;
-                    pool.host.keep_fence(Some(fence.clone()));
-                }
+                change.begin(&pool).map_err(|error| {
+                    error.not_changed("the pool is protected by its records alone; set it off and on to try again")
+                })?;
                 let synced = pool.host.sync();
-                if let (Change::Off(devices), Some(fence)) = (&change, pool.host.fence()) {
-                    pool.host.keep_fence(None);
-                    fence.release(devices);
-                }
+                change.end(&pool);
                 synced
             }
             Err(error) => Err(error),

@@ -183,6 +183,36 @@ fn the_fence_comes_and_goes_with_multihost_and_with_devices() {
 }
 
 #[test]
+fn a_pool_of_local_disks_is_protected_while_it_has_another_machines_disk() {
+    let array = Array::start(1, SIZE);
+    let front = Process::start();
+    array.log_in(&front);
+    front.done("pool create --size 128M tank disk");
+    let is_protected = || flat(&front.done("pool status tank")).contains("one at a time");
+    assert!(!is_protected());
+    let mut stranger = Stranger::of(&array);
+    for (comes, leaves) in [("add tank log", "remove tank"), ("attach tank disk", "detach tank")] {
+        front.done(&format!("pool {comes} {}", array.naa));
+        assert!(is_protected(), "{comes}");
+        stranger.key_of_paths(1);
+        resilvered(&front);
+        front.done(&format!("pool {leaves} {}", array.naa));
+        let start = Instant::now();
+        while is_protected() || !stranger.keys().is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(60), "{leaves}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+    // One that is refused leaves the pool as it was.
+    assert_eq!(stranger.reserve_out(6, 0, 0xabc), Some(0));
+    assert_eq!(stranger.reserve_out(1, 0xabc, 0), Some(0));
+    let said = flat(&front.refused(&format!("pool add tank log {}", array.naa)));
+    assert!(said.contains("reserved by another host"), "{said}");
+    assert!(!is_protected());
+    assert_eq!(stranger.keys(), [0xabc]);
+}
+
+#[test]
 fn a_disk_that_another_host_has_reserved_is_taken_by_force_only() {
     let array = Array::start(1, SIZE);
     let front = Process::start();

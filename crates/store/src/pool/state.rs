@@ -438,7 +438,9 @@ impl Pool {
 
     /// When a share of what nobody waits for is to be done.
     pub fn work_due_us(&self) -> Option<u64> {
-        let serves = (self.asked_us).is_some_and(|asked| self.now_us < asked + SERVING_US);
+        // Changes that wait for a checkpoint are served by making it.
+        let serves = (self.asked_us).is_some_and(|asked| self.now_us < asked + SERVING_US)
+            && self.stalled.is_empty();
         let has_work = self.is_work_owed && self.suspended.is_none() || self.has_work();
         has_work.then_some(if serves {
             self.worked_us + WORK_EVERY_US

@@ -9,6 +9,7 @@ use store::vdev::{LeafId, LeafSpec, LeafStatus};
 use super::super::disks::is_remote;
 use super::super::fence::Named;
 use super::super::host::{Hands, Place};
+use super::super::multihost;
 use super::super::new_devices::{Over, make_files, open_new};
 use super::super::opening::paths;
 use super::super::random_u64;
@@ -58,8 +59,16 @@ impl Site<'_> {
         Ok((spec, device))
     }
 
-    /// Keeps other hosts from writing to devices that the pool is to have, where it is protected.
+    /// Keeps other hosts from writing to devices that the pool is to have, where it is protected, or has to be with them.
     pub(super) fn keep_others_from(&self, devices: &[Named], force: bool) -> Result<(), Error> {
+        if self.pool.host.fence().is_none() {
+            let coming: Vec<PathBuf> = devices.iter().map(|(path, _)| path.clone()).collect();
+            let host = self.pools.host_id();
+            let change = self.handle("protect", move |hands| {
+                multihost::set(hands, &host, &coming)
+            })?;
+            change.begin(self.pool)?;
+        }
         match self.pool.host.fence() {
             Some(fence) => fence.take(devices, force),
             None => Ok(()),

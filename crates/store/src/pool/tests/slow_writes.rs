@@ -1,7 +1,7 @@
-//! Devices that take what they are given late: what waits for them is bounded.
+//! What waits for devices that are late is bounded, and what waits for a checkpoint makes that be made at once.
 
-use super::super::Limits;
 use super::super::checkpoint::NODES_IN_FLIGHT;
+use super::super::{Limits, Request};
 use super::world::World;
 use crate::format::node::FAN_OUT;
 use crate::vdev::Kind;
@@ -37,6 +37,39 @@ fn a_checkpoint_has_few_nodes_in_memory_however_long_devices_take_for_them() {
     assert_eq!(most, NODES_IN_FLIGHT, "of {leaves} leaves");
     world.stuck.clear();
     world.answer_stuck();
+    world.settle();
+    world.check();
+}
+
+/// Writes over all of a large volume change so many nodes that they wait for checkpoints. Those are no work that nobody
+/// waits for, of which a little is done now and then.
+#[test]
+fn a_checkpoint_that_writes_wait_for_is_made_at_once() {
+    let limits = Limits {
+        updates: 4,
+        ..Limits::default()
+    };
+    let mut world = World::of_size(Kind::Leaf, 1, 64 << 20, limits);
+    let volume = world.create_volume("v", 64 * LEAF, BLOCK as u32);
+    let (before_us, first) = (world.now_us, world.pool.persisted.epoch);
+    let mut outstanding = Vec::new();
+    for leaf in 0..64 {
+        outstanding.push(world.begin(Request::Write {
+            dataset: volume,
+            offset: leaf * LEAF,
+            data: pages::Pages::from_bytes(&[7; BLOCK as usize]),
+            durable: true,
+        }));
+        while outstanding.len() > 8 {
+            assert!(world.do_one(), "a write is never answered");
+            outstanding.retain(|id| !world.is_answered(*id));
+        }
+    }
+    let made = world.pool.persisted.epoch.0 - first.0;
+    assert!(made > 3, "they waited for {made} checkpoints");
+    // The disks take no time.
+    let took_us = world.now_us - before_us;
+    assert!(took_us < 2_000, "{took_us} us for {made} checkpoints");
     world.settle();
     world.check();
 }
