@@ -23,6 +23,7 @@ mod nbdkit;
 mod network;
 mod packages;
 mod path_proxy;
+mod pool_hosts;
 mod process;
 mod qemu_img;
 mod report_page;
@@ -95,6 +96,7 @@ fn labs() -> Vec<Lab> {
         nbd::LABS,
         initiator::LABS,
         failover::LABS,
+        pool_hosts::LABS,
         nbdkit::LABS,
         libvirt::LABS,
         isns::LABS,

@@ -181,7 +181,8 @@ impl Running {
         ended
     }
 
-    fn signal(&self, name: &str) {
+    /// Sends its process group a signal.
+    pub(crate) fn signal(&self, name: &str) {
         let group = format!("-{}", self.child.id());
         let _ = Command::new("kill")
             .args(["-s", name, "--", &group])

@@ -165,8 +165,8 @@ impl Pool {
 
     /// Sectors of a block, of all its copies, parity included.
     fn sectors_of(&self, pointer: &Pointer) -> u64 {
-        let extents = self.extents_of(pointer).into_iter();
-        extents.map(|extent| u64::from(extent.sectors)).sum()
+        let footprint = |at: Address| self.array.footprint(at.vdev(), pointer.sectors);
+        pointer.places().map(|at| u64::from(footprint(at))).sum()
     }
 
     /// Something was rewritten because it was bad.

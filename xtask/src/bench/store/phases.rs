@@ -467,10 +467,10 @@ impl Bench<'_> {
         })
     }
 
-    /// A volume of 1 TiB of which as much is written as the device holds.
+    /// A volume of 1 TiB of which as much is written as the device holds: far apart, each block has nodes of its own, twice.
     fn snapshots(&mut self) -> Result<(), String> {
         self.new_disk_pool(1 << 40, 4 * KIB)?;
-        let bytes = self.options.size / 2;
+        let bytes = self.options.size / 8 * 3;
         let write = Load::random_write(4096, 32).bytes(bytes).flushed();
         self.one(write.on("tank/v"))?;
         self.take_snapshots(bytes)?;
