@@ -668,7 +668,10 @@ impl Shared {
 
     /// Says until when the pool is surely this host's.
     pub(super) fn own_until(&self, since_boot_us: u64) {
-        self.owned_until_us.store(since_boot_us, Ordering::Release);
+        // Only the pool's thread writes it. A store of what is there already would take the line from those who read.
+        if self.owned_until_us.load(Ordering::Relaxed) != since_boot_us {
+            self.owned_until_us.store(since_boot_us, Ordering::Release);
+        }
     }
 
     /// Says that volumes may have lost what was not promised; before anything is read that shows it.
