@@ -94,7 +94,9 @@ impl Host {
     fn serve_volume(&self) -> Result<String> {
         self.ask("lu create vm1 --volume tank/vm1")?;
         self.ask(&format!("target create {TARGET} --portal {}", self.portal))?;
-        self.ask(&format!("map add vm1 --every-host --target {TARGET} --lun 0"))?;
+        self.ask(&format!(
+            "map add vm1 --every-host --target {TARGET} --lun 0"
+        ))?;
         Ok(format!("iscsi://{}/{TARGET}/0", self.portal))
     }
 

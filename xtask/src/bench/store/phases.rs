@@ -616,7 +616,10 @@ impl Bench<'_> {
 
     /// Kills the process that is measured; another one, with a state folder of its own and no pool, takes its place.
     fn begin_again(&mut self, folder: &str, cache: u64) -> Result<(), String> {
-        let next = Loader::start(&self.program, &self.path(folder), cache)?;
+        let folder = self.path(folder);
+        // A round before this one may have left its pools in it.
+        let _ = std::fs::remove_dir_all(&folder);
+        let next = Loader::start(&self.program, &folder, cache)?;
         std::mem::replace(&mut self.loader, next).kill()
     }
 
