@@ -86,7 +86,9 @@ impl Host {
         ))?;
         let listed = self.until("initiator device list --json", "\"name\"")?;
         let listed: serde_json::Value = serde_json::from_str(&listed).context("the devices")?;
-        let disk = listed[0]["name"].as_str().context("no device's name")?;
+        let name = listed.pointer("/0/state/nmp/name");
+        let disk = name.and_then(|name| name.as_str());
+        let disk = disk.context("no device's name")?;
         Ok(disk.to_owned())
     }
 

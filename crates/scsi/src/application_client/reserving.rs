@@ -297,15 +297,16 @@ impl Reserving {
             return Progress::Go { later: true };
         };
         match (code.reaction(), code.asc, &self.step) {
-            (Reaction::IllegalRequest, 0x20, _)
-            | (Reaction::IllegalRequest, 0x24, Step::Register | Step::Unregister(_)) => {
-                Progress::Over(End::Unsupported)
-            }
-            (Reaction::IllegalRequest, 0x26, Step::Register | Step::Unregister(_))
+            // Targets that cannot keep it blame the parameter list, or, as tgt does, the CDB.
+            (Reaction::IllegalRequest, 0x24 | 0x26, Step::Register | Step::Unregister(_))
                 if self.is_to_persist =>
             {
                 self.is_to_persist = false;
                 Progress::Go { later: false }
+            }
+            (Reaction::IllegalRequest, 0x20, _)
+            | (Reaction::IllegalRequest, 0x24, Step::Register | Step::Unregister(_)) => {
+                Progress::Over(End::Unsupported)
             }
             (Reaction::IllegalRequest, 0x24, Step::Preempt(_)) if self.aborts => {
                 self.aborts = false;

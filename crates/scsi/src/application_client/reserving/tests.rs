@@ -177,10 +177,19 @@ fn a_unit_without_persistent_reservations_is_told() {
 
 #[test]
 fn a_unit_that_forgets_with_its_power_is_registered_with_all_the_same() {
-    let sense = Sense::invalid_field_in_parameter_list(20);
-    let (errand, progress) = answers(Goal::Register, &[(2, Some(sense))]);
-    assert_eq!(progress, Progress::Go { later: false });
-    assert_eq!(errand.command().data_out[20], 0, "APTPL");
+    let refusals = [
+        Sense::invalid_field_in_parameter_list(20),
+        // As tgt says it.
+        Sense::illegal(Asc::INVALID_FIELD_IN_CDB),
+    ];
+    for sense in refusals {
+        let (errand, progress) = answers(Goal::Register, &[(2, Some(sense))]);
+        assert_eq!(progress, Progress::Go { later: false });
+        assert_eq!(errand.command().data_out[20], 0, "APTPL");
+    }
+    // Refused without it as well, the service action is not known.
+    let (_, progress) = answers(Goal::Register, &[(2, Some(refusals[1])); 2]);
+    assert_eq!(progress, Progress::Over(End::Unsupported));
     let (errand, _) = answers(Goal::Register, &[]);
     assert_eq!(errand.command().data_out[20], 1, "APTPL");
     assert_eq!(errand.command().data_out[8..16], key(0).get().to_be_bytes());
