@@ -13,7 +13,7 @@ use super::lu::yes_no;
 use super::{Connection, Done, Failure, Terminal, table};
 use crate::config::change::SetDiscovery;
 use crate::config::diff::Action;
-use crate::config::import::{self, Imported};
+use crate::config::import;
 use crate::config::store::Store;
 use crate::config::{Config, Error, ErrorKind};
 use crate::control::Client;
@@ -35,6 +35,8 @@ pub(super) enum Verb {
     Import(Import),
     /// Choose whether initiators must prove who they are before they are told of targets
     DiscoveryAuth(DiscoveryAuth),
+    /// Choose the one user and secret that every discovery session must prove
+    DiscoveryUser(DiscoverySecret),
     /// Choose what initiators are answered that ask for a proof in a discovery session (mutual CHAP)
     DiscoverySecret(DiscoverySecret),
     /// List the earlier generations
@@ -164,6 +166,15 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             };
             set_discovery(t, &client, &args.edit, &body)
         }
+        Verb::DiscoveryUser(args) => {
+            let chap = args.secret.read(t)?;
+            let body = SetDiscovery {
+                no_chap: chap.is_none(),
+                chap,
+                ..SetDiscovery::default()
+            };
+            set_discovery(t, &client, &args.edit, &body)
+        }
         Verb::DiscoverySecret(args) => {
             let mutual_chap = args.secret.read(t)?;
             let body = SetDiscovery {
@@ -251,14 +262,19 @@ fn run_import(args: &Import, connection: &Connection, t: &mut Terminal<'_>) -> D
     let format = args
         .format
         .unwrap_or(if is_json { Format::Lio } else { Format::Scst });
-    let size_of = |path: &Path| std::fs::metadata(path).ok().map(|m| m.len());
-    let Imported { config, notes } = match format {
-        Format::Scst => import::scst::read(&text, &size_of)?,
+    let machine = import::scst::Machine {
+        size_of: &|path| std::fs::metadata(path).ok().map(|m| m.len()),
+        has_address: &|ip| std::net::UdpSocket::bind((ip, 0)).is_ok(),
+    };
+    let imported = match format {
+        Format::Scst => import::scst::read(&text, &machine)?,
         Format::Lio => import::lio::read(&text)?,
     };
-    for note in &notes {
+    for note in &imported.notes {
         writeln!(t.err, "note: {note}")?;
     }
+    writeln!(t.err, "{}", imported.summary())?;
+    let config = imported.config;
     if !args.apply {
         let toml = toml::to_string(&config).map_err(|e| {
             Error::invalid(

@@ -40,6 +40,9 @@ pub(super) struct Create {
     /// Initiator name; may be given several times; * and ? are wildcards
     #[arg(short, long = "initiator", value_name = "IQN")]
     initiators: Vec<String>,
+    /// Initiator name that does not belong to it although a wildcard matches it; may be given several times
+    #[arg(long, value_name = "IQN")]
+    except: Vec<String>,
     #[command(flatten)]
     edit: EditArgs,
 }
@@ -159,6 +162,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             let body = CreateHost {
                 name: args.name,
                 initiators: args.initiators,
+                except: args.except,
                 chap: None,
             };
             let request = Request::with(Method::POST, "/v1/hosts", &body);
@@ -220,7 +224,11 @@ fn initiator_path(host: &str, initiator: &str) -> String {
 
 const COLUMNS: [Column<HostView>; 5] = [
     left("name", |h, _| h.spec.name.clone()),
-    left("initiators", |h, _| or_dash(&h.spec.initiators.join(" "))),
+    left("initiators", |h, _| {
+        let mut names = h.spec.initiators.clone();
+        names.extend(h.spec.except.iter().map(|except| format!("!{except}")));
+        or_dash(&names.join(" "))
+    }),
     left("auth", |h, _| {
         h.spec
             .chap

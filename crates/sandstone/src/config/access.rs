@@ -1,8 +1,8 @@
 //! What one initiator may do at one target: the answer to a login, from the configuration alone.
 //!
 //! # How hosts, maps and secrets combine
-//! - An initiator belongs to every host one of whose patterns matches its name. It sees the maps
-//!   of all of them, and the maps for every host. Without any map there is no access.
+//! - An initiator belongs to every host one of whose patterns matches its name, but for the names that the host
+//!   excepts. It sees the maps of all of them, and the maps for every host. Without any map there is no access.
 //! - [`super::validate`] refuses configurations in which two maps that can meet share a LUN or a
 //!   logical unit, so the order of maps means nothing.
 //! - If any of its hosts asks for CHAP, the initiator must authenticate, against the host with the
@@ -168,34 +168,32 @@ pub fn granted(
     })
 }
 
-/// How `initiator` must prove who it is in a discovery session. Where that is asked for, it is what it must
+/// How `initiator` must prove who it is in a discovery session. A secret of discovery's own comes before those of the
+/// hosts. Where that is asked for, it is what it must
 /// prove at a target; who belongs to no host discovers only where there is a map for every host.
 ///
 /// # Errors
 /// The login must not go on.
 pub fn discovery(config: &Config, initiator: &str) -> Result<Authentication, Refusal> {
-    if !config.discovery_auth {
-        return Ok(Authentication::None);
-    }
+    let target = config.discovery_mutual_chap.as_ref();
     let hosts = hosts(config, initiator);
-    if hosts.is_empty() && config.maps.iter().all(|map| map.host.is_some()) {
+    let sees_nothing = hosts.is_empty() && config.maps.iter().all(|map| map.host.is_some());
+    if config.discovery_auth && sees_nothing {
         return Err(Refusal::UnknownInitiator);
     }
-    Ok(authentication(
-        &hosts,
-        config.discovery_mutual_chap.as_ref(),
-    ))
+    Ok(match &config.discovery_chap {
+        Some(secret) => Authentication::Chap {
+            initiator: secret.clone(),
+            target: target.cloned(),
+        },
+        None if config.discovery_auth => authentication(&hosts, target),
+        None => Authentication::None,
+    })
 }
 
 /// The hosts that `initiator` belongs to, narrowest matching pattern first.
 pub fn hosts<'a>(config: &'a Config, initiator: &str) -> Vec<&'a HostSpec> {
-    let narrowest = |host: &HostSpec| {
-        let matching = host
-            .initiators
-            .iter()
-            .filter(|p| pattern::matches(p, initiator));
-        matching.map(|p| pattern::narrowness(p)).max()
-    };
+    let narrowest = |host: &HostSpec| host.membership(initiator).map(pattern::narrowness);
     let mut hosts: Vec<_> = config
         .hosts
         .iter()

@@ -95,7 +95,7 @@ pub enum Change {
     RemoveClaimRule(RuleText),
     /// `initiator satp set`
     SetDefaultPsp(SetDefaultPsp),
-    /// `config discovery-auth`, `config discovery-secret`
+    /// `config discovery-auth`, `config discovery-user`, `config discovery-secret`
     SetDiscovery(SetDiscovery),
     /// `config apply`: this is to be the configuration.
     Replace(Box<Config>),
@@ -175,7 +175,7 @@ impl Edit {
         keep_secrets(before, &mut after);
         identity::carry_over(&before.identity, &mut after);
         for host in &mut after.hosts {
-            for initiator in &mut host.initiators {
+            for initiator in host.initiators.iter_mut().chain(&mut host.except) {
                 *initiator = normal_pattern(initiator)?;
             }
         }

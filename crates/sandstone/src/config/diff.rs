@@ -101,6 +101,7 @@ fn without(config: &Config, other: &Config) -> Config {
         generation: config.generation,
         identity: config.identity.clone(),
         discovery_auth: config.discovery_auth,
+        discovery_chap: config.discovery_chap.clone(),
         discovery_mutual_chap: config.discovery_mutual_chap.clone(),
         target_groups: config.target_groups.clone(),
         isns_servers: config.isns_servers.clone(),
@@ -165,6 +166,7 @@ fn objects(config: &Config) -> BTreeMap<Key, Value> {
     let mut objects = BTreeMap::new();
     let settings = serde_json::json!({
         "discovery_auth": config.discovery_auth,
+        "discovery_chap": config.discovery_chap,
         "discovery_mutual_chap": config.discovery_mutual_chap,
         "isns_servers": config.isns_servers,
     });
@@ -297,14 +299,24 @@ fn changed_secrets(old: &Config, new: &Config) -> Vec<(Key, FieldChange)> {
         new: Some("(another, not shown)".into()),
     };
     let mut out = Vec::new();
-    let discovery = (&old.discovery_mutual_chap, &new.discovery_mutual_chap);
-    if let (Some(a), Some(b)) = discovery
-        && a.secret != b.secret
-    {
-        out.push((
-            (Kind::Setting, "daemon".to_owned()),
-            change("discovery_mutual_chap.secret"),
-        ));
+    let discovery = [
+        (
+            "discovery_chap.secret",
+            &old.discovery_chap,
+            &new.discovery_chap,
+        ),
+        (
+            "discovery_mutual_chap.secret",
+            &old.discovery_mutual_chap,
+            &new.discovery_mutual_chap,
+        ),
+    ];
+    for (field, before, after) in discovery {
+        if let (Some(a), Some(b)) = (before, after)
+            && a.secret != b.secret
+        {
+            out.push(((Kind::Setting, "daemon".to_owned()), change(field)));
+        }
     }
     for host in &new.hosts {
         let before = old.host(&host.name).and_then(|host| host.chap.as_ref());

@@ -156,11 +156,14 @@ fn check_hosts(config: &Config, initiator: &str, hosts: &[&HostSpec]) -> Step {
             next: Some(format!("sandstone host add-initiator HOST {initiator}")),
         };
     }
-    let finding = match resembling(config, initiator) {
-        Some((host, other)) => {
+    let finding = match (excepting(config, initiator), resembling(config, initiator)) {
+        (Some(host), _) => {
+            format!("It belongs to no host; host {} excepts it.", host.name)
+        }
+        (None, Some((host, other))) => {
             format!("It belongs to no host; host {host} has {other}, which resembles it.")
         }
-        None => "It belongs to no host.".into(),
+        (None, None) => "It belongs to no host.".into(),
     };
     let next = match config.hosts.first() {
         Some(_) => format!("sandstone host add-initiator HOST {initiator}"),
@@ -170,15 +173,18 @@ fn check_hosts(config: &Config, initiator: &str, hosts: &[&HostSpec]) -> Step {
 }
 
 fn membership(host: &HostSpec, initiator: &str) -> String {
-    let by = host
-        .initiators
-        .iter()
-        .filter(|p| pattern::matches(p, initiator));
-    match by.max_by_key(|p| pattern::narrowness(p)) {
+    match host.membership(initiator) {
         Some(exact) if exact == initiator => format!("host {}", host.name),
         Some(wild) => format!("host {} (by {wild})", host.name),
         None => format!("host {}", host.name),
     }
+}
+
+/// A host that would have this initiator, were it not excepted.
+fn excepting<'a>(config: &'a Config, initiator: &str) -> Option<&'a HostSpec> {
+    let matched = |list: &[String]| list.iter().any(|p| pattern::matches(p, initiator));
+    let mut hosts = config.hosts.iter();
+    hosts.find(|host| matched(&host.initiators) && matched(&host.except))
 }
 
 /// A configured initiator that differs by at most two characters: most likely a typing error.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::initiator::InitiatorSpec;
+use super::pattern;
 
 /// Everything that survives a restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -26,6 +27,9 @@ pub struct Config {
     /// anyone who claims an initiator's name may learn the names of its targets, never their contents.
     #[serde(default)]
     pub discovery_auth: bool,
+    /// What every discovery session must prove, whoever it is of: user and secret. It takes the place of the hosts' secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discovery_chap: Option<ChapSecret>,
     /// What this machine answers in discovery sessions when it is asked to prove who it is (mutual CHAP): user and
     /// secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -391,9 +395,39 @@ pub struct HostSpec {
     pub name: String,
     /// Initiator names; `*` and `?` are wildcards.
     pub initiators: Vec<String>,
+    /// Initiator names that do not belong to it although one of `initiators` matches them; `*` and `?` are wildcards.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub except: Vec<String>,
     /// What they must know to log in; `None` lets them in without.
     #[serde(default)]
     pub chap: Option<ChapSecret>,
+}
+
+impl HostSpec {
+    /// The narrowest of its patterns that makes the initiator of that name a member.
+    pub fn membership(&self, initiator: &str) -> Option<&str> {
+        let matching = |p: &&String| pattern::matches(p, initiator);
+        if self.except.iter().any(|p| pattern::matches(p, initiator)) {
+            return None;
+        }
+        let narrowest = self.initiators.iter().filter(matching);
+        narrowest
+            .max_by_key(|p| pattern::narrowness(p))
+            .map(String::as_str)
+    }
+
+    /// Whether some initiator may be a member of both. What one of them certainly excepts is no common member.
+    pub fn may_share_a_member(&self, other: &HostSpec) -> bool {
+        let excepted = |p: &str| {
+            let mut all = self.except.iter().chain(&other.except);
+            all.any(|except| pattern::covers(except, p))
+        };
+        let mut pairs = self
+            .initiators
+            .iter()
+            .flat_map(|p| other.initiators.iter().map(move |q| (p, q)));
+        pairs.any(|(p, q)| pattern::overlap(p, q) && !excepted(p) && !excepted(q))
+    }
 }
 
 /// One line of the map: logical unit × host × target group → LUN.

@@ -3,17 +3,36 @@
 
 /// Whether `pattern` (`*` any run, `?` any one character) matches `name`, without regard to case.
 pub fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
+    swallows(pattern, name, |c, n| {
+        c == b'?' || c.eq_ignore_ascii_case(&n)
+    })
+}
+
+/// Whether `wide` certainly matches every name that `narrow` matches.
+///
+/// It errs on one side only: `true` is a proof, and `false` may also mean that none was found.
+pub fn covers(wide: &str, narrow: &str) -> bool {
+    // The wildcards of the narrow one stand for themselves: only a star takes in a star, and only a wildcard takes in `?`.
+    swallows(wide, narrow, |c, n| match (c, n) {
+        (_, b'*') => false,
+        (b'?', _) => true,
+        _ => c.eq_ignore_ascii_case(&n),
+    })
+}
+
+/// Whether `text` falls apart into what the characters of `pattern` stand for; `fits` says so of one character.
+fn swallows(pattern: &str, text: &str, fits: impl Fn(u8, u8) -> bool) -> bool {
+    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut n) = (0, 0);
     // Where to resume when the literal text after the last `*` turns out not to match.
     let mut retry = None;
-    while n < name.len() {
+    while n < text.len() {
         match pattern.get(p) {
             Some(b'*') => {
                 retry = Some((p, n));
                 p += 1;
             }
-            Some(&c) if c == b'?' || c.eq_ignore_ascii_case(&name[n]) => {
+            Some(&c) if fits(c, text[n]) => {
                 p += 1;
                 n += 1;
             }
@@ -92,6 +111,14 @@ mod tests {
         assert!(overlap("", "*"));
     }
 
+    #[test]
+    fn a_wide_pattern_covers_narrow_ones() {
+        assert!(covers("*", "a*b?c") && covers("a*", "a") && covers("a*c", "ab*c"));
+        assert!(covers("a?", "ab") && covers("a?*", "a??*") && covers("A*", "ab"));
+        assert!(!covers("a?", "a*") && !covers("a", "?") && !covers("ab*", "a*"));
+        assert!(!covers("a*", "*") && !covers("a", "ab"));
+    }
+
     /// The definition: a star is nothing or one more character.
     fn plain(pattern: &[u8], name: &[u8]) -> bool {
         match (pattern.split_first(), name.split_first()) {
@@ -123,6 +150,10 @@ mod tests {
             }
             let both = words.iter().any(|w| matches(&a, w) && matches(&b, w));
             prop_assert_eq!(overlap(&a, &b), both);
+            if covers(&a, &b) {
+                let left_out = words.iter().find(|w| matches(&b, w) && !matches(&a, w));
+                prop_assert_eq!(left_out, None);
+            }
         }
     }
 }

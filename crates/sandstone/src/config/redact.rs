@@ -13,6 +13,7 @@ pub fn redacted(config: &Config) -> Config {
     let mut copy = config.clone();
     copy.hosts = copy.hosts.iter().map(redacted_host).collect();
     copy.targets = copy.targets.iter().map(redacted_target).collect();
+    copy.discovery_chap = copy.discovery_chap.as_ref().map(hidden);
     copy.discovery_mutual_chap = copy.discovery_mutual_chap.as_ref().map(hidden);
     copy.initiator.targets = copy.initiator.targets.iter().map(redacted_login).collect();
     copy
@@ -60,6 +61,7 @@ pub fn keep_secrets(current: &Config, wanted: &mut Config) {
             new.secret.clone_from(&old.secret);
         }
     };
+    keep(&mut wanted.discovery_chap, current.discovery_chap.as_ref());
     keep(
         &mut wanted.discovery_mutual_chap,
         current.discovery_mutual_chap.as_ref(),

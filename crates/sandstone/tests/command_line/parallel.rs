@@ -249,6 +249,7 @@ fn verb() -> impl Strategy<Value = (Change, bool)> {
                 },
             ),
             5 => Change::CreateHost(CreateHost {
+                except: Vec::new(),
                 initiators: vec![format!("iqn.1998-01.com.vmware:{host}")],
                 name: host,
                 chap: None,

@@ -71,6 +71,7 @@ fn a_copy_reaches_only_what_its_initiator_sees() {
         }
         for number in 0..2 {
             config.hosts.push(HostSpec {
+                except: Vec::new(),
                 name: format!("host-{number}"),
                 initiators: vec![settings(number).initiator_name],
                 chap: None,

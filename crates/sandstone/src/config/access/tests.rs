@@ -92,6 +92,7 @@ fn offline_and_redirecting_targets_refuse_with_their_status() {
 fn the_narrowest_host_with_a_secret_decides() {
     let mut config = good();
     config.hosts.push(HostSpec {
+        except: Vec::new(),
         name: "all".into(),
         initiators: vec!["*".into()],
         chap: chap("all"),

@@ -11,6 +11,9 @@ pub struct CreateHost {
     /// Initiator names; `*` and `?` are wildcards.
     #[serde(default)]
     pub initiators: Vec<String>,
+    /// Initiator names that do not belong to it all the same; `*` and `?` are wildcards.
+    #[serde(default)]
+    pub except: Vec<String>,
     /// What they must know to log in.
     #[serde(default)]
     pub chap: Option<SetChap>,
@@ -49,6 +52,12 @@ pub struct SetDiscovery {
     /// Whether they must prove who they are as they must at a target.
     #[serde(default)]
     pub auth: Option<bool>,
+    /// What every one of them must prove, in place of the hosts' secrets.
+    #[serde(default)]
+    pub chap: Option<SetChap>,
+    /// Ask for that proof no more.
+    #[serde(default)]
+    pub no_chap: bool,
     /// What they are answered when they ask for a proof in their turn.
     #[serde(default)]
     pub mutual_chap: Option<SetChap>,
@@ -62,6 +71,9 @@ impl Edit {
         if let Some(auth) = request.auth {
             self.config.discovery_auth = auth;
         }
+        if request.chap.is_some() || request.no_chap {
+            self.config.discovery_chap = request.chap.as_ref().map(SetChap::secret);
+        }
         if request.mutual_chap.is_some() || request.no_mutual_chap {
             let secret = request.mutual_chap.as_ref().map(SetChap::secret);
             self.config.discovery_mutual_chap = secret;
@@ -69,15 +81,14 @@ impl Edit {
     }
 
     pub(super) fn create_host(&mut self, request: &CreateHost) -> Result<(), Error> {
-        let initiators = request
-            .initiators
-            .iter()
-            .map(|i| normal_pattern(i))
-            .collect::<Result<_, _>>()?;
+        let normal = |patterns: &[String]| patterns.iter().map(|i| normal_pattern(i)).collect();
+        let initiators: Result<_, _> = normal(&request.initiators);
+        let except: Result<_, _> = normal(&request.except);
         let chap = request.chap.as_ref().map(SetChap::secret);
         self.config.hosts.push(HostSpec {
             name: request.name.clone(),
-            initiators,
+            initiators: initiators?,
+            except: except?,
             chap,
         });
         Ok(())

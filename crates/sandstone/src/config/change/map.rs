@@ -191,6 +191,7 @@ impl Edit {
         }
         let name = self.free_host_name(&initiator);
         self.create_host(&CreateHost {
+            except: Vec::new(),
             name: name.clone(),
             initiators: vec![initiator],
             chap: None,

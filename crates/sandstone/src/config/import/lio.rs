@@ -1,148 +1,62 @@
 //! LIO's saveconfig.json, as targetcli writes it.
 //!
-//! LIO makes its NAA designator of its own company id and the first 25 hexadecimal digits of the
-//! serial number, so both can be taken over exactly and ESXi keeps its datastores.
+//! LIO makes its NAA designator of its own company id and the hexadecimal digits of the serial number, so both can be
+//! taken over exactly and ESXi keeps its datastores.
+//!
+//! # Who gets in with LIO
+//! A portal group asks for CHAP where its attribute `authentication` is 1, which is the default, or where its AuthMethod
+//! does not offer None; an ACL may say otherwise for its initiator. Each ACL has a user of its own. An ACL without one
+//! lets nobody in where CHAP is asked for. With `generate_node_acls` those that have no ACL see all LUNs of the portal
+//! group, with the portal group's user.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use serde::Deserialize;
-
-use super::{Imported, free_name};
+use super::access::{Name, Rule, Source, carry};
+use super::{Imported, free_name, parameters};
 use crate::config::Error;
-use crate::config::model::{
-    BackendSpec, ChapSecret, Config, HostSpec, MapSpec, PortalGroupSpec, TargetSpec, UnitSpec,
-};
+use crate::config::model::{BackendSpec, ChapSecret, PortalGroupSpec, TargetSpec, UnitSpec};
 use crate::config::name;
+
+mod file;
+
+use file::{Chap, Lun, NodeAcl, Portal, SaveConfig, StorageObject, Target, Tpg, number, on, shown};
 
 /// What LIO's designators begin with: type 6 and its company id.
 const LIO_NAA: &str = "6001405";
 
-#[derive(Deserialize)]
-struct SaveConfig {
-    #[serde(default)]
-    storage_objects: Vec<StorageObject>,
-    #[serde(default)]
-    targets: Vec<Target>,
-}
+/// Attributes that change what initiators meet, with the only values that we have.
+const UNIT_ATTRIBUTES: [(&str, i64); 9] = [
+    ("emulate_3pc", 1),
+    ("emulate_caw", 1),
+    ("emulate_dpo", 1),
+    ("emulate_pr", 1),
+    ("emulate_tas", 1),
+    ("emulate_ua_intlck_ctrl", 0),
+    ("enforce_pr_isids", 1),
+    ("force_pr_aptpl", 0),
+    ("pi_prot_type", 0),
+];
 
-#[derive(Deserialize)]
-struct StorageObject {
-    name: String,
-    plugin: String,
-    #[serde(default)]
-    dev: String,
-    #[serde(default)]
-    size: u64,
-    #[serde(default)]
-    wwn: String,
-    #[serde(default)]
-    write_back: bool,
-    #[serde(default)]
-    readonly: bool,
-    #[serde(default)]
-    attributes: StorageAttributes,
-}
-
-#[derive(Default, Deserialize)]
-struct StorageAttributes {
-    #[serde(default)]
-    block_size: Option<u32>,
-    #[serde(default)]
-    emulate_write_cache: u8,
-    #[serde(default)]
-    emulate_tpu: u8,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    fabric: String,
-    wwn: String,
-    #[serde(default)]
-    tpgs: Vec<Tpg>,
-}
-
-#[derive(Deserialize)]
-struct Tpg {
-    tag: u16,
-    #[serde(default = "yes")]
-    enable: bool,
-    #[serde(default)]
-    attributes: TpgAttributes,
-    #[serde(default)]
-    luns: Vec<Lun>,
-    #[serde(default)]
-    node_acls: Vec<NodeAcl>,
-    #[serde(default)]
-    portals: Vec<Portal>,
-}
-
-fn yes() -> bool {
-    true
-}
-
-#[derive(Deserialize)]
-struct TpgAttributes {
-    #[serde(default)]
-    authentication: i8,
-    #[serde(default)]
-    generate_node_acls: u8,
-    #[serde(default = "write_protected")]
-    demo_mode_write_protect: u8,
-}
-
-impl Default for TpgAttributes {
-    fn default() -> Self {
-        Self {
-            authentication: 0,
-            generate_node_acls: 0,
-            demo_mode_write_protect: write_protected(),
-        }
-    }
-}
-
-/// LIO's default for what is shown to anyone.
-fn write_protected() -> u8 {
-    1
-}
-
-#[derive(Deserialize)]
-struct Lun {
-    index: u16,
-    storage_object: String,
-}
-
-#[derive(Deserialize)]
-struct NodeAcl {
-    node_wwn: String,
-    #[serde(default)]
-    chap_userid: String,
-    #[serde(default)]
-    chap_password: String,
-    #[serde(default)]
-    chap_mutual_userid: String,
-    #[serde(default)]
-    chap_mutual_password: String,
-    #[serde(default)]
-    mapped_luns: Vec<MappedLun>,
-}
-
-#[derive(Deserialize)]
-struct MappedLun {
-    index: u16,
-    tpg_lun: u16,
-    #[serde(default)]
-    write_protect: bool,
-}
-
-#[derive(Deserialize)]
-struct Portal {
-    ip_address: String,
-    port: u16,
-    #[serde(default)]
-    iser: bool,
-}
+/// The same of portal groups. The first four are read elsewhere, or mean nothing without LIO's own dynamic ACLs.
+const GROUP_ATTRIBUTES: [(&str, Option<i64>); 11] = [
+    ("authentication", None),
+    ("cache_dynamic_acls", None),
+    ("demo_mode_write_protect", None),
+    ("generate_node_acls", None),
+    ("default_cmdsn_depth", None),
+    ("prod_mode_write_protect", None),
+    ("demo_mode_discovery", Some(1)),
+    ("default_erl", Some(0)),
+    ("fabric_prot_type", Some(0)),
+    ("t10_pi", Some(0)),
+    ("tpg_enabled_sendtargets", Some(1)),
+];
 
 /// Reads a saveconfig.json.
+///
+/// # Errors
+/// It is none, or its discovery asks for a proof that we cannot ask for.
 pub fn read(text: &str) -> Result<Imported, Error> {
     let saved: SaveConfig = serde_json::from_str(text).map_err(|e| {
         Error::invalid(
@@ -150,31 +64,62 @@ pub fn read(text: &str) -> Result<Imported, Error> {
             "give the file that `targetcli saveconfig` writes, usually /etc/rtslib-fb-target/saveconfig.json",
         )
     })?;
-    let mut import = Import {
-        imported: Imported {
-            config: Config::default(),
-            notes: Vec::new(),
-        },
-    };
+    let mut import = Import::default();
+    import.imported.devices = saved.storage_objects.len();
+    import.imported.targets = saved.targets.len();
+    import.discovery(&saved)?;
     for object in &saved.storage_objects {
         import.unit(object);
     }
     for target in &saved.targets {
         import.target(target);
     }
+    carry(&import.sources, &mut import.imported);
+    super::drop_reflected(&mut import.imported);
     Ok(import.imported)
 }
 
+#[derive(Default)]
 struct Import {
     imported: Imported,
+    /// Units by the path that LIO's LUNs name them with.
+    units: BTreeMap<String, String>,
+    sources: Vec<Source>,
 }
 
 impl Import {
-    fn note(&mut self, note: impl Into<String>) {
-        self.imported.notes.push(note.into());
+    /// Discovery sessions have one user for all of a daemon.
+    fn discovery(&mut self, saved: &SaveConfig) -> Result<(), Error> {
+        let Some(iscsi) = saved.fabric_modules.iter().find(|m| m.name == "iscsi") else {
+            return Ok(());
+        };
+        let secret = secret(&iscsi.discovery_userid, &iscsi.discovery_password);
+        if on(Some(&iscsi.discovery_enable_auth), false) {
+            let usable = secret.as_ref().map(super::unusable);
+            if usable != Some(None) {
+                return Err(Error::invalid(
+                    format!(
+                        "discovery asks for a proof that cannot be asked for here: {}",
+                        usable
+                            .flatten()
+                            .unwrap_or("there is no user that could give it")
+                    ),
+                    "in the file, set discovery_userid and a discovery_password of 12 bytes or more, or discovery_enable_auth to false; then import it again",
+                ));
+            }
+            self.imported.config.discovery_chap = secret;
+        }
+        let mutual = self::secret(
+            &iscsi.discovery_mutual_userid,
+            &iscsi.discovery_mutual_password,
+        );
+        self.imported.config.discovery_mutual_chap =
+            super::mutual(&mut self.imported, "discovery", mutual);
+        Ok(())
     }
 
     fn unit(&mut self, object: &StorageObject) {
+        let source = format!("storage object {}", object.name);
         let backend = match object.plugin.as_str() {
             "block" => BackendSpec::Device {
                 path: object.dev.clone().into(),
@@ -189,70 +134,93 @@ impl Import {
             },
             "ramdisk" => BackendSpec::Memory { size: object.size },
             other => {
-                return self.note(format!(
-                    "storage object {} was left out: there is no backend like {other}",
-                    object.name
-                ));
+                let why = format!("there is no backend like {other}");
+                return self.imported.leave_out(source, why);
             }
         };
         let config = &self.imported.config;
         let name = free_name(&object.name, |name| config.unit(name).is_some());
         if name != object.name {
-            self.note(format!(
-                "storage object {} is now the logical unit {name}",
-                object.name
-            ));
+            self.imported
+                .note(format!("{source} is now the logical unit {name}"));
         }
         let naa = naa(&object.wwn);
         if naa.is_none() {
-            self.note(format!("{name} has no usable wwn and gets a new identity: initiators will take it for a new disk"));
+            self.imported.note(format!("{name} has no usable wwn and gets a new identity: initiators will take it for a new disk"));
         }
-        let block_size = object.attributes.block_size.unwrap_or(512);
-        self.imported.config.units.push(UnitSpec {
+        let attribute = |key: &str| object.attributes.get(key);
+        let block_size = attribute("block_size").and_then(number).unwrap_or(512);
+        let block_size = u32::try_from(block_size).unwrap_or(0);
+        let others = UNIT_ATTRIBUTES.iter().filter(|(key, ours)| {
+            let value = attribute(key).and_then(number);
+            value.is_some_and(|value| value != *ours)
+        });
+        let others: Vec<_> = others.map(|(key, _)| *key).collect();
+        if !others.is_empty() {
+            self.imported.note(format!(
+                "{name} has our own {}: another value is not offered here",
+                others.join(", ")
+            ));
+        }
+        let unit = UnitSpec {
             name,
-            serial: if naa.is_some() {
-                object.wwn.clone()
-            } else {
-                String::new()
-            },
+            serial: naa.as_ref().map_or(String::new(), |_| object.wwn.clone()),
             naa: naa.unwrap_or_default(),
             backend,
             block_size,
             physical_block_size: block_size.max(4096),
-            write_cache: object.write_back || object.attributes.emulate_write_cache != 0,
-            read_only: object.readonly,
-            thin: object.attributes.emulate_tpu != 0,
+            write_cache: on(Some(&object.write_back), false)
+                || on(attribute("emulate_write_cache"), false),
+            read_only: on(Some(&object.readonly), false),
+            thin: on(attribute("emulate_tpu"), false),
             threshold_percent: None,
             offline: false,
-        });
+        };
+        if let Some(name) = self.imported.add_unit(&source, unit) {
+            let path = format!("/backstores/{}/{}", object.plugin, object.name);
+            self.units.entry(path).or_insert(name);
+        }
     }
 
     fn target(&mut self, target: &Target) {
+        let source = format!("target {}", target.wwn);
         if target.fabric != "iscsi" {
-            return self.note(format!(
-                "target {} was left out: its fabric is {}",
-                target.wwn, target.fabric
-            ));
+            let why = format!("its fabric is {}", target.fabric);
+            return self.imported.leave_out(source, why);
         }
         let iqn = match name::normalise(&target.wwn) {
             Ok(iqn) => iqn,
-            Err(error) => return self.note(format!("target {} was left out: {error}", target.wwn)),
+            Err(error) => return self.imported.leave_out(source, error),
         };
-        let mut groups = Vec::new();
-        let mut mutual = None;
+        let (mut groups, mut rules) = (Vec::new(), None);
+        let (mut mutuals, mut given) = (Vec::new(), Vec::new());
         for tpg in &target.tpgs {
+            let what = format!("portal group {} of {iqn}", tpg.tag);
             let portals: Vec<_> = tpg
                 .portals
                 .iter()
                 .filter_map(|portal| self.portal(&iqn, portal))
                 .collect();
-            if !tpg.enable || portals.is_empty() {
-                self.note(format!(
-                    "portal group {} of {iqn} was left out: it is disabled or has no address",
-                    tpg.tag
-                ));
+            if !on(Some(&tpg.enable), true) || portals.is_empty() {
+                self.imported
+                    .leave_out(what, "it is disabled or has no address");
                 continue;
             }
+            let own = self.rules(&iqn, tpg);
+            // A map of ours leads to all portal groups of a target.
+            if rules.get_or_insert_with(|| own.clone()) != &own {
+                let why = "it lets in others, or shows other LUNs, than the portal group before it";
+                self.imported.leave_out(what, why);
+                continue;
+            }
+            if groups.is_empty() {
+                given = self.parameters(&iqn, tpg);
+            } else if self.parameters(&iqn, tpg) != given {
+                self.imported.note(format!(
+                    "{what} now has the parameters of the first portal group"
+                ));
+            }
+            mutuals.extend(mutual(tpg));
             groups.push(PortalGroupSpec {
                 tag: tpg.tag,
                 relative_port_id: 0,
@@ -260,167 +228,207 @@ impl Import {
                 portals,
                 alua_state: Default::default(),
             });
-            self.maps(&iqn, tpg, &mut mutual);
         }
         if groups.is_empty() {
-            return self.note(format!(
-                "target {iqn} was left out: no portal group of it is left"
-            ));
+            return self
+                .imported
+                .leave_out(source, "no portal group of it is left");
         }
-        self.imported.config.targets.push(TargetSpec {
-            iqn,
+        let parameters = given
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()));
+        let parameters = parameters::taken_over(&mut self.imported, &iqn, parameters);
+        let spec = TargetSpec {
+            iqn: iqn.clone(),
             alias: String::new(),
             portal_groups: groups,
             alua: Default::default(),
             redirect: None,
-            mutual_chap: mutual,
-            parameters: Default::default(),
+            mutual_chap: self.mutual(&iqn, mutuals),
+            parameters,
             offline: false,
-        });
+        };
+        if self.imported.add_target(spec) {
+            let rules = rules.unwrap_or_default();
+            self.sources.push(Source { iqn, rules });
+        }
+    }
+
+    /// A target has one secret to prove itself with; LIO has one for each ACL.
+    fn mutual(&mut self, iqn: &str, secrets: Vec<ChapSecret>) -> Option<ChapSecret> {
+        let mut secrets = secrets.into_iter();
+        let first = secrets.next();
+        if secrets.any(|other| first.as_ref() != Some(&other)) {
+            self.imported.note(format!("{iqn} proves itself with different secrets to different initiators; with the first to all of them now"));
+        }
+        super::mutual(&mut self.imported, iqn, first)
+    }
+
+    fn parameters(&mut self, iqn: &str, tpg: &Tpg) -> Vec<(String, String)> {
+        let mut others = Vec::new();
+        for (key, value) in &tpg.attributes {
+            let ours = GROUP_ATTRIBUTES.iter().find(|(known, _)| known == key);
+            let is_ours = match ours {
+                Some((_, Some(ours))) => number(value) == Some(*ours),
+                Some((_, None)) => true,
+                None => key.ends_with("_timeout"),
+            };
+            if !is_ours {
+                others.push(format!("{key} {}", shown(value)));
+            }
+        }
+        if !others.is_empty() {
+            self.imported
+                .note(format!("target {iqn} goes without {}", others.join(", ")));
+        }
+        let depth = tpg.attributes.get_key_value("default_cmdsn_depth");
+        let all = tpg.parameters.iter().chain(depth);
+        all.map(|(key, value)| (key.clone(), shown(value)))
+            .collect()
     }
 
     fn portal(&mut self, iqn: &str, portal: &Portal) -> Option<SocketAddr> {
-        if portal.iser {
-            self.note(format!(
-                "portal {}:{} of {iqn} was left out: iSER is not offered",
-                portal.ip_address, portal.port
-            ));
+        let what = format!("portal {}:{} of {iqn}", portal.ip_address, portal.port);
+        if on(Some(&portal.iser), false) {
+            self.imported.leave_out(what, "iSER is not offered");
             return None;
         }
-        match portal.ip_address.trim_matches(['[', ']']).parse::<IpAddr>() {
-            Ok(ip) => Some(SocketAddr::new(ip, portal.port)),
-            Err(_) => {
-                self.note(format!(
-                    "portal {:?} of {iqn} was left out: it is no address",
-                    portal.ip_address
-                ));
-                None
-            }
-        }
+        let Ok(ip) = portal.ip_address.trim_matches(['[', ']']).parse::<IpAddr>() else {
+            self.imported.leave_out(what, "it is no address");
+            return None;
+        };
+        Some(SocketAddr::new(ip, portal.port))
     }
 
-    fn maps(&mut self, iqn: &str, tpg: &Tpg, mutual: &mut Option<ChapSecret>) {
+    /// Who sees what through this portal group. An ACL decides alone for its initiator.
+    fn rules(&mut self, iqn: &str, tpg: &Tpg) -> Vec<Rule> {
+        let mut rules: Vec<Rule> = Vec::new();
+        let offers_none =
+            |value: &serde_json::Value| shown(value).split(',').any(|m| m.trim() == "None");
+        let by_method = !tpg.parameters.get("AuthMethod").is_none_or(offers_none);
+        let by_attribute = on(tpg.attributes.get("authentication"), true);
         for acl in &tpg.node_acls {
-            let Some(host) = self.host(acl, tpg.attributes.authentication == 1, mutual) else {
-                continue;
+            let own = acl.attributes.get("authentication").and_then(number);
+            let own = own.filter(|own| *own != -1).map(|own| own != 0);
+            let asks = by_method || own.unwrap_or(by_attribute);
+            rules.push(self.acl(iqn, tpg, acl, asks));
+        }
+        if on(tpg.attributes.get("generate_node_acls"), false) {
+            // What is shown to anyone is write-protected unless the portal group says otherwise.
+            let read_only = on(tpg.attributes.get("demo_mode_write_protect"), true);
+            let name = format!("everybody without an ACL at {iqn}");
+            let luns = tpg.luns.iter();
+            let luns = luns.filter_map(|lun| self.lun(&name, lun, lun.index, read_only));
+            let mut rule = Rule {
+                luns: luns.collect(),
+                name,
+                short: "everybody".into(),
+                names: vec![Name::everyone()],
+                secrets: Vec::new(),
             };
-            for mapped in &acl.mapped_luns {
-                let lun = tpg.luns.iter().find(|lun| lun.index == mapped.tpg_lun);
-                if let Some(unit) = lun.and_then(|lun| self.unit_of(lun)) {
-                    self.map(MapSpec {
-                        unit,
-                        host: Some(host.clone()),
-                        target: Some(iqn.to_owned()),
-                        lun: mapped.index,
-                        read_only: mapped.write_protect,
-                    });
+            self.prove(&mut rule, &tpg.chap, by_method || by_attribute);
+            rules.push(rule);
+        }
+        rules
+    }
+
+    fn acl(&mut self, iqn: &str, tpg: &Tpg, acl: &NodeAcl, asks: bool) -> Rule {
+        let name = format!("the ACL of {} at {iqn}", acl.node_wwn);
+        // An ACL of LIO is for one initiator: a wildcard in its name is a character like others.
+        let mut initiator = Name::new(&acl.node_wwn, false);
+        if acl.node_wwn.contains(['*', '?']) {
+            initiator.wider = Some(acl.node_wwn.clone());
+        }
+        let protected = on(tpg.attributes.get("prod_mode_write_protect"), false);
+        let mut luns = Vec::new();
+        for mapped in &acl.mapped_luns {
+            let read_only = protected || on(Some(&mapped.write_protect), false);
+            match tpg.luns.iter().find(|lun| lun.index == mapped.tpg_lun) {
+                Some(lun) => luns.extend(self.lun(&name, lun, mapped.index, read_only)),
+                None => {
+                    let what = format!("LUN {} of {name}", mapped.index);
+                    self.imported
+                        .leave_out(what, "its portal group does not have it");
                 }
             }
         }
-        if tpg.attributes.generate_node_acls == 0 {
+        let mut rule = Rule {
+            name,
+            short: "acl".into(),
+            names: vec![initiator],
+            secrets: Vec::new(),
+            luns,
+        };
+        self.prove(&mut rule, &acl.chap, asks);
+        rule
+    }
+
+    /// Asks for what the portal group asks for. Nobody can give a proof where no user is set.
+    fn prove(&mut self, rule: &mut Rule, chap: &Chap, asks: bool) {
+        if !asks {
             return;
         }
-        if !tpg.node_acls.is_empty() {
-            return self.note(format!("{iqn} shows its LUNs to everyone (generate_node_acls) beside its ACLs; only the ACLs were taken over"));
-        }
-        for lun in &tpg.luns {
-            if let Some(unit) = self.unit_of(lun) {
-                let read_only = tpg.attributes.demo_mode_write_protect != 0;
-                self.map(MapSpec {
-                    unit,
-                    host: None,
-                    target: Some(iqn.to_owned()),
-                    lun: lun.index,
-                    read_only,
-                });
+        match secret(&chap.chap_userid, &chap.chap_password) {
+            Some(secret) => rule.secrets.push(secret),
+            None => {
+                rule.luns.clear();
+                let why = "it asks for CHAP (authentication) and has no user, so nobody can log in";
+                self.imported.leave_out(rule.name.clone(), why);
             }
         }
     }
 
-    /// LIO maps once per portal group; a map of ours covers all groups of a target.
-    fn map(&mut self, map: MapSpec) {
-        if !self.imported.config.maps.contains(&map) {
-            self.imported.config.maps.push(map);
-        }
-    }
-
-    /// The unit behind `/backstores/PLUGIN/NAME`.
-    fn unit_of(&mut self, lun: &Lun) -> Option<String> {
-        let name = super::plain_name(lun.storage_object.rsplit('/').next().unwrap_or_default());
-        let found = self
-            .imported
-            .config
-            .unit(&name)
-            .map(|unit| unit.name.clone());
-        if found.is_none() {
-            self.note(format!(
-                "LUN {} was left out: {} was not taken over",
-                lun.index, lun.storage_object
-            ));
-        }
-        found
-    }
-
-    fn host(
+    /// The unit behind a LUN of a portal group, at the number where its initiators find it.
+    fn lun(
         &mut self,
-        acl: &NodeAcl,
-        authentication: bool,
-        mutual: &mut Option<ChapSecret>,
-    ) -> Option<String> {
-        let initiator = match name::normalise_pattern(&acl.node_wwn) {
-            Ok(initiator) => initiator,
-            Err(error) => {
-                self.note(format!("the ACL of {} was left out: {error}", acl.node_wwn));
-                return None;
-            }
+        whose: &str,
+        lun: &Lun,
+        number: u64,
+        read_only: bool,
+    ) -> Option<super::access::Lun> {
+        let what = format!("LUN {number} of {whose}");
+        let Some(unit) = self.units.get(&lun.storage_object) else {
+            let why = format!("{} was not taken over", lun.storage_object);
+            self.imported.leave_out(what, why);
+            return None;
         };
-        let secret = |user: &str, secret: &str| {
-            (authentication && !user.is_empty()).then(|| ChapSecret {
-                user: user.to_owned(),
-                secret: secret.to_owned(),
-            })
+        let Ok(number) = u16::try_from(number) else {
+            self.imported.leave_out(what, "the number is too high");
+            return None;
         };
-        let chap = secret(&acl.chap_userid, &acl.chap_password);
-        if mutual.is_none() {
-            *mutual = secret(&acl.chap_mutual_userid, &acl.chap_mutual_password);
-        }
-        let config = &mut self.imported.config;
-        if let Some(host) = config
-            .hosts
-            .iter_mut()
-            .find(|host| host.initiators.contains(&initiator))
-        {
-            let name = host.name.clone();
-            if host.chap.is_none() {
-                host.chap = chap;
-            } else if chap.is_some() && host.chap != chap {
-                self.note(format!("{initiator} has different secrets at different targets; the first was taken over"));
-            }
-            return Some(name);
-        }
-        let own = initiator
-            .rsplit(':')
-            .find(|part| !part.is_empty())
-            .unwrap_or(&initiator);
-        let name = free_name(own, |name| config.host(name).is_some());
-        config.hosts.push(HostSpec {
-            name: name.clone(),
-            initiators: vec![initiator],
-            chap,
-        });
-        Some(name)
+        Some(super::access::Lun {
+            lun: number,
+            unit: unit.clone(),
+            read_only,
+        })
     }
 }
 
-/// LIO's designator for a serial number (drivers/target: type 6, company id, 25 digits of the
-/// serial number without what is no digit).
+/// The secrets that a portal group and its ACLs prove themselves with.
+fn mutual(tpg: &Tpg) -> Vec<ChapSecret> {
+    let acls = tpg.node_acls.iter().map(|acl| &acl.chap);
+    acls.chain([&tpg.chap])
+        .filter_map(|chap| secret(&chap.chap_mutual_userid, &chap.chap_mutual_password))
+        .collect()
+}
+
+/// LIO asks for both, and lets nobody in where one of them is missing.
+fn secret(user: &str, secret: &str) -> Option<ChapSecret> {
+    (!user.is_empty() && !secret.is_empty()).then(|| ChapSecret {
+        user: user.to_owned(),
+        secret: secret.to_owned(),
+    })
+}
+
+/// LIO's designator for a serial number: type 6, its company id, and up to 25 hexadecimal digits of the serial number;
+/// zeros fill up the rest (`spc_gen_naa_6h_vendor_specific`).
 fn naa(wwn: &str) -> Option<String> {
     let digits: String = wwn
         .chars()
         .filter(char::is_ascii_hexdigit)
         .take(25)
         .collect();
-    (digits.len() == 25).then(|| format!("{LIO_NAA}{}", digits.to_ascii_lowercase()))
+    (!digits.is_empty()).then(|| format!("{LIO_NAA}{:0<25}", digits.to_ascii_lowercase()))
 }
 
 #[cfg(test)]

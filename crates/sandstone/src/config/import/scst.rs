@@ -1,125 +1,168 @@
 //! SCST's scst.conf, as scstadmin writes it.
 //!
-//! SCST's `usn` and `naa_id` are taken over where the file names them. Files have no size there:
-//! the size is that of the file on this machine.
+//! SCST's `usn` and `naa_id` are taken over where the file names them. Files have no size there: the size is that of the file on
+//! this machine.
+//!
+//! # Who gets in with SCST
+//! An initiator belongs to the first group of a target that has a pattern for its name. It sees the LUNs of that group only,
+//! and nothing where the group has none. Whoever is in no group sees the LUNs that stand in the target itself. Each
+//! IncomingUser of a target is proof enough for it; without one it asks for no proof.
 
-use std::net::{IpAddr, SocketAddr};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use super::{Imported, free_name};
+use super::access::{Lun, Name, Rule, Source, carry};
+use super::{Imported, free_name, parameters};
 use crate::config::Error;
-use crate::config::model::{
-    BackendSpec, ChapSecret, Config, HostSpec, MapSpec, PortalGroupSpec, TargetSpec, UnitSpec,
-};
+use crate::config::model::{BackendSpec, ChapSecret, PortalGroupSpec, TargetSpec, UnitSpec};
 use crate::config::name;
 
-/// `KEYWORD arg arg { children }`
-#[derive(Debug, Default)]
-struct Node {
-    keyword: String,
-    args: Vec<String>,
-    children: Vec<Node>,
+mod parse;
+mod portal;
+
+use parse::{Node, parse};
+
+/// The port of iSCSI; SCST has one for the whole daemon, and scst.conf does not name it.
+const PORT: u16 = 3260;
+
+/// Attributes of devices that are read here, or that mean nothing for what initiators meet.
+const DEVICE_ATTRIBUTES: [&str; 18] = [
+    "filename",
+    "blocksize",
+    "usn",
+    "naa_id",
+    "read_only",
+    "thin_provisioned",
+    "write_through",
+    "nv_cache",
+    "threads_num",
+    "threads_pool_type",
+    "o_direct",
+    "zero_copy",
+    "async",
+    "t10_dev_id",
+    "t10_vend_id",
+    "vend_specific_id",
+    "prod_id",
+    "prod_rev_lvl",
+];
+
+/// Attributes of targets that are read here, or that mean nothing for what initiators meet.
+const TARGET_ATTRIBUTES: [&str; 16] = [
+    "LUN",
+    "GROUP",
+    "enabled",
+    "rel_tgt_id",
+    "alias",
+    "allowed_portal",
+    "per_portal_acl",
+    "IncomingUser",
+    "OutgoingUser",
+    "redirect",
+    "cpu_mask",
+    "io_grouping_type",
+    "comment",
+    "addr_method",
+    "hw_target",
+    "black_hole",
+];
+
+/// What this machine tells about the files and addresses that the file names.
+pub struct Machine<'a> {
+    /// The size of a file or device in bytes, `None` where there is none.
+    pub size_of: &'a dyn Fn(&Path) -> Option<u64>,
+    /// Whether an address is one of this machine's.
+    pub has_address: &'a dyn Fn(IpAddr) -> bool,
 }
 
-impl Node {
-    fn all<'a>(&'a self, keyword: &'a str) -> impl Iterator<Item = &'a Node> {
-        self.children
-            .iter()
-            .filter(move |node| node.keyword == keyword)
-    }
-
-    fn arg(&self, index: usize) -> &str {
-        self.args.get(index).map_or("", String::as_str)
-    }
-
-    /// The value of an attribute line.
-    fn value(&self, keyword: &str) -> Option<&str> {
-        self.children
-            .iter()
-            .find(|node| node.keyword == keyword)
-            .map(|node| node.arg(0))
-    }
-
-    fn on(&self, keyword: &str) -> bool {
-        self.value(keyword) == Some("1")
-    }
-}
-
-/// Reads a scst.conf. `size_of` tells the size of a file or device in bytes, `None` where there is
-/// none.
-pub fn read(text: &str, size_of: &dyn Fn(&Path) -> Option<u64>) -> Result<Imported, Error> {
+/// Reads a scst.conf.
+///
+/// # Errors
+/// A line is not understood, or discovery asks for a proof that we cannot ask for.
+pub fn read(text: &str, machine: &Machine<'_>) -> Result<Imported, Error> {
     let root = parse(text)?;
     let mut import = Import {
-        imported: Imported {
-            config: Config::default(),
-            notes: Vec::new(),
-        },
-        size_of,
+        imported: Imported::default(),
+        machine,
+        units: BTreeMap::new(),
+        sources: Vec::new(),
     };
     for handler in root.all("HANDLER") {
         for device in handler.all("DEVICE") {
+            import.imported.devices += 1;
             import.unit(handler.arg(0), device);
         }
     }
     for driver in root.all("TARGET_DRIVER") {
-        if driver.arg(0) != "iscsi" {
-            import.note(format!(
-                "targets of the driver {} were left out: only iSCSI is served",
-                driver.arg(0)
-            ));
-            continue;
-        }
-        for target in driver.all("TARGET") {
-            import.target(target);
-        }
+        import.driver(driver)?;
     }
     for group in root.all("DEVICE_GROUP") {
-        import.note(format!(
-            "device group {} was left out: set ALUA states with `sandstone target portal add`",
-            group.arg(0)
-        ));
+        let why = "set ALUA states with `sandstone target portal add`";
+        let what = format!("device group {}", group.arg(0));
+        import.imported.leave_out(what, why);
     }
+    import.listen_at_named_addresses();
+    carry(&import.sources, &mut import.imported);
+    super::drop_reflected(&mut import.imported);
     Ok(import.imported)
 }
 
 struct Import<'a> {
     imported: Imported,
-    size_of: &'a dyn Fn(&Path) -> Option<u64>,
+    machine: &'a Machine<'a>,
+    /// Units by the names of SCST's devices.
+    units: BTreeMap<String, String>,
+    sources: Vec<Source>,
 }
 
 impl Import<'_> {
-    fn note(&mut self, note: impl Into<String>) {
-        self.imported.notes.push(note.into());
-    }
-
     fn unit(&mut self, handler: &str, device: &Node) {
         let given = device.arg(0);
+        let source = format!("device {given}");
         let path = device.value("filename").unwrap_or_default().to_owned();
         let backend = match handler {
             "vdisk_blockio" => BackendSpec::Device { path: path.into() },
-            "vdisk_fileio" if path.starts_with("/dev/") => BackendSpec::Device { path: path.into() },
-            "vdisk_fileio" => match (self.size_of)(Path::new(&path)) {
-                Some(size) => BackendSpec::File { path: path.into(), size, preallocate: false },
-                None => return self.note(format!("device {given} was left out: {path:?} is not on this machine, so its size is unknown")),
+            "vdisk_fileio" if path.starts_with("/dev/") => {
+                BackendSpec::Device { path: path.into() }
+            }
+            "vdisk_fileio" => match (self.machine.size_of)(Path::new(&path)) {
+                Some(size) => BackendSpec::File {
+                    path: path.into(),
+                    size,
+                    preallocate: false,
+                },
+                None => {
+                    let why = format!("{path:?} is not on this machine, so its size is unknown");
+                    return self.imported.leave_out(source, why);
+                }
             },
-            other => return self.note(format!("device {given} was left out: there is no backend like {other}")),
+            other => {
+                let why = format!("there is no backend like {other}");
+                return self.imported.leave_out(source, why);
+            }
         };
         let config = &self.imported.config;
         let name = free_name(given, |name| config.unit(name).is_some());
+        if name != given {
+            self.imported
+                .note(format!("{source} is now the logical unit {name}"));
+        }
         let block_size = device
             .value("blocksize")
-            .and_then(|v| v.parse().ok())
-            .unwrap_or(512);
+            .map_or(Ok(512), str::parse)
+            .unwrap_or(0);
         let naa = device
             .value("naa_id")
             .map(|v| v.trim_start_matches("0x").to_ascii_lowercase())
             .filter(|v| v.len() == 32);
         if naa.is_none() {
-            self.note(format!(
+            self.imported.note(format!(
                 "{name} gets a new NAA: scst.conf does not name the one SCST made; give it as naa if initiators must see the same disk"
             ));
         }
-        self.imported.config.units.push(UnitSpec {
+        self.name_the_rest(&source, device, &DEVICE_ATTRIBUTES);
+        let unit = UnitSpec {
             name,
             naa: naa.unwrap_or_default(),
             serial: device.value("usn").unwrap_or_default().to_owned(),
@@ -134,220 +177,375 @@ impl Import<'_> {
             thin: device.on("thin_provisioned"),
             threshold_percent: None,
             offline: false,
-        });
+        };
+        if let Some(name) = self.imported.add_unit(&source, unit) {
+            self.units.entry(given.to_owned()).or_insert(name);
+        }
     }
 
-    fn target(&mut self, target: &Node) {
-        let iqn = match name::normalise(target.arg(0)) {
-            Ok(iqn) => iqn,
-            Err(error) => {
-                return self.note(format!("target {} was left out: {error}", target.arg(0)));
-            }
-        };
-        let mut portals = Vec::new();
-        for portal in target.all("allowed_portal") {
-            match portal.arg(0).parse::<IpAddr>() {
-                Ok(ip) => portals.push(SocketAddr::new(ip, 3260)),
-                Err(_) => self.note(format!(
-                    "portal {:?} of {iqn} was left out: patterns are not known here",
-                    portal.arg(0)
-                )),
-            }
+    /// Names the attributes that are not taken over, where they are not what SCST has without them.
+    fn name_the_rest(&mut self, what: &str, node: &Node, known: &[&str]) {
+        let others = node.children.iter().filter(|child| {
+            let is_default = matches!(child.arg(0), "0" | "" | "<NULL>");
+            !known.contains(&child.keyword.as_str()) && !is_default
+        });
+        let others: Vec<_> = others
+            .map(|child| format!("{} {}", child.keyword, child.args.join(" ")))
+            .collect();
+        if !others.is_empty() {
+            self.imported
+                .note(format!("{what} goes without {}", others.join(", ")));
         }
-        if portals.is_empty() {
-            portals.push(SocketAddr::from(([0, 0, 0, 0], 3260)));
+    }
+
+    fn driver(&mut self, driver: &Node) -> Result<(), Error> {
+        let targets = driver.all("TARGET").count();
+        if driver.arg(0) != "iscsi" {
+            let what = format!("targets of the driver {}", driver.arg(0));
+            self.imported.leave_out(what, "only iSCSI is served");
+            return Ok(());
         }
-        let incoming = secrets(target, "IncomingUser");
-        if incoming.len() > 1 {
-            self.note(format!(
-                "{iqn} knows several incoming users; hosts were given the first"
+        self.imported.targets += targets;
+        self.discovery(driver)?;
+        self.name_the_rest(
+            "the driver",
+            driver,
+            &[
+                "enabled",
+                "TARGET",
+                "IncomingUser",
+                "OutgoingUser",
+                "link_local",
+                "iSNSServer",
+            ],
+        );
+        if driver
+            .value("iSNSServer")
+            .is_some_and(|server| !server.is_empty())
+        {
+            self.imported.leave_out(
+                "the iSNS server",
+                "set isns_servers with `sandstone config apply`",
+            );
+        }
+        let off = driver.value("enabled") == Some("0");
+        for target in driver.all("TARGET") {
+            self.target(target, off);
+        }
+        Ok(())
+    }
+
+    /// Users in the driver itself are for discovery sessions.
+    fn discovery(&mut self, driver: &Node) -> Result<(), Error> {
+        let all = secrets(driver, "IncomingUser");
+        let usable: Vec<_> = all
+            .iter()
+            .filter(|s| super::unusable(s).is_none())
+            .collect();
+        if let (Some(first), None) = (all.first(), usable.first()) {
+            return Err(Error::invalid(
+                format!(
+                    "discovery asks for a proof that cannot be asked for here: user {:?}: {}",
+                    first.user,
+                    super::unusable(first).unwrap_or_default()
+                ),
+                "give the IncomingUser of the TARGET_DRIVER a secret of 12 bytes or more in the file, or remove it; then import it again",
             ));
         }
-        self.maps(&iqn, target, None, None);
-        for group in target.all("GROUP") {
-            for host in self.hosts(group, incoming.first()) {
-                self.maps(&iqn, group, Some(&host), Some(group.arg(0)));
-            }
+        if usable.len() > 1 {
+            self.imported.note(format!(
+                "discovery knows several users; initiators discover as {}, no longer as the others",
+                usable[0].user
+            ));
         }
-        self.imported.config.targets.push(TargetSpec {
-            iqn,
+        let outgoing = secrets(driver, "OutgoingUser").into_iter().next();
+        self.imported.config.discovery_chap = usable.first().map(|secret| (*secret).clone());
+        self.imported.config.discovery_mutual_chap =
+            super::mutual(&mut self.imported, "discovery", outgoing);
+        Ok(())
+    }
+
+    fn target(&mut self, target: &Node, off: bool) {
+        let source = format!("target {}", target.arg(0));
+        let iqn = match name::normalise(target.arg(0)) {
+            Ok(iqn) => iqn,
+            Err(error) => return self.imported.leave_out(source, error),
+        };
+        let Some(addresses) = portal::addresses(target) else {
+            let why = "its allowed_portal lines name no single address";
+            return self.imported.leave_out(source, why);
+        };
+        let Some((addresses, rules)) = self.at_one_rule(&iqn, target, addresses) else {
+            return;
+        };
+        let portals = addresses
+            .iter()
+            .map(|ip| SocketAddr::new(*ip, PORT))
+            .collect();
+        let relative_port_id = target
+            .value("rel_tgt_id")
+            .and_then(|v| v.parse().ok())
+            .unwrap_or(0);
+        let mut groups = self
+            .imported
+            .config
+            .targets
+            .iter()
+            .flat_map(|t| &t.portal_groups);
+        let taken = groups.any(|group| group.relative_port_id == relative_port_id);
+        let redirects = target
+            .value("redirect")
+            .is_some_and(|to| !to.is_empty() && to != "<NULL>");
+        if redirects {
+            let why = "the target is offline until you set it with `sandstone target redirect`";
+            self.imported
+                .leave_out(format!("the redirection of {iqn}"), why);
+        }
+        let offline = off || redirects || !target.on("enabled");
+        if offline {
+            self.imported.note(format!(
+                "target {iqn} is offline; `sandstone target online {iqn}` serves it"
+            ));
+        }
+        let outgoing = secrets(target, "OutgoingUser");
+        if outgoing.len() > 1 {
+            self.imported.note(format!(
+                "{iqn} proves itself as several users; as the first only now"
+            ));
+        }
+        let spec = TargetSpec {
+            iqn: iqn.clone(),
             alias: target.value("alias").unwrap_or_default().to_owned(),
             portal_groups: vec![PortalGroupSpec {
                 tag: 1,
-                relative_port_id: target
-                    .value("rel_tgt_id")
-                    .and_then(|v| v.parse().ok())
-                    .unwrap_or(0),
+                relative_port_id: if taken { 0 } else { relative_port_id },
                 target_port_group: 1,
                 portals,
                 alua_state: Default::default(),
             }],
             alua: Default::default(),
             redirect: None,
-            mutual_chap: secrets(target, "OutgoingUser").into_iter().next(),
-            parameters: Default::default(),
-            offline: !target.on("enabled"),
-        });
+            mutual_chap: super::mutual(&mut self.imported, &iqn, outgoing.into_iter().next()),
+            parameters: self.parameters(&iqn, target),
+            offline,
+        };
+        if self.imported.add_target(spec) {
+            self.sources.push(Source { iqn, rules });
+        }
     }
 
-    /// One host per initiator: SCST's groups belong to a target, ours to the whole daemon, and an
-    /// initiator may be in groups of several targets.
-    fn hosts(&mut self, group: &Node, chap: Option<&ChapSecret>) -> Vec<String> {
-        let mut names = Vec::new();
-        for initiator in group.all("INITIATOR") {
-            let given = initiator.arg(0);
-            let pattern = match name::normalise_pattern(given) {
-                Ok(pattern) => pattern,
-                Err(error) => {
-                    self.note(format!(
-                        "initiator {given} of group {} was left out: {error}",
-                        group.arg(0)
-                    ));
-                    continue;
-                }
-            };
-            let config = &mut self.imported.config;
-            if let Some(known) = config
-                .hosts
-                .iter()
-                .find(|host| host.initiators.contains(&pattern))
-            {
-                names.push(known.name.clone());
+    fn parameters(&mut self, iqn: &str, target: &Node) -> crate::config::model::TargetParameters {
+        let others = target.children.iter().filter(|child| {
+            let key = child.keyword.as_str();
+            let user = key.starts_with("IncomingUser") || key.starts_with("OutgoingUser");
+            !user && !TARGET_ATTRIBUTES.contains(&key)
+        });
+        let others = others.map(|child| (child.keyword.as_str(), child.arg(0)));
+        parameters::taken_over(&mut self.imported, iqn, others)
+    }
+
+    /// The addresses at which the same names belong to the same groups, and those rules.
+    fn at_one_rule(
+        &mut self,
+        iqn: &str,
+        target: &Node,
+        all: Vec<IpAddr>,
+    ) -> Option<(Vec<IpAddr>, Vec<Rule>)> {
+        if all.is_empty() {
+            let any = vec![Ipv4Addr::UNSPECIFIED.into()];
+            return Some((any, self.rules(iqn, target, None)));
+        }
+        let mut kept: Option<(Vec<IpAddr>, Vec<Rule>)> = None;
+        for ip in all {
+            let what = format!("portal {ip} of {iqn}");
+            if target.on("per_portal_acl") && !(self.machine.has_address)(ip) {
+                self.imported
+                    .leave_out(what, "it is no address of this machine");
                 continue;
             }
-            let own = pattern
-                .rsplit(':')
-                .find(|part| part.chars().any(|c| c.is_ascii_alphanumeric()));
-            let own = own
-                .filter(|own| !own.contains(['*', '?']))
-                .unwrap_or(group.arg(0));
-            let name = free_name(own, |name| config.host(name).is_some());
-            config.hosts.push(HostSpec {
-                name: name.clone(),
-                initiators: vec![pattern],
-                chap: chap.cloned(),
-            });
-            names.push(name);
+            let rules = self.rules(iqn, target, Some(ip));
+            if rules
+                .iter()
+                .all(|rule| rule.names.is_empty() || rule.luns.is_empty())
+            {
+                self.imported.leave_out(what, "nobody sees a LUN there");
+                continue;
+            }
+            match &mut kept {
+                None => kept = Some((vec![ip], rules)),
+                Some((addresses, first)) if *first == rules => addresses.push(ip),
+                Some(_) => {
+                    let why = "other initiators see other LUNs there than at the portal before it";
+                    self.imported.leave_out(what, why);
+                }
+            }
         }
-        names
+        if kept.is_none() {
+            self.imported
+                .leave_out(format!("target {iqn}"), "no portal of it is left");
+        }
+        kept
     }
 
-    fn maps(&mut self, iqn: &str, owner: &Node, host: Option<&str>, group: Option<&str>) {
+    /// Its groups, and then everybody.
+    fn rules(&mut self, iqn: &str, target: &Node, address: Option<IpAddr>) -> Vec<Rule> {
+        let secrets = secrets(target, "IncomingUser");
+        if target.on("black_hole") {
+            self.imported
+                .leave_out(format!("the LUNs of {iqn}"), "it is a black hole");
+            return Vec::new();
+        }
+        let per_portal = target.on("per_portal_acl");
+        let mut rules = Vec::new();
+        for group in target.all("GROUP") {
+            let name = format!("group {} of {iqn}", group.arg(0));
+            let mut names = Vec::new();
+            for initiator in group.all("INITIATOR") {
+                let given = initiator.arg(0);
+                let own = portal::names(given, per_portal, address);
+                if own.is_empty() {
+                    let why = "it matches no initiator (a # needs per_portal_acl 1, and another portal may be meant)";
+                    self.imported
+                        .leave_out(format!("initiator {given} of {name}"), why);
+                }
+                names.extend(own);
+            }
+            rules.push(self.rule(name, group, names, &secrets));
+        }
+        let name = format!("everybody in no group of {iqn}");
+        rules.push(self.rule(name, target, vec![Name::everyone()], &secrets));
+        rules
+    }
+
+    fn rule(
+        &mut self,
+        name: String,
+        owner: &Node,
+        names: Vec<Name>,
+        secrets: &[ChapSecret],
+    ) -> Rule {
+        self.name_the_rest(
+            &name,
+            owner,
+            if owner.keyword == "GROUP" {
+                &[
+                    "LUN",
+                    "INITIATOR",
+                    "cpu_mask",
+                    "io_grouping_type",
+                    "addr_method",
+                    "black_hole",
+                ]
+            } else {
+                // The target's own are looked at with its parameters.
+                return self.rule_of(name, owner, names, secrets);
+            },
+        );
+        self.rule_of(name, owner, names, secrets)
+    }
+
+    fn rule_of(
+        &mut self,
+        name: String,
+        owner: &Node,
+        names: Vec<Name>,
+        secrets: &[ChapSecret],
+    ) -> Rule {
+        let mut luns = Vec::new();
         for lun in owner.all("LUN") {
-            let (number, device) = (lun.arg(0), super::plain_name(lun.arg(1)));
-            let known = self.imported.config.unit(&device).is_some();
-            match number.parse::<u16>() {
-                Ok(number) if known => self.imported.config.maps.push(MapSpec {
-                    unit: device,
-                    host: host.map(str::to_owned),
-                    target: Some(iqn.to_owned()),
-                    lun: number,
+            let (number, device) = (lun.arg(0), lun.arg(1));
+            let what = format!("LUN {number} ({device}) of {name}");
+            match (number.parse(), self.units.get(device)) {
+                _ if owner.on("black_hole") => self.imported.leave_out(what, "it is a black hole"),
+                (Ok(lun_number), Some(unit)) => luns.push(Lun {
+                    lun: lun_number,
+                    unit: unit.clone(),
                     read_only: lun.on("read_only"),
                 }),
-                _ => {
-                    let of =
-                        group.map_or(iqn.to_owned(), |group| format!("group {group} of {iqn}"));
-                    self.note(format!("LUN {number} ({device}) of {of} was left out: the device was not taken over"));
+                (Err(_), _) => self
+                    .imported
+                    .leave_out(what, "its number is none that can be used"),
+                (_, None) => self
+                    .imported
+                    .leave_out(what, "the device was not taken over"),
+            }
+        }
+        let short = if owner.keyword == "GROUP" {
+            owner.arg(0)
+        } else {
+            "everybody"
+        };
+        Rule {
+            name,
+            short: short.to_owned(),
+            names,
+            secrets: secrets.to_vec(),
+            luns,
+        }
+    }
+
+    /// Where some target is bound to an address, those that listen everywhere listen at all the addresses that are named: a
+    /// port is taken on single addresses, or on all of them.
+    fn listen_at_named_addresses(&mut self) {
+        let config = &mut self.imported.config;
+        let groups = config
+            .targets
+            .iter()
+            .flat_map(|target| &target.portal_groups);
+        let mut named: Vec<SocketAddr> = groups
+            .flat_map(|group| group.portals.clone())
+            .filter(|portal| portal.is_ipv4() && !portal.ip().is_unspecified())
+            .collect();
+        named.sort();
+        named.dedup();
+        if named.is_empty() {
+            return;
+        }
+        let mut notes = Vec::new();
+        for target in &mut config.targets {
+            for group in &mut target.portal_groups {
+                if group
+                    .portals
+                    .iter()
+                    .any(|portal| portal.ip().is_unspecified())
+                {
+                    group.portals.clone_from(&named);
+                    let list: Vec<_> = named.iter().map(ToString::to_string).collect();
+                    notes.push(format!(
+                        "target {} listens at {} only: another target has a single address",
+                        target.iqn,
+                        list.join(", ")
+                    ));
                 }
             }
         }
+        for note in notes {
+            self.imported.note(note);
+        }
     }
 }
 
-/// `IncomingUser "user secret"`
-fn secrets(target: &Node, keyword: &str) -> Vec<ChapSecret> {
-    let words = |node: &Node| {
-        node.args
-            .join(" ")
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
+/// `IncomingUser "user secret"`; the second and further ones may have a number.
+fn secrets(owner: &Node, keyword: &str) -> Vec<ChapSecret> {
+    let numbered = |node: &&Node| {
+        let number = node.keyword.strip_prefix(keyword);
+        number.is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
     };
-    let pair = |words: Vec<String>| match words.as_slice() {
-        [user, secret, ..] => Some(ChapSecret {
-            user: user.clone(),
-            secret: secret.clone(),
-        }),
-        _ => None,
+    let pair = |node: &Node| {
+        let text = node.args.join(" ");
+        let mut words = text.split_whitespace();
+        // A user without a secret is one that nobody can be.
+        Some(ChapSecret {
+            user: words.next()?.to_owned(),
+            secret: words.next().unwrap_or_default().to_owned(),
+        })
     };
-    target.all(keyword).map(words).filter_map(pair).collect()
-}
-
-/// Reads the lines into a tree. A brace opens a block at the end of a line and closes it on a line
-/// of its own, as scstadmin writes and accepts it.
-fn parse(text: &str) -> Result<Node, Error> {
-    let mut open = vec![Node::default()];
-    for (index, line) in text.lines().enumerate() {
-        let wrong = |what: &str| {
-            Error::invalid(
-                format!("line {} of the scst.conf: {what}", index + 1),
-                "give the file that `scstadmin -write_config` writes, usually /etc/scst.conf",
-            )
-        };
-        let words = words(line).ok_or_else(|| wrong("a quote is not closed"))?;
-        let mut words = words.as_slice();
-        if words.first().is_some_and(|word| word == "}") {
-            let done = open
-                .pop()
-                .filter(|_| !open.is_empty())
-                .ok_or_else(|| wrong("a } too many"))?;
-            if let Some(parent) = open.last_mut() {
-                parent.children.push(done);
-            }
-            words = &words[1..];
-        }
-        let Some((keyword, rest)) = words.split_first() else {
-            continue;
-        };
-        let opens = rest.last().is_some_and(|word| word == "{");
-        let args = if opens { &rest[..rest.len() - 1] } else { rest };
-        let node = Node {
-            keyword: keyword.clone(),
-            args: args.to_vec(),
-            children: Vec::new(),
-        };
-        if opens {
-            open.push(node);
-        } else if let Some(parent) = open.last_mut() {
-            parent.children.push(node);
-        }
-    }
-    match (open.pop(), open.is_empty()) {
-        (Some(root), true) if !root.children.is_empty() => Ok(root),
-        (_, true) => Err(Error::invalid(
-            "the scst.conf holds nothing",
-            "check the path",
-        )),
-        _ => Err(Error::invalid(
-            "the scst.conf ends inside a block: a } is missing",
-            "check that the file is whole",
-        )),
-    }
-}
-
-/// The words of a line, without its comment; `None` where a quote is not closed.
-fn words(line: &str) -> Option<Vec<String>> {
-    let (mut words, mut word, mut quoted, mut any) = (Vec::new(), String::new(), false, false);
-    for c in line.chars() {
-        match c {
-            '"' => {
-                quoted = !quoted;
-                any = true;
-            }
-            '#' if !quoted && word.is_empty() => break,
-            c if c.is_whitespace() && !quoted => {
-                if any || !word.is_empty() {
-                    words.push(std::mem::take(&mut word));
-                }
-                any = false;
-            }
-            c => word.push(c),
-        }
-    }
-    if any || !word.is_empty() {
-        words.push(word);
-    }
-    (!quoted).then_some(words)
+    owner
+        .children
+        .iter()
+        .filter(numbered)
+        .filter_map(pair)
+        .collect()
 }
 
 #[cfg(test)]

@@ -9,8 +9,15 @@ use crate::config::name;
 
 pub(super) fn hosts(config: &Config) -> Result<(), Error> {
     let (mut names, mut initiators) = (HashSet::new(), HashMap::new());
-    if let Some(secret) = &config.discovery_mutual_chap {
+    for secret in config
+        .discovery_chap
+        .iter()
+        .chain(&config.discovery_mutual_chap)
+    {
         chap("discovery", secret)?;
+    }
+    if let Some(secret) = &config.discovery_chap {
+        not_reflected(config, "discovery sessions", secret)?;
     }
     for host in &config.hosts {
         object_name("host", &host.name)?;
@@ -29,16 +36,20 @@ pub(super) fn hosts(config: &Config) -> Result<(), Error> {
                 ));
             }
         }
+        for except in &host.except {
+            initiator_pattern(host, except)?;
+        }
         if let Some(secret) = &host.chap {
-            chap(&format!("host {}", host.name), secret)?;
-            not_reflected(config, host, secret)?;
+            let name = format!("host {}", host.name);
+            chap(&name, secret)?;
+            not_reflected(config, &name, secret)?;
         }
     }
     Ok(())
 }
 
-/// A host's secret must not be one that this side answers with.
-fn not_reflected(config: &Config, host: &HostSpec, secret: &ChapSecret) -> Result<(), Error> {
+/// A secret that initiators prove must not be one that this side answers with.
+fn not_reflected(config: &Config, prover: &str, secret: &ChapSecret) -> Result<(), Error> {
     let is_same =
         |mutual: &Option<ChapSecret>| mutual.as_ref().is_some_and(|m| m.secret == secret.secret);
     let target = config.targets.iter().find(|t| is_same(&t.mutual_chap));
@@ -48,7 +59,7 @@ fn not_reflected(config: &Config, host: &HostSpec, secret: &ChapSecret) -> Resul
         None => return Ok(()),
     };
     Err(Error::invalid(
-        format!("host {} and {other} have the same CHAP secret", host.name),
+        format!("{prover} and {other} have the same CHAP secret"),
         "choose two: with one secret for both ways an impostor reflects the challenge (RFC 7143 9.2.1)",
     ))
 }

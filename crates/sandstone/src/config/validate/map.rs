@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::MAX_LUN;
 use crate::config::error::Error;
 use crate::config::model::{Config, MapSpec, UnitSpec};
-use crate::config::{name, pattern};
+use crate::config::name;
 
 pub(super) fn maps(config: &Config) -> Result<(), Error> {
     let units = config.units_by_name();
@@ -122,12 +122,10 @@ pub(in crate::config) fn meet(config: &Config, a: &MapSpec, b: &MapSpec) -> bool
     };
     at_one_target
         && match (&a.host, &b.host) {
-            (Some(x), Some(y)) if x != y => {
-                let patterns = |host: &str| config.host(host).map_or(&[][..], |h| &h.initiators);
-                patterns(x)
-                    .iter()
-                    .any(|p| patterns(y).iter().any(|q| pattern::overlap(p, q)))
-            }
+            (Some(x), Some(y)) if x != y => match (config.host(x), config.host(y)) {
+                (Some(x), Some(y)) => x.may_share_a_member(y),
+                _ => false,
+            },
             _ => true,
         }
 }

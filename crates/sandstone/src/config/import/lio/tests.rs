@@ -1,6 +1,7 @@
 //! A saveconfig.json as targetcli writes it becomes a configuration that can be applied.
 
 use super::*;
+use crate::config::Config;
 use crate::config::change::Change;
 use crate::config::identity::Seed;
 
@@ -8,7 +9,7 @@ const SAVED: &str = include_str!("saveconfig.json");
 
 #[test]
 fn identities_maps_and_secrets_are_kept() {
-    let Imported { config, notes } = read(SAVED).unwrap();
+    let Imported { config, notes, .. } = read(SAVED).unwrap();
     let config = Change::Replace(Box::new(config))
         .applied(&Config::default(), Seed::fixed(1), false)
         .unwrap();
@@ -51,7 +52,9 @@ fn identities_maps_and_secrets_are_kept() {
 fn what_is_shown_to_everyone_becomes_a_map_for_every_host() {
     let open = SAVED.replace("\"generate_node_acls\": 0", "\"generate_node_acls\": 1");
     let mut json: serde_json::Value = serde_json::from_str(&open).unwrap();
-    json["targets"][0]["tpgs"][0]["node_acls"] = serde_json::json!([]);
+    let tpg = &mut json["targets"][0]["tpgs"][0];
+    tpg["node_acls"] = serde_json::json!([]);
+    tpg["attributes"]["authentication"] = 0.into();
     let Imported { config, .. } = read(&json.to_string()).unwrap();
     assert_eq!(config.maps.len(), 2);
     assert!(

@@ -1,6 +1,7 @@
 //! A scst.conf as scstadmin writes it becomes a configuration that can be applied.
 
 use super::*;
+use crate::config::Config;
 use crate::config::change::Change;
 use crate::config::identity::Seed;
 
@@ -10,9 +11,14 @@ fn size_of(path: &Path) -> Option<u64> {
     (path == Path::new("/srv/data.img")).then_some(1 << 30)
 }
 
+const MACHINE: Machine<'static> = Machine {
+    size_of: &size_of,
+    has_address: &|_| true,
+};
+
 #[test]
 fn identities_maps_and_secrets_are_kept() {
-    let Imported { config, notes } = read(SAVED, &size_of).unwrap();
+    let Imported { config, notes, .. } = read(SAVED, &MACHINE).unwrap();
     let config = Change::Replace(Box::new(config))
         .applied(&Config::default(), Seed::fixed(1), false)
         .unwrap();
@@ -59,7 +65,7 @@ fn identities_maps_and_secrets_are_kept() {
 
 #[test]
 fn broken_files_are_refused_with_their_line() {
-    let refused = |text: &str| read(text, &size_of).unwrap_err().message;
+    let refused = |text: &str| read(text, &MACHINE).unwrap_err().message;
     assert!(refused("HANDLER x {\n").contains("a } is missing"));
     assert!(refused("}\n").contains("line 1"));
     assert!(refused("HANDLER x {\n a \"b\n}\n").contains("line 2"));
