@@ -355,6 +355,11 @@ impl Import<'_> {
             let any = vec![Ipv4Addr::UNSPECIFIED.into()];
             return Some((any, self.rules(iqn, target, None)));
         }
+        if target.value("allowed_portal").is_none() {
+            self.imported.note(format!(
+                "target {iqn} listens only at addresses that its groups name"
+            ));
+        }
         let mut kept: Option<(Vec<IpAddr>, Vec<Rule>)> = None;
         for ip in all {
             let what = format!("portal {ip} of {iqn}");

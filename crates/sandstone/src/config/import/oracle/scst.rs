@@ -256,11 +256,10 @@ impl Original for Conf {
             // What follows a ! in the middle is not let in either.
             matches(name, initiator) || pattern[1..].contains('!')
         };
-        // A star alone is a part of other patterns.
-        patterns
-            .filter(called)
-            .filter(|p| p.len() > 2)
-            .cloned()
+        // Notes have wildcards in our order, and names without their `!`.
+        let called = patterns.filter(called).cloned();
+        called
+            .flat_map(|p| [p.trim_start_matches('!').replace("*?", "*"), p])
             .collect()
     }
 }
