@@ -6,7 +6,7 @@ use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use hyper::Method;
 
 use super::edit::{
-    EditArgs, Guard, RemovalArgs, Request, make, make_if, remove_guarded, write_preview,
+    EditArgs, Guard, RemovalArgs, Request, make, make_briefly, remove_guarded, write_preview,
 };
 use super::host::SecretArgs;
 use super::lu::yes_no;
@@ -287,21 +287,17 @@ fn run_import(args: &Import, connection: &Connection, t: &mut Terminal<'_>) -> D
     }
     let client = connection.client();
     let document: ConfigDocument = client.get("/v1/config")?;
-    let mut merged: Config = toml::from_str(&document.toml).map_err(|e| {
+    let running: Config = toml::from_str(&document.toml).map_err(|e| {
         Error::invalid(
             format!("the daemon's configuration was not understood: {e}"),
             "sandstone status",
         )
     })?;
-    merged.units.extend(config.units);
-    merged.targets.extend(config.targets);
-    merged.target_groups.extend(config.target_groups);
-    merged.hosts.extend(config.hosts);
-    merged.maps.extend(config.maps);
+    let merged = import::merge(running, config)?;
     let body = Apply::Config(Box::new(merged));
     let request = Request::with(Method::PUT, "/v1/config", &body);
     // It was merged into that one: what others changed since would be undone.
-    make_if(t, &client, &args.edit, &request, Some(document.generation))
+    make_briefly(t, &client, &args.edit, &request, Some(document.generation))
 }
 
 fn read(path: &Path) -> Result<String, Error> {

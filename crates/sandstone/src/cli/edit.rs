@@ -98,11 +98,15 @@ pub(super) fn make<B: Serialize>(
     args: &EditArgs,
     request: &Request<'_, B>,
 ) -> Done {
-    make_if(t, client, args, request, None)
+    let how = Commit {
+        dry_run: args.dry_run,
+        ..Commit::default()
+    };
+    tell(t, args, &request.commit(client, &how)?)
 }
 
-/// The same, where that generation is still in force.
-pub(super) fn make_if<B: Serialize>(
+/// The same for a change of many objects, where that generation is still in force: a dry run has one line for each.
+pub(super) fn make_briefly<B: Serialize>(
     t: &mut Terminal<'_>,
     client: &Client,
     args: &EditArgs,
@@ -114,7 +118,17 @@ pub(super) fn make_if<B: Serialize>(
         if_generation,
         ..Commit::default()
     };
-    tell(t, args, &request.commit(client, &how)?)
+    let committed = request.commit(client, &how)?;
+    if args.json || !args.dry_run || committed.differences.is_empty() {
+        return tell(t, args, &committed);
+    }
+    for notice in &committed.notices {
+        writeln!(t.err, "note: {notice}")?;
+    }
+    for difference in &committed.differences {
+        writeln!(t.out, "  {} {}", sign(difference.action), short(difference))?;
+    }
+    Ok(writeln!(t.out, "nothing was changed (--dry-run)")?)
 }
 
 /// Makes a change that may take something away: shows what depends on it and asks first.
@@ -272,14 +286,18 @@ fn short(difference: &Difference) -> String {
     }
 }
 
+fn sign(action: Action) -> char {
+    match action {
+        Action::Add => '+',
+        Action::Remove => '-',
+        Action::Modify => '~',
+    }
+}
+
 /// Writes what would change, as `+`, `-` and `~`, with the fields.
 pub(super) fn write_preview(out: &mut dyn Write, committed: &Committed) -> std::io::Result<()> {
     for difference in &committed.differences {
-        let sign = match difference.action {
-            Action::Add => '+',
-            Action::Remove => '-',
-            Action::Modify => '~',
-        };
+        let sign = sign(difference.action);
         writeln!(out, "  {sign} {} {}", difference.object, difference.name)?;
         let width = difference
             .fields

@@ -51,6 +51,14 @@ fn swallows(pattern: &str, text: &str, fits: impl Fn(u8, u8) -> bool) -> bool {
 
 /// Whether some name is matched by both patterns.
 pub fn overlap(a: &str, b: &str) -> bool {
+    // Most are plain names, and there may be thousands of them.
+    let is_plain = |pattern: &str| !pattern.contains(['*', '?']);
+    if is_plain(b) {
+        return matches(a, b);
+    }
+    if is_plain(a) {
+        return matches(b, a);
+    }
     let (a, b) = (a.as_bytes(), b.as_bytes());
     // `reach[j]` for the current i: the suffixes a[i..] and b[j..] have a word in common.
     let mut below = vec![false; b.len() + 1];

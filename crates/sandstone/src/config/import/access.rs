@@ -243,7 +243,7 @@ fn patterns(sources: &[Source]) -> Vec<Member> {
     }
     let excepted = |p: &Member, q: &Member| {
         p.pattern != q.pattern
-            && overlap(&p.pattern, &q.pattern)
+            && pattern::overlap(&p.pattern, &q.pattern)
             && (q.wider || !pattern::covers(&q.pattern, &p.pattern))
     };
     for index in 0..members.len() {
@@ -252,17 +252,6 @@ fn patterns(sources: &[Source]) -> Vec<Member> {
         members[index].except = except.map(|(other, _)| other).collect();
     }
     members
-}
-
-/// Two names without wildcards are compared as such: there may be thousands.
-fn overlap(a: &str, b: &str) -> bool {
-    let is_wild = |p: &str| p.contains(['*', '?']);
-    match (is_wild(a), is_wild(b)) {
-        (false, false) => a == b,
-        (true, false) => pattern::matches(a, b),
-        (false, true) => pattern::matches(b, a),
-        (true, true) => pattern::overlap(a, b),
-    }
 }
 
 fn name_overlaps(members: &[Member], imported: &mut Imported) {
@@ -378,9 +367,16 @@ fn may_join(members: &[Member], class: &[usize], new: usize) -> bool {
     if except.iter().any(takes) {
         return false;
     }
-    let crosses =
-        |a: usize, b: usize| members[a].except.contains(&b) && members[b].except.contains(&a);
-    let crossed = all.iter().any(|&a| all.iter().any(|&b| crosses(a, b)));
+    let excepts = |&m: &usize| !members[m].except.is_empty();
+    let crossing: Vec<usize> = all.iter().copied().filter(excepts).collect();
+    let crosses = |&a: &usize| {
+        let back = |b: &usize| members[*b].except.contains(&a);
+        members[a]
+            .except
+            .iter()
+            .any(|b| crossing.contains(b) && back(b))
+    };
+    let crossed = crossing.iter().any(crosses);
     !crossed || all.iter().all(|&m| !members[m].inverted)
 }
 

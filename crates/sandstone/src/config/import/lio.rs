@@ -72,7 +72,9 @@ pub fn read(text: &str) -> Result<Imported, Error> {
         import.unit(object);
     }
     for target in &saved.targets {
-        import.target(target);
+        let same = |other: &&Target| other.wwn.eq_ignore_ascii_case(&target.wwn);
+        let twice = saved.targets.iter().filter(same).count() > 1;
+        import.target(target, twice);
     }
     carry(&import.sources, &mut import.imported);
     super::drop_reflected(&mut import.imported);
@@ -182,14 +184,15 @@ impl Import {
         }
     }
 
-    fn target(&mut self, target: &Target) {
+    fn target(&mut self, target: &Target, twice: bool) {
         let source = format!("target {}", target.wwn);
         if target.fabric != "iscsi" {
             let why = format!("its fabric is {}", target.fabric);
             return self.imported.leave_out(source, why);
         }
         let iqn = match name::normalise(&target.wwn) {
-            Ok(iqn) => iqn,
+            Ok(iqn) if !twice => iqn,
+            Ok(_) => return self.imported.leave_out(source, "the file has it twice"),
             Err(error) => return self.imported.leave_out(source, error),
         };
         let (mut groups, mut rules) = (Vec::new(), None);
@@ -336,7 +339,9 @@ impl Import {
         let name = format!("the ACL of {} at {iqn}", acl.node_wwn);
         // An ACL of LIO is for one initiator: a wildcard in its name is a character like others.
         let mut initiator = Name::new(&acl.node_wwn, false);
-        if acl.node_wwn.contains(['*', '?']) {
+        let same = |other: &&NodeAcl| other.node_wwn.eq_ignore_ascii_case(&acl.node_wwn);
+        let twice = tpg.node_acls.iter().filter(same).count() > 1;
+        if twice || acl.node_wwn.contains(['*', '?']) {
             initiator.wider = Some(acl.node_wwn.clone());
         }
         let protected = on(tpg.attributes.get("prod_mode_write_protect"), false);

@@ -3,12 +3,16 @@
 
 mod access;
 pub mod lio;
+mod merge;
 mod parameters;
 pub mod scst;
 
 #[cfg(test)]
 mod oracle;
 
+pub use merge::merge;
+
+use super::Error;
 use super::change::Change;
 use super::identity::Seed;
 use super::model::{ChapSecret, Config, TargetSpec, UnitSpec};

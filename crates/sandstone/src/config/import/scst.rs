@@ -86,7 +86,7 @@ pub fn read(text: &str, machine: &Machine<'_>) -> Result<Imported, Error> {
         imported: Imported::default(),
         machine,
         units: BTreeMap::new(),
-        sources: Vec::new(),
+        targets: Vec::new(),
     };
     for handler in root.all("HANDLER") {
         for device in handler.all("DEVICE") {
@@ -103,7 +103,13 @@ pub fn read(text: &str, machine: &Machine<'_>) -> Result<Imported, Error> {
         import.imported.leave_out(what, why);
     }
     import.listen_at_named_addresses();
-    carry(&import.sources, &mut import.imported);
+    let mut sources = Vec::new();
+    for (spec, source) in std::mem::take(&mut import.targets) {
+        if import.imported.add_target(spec) {
+            sources.push(source);
+        }
+    }
+    carry(&sources, &mut import.imported);
     super::drop_reflected(&mut import.imported);
     Ok(import.imported)
 }
@@ -113,7 +119,7 @@ struct Import<'a> {
     machine: &'a Machine<'a>,
     /// Units by the names of SCST's devices.
     units: BTreeMap<String, String>,
-    sources: Vec<Source>,
+    targets: Vec<(TargetSpec, Source)>,
 }
 
 impl Import<'_> {
@@ -286,12 +292,8 @@ impl Import<'_> {
             .value("rel_tgt_id")
             .and_then(|v| v.parse().ok())
             .unwrap_or(0);
-        let mut groups = self
-            .imported
-            .config
-            .targets
-            .iter()
-            .flat_map(|t| &t.portal_groups);
+        let targets = self.targets.iter();
+        let mut groups = targets.flat_map(|(target, _)| &target.portal_groups);
         let taken = groups.any(|group| group.relative_port_id == relative_port_id);
         let redirects = target
             .value("redirect")
@@ -329,9 +331,7 @@ impl Import<'_> {
             parameters: self.parameters(&iqn, target),
             offline,
         };
-        if self.imported.add_target(spec) {
-            self.sources.push(Source { iqn, rules });
-        }
+        self.targets.push((spec, Source { iqn, rules }));
     }
 
     fn parameters(&mut self, iqn: &str, target: &Node) -> crate::config::model::TargetParameters {
@@ -353,11 +353,14 @@ impl Import<'_> {
     ) -> Option<(Vec<IpAddr>, Vec<Rule>)> {
         if all.is_empty() {
             let any = vec![Ipv4Addr::UNSPECIFIED.into()];
-            return Some((any, self.rules(iqn, target, None)));
+            return Some((any, self.rules(iqn, target, None)?));
         }
-        if target.value("allowed_portal").is_none() {
+        let mut allowed = target.all("allowed_portal").peekable();
+        let all_named =
+            allowed.peek().is_some() && allowed.all(|node| node.arg(0).parse::<IpAddr>().is_ok());
+        if !all_named {
             self.imported.note(format!(
-                "target {iqn} listens only at addresses that its groups name"
+                "target {iqn} listens only at the addresses that its allowed_portal and INITIATOR lines name"
             ));
         }
         let mut kept: Option<(Vec<IpAddr>, Vec<Rule>)> = None;
@@ -368,7 +371,7 @@ impl Import<'_> {
                     .leave_out(what, "it is no address of this machine");
                 continue;
             }
-            let rules = self.rules(iqn, target, Some(ip));
+            let rules = self.rules(iqn, target, Some(ip))?;
             if rules
                 .iter()
                 .all(|rule| rule.names.is_empty() || rule.luns.is_empty())
@@ -392,13 +395,13 @@ impl Import<'_> {
         kept
     }
 
-    /// Its groups, and then everybody.
-    fn rules(&mut self, iqn: &str, target: &Node, address: Option<IpAddr>) -> Vec<Rule> {
+    /// Its groups, and then everybody. Nothing where they cannot be told apart; the target was named then.
+    fn rules(&mut self, iqn: &str, target: &Node, address: Option<IpAddr>) -> Option<Vec<Rule>> {
         let secrets = secrets(target, "IncomingUser");
         if target.on("black_hole") {
             self.imported
                 .leave_out(format!("the LUNs of {iqn}"), "it is a black hole");
-            return Vec::new();
+            return Some(Vec::new());
         }
         let per_portal = target.on("per_portal_acl");
         let mut rules = Vec::new();
@@ -407,7 +410,11 @@ impl Import<'_> {
             let mut names = Vec::new();
             for initiator in group.all("INITIATOR") {
                 let given = initiator.arg(0);
-                let own = portal::names(given, per_portal, address);
+                let Some(own) = portal::names(given, per_portal, address) else {
+                    let why = format!("no host can have the members that {given} of {name} means");
+                    self.imported.leave_out(format!("target {iqn}"), why);
+                    return None;
+                };
                 if own.is_empty() {
                     let why = "it matches no initiator (a # needs per_portal_acl 1, and another portal may be meant)";
                     self.imported
@@ -419,7 +426,7 @@ impl Import<'_> {
         }
         let name = format!("everybody in no group of {iqn}");
         rules.push(self.rule(name, target, vec![Name::everyone()], &secrets));
-        rules
+        Some(rules)
     }
 
     fn rule(
@@ -492,11 +499,8 @@ impl Import<'_> {
     /// Where some target is bound to an address, those that listen everywhere listen at all the addresses that are named: a
     /// port is taken on single addresses, or on all of them.
     fn listen_at_named_addresses(&mut self) {
-        let config = &mut self.imported.config;
-        let groups = config
-            .targets
-            .iter()
-            .flat_map(|target| &target.portal_groups);
+        let targets = self.targets.iter();
+        let groups = targets.flat_map(|(target, _)| &target.portal_groups);
         let mut named: Vec<SocketAddr> = groups
             .flat_map(|group| group.portals.clone())
             .filter(|portal| portal.is_ipv4() && !portal.ip().is_unspecified())
@@ -507,7 +511,7 @@ impl Import<'_> {
             return;
         }
         let mut notes = Vec::new();
-        for target in &mut config.targets {
+        for (target, _) in &mut self.targets {
             for group in &mut target.portal_groups {
                 if group
                     .portals

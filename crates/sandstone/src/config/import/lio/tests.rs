@@ -74,3 +74,162 @@ fn other_files_are_refused() {
             .contains("no saveconfig.json")
     );
 }
+
+const INITIATOR: &str = "iqn.1998-01.com.vmware:esx1";
+const IQN: &str = "iqn.2019-05.test.cluster:ha";
+
+/// One target with one portal group.
+fn saved(tpg: serde_json::Value) -> serde_json::Value {
+    let mut tpg = tpg;
+    for (key, value) in [
+        ("tag", serde_json::json!(1)),
+        (
+            "luns",
+            serde_json::json!([{"index": 1, "storage_object": "/backstores/fileio/a"}]),
+        ),
+        (
+            "portals",
+            serde_json::json!([{"ip_address": "0.0.0.0", "port": 3260}]),
+        ),
+    ] {
+        if tpg.get(key).is_none() {
+            tpg[key] = value;
+        }
+    }
+    serde_json::json!({
+        "storage_objects": [{"plugin": "fileio", "name": "a", "dev": "/srv/a", "size": 1 << 20, "wwn": "d0e53965"}],
+        "targets": [{"fabric": "iscsi", "wwn": IQN, "tpgs": [tpg]}],
+    })
+}
+
+fn imported(saved: &serde_json::Value) -> (Config, Vec<String>) {
+    let Imported { config, notes, .. } = read(&saved.to_string()).unwrap();
+    let config = Change::Replace(Box::new(config))
+        .applied(&Config::default(), Seed::fixed(1), false)
+        .unwrap();
+    (config, notes)
+}
+
+/// The user whose secret opens the target, or `open`, or `shut`.
+fn opened_by(config: &Config, initiator: &str) -> String {
+    use crate::config::access::{Authentication, access};
+    match access(config, initiator, IQN, None).map(|access| access.authentication) {
+        Ok(Authentication::Chap { initiator, .. }) => initiator.user,
+        Ok(Authentication::None) => "open".into(),
+        Err(_) => "shut".into(),
+    }
+}
+
+#[test]
+fn a_portal_group_with_a_user_of_its_own_asks_everybody_for_it() {
+    let (config, _) = imported(&saved(serde_json::json!({
+        "attributes": {"authentication": 1, "generate_node_acls": 1, "demo_mode_write_protect": 0},
+        "chap_userid": "clusteruser", "chap_password": "cluster-secret-14",
+    })));
+    assert_eq!(opened_by(&config, INITIATOR), "clusteruser");
+    assert!(!config.maps[0].read_only);
+}
+
+#[test]
+fn chap_without_a_user_lets_nobody_in() {
+    for attributes in [
+        serde_json::json!({"authentication": 1, "generate_node_acls": 1}),
+        serde_json::json!({"generate_node_acls": 1}),
+        serde_json::json!({"authentication": -1, "generate_node_acls": 1}),
+    ] {
+        let (config, notes) = imported(&saved(serde_json::json!({
+            "attributes": attributes,
+            "node_acls": [{"node_wwn": INITIATOR, "mapped_luns": [{"index": 0, "tpg_lun": 1}]}],
+        })));
+        assert_eq!(opened_by(&config, INITIATOR), "shut");
+        assert_eq!(opened_by(&config, "iqn.1998-01.com.vmware:other"), "shut");
+        assert!(
+            notes.iter().any(|note| note.contains("has no user")),
+            "{notes:?}"
+        );
+    }
+}
+
+#[test]
+fn an_acl_decides_alone_beside_what_everybody_sees() {
+    let (config, _) = imported(&saved(serde_json::json!({
+        "attributes": {"authentication": 0, "generate_node_acls": 1},
+        "node_acls": [
+            {"node_wwn": INITIATOR, "mapped_luns": [], "attributes": {}},
+            {"node_wwn": "iqn.1998-01.com.vmware:esx2", "mapped_luns": [{"index": 0, "tpg_lun": 1}],
+             "attributes": {"authentication": 1}, "chap_userid": "esx2", "chap_password": "secret-of-esx2"},
+        ],
+    })));
+    assert_eq!(opened_by(&config, INITIATOR), "shut");
+    assert_eq!(opened_by(&config, "iqn.1998-01.com.vmware:esx2"), "esx2");
+    assert_eq!(opened_by(&config, "iqn.1998-01.com.vmware:esx3"), "open");
+}
+
+#[test]
+fn secrets_of_discovery_are_asked_for_or_the_file_is_refused() {
+    use crate::config::access::{Authentication, discovery};
+    let mut saved =
+        saved(serde_json::json!({"attributes": {"authentication": 0, "generate_node_acls": 1}}));
+    saved["fabric_modules"] = serde_json::json!([{
+        "name": "iscsi", "discovery_enable_auth": true, "discovery_userid": "finder", "discovery_password": "finder-secret",
+    }]);
+    let (config, _) = imported(&saved);
+    let asked = discovery(&config, INITIATOR).unwrap();
+    assert!(matches!(asked, Authentication::Chap { initiator, .. } if initiator.user == "finder"));
+    saved["fabric_modules"][0]["discovery_password"] = serde_json::Value::Null;
+    let error = read(&saved.to_string()).unwrap_err();
+    assert!(
+        error.message.contains("no user that could give it"),
+        "{error}"
+    );
+}
+
+#[test]
+fn short_serial_numbers_give_the_designator_that_lio_made() {
+    assert_eq!(naa("d0e53965").unwrap(), "6001405d0e5396500000000000000000");
+    assert_eq!(
+        naa("lun-DB_0012ab34").unwrap(),
+        "6001405db0012ab34000000000000000"
+    );
+    assert_eq!(naa("no-gxyz_"), None);
+}
+
+#[test]
+fn parameters_are_taken_over_or_named() {
+    let (config, notes) = imported(&saved(serde_json::json!({
+        "attributes": {"authentication": 0, "generate_node_acls": 1, "default_cmdsn_depth": 64, "login_keys_workaround": 1},
+        "parameters": {"MaxOutstandingR2T": "4", "MaxRecvDataSegmentLength": "65536", "MaxBurstLength": "131072",
+            "ImmediateData": "No", "InitialR2T": "Yes", "HeaderDigest": "CRC32C", "ErrorRecoveryLevel": "2"},
+    })));
+    let p = &config.targets[0].parameters;
+    assert_eq!(
+        (
+            p.queue_depth,
+            p.max_outstanding_r2t,
+            p.max_recv_data_segment_length
+        ),
+        (Some(64), Some(4), Some(65536))
+    );
+    assert_eq!(
+        (p.max_burst_length, p.first_burst_length),
+        (Some(131_072), Some(131_072))
+    );
+    assert_eq!(
+        (p.immediate_data, p.initial_r2t, p.require_header_digest),
+        (Some(false), Some(true), Some(true))
+    );
+    let said = |words| notes.iter().any(|note| note.contains(words));
+    assert!(
+        said("ErrorRecoveryLevel 2") && said("login_keys_workaround 1"),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn the_summary_counts_what_came_and_names_what_did_not() {
+    let summary = read(SAVED).unwrap().summary();
+    assert_eq!(
+        summary,
+        "2 of 3 devices, 1 of 2 targets, 1 host, 2 maps; left out: storage object old, target naa.5001405000000001"
+    );
+}

@@ -201,6 +201,10 @@ impl Tpg {
 }
 
 impl Original for Saved {
+    fn targets(&self) -> usize {
+        self.targets.len()
+    }
+
     fn text(&self) -> String {
         let objects = OBJECTS.iter().zip(self.read_only).map(|((plugin, name, dev), read_only)| {
             json!({"plugin": plugin, "name": name, "dev": dev, "size": 1 << 20, "readonly": read_only, "wwn": ""})

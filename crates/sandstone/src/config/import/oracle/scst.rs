@@ -155,6 +155,10 @@ fn is_allowed(allowed: &[&str], address: &str) -> bool {
 }
 
 impl Original for Conf {
+    fn targets(&self) -> usize {
+        self.targets.len()
+    }
+
     fn text(&self) -> String {
         let mut text = String::from("HANDLER vdisk_fileio {\n");
         for (index, read_only) in self.devices.iter().enumerate() {

@@ -9,6 +9,7 @@ pub(super) struct Node {
     pub(super) keyword: String,
     pub(super) args: Vec<String>,
     pub(super) children: Vec<Node>,
+    is_block: bool,
 }
 
 impl Node {
@@ -28,6 +29,10 @@ impl Node {
             .iter()
             .find(|node| node.keyword == keyword)
             .map(|node| node.arg(0))
+    }
+
+    fn is_same_block(&self, other: &Self) -> bool {
+        self.is_block && self.keyword == other.keyword && self.args == other.args
     }
 
     pub(super) fn on(&self, keyword: &str) -> bool {
@@ -62,12 +67,23 @@ pub(super) fn parse(text: &str) -> Result<Node, Error> {
                 Token::Open if words.is_empty() => {
                     return Err(wrong("a { without a name before it"));
                 }
-                Token::Open => open.push(node(std::mem::take(&mut words))),
+                Token::Open => open.push(Node {
+                    is_block: true,
+                    ..node(std::mem::take(&mut words))
+                }),
                 Token::Close => {
                     push(&mut open, std::mem::take(&mut words));
                     let done = open.pop().filter(|_| !open.is_empty());
                     let done = done.ok_or_else(|| wrong("a } too many"))?;
                     if let Some(parent) = open.last_mut() {
+                        if parent
+                            .children
+                            .iter()
+                            .any(|other| other.is_same_block(&done))
+                        {
+                            // scstadmin keeps the last of them only.
+                            return Err(wrong("this block ends one that was there before"));
+                        }
                         parent.children.push(done);
                     }
                 }
@@ -93,7 +109,7 @@ fn node(words: Vec<String>) -> Node {
     Node {
         keyword: words.next().unwrap_or_default(),
         args: words.collect(),
-        children: Vec::new(),
+        ..Node::default()
     }
 }
 

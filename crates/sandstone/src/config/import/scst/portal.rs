@@ -58,47 +58,31 @@ pub(super) fn addresses(target: &Node) -> Option<Vec<IpAddr>> {
     }
 }
 
-/// The names that an INITIATOR line means for those who come to `address`, or to any where it is `None`.
-pub(super) fn names(given: &str, per_portal: bool, address: Option<IpAddr>) -> Vec<Name> {
+/// The names that an INITIATOR line means for those who come to `address`, or to any where it is `None`. Nothing where no
+/// pattern of ours can say which those are.
+pub(super) fn names(given: &str, per_portal: bool, address: Option<IpAddr>) -> Option<Vec<Name>> {
     let (text, inverted) = inverted(given);
     if text.contains('!') {
-        // SCST inverts what follows the `!`; no pattern of ours can say that.
-        let start = text.split('!').next().unwrap_or_default();
-        return unclear(&format!("{start}*"), given, inverted);
+        // SCST inverts what follows the `!`.
+        return None;
     }
     let patterns = match (per_portal, address) {
         (false, _) => vec![text.to_owned()],
         (true, Some(address)) => before(text, &format!("#{address}")),
-        (true, None) => match anywhere(text) {
-            Some(patterns) => patterns,
-            None => return unclear("*", given, inverted),
-        },
+        (true, None) => anywhere(text)?,
     };
     // A name holds no `#`, and is not empty.
     let mut patterns = patterns
         .into_iter()
         .filter(|p| !p.contains('#') && !p.is_empty());
-    let first = patterns.next();
-    match (first, inverted) {
-        (None, true) => vec![Name::everyone()],
-        (None, false) => Vec::new(),
-        (Some(first), false) => [first]
-            .into_iter()
-            .chain(patterns)
-            .map(|p| Name::new(&p, false))
-            .collect(),
-        // All but those that one of several patterns matches cannot be said with one pattern after the other.
-        (Some(first), true) => match patterns.next() {
-            None => vec![Name::new(&first, true)],
-            Some(_) => unclear("*", given, true),
-        },
+    if !inverted {
+        return Some(patterns.map(|p| Name::new(&p, false)).collect());
     }
-}
-
-fn unclear(pattern: &str, given: &str, inverted: bool) -> Vec<Name> {
-    let mut name = Name::new(pattern, inverted);
-    name.wider = Some(given.to_owned());
-    vec![name]
+    match (patterns.next(), patterns.next()) {
+        (None, _) => Some(vec![Name::everyone()]),
+        (Some(one), None) => Some(vec![Name::new(&one, true)]),
+        (Some(_), Some(_)) => None,
+    }
 }
 
 /// The patterns of what may stand before `end` in a text that the pattern matches.
@@ -135,7 +119,7 @@ mod tests {
     use super::*;
 
     fn patterns(given: &str, address: &str) -> Vec<String> {
-        let names = names(given, true, address.parse().ok());
+        let names = names(given, true, address.parse().ok()).unwrap();
         assert!(
             names.iter().all(|name| name.wider.is_none()),
             "{given}: {names:?}"
@@ -157,6 +141,9 @@ mod tests {
         // The 2 may be the name's or the address's.
         assert_eq!(patterns("*2", "10.0.0.2"), ["*"]);
         assert_eq!(patterns("iqn.2001-04.x:a", "10.0.0.2").len(), 0);
+        // Which names those are depends on the portal.
+        assert_eq!(names("*2", true, None), None);
+        assert_eq!(names("iqn.!x:a", false, None), None);
     }
 
     #[test]

@@ -71,3 +71,158 @@ fn broken_files_are_refused_with_their_line() {
     assert!(refused("HANDLER x {\n a \"b\n}\n").contains("line 2"));
     assert!(refused("# nothing\n").contains("nothing"));
 }
+
+const IQN: &str = "iqn.2012-02.test.office:files";
+
+/// Devices `a`, `b` and `c`, and these lines in one target.
+fn conf(target: &str) -> String {
+    let devices = ["a", "b", "c"]
+        .map(|name| format!("DEVICE {name} {{\nfilename /srv/data.img.{name}\n}}\n"));
+    format!(
+        "HANDLER vdisk_fileio {{\n{}}}\nTARGET_DRIVER iscsi {{\nenabled 1\nTARGET {IQN} {{\nenabled 1\n{target}\n}}\n}}\n",
+        devices.concat()
+    )
+}
+
+fn imported(target: &str) -> (Config, Vec<String>) {
+    let machine = Machine {
+        size_of: &|_| Some(1 << 20),
+        has_address: &|ip| ip.is_ipv4(),
+    };
+    let Imported { config, notes, .. } = read(&conf(target), &machine).unwrap();
+    let config = Change::Replace(Box::new(config))
+        .applied(&Config::default(), Seed::fixed(1), false)
+        .unwrap();
+    (config, notes)
+}
+
+/// LUN and unit of all that `iqn.2001-04.x:NAME` sees.
+fn sees(config: &Config, name: &str) -> Vec<(u16, String)> {
+    let views = crate::config::access::luns(config, &format!("iqn.2001-04.x:{name}"), IQN);
+    views
+        .into_iter()
+        .map(|view| (view.lun, view.unit))
+        .collect()
+}
+
+fn lun(lun: u16, unit: &str) -> (u16, String) {
+    (lun, unit.to_owned())
+}
+
+#[test]
+fn members_of_a_group_see_only_its_luns_and_without_luns_nothing() {
+    let (config, _) = imported(
+        "LUN 0 a\nGROUP accounts {\nLUN 0 b\nINITIATOR iqn.2001-04.x:acc\n}\nGROUP shut_out {\nINITIATOR iqn.2001-04.x:lab*\n}",
+    );
+    assert_eq!(sees(&config, "acc"), [lun(0, "b")]);
+    assert_eq!(sees(&config, "lab7"), []);
+    assert_eq!(sees(&config, "anybody"), [lun(0, "a")]);
+}
+
+#[test]
+fn a_leading_exclamation_mark_means_all_the_others() {
+    let (config, _) = imported("LUN 0 a\nGROUP blocking {\nINITIATOR !iqn.2001-04.x:me\n}");
+    assert_eq!(sees(&config, "me"), [lun(0, "a")]);
+    assert_eq!(sees(&config, "other"), []);
+}
+
+#[test]
+fn one_group_of_three_initiators_is_one_host() {
+    let (config, notes) = imported(
+        "GROUP esx {\nLUN 0 a\nLUN 1 b\nINITIATOR iqn.2001-04.x:a\nINITIATOR iqn.2001-04.x:b\nINITIATOR iqn.2001-04.x:c\n}",
+    );
+    assert_eq!(config.hosts.len(), 1);
+    assert_eq!(
+        (
+            config.hosts[0].name.as_str(),
+            config.hosts[0].initiators.len()
+        ),
+        ("esx", 3)
+    );
+    assert_eq!(config.maps.len(), 2);
+    assert!(
+        notes.iter().all(|note| note.contains("new NAA")),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn a_name_with_a_portal_stays_at_that_portal() {
+    let (config, _) = imported(
+        "per_portal_acl 1\nIncomingUser \"hv1 hash\\#inside12\"\nGROUP security_group {\nINITIATOR iqn.2001-04.x:hv1\\#127.0.0.1\nLUN 0 a\n}",
+    );
+    assert_eq!(sees(&config, "hv1"), [lun(0, "a")]);
+    assert_eq!(sees(&config, "hv2"), []);
+    assert_eq!(
+        config.hosts[0].chap.as_ref().unwrap().secret,
+        "hash#inside12"
+    );
+    assert_eq!(
+        config.targets[0].portal_groups[0].portals,
+        ["127.0.0.1:3260".parse().unwrap()]
+    );
+    // Beside it, a target that listened everywhere listens where it can.
+    let both = conf(
+        "per_portal_acl 1\nGROUP g {\nINITIATOR iqn.2001-04.x:a\\#10.0.0.1\nLUN 0 a\n}\n}\nTARGET iqn.2012-02.test.office:open {\nenabled 1\nLUN 0 b",
+    );
+    let machine = Machine {
+        size_of: &|_| Some(1 << 20),
+        has_address: &|_| true,
+    };
+    let config = read(&both, &machine).unwrap().config;
+    let portals = config
+        .targets
+        .iter()
+        .map(|target| target.portal_groups[0].portals.clone());
+    let portal: std::net::SocketAddr = "10.0.0.1:3260".parse().unwrap();
+    assert_eq!(portals.collect::<Vec<_>>(), [[portal], [portal]]);
+    let (config, _) = imported("per_portal_acl 1\nGROUP g {\nINITIATOR *\\#*\nLUN 0 a\n}");
+    assert_eq!(sees(&config, "anybody"), [lun(0, "a")]);
+    let (config, notes) =
+        imported("per_portal_acl 1\nGROUP g {\nINITIATOR *\\#2001:db8::90\nLUN 0 a\n}");
+    assert_eq!(config.targets.len(), 0);
+    assert!(
+        notes.iter().any(|note| note.contains("2001:db8::90")),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn of_several_users_the_first_is_kept_and_the_others_are_named() {
+    let (config, notes) = imported(
+        "LUN 0 a\nIncomingUser \"one first-secret-1\"\nIncomingUser \"two second-secret\"",
+    );
+    assert_eq!(config.hosts[0].initiators, ["*"]);
+    assert_eq!(config.hosts[0].chap.as_ref().unwrap().user, "one");
+    assert!(
+        notes.iter().any(|note| note.contains("no longer as two")),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn parameters_are_taken_over_or_named() {
+    let (config, notes) = imported(
+        "LUN 0 a\nQueuedCommands 64\nMaxOutstandingR2T 20\nNopInTimeout 7\nDataDigest None",
+    );
+    let p = &config.targets[0].parameters;
+    assert_eq!(
+        (p.queue_depth, p.max_outstanding_r2t, p.require_data_digest),
+        (Some(64), Some(20), Some(false))
+    );
+    assert!(
+        notes.iter().any(|note| note.contains("NopInTimeout 7")),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn a_block_that_stands_twice_is_refused() {
+    let twice = conf("GROUP g {\nLUN 0 a\n}\nGROUP g {\nLUN 0 b\n}");
+    assert!(
+        read(&twice, &MACHINE)
+            .unwrap_err()
+            .message
+            .contains("was there before")
+    );
+}

@@ -1,0 +1,104 @@
+//! An import beside what is configured already.
+
+use super::Error;
+use crate::config::model::{Config, HostSpec};
+
+/// Adds an import to a configuration.
+///
+/// # Errors
+/// Some initiator could prove itself with a secret that is good for other targets only: it has one secret for all.
+pub fn merge(mut running: Config, imported: Config) -> Result<Config, Error> {
+    for host in &imported.hosts {
+        let same_members = |other: &&HostSpec| other.may_share_a_member(host);
+        for other in running.hosts.iter().filter(same_members) {
+            if let (Some(old), Some(new)) = (&other.chap, &host.chap)
+                && old != new
+            {
+                return Err(Error::invalid(
+                    format!(
+                        "the host {} of this machine and the host {} of the import may have a member in common, and their secrets differ",
+                        other.name, host.name
+                    ),
+                    format!(
+                        "print the import without --apply, change the initiators or the secret of {} in it, and add it with `sandstone config apply`",
+                        host.name
+                    ),
+                ));
+            }
+        }
+    }
+    if imported.discovery_chap.is_some() {
+        if running.discovery_chap.is_some() && running.discovery_chap != imported.discovery_chap {
+            return Err(Error::invalid(
+                "discovery asks for another secret on this machine than in the import",
+                "set that of the import first: sandstone config discovery-user --user USER --secret-file PATH",
+            ));
+        }
+        running.discovery_chap = imported.discovery_chap;
+    }
+    if running.discovery_mutual_chap.is_none() {
+        running.discovery_mutual_chap = imported.discovery_mutual_chap;
+    }
+    running.units.extend(imported.units);
+    running.targets.extend(imported.targets);
+    running.target_groups.extend(imported.target_groups);
+    running.hosts.extend(imported.hosts);
+    running.maps.extend(imported.maps);
+    Ok(running)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::model::ChapSecret;
+
+    fn with(name: &str, initiators: &[&str], except: &[&str], secret: Option<&str>) -> Config {
+        let owned = |list: &[&str]| list.iter().map(|p| (*p).to_owned()).collect();
+        let chap = secret.map(|secret| ChapSecret {
+            user: "user".into(),
+            secret: secret.into(),
+        });
+        Config {
+            hosts: vec![HostSpec {
+                name: name.into(),
+                initiators: owned(initiators),
+                except: owned(except),
+                chap,
+            }],
+            ..Config::default()
+        }
+    }
+
+    #[test]
+    fn an_import_never_changes_which_secret_opens_a_target() {
+        let running = || with("old", &["iqn.2001-04.x:a"], &[], Some("secret-of-old"));
+        let everybody = |except: &[&str], secret| with("new", &["*"], except, secret);
+        let refused = merge(running(), everybody(&[], Some("secret-of-new"))).unwrap_err();
+        assert!(
+            refused.message.contains("their secrets differ"),
+            "{refused}"
+        );
+        for imported in [
+            everybody(&["iqn.2001-04.x:*"], Some("secret-of-new")),
+            everybody(&[], Some("secret-of-old")),
+            everybody(&[], None),
+        ] {
+            assert_eq!(merge(running(), imported).unwrap().hosts.len(), 2);
+        }
+    }
+
+    #[test]
+    fn a_secret_of_discovery_is_never_replaced() {
+        let discovery = |secret: &str| Config {
+            discovery_chap: Some(ChapSecret {
+                user: "user".into(),
+                secret: secret.into(),
+            }),
+            ..Config::default()
+        };
+        let merged = merge(Config::default(), discovery("secret-of-new")).unwrap();
+        assert_eq!(merged, discovery("secret-of-new"));
+        assert_eq!(merge(merged.clone(), Config::default()).unwrap(), merged);
+        assert!(merge(merged, discovery("secret-of-old")).is_err());
+    }
+}
