@@ -273,8 +273,13 @@ fn run_import(args: &Import, connection: &Connection, t: &mut Terminal<'_>) -> D
     for note in &imported.notes {
         writeln!(t.err, "note: {note}")?;
     }
-    writeln!(t.err, "{}", imported.summary())?;
-    let config = imported.config;
+    let summary = imported.summary();
+    take_over(args, connection, t, imported.config)?;
+    Ok(writeln!(t.err, "{summary}")?)
+}
+
+/// Prints an import, or adds it to what is in force.
+fn take_over(args: &Import, connection: &Connection, t: &mut Terminal<'_>, config: Config) -> Done {
     if !args.apply {
         let toml = toml::to_string(&config).map_err(|e| {
             Error::invalid(

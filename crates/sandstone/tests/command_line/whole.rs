@@ -124,6 +124,14 @@ fn other_targets_configurations_are_imported() {
         "{}",
         ran.err
     );
+    let summary = "2 of 3 devices, 1 of 2 targets, 1 host, 2 maps; left out: storage object old, target naa.5001405000000001\n";
+    assert!(ran.err.ends_with(summary), "{}", ran.err);
+    let dry = daemon.run(&format!("config import {lio} --apply --dry-run"));
+    assert!(dry.err.ends_with(summary), "{dry:?}");
+    let lines: Vec<_> = dry.out.lines().collect();
+    // Two units, a target, a host, two maps: one line for each, and that nothing was changed.
+    assert_eq!(lines.len(), 7, "{dry:?}");
+    assert!(lines[0].starts_with("  + lu "), "{dry:?}");
     let printed = file(&daemon, "lio.toml", &ran.out);
     assert_eq!(
         daemon

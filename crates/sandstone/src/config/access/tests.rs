@@ -147,6 +147,70 @@ fn discovery_asks_for_what_targets_ask_for_and_answers_with_its_own_secret() {
 }
 
 #[test]
+fn a_secret_of_discovery_is_asked_of_everybody_in_place_of_the_hosts_secrets() {
+    let mut config = good();
+    config.discovery_chap = chap("finder");
+    config.discovery_mutual_chap = chap("discovery");
+    for auth in [false, true] {
+        config.discovery_auth = auth;
+        for name in [ESX, DEBIAN] {
+            let Ok(Authentication::Chap { initiator, target }) = discovery(&config, name) else {
+                panic!("{name} must prove itself");
+            };
+            let users = (initiator.user.as_str(), target.map(|t| t.user));
+            assert_eq!(users, ("finder", Some("discovery".into())));
+        }
+    }
+}
+
+#[test]
+fn excepted_initiators_are_no_members_and_leave_their_luns_to_others() {
+    let mut config = good();
+    let name = "iqn.2000-01.org.other:x";
+    let host = |name: &str, initiator: &str, except: &[&str]| HostSpec {
+        name: name.into(),
+        initiators: vec![initiator.into()],
+        except: except.iter().map(|e| (*e).into()).collect(),
+        chap: None,
+    };
+    config.hosts = vec![
+        host("own", name, &[]),
+        host("rest", "iqn.2000-01.org.other:*", &[]),
+    ];
+    let map = |unit: usize, host: &str| MapSpec {
+        unit: config.units[unit].name.clone(),
+        host: Some(host.into()),
+        target: Some(ONE.into()),
+        lun: 0,
+        read_only: false,
+    };
+    config.maps = vec![map(0, "own"), map(1, "rest")];
+    let error = crate::config::validate::validate(&config).unwrap_err();
+    assert!(error.message.contains("LUN 0 would be"), "{error}");
+    config.hosts[1] = host("rest", "iqn.2000-01.org.other:*", &["*other:?"]);
+    crate::config::validate::validate(&config).unwrap();
+    let sees = |name: &str| {
+        let views = luns(&config, name, ONE);
+        views.into_iter().map(|view| view.unit).collect::<Vec<_>>()
+    };
+    assert_eq!(sees(name), [config.units[0].name.clone()]);
+    assert_eq!(sees("iqn.2000-01.org.other:y"), Vec::<String>::new());
+    assert_eq!(
+        sees("iqn.2000-01.org.other:yy"),
+        [config.units[1].name.clone()]
+    );
+    let explained = crate::config::explain::explain(&config, "iqn.2000-01.org.other:y", None);
+    assert!(
+        explained.conclusion.contains("host rest excepts it")
+            || explained
+                .steps
+                .iter()
+                .any(|step| step.finding.contains("host rest excepts it")),
+        "{explained:?}"
+    );
+}
+
+#[test]
 fn send_targets_lists_what_the_initiator_may_use_here() {
     let mut config = good();
     let iqns = |config: &Config, who, at: &str| {
