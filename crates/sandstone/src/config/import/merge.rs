@@ -3,35 +3,34 @@
 use super::Error;
 use crate::config::model::{Config, HostSpec};
 
-/// Adds an import to a configuration.
+/// Adds an import to a configuration, whose secrets need not be shown. Where both ask one initiator for a secret, they are
+/// taken for different ones. Objects with one name are left for validation to refuse.
 ///
 /// # Errors
 /// Some initiator could prove itself with a secret that is good for other targets only: it has one secret for all.
 pub fn merge(mut running: Config, imported: Config) -> Result<Config, Error> {
-    for host in &imported.hosts {
-        let same_members = |other: &&HostSpec| other.may_share_a_member(host);
-        for other in running.hosts.iter().filter(same_members) {
-            if let (Some(old), Some(new)) = (&other.chap, &host.chap)
-                && old != new
-            {
-                return Err(Error::invalid(
-                    format!(
-                        "the host {} of this machine and the host {} of the import may have a member in common, and their secrets differ",
-                        other.name, host.name
-                    ),
-                    format!(
-                        "print the import without --apply, change the initiators or the secret of {} in it, and add it with `sandstone config apply`",
-                        host.name
-                    ),
-                ));
-            }
+    for host in imported.hosts.iter().filter(|host| host.chap.is_some()) {
+        let clashes = |other: &&HostSpec| {
+            other.name != host.name && other.chap.is_some() && other.may_share_a_member(host)
+        };
+        if let Some(other) = running.hosts.iter().find(clashes) {
+            return Err(Error::invalid(
+                format!(
+                    "the host {} of this machine and the host {} of the import may have a member in common, and each asks it for a secret of its own",
+                    other.name, host.name
+                ),
+                format!(
+                    "take the initiator out of the one or the other, as with `sandstone host remove-initiator {} IQN`, and import again",
+                    other.name
+                ),
+            ));
         }
     }
     if imported.discovery_chap.is_some() {
-        if running.discovery_chap.is_some() && running.discovery_chap != imported.discovery_chap {
+        if running.discovery_chap.is_some() {
             return Err(Error::invalid(
-                "discovery asks for another secret on this machine than in the import",
-                "set that of the import first: sandstone config discovery-user --user USER --secret-file PATH",
+                "discovery asks for one secret on this machine and for another one in the import",
+                "take the user of discovery out of the file (discovery_enable_auth of LIO, IncomingUser of SCST's driver) and import it again: that of this machine stays",
             ));
         }
         running.discovery_chap = imported.discovery_chap;
@@ -74,13 +73,9 @@ mod tests {
         let running = || with("old", &["iqn.2001-04.x:a"], &[], Some("secret-of-old"));
         let everybody = |except: &[&str], secret| with("new", &["*"], except, secret);
         let refused = merge(running(), everybody(&[], Some("secret-of-new"))).unwrap_err();
-        assert!(
-            refused.message.contains("their secrets differ"),
-            "{refused}"
-        );
+        assert!(refused.message.contains("a secret of its own"), "{refused}");
         for imported in [
             everybody(&["iqn.2001-04.x:*"], Some("secret-of-new")),
-            everybody(&[], Some("secret-of-old")),
             everybody(&[], None),
         ] {
             assert_eq!(merge(running(), imported).unwrap().hosts.len(), 2);
@@ -99,6 +94,6 @@ mod tests {
         let merged = merge(Config::default(), discovery("secret-of-new")).unwrap();
         assert_eq!(merged, discovery("secret-of-new"));
         assert_eq!(merge(merged.clone(), Config::default()).unwrap(), merged);
-        assert!(merge(merged, discovery("secret-of-old")).is_err());
+        assert!(merge(merged, discovery("secret-of-new")).is_err());
     }
 }
