@@ -105,7 +105,7 @@ pub(super) fn make<B: Serialize>(
     tell(t, args, &request.commit(client, &how)?)
 }
 
-/// The same for a change of many objects, where that generation is still in force: a dry run has one line for each.
+/// Makes a change of many objects, where that generation is still in force. A dry run prints one line for each object.
 pub(super) fn make_briefly<B: Serialize>(
     t: &mut Terminal<'_>,
     client: &Client,

@@ -168,9 +168,9 @@ pub fn granted(
     })
 }
 
-/// How `initiator` must prove who it is in a discovery session. A secret of discovery's own comes before those of the
-/// hosts. Where that is asked for, it is what it must
-/// prove at a target; who belongs to no host discovers only where there is a map for every host.
+/// How `initiator` must prove who it is in a discovery session. A secret of discovery's own takes the place of the hosts'
+/// secrets. With `discovery_auth` and no such secret, it proves what it must prove at a target. With `discovery_auth`, an
+/// initiator of no host discovers only where there is a map for every host.
 ///
 /// # Errors
 /// The login must not go on.

@@ -52,7 +52,7 @@ pub struct SetDiscovery {
     /// Whether they must prove who they are as they must at a target.
     #[serde(default)]
     pub auth: Option<bool>,
-    /// What every one of them must prove, in place of the hosts' secrets.
+    /// The secret that each of them must prove, in place of the hosts' secrets.
     #[serde(default)]
     pub chap: Option<SetChap>,
     /// Ask for that proof no more.

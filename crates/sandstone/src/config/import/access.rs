@@ -19,7 +19,7 @@ pub(super) struct Source {
     pub(super) rules: Vec<Rule>,
 }
 
-/// What some initiators see at a target.
+/// A rule tells the LUNs that some initiators see at a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
     /// For notes: `group esx of iqn…`.
@@ -30,7 +30,7 @@ pub(super) struct Rule {
     pub(super) names: Vec<Name>,
     /// Each of them is proof enough; none is asked for where it is empty.
     pub(super) secrets: Vec<ChapSecret>,
-    /// What they see.
+    /// The LUNs that they see.
     pub(super) luns: Vec<Lun>,
 }
 
@@ -141,7 +141,7 @@ struct View {
     /// By target.
     luns: BTreeMap<String, Vec<Lun>>,
     chap: Option<ChapSecret>,
-    /// Where the name of the host comes from.
+    /// The name of the host is made of this.
     short: String,
 }
 
@@ -268,7 +268,7 @@ fn name_overlaps(members: &[Member], imported: &mut Imported) {
     }
 }
 
-/// What the members of a pattern's host see: at each target, what the first rule that fits them says.
+/// The view of the members of a pattern's host: at each target, the LUNs of the first rule that fits them.
 fn view(sources: &[Source], members: &[Member], index: usize, imported: &mut Imported) -> View {
     let own = &members[index].pattern;
     let fits = |name: &Name| {
@@ -380,7 +380,7 @@ fn may_join(members: &[Member], class: &[usize], new: usize) -> bool {
     !crossed || all.iter().all(|&m| !members[m].inverted)
 }
 
-/// What a host of these patterns excepts.
+/// The patterns that a host of these excepts.
 fn except(members: &[Member], class: &[usize]) -> Vec<usize> {
     let mut except: Vec<usize> = class
         .iter()

@@ -22,7 +22,7 @@ mod file;
 
 use file::{Chap, Lun, NodeAcl, Portal, SaveConfig, StorageObject, Target, Tpg, number, on, shown};
 
-/// What LIO's designators begin with: type 6 and its company id.
+/// LIO's designators begin with this: type 6 and its company id.
 const LIO_NAA: &str = "6001405";
 
 /// Attributes that change what initiators meet, with the only values that we have.
@@ -38,7 +38,8 @@ const UNIT_ATTRIBUTES: [(&str, i64); 9] = [
     ("pi_prot_type", 0),
 ];
 
-/// The same of portal groups. The first four are read elsewhere, or mean nothing without LIO's own dynamic ACLs.
+/// Attributes of portal groups, each with the value that needs no note. The first four are read elsewhere, or mean nothing
+/// without LIO's own dynamic ACLs.
 const GROUP_ATTRIBUTES: [(&str, Option<i64>); 11] = [
     ("authentication", None),
     ("cache_dynamic_acls", None),

@@ -334,33 +334,18 @@ impl Import<'_> {
         names: Vec<Name>,
         secrets: &[ChapSecret],
     ) -> Rule {
-        self.name_the_rest(
-            &name,
-            owner,
-            if owner.keyword == "GROUP" {
-                &[
-                    "LUN",
-                    "INITIATOR",
-                    "cpu_mask",
-                    "io_grouping_type",
-                    "addr_method",
-                    "black_hole",
-                ]
-            } else {
-                // The target's own are looked at with its parameters.
-                return self.rule_of(name, owner, names, secrets);
-            },
-        );
-        self.rule_of(name, owner, names, secrets)
-    }
-
-    fn rule_of(
-        &mut self,
-        name: String,
-        owner: &Node,
-        names: Vec<Name>,
-        secrets: &[ChapSecret],
-    ) -> Rule {
+        // The target's own attributes are looked at with its parameters.
+        if owner.keyword == "GROUP" {
+            let known = [
+                "LUN",
+                "INITIATOR",
+                "cpu_mask",
+                "io_grouping_type",
+                "addr_method",
+                "black_hole",
+            ];
+            self.name_the_rest(&name, owner, &known);
+        }
         let mut luns = Vec::new();
         for lun in owner.all("LUN") {
             let (number, device) = (lun.arg(0), lun.arg(1));
