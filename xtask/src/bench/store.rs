@@ -48,6 +48,13 @@ pub(super) struct Options {
     json: bool,
 }
 
+impl Options {
+    /// Whether this phase is to run.
+    fn wants(&self, phase: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| phase.contains(part.as_str()))
+    }
+}
+
 fn parse(arguments: &[String]) -> Result<Options, String> {
     let mut options = Options {
         dir: crate::crate_root().join("target/bench-store"),
@@ -146,11 +153,20 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Removes what the processes of earlier turns remember.
+    fn clear_states(&self) {
+        self.remove(std::path::Path::is_dir);
+    }
+
     fn clear(&self) {
+        self.remove(|_| true);
+    }
+
+    fn remove(&self, is_wanted: impl Fn(&std::path::Path) -> bool) {
         for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
             let path = entry.path();
             let is_ours = path.extension().is_some_and(|end| end == "bench");
-            if is_ours {
+            if is_ours && is_wanted(&path) {
                 // What cannot be removed is found by whoever looks at the disk.
                 let _ = if path.is_dir() {
                     std::fs::remove_dir_all(&path)

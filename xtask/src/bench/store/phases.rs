@@ -71,8 +71,7 @@ fn kiops(figures: &Figures) -> f64 {
 impl Bench<'_> {
     /// Runs a phase, if it is wanted.
     pub(super) fn run(&mut self, name: &str) -> Result<(), String> {
-        let only = &self.options.only;
-        if !only.is_empty() && !only.iter().any(|part| name.contains(part.as_str())) {
+        if !self.options.wants(name) {
             return Ok(());
         }
         if name != LARGE && !self.has_files {
@@ -123,19 +122,27 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The raw file, btrfs's file and the pool's device: every byte of them is written once.
+    /// The raw file, btrfs's file and the pool's device: every byte of them is written once. Those that another build
+    /// was measured on are used again.
     fn make_files(&mut self) -> Result<(), String> {
-        eprintln!("bench: writing all files once");
         let len = self.filling();
         let mut files = vec![("raw", self.path("raw"))];
         let peer = self.peer.clone();
         files.extend(peer.map(|folder| ("btrfs", folder.join("file.bench"))));
         for (name, path) in files {
-            self.make(&path, len)?;
+            self.make_once(&path, len)?;
             self.ask(json!({ "do": "open", "name": name, "path": path }))?;
         }
         let device = self.path("device");
-        self.make(&device, self.options.size)
+        self.make_once(&device, self.options.size)
+    }
+
+    fn make_once(&mut self, path: &Path, len: u64) -> Result<(), String> {
+        if std::fs::metadata(path).is_ok_and(|file| file.len() == len) {
+            return Ok(());
+        }
+        eprintln!("bench: writing {} once", path.display());
+        self.make(path, len)
     }
 
     /// A pool `tank` on these files, instead of what was on them.
