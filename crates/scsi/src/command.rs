@@ -54,10 +54,10 @@ pub struct Command<'a> {
     pub cdb: &'a [u8],
     /// The task attribute.
     pub attribute: TaskAttribute,
-    /// How many bytes of data-out the initiator offers (0 for none).
-    pub data_out_len: u32,
-    /// How many bytes of data-in the initiator accepts (0 for none).
-    pub data_in_len: u32,
+    /// How many bytes of data-out the initiator offers; `None` where it announces none.
+    pub data_out_len: Option<u32>,
+    /// How many bytes of data-in the initiator accepts; `None` where it announces none.
+    pub data_in_len: Option<u32>,
 }
 
 /// What the transport does with a command first.
@@ -73,17 +73,17 @@ pub enum Start {
     },
     /// Collect the data-out of these blocks, write them, then status GOOD.
     ///
-    /// The range may be empty: GOOD at once. Where the initiator offers fewer bytes than the range
-    /// has ([`Command::data_out_len`]), the transport writes the whole blocks among them
-    /// ([`BlockRange::filled_by`]), answers GOOD and reports all bytes that were not offered as
-    /// residual overflow: a torn block is never written. Where it offers more, the range's bytes are
-    /// written and the rest is residual underflow. Before it submits the write,
+    /// The range may be empty: GOOD at once. It holds no more blocks than the initiator offers; `wanted`
+    /// counts those of the CDB, and the difference is residual overflow. Where the initiator offers more,
+    /// the rest is residual underflow. Before it submits the write,
     /// the transport asks [`crate::itl_nexus::ItlNexus::may_still_run`].
     Write {
         /// The blocks.
         range: BlockRange,
         /// Force unit access: GOOD only once the blocks are on stable storage.
         fua: bool,
+        /// Bytes of data-out by the CDB.
+        wanted: u32,
     },
     /// Collect [`Task::data_out_len`] bytes, then call [`Task::step`] with [`Input::Begin`].
     Task(Box<dyn Task>),
@@ -93,11 +93,21 @@ pub enum Start {
 
 /// A command in progress that needs more than one plain read or write.
 pub trait Task: Send + std::fmt::Debug {
-    /// How many bytes of data-out the command wants, from its CDB (0 for none). The transport
-    /// delivers the first `min(offered, wanted)` bytes and reports the difference as residual, whatever
-    /// the status; the task decides whether fewer bytes are an error. Before a step that writes, the transport asks
+    /// How many bytes of data-out the command wants, from its CDB (0 for none). The transport delivers
+    /// them, or fewer where [`Task::takes_fewer_blocks`], and reports the difference to what was offered
+    /// as residual, whatever the status. Before a step that writes, the transport asks
     /// [`crate::itl_nexus::ItlNexus::may_still_run`], as it does for [`Start::Write`].
     fn data_out_len(&self) -> u32;
+
+    /// Whether the task does with whole blocks of its data-out where fewer were offered than it wants.
+    fn takes_fewer_blocks(&self) -> bool {
+        false
+    }
+
+    /// The least bytes of data-in that the task gives where it succeeds.
+    fn data_in_len(&self) -> u32 {
+        0
+    }
 
     /// Most bytes of blocks that the task holds while one of its steps is under way, beside its data-out:
     /// those that the step reads or makes, and copies that it kept. Whoever runs it takes memory for them

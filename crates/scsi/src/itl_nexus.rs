@@ -137,7 +137,7 @@ impl ItlNexus {
             && let Some(start) = read_write::start_fast(&self.unit, command.cdb)
             && (gate == 0 || matches!(start, Start::Read { .. }))
         {
-            return start;
+            return start.checked(command, &self.unit);
         }
         self.start_slowly(command, view)
     }
@@ -145,7 +145,7 @@ impl ItlNexus {
     #[cold]
     #[inline(never)]
     fn start_slowly(self: &Arc<Self>, command: &Command<'_>, view: &dyn TargetView) -> Start {
-        dispatch::dispatch(self, command, view)
+        dispatch::dispatch(self, command, view).checked(command, &self.unit)
     }
 
     /// Asks the gates again, for a command whose data-out took its time to arrive: a reservation,

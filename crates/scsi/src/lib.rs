@@ -42,6 +42,7 @@ pub mod task_set;
 pub mod thin_provisioning;
 mod third_party_copy;
 mod token;
+mod transfer;
 pub mod unit_attention;
 pub mod view;
 mod vpd;

@@ -652,12 +652,6 @@ impl LogicalUnit {
         }
     }
 
-    /// The response to a task whose initiator offers fewer bytes than its CDB speaks of, where a part
-    /// of them is worth nothing.
-    pub(crate) fn data_out_mismatch(&self) -> Response {
-        self.check_condition(&Sense::data_out_mismatch())
-    }
-
     /// CHECK CONDITION in the sense format the initiators asked for.
     pub fn check_condition(&self, sense: &Sense) -> Response {
         Response::check_condition(sense.encode(self.sense_format()))

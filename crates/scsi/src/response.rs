@@ -34,6 +34,9 @@ pub struct Response {
     /// Parameter data for the initiator, already cut to the CDB's allocation length. May accompany
     /// CHECK CONDITION.
     pub data_in: Vec<u8>,
+    /// Bytes that the command moves by its CDB, where it was refused because its initiator announced
+    /// fewer: the transport tells them as residual overflow.
+    pub would_move: Option<u32>,
 }
 
 impl Response {
@@ -43,6 +46,7 @@ impl Response {
             status: Status::Good,
             sense: Vec::new(),
             data_in: Vec::new(),
+            would_move: None,
         }
     }
 
@@ -52,6 +56,7 @@ impl Response {
             status: Status::Good,
             sense: Vec::new(),
             data_in,
+            would_move: None,
         }
     }
 }
@@ -63,6 +68,7 @@ impl Response {
             status: Status::CheckCondition,
             sense,
             data_in: Vec::new(),
+            would_move: None,
         }
     }
 
@@ -72,6 +78,7 @@ impl Response {
             status: Status::Busy,
             sense: Vec::new(),
             data_in: Vec::new(),
+            would_move: None,
         }
     }
 
@@ -81,6 +88,7 @@ impl Response {
             status: Status::ReservationConflict,
             sense: Vec::new(),
             data_in: Vec::new(),
+            would_move: None,
         }
     }
 }

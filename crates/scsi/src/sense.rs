@@ -219,10 +219,10 @@ impl Sense {
         Self::illegal(Asc::PARAMETER_LIST_LENGTH_ERROR)
     }
 
-    /// ILLEGAL REQUEST, INVALID FIELD IN COMMAND INFORMATION UNIT: the initiator offers another
-    /// amount of data-out than its CDB speaks of. Nothing is transferred (FCP-4 9.4.2 b, which RFC
+    /// ILLEGAL REQUEST, INVALID FIELD IN COMMAND INFORMATION UNIT: the initiator announces another
+    /// transfer than its CDB speaks of. Nothing is transferred (FCP-4 9.4.2 b, which RFC
     /// 7143 leaves to the device server).
-    pub const fn data_out_mismatch() -> Self {
+    pub const fn transfer_mismatch() -> Self {
         Self::illegal(Asc::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT)
     }
 

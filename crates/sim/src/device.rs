@@ -207,7 +207,7 @@ fn completion(response: Response) -> Completion<Arc<[u8]>> {
         status: response.status as u8,
         sense: response.sense,
         data_in,
-        data_out_wanted: None,
+        data_out_wanted: response.would_move,
     }
 }
 
@@ -297,7 +297,7 @@ impl TaskRouter for Router<'_> {
                 let work = Work::Read(range);
                 self.device.now_or_later(self.now, self.session, task, work)
             }
-            Start::Write { range, .. } => collect(bytes(range).len() as u32, Intent::Write(range)),
+            Start::Write { range, wanted, .. } => collect(wanted, Intent::Write(range)),
             Start::Task(run) if run.data_out_len() > 0 => {
                 collect(run.data_out_len(), Intent::Task(run))
             }

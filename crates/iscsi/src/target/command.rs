@@ -174,6 +174,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             immediate: command.immediate,
             connection: index,
             edtl,
+            read: command.read,
             write: command.write,
             wanted: 0,
             r2t_sn: 0,
@@ -238,33 +239,28 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             lun: command.lun,
             cdb: &command.cdb,
             attribute: command.attribute,
-            data_in_length: if command.read && !command.write {
-                edtl
-            } else {
-                0
-            },
-            data_out_length: if command.write { edtl } else { 0 },
+            data_in_length: (command.read && !command.write).then_some(edtl),
+            data_out_length: command.write.then_some(edtl),
         };
         if command.total_ahs_length == 0 {
             return (router.command(id, &incoming), 0);
         }
         let mut whole = command.cdb.to_vec();
+        let mut bidirectional_read = 0;
         let ahs = self.connections[index]
             .as_ref()
             .map_or(&[][..], |connection| connection.receiver.ahs());
         for segment in AhsIter::new(ahs) {
             match segment {
                 Ok(Ahs::ExtendedCdb(rest)) => whole.extend_from_slice(rest),
-                Ok(Ahs::BidirectionalReadLength(length)) => incoming.data_in_length = length,
+                Ok(Ahs::BidirectionalReadLength(length)) if command.read && command.write => {
+                    bidirectional_read = length;
+                }
+                Ok(Ahs::BidirectionalReadLength(_)) => {}
                 Ok(Ahs::Unknown { .. }) | Err(_) => {}
             }
         }
         incoming.cdb = &whole;
-        let bidirectional_read = if command.read && command.write {
-            incoming.data_in_length
-        } else {
-            0
-        };
         (router.command(id, &incoming), bidirectional_read)
     }
 

@@ -39,14 +39,13 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             return;
         };
         let data = completion.data_in.filter(|data| !data.is_empty());
-        let moved = if task.write {
-            u64::from(completion.data_out_wanted.unwrap_or(task.wanted))
-        } else {
-            data.as_ref().map_or(0, |data| data.len() as u64)
-        };
-        let residual = Residual::new(task.edtl, moved);
+        let residual = Residual::new(
+            task.edtl,
+            moved(task, completion.data_out_wanted, data.as_ref()),
+        );
         let mut data_sn = task.r2t_sn;
         if let Some(data) = data
+            && task.read
             && !task.write
         {
             let length = data.len().min(task.edtl as usize);
@@ -77,6 +76,20 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             exp_cmd_sn,
             max_cmd_sn,
         );
+    }
+}
+
+/// Bytes that a task moves by its command, whether or not so many were expected: RFC 7143 §11.4.5.2 calls them
+/// the SCSI-Presented Data Transfer Length.
+#[inline]
+fn moved<P: Payload, B>(task: &Task<B>, by_cdb: Option<u32>, data_in: Option<&P>) -> u64 {
+    match by_cdb {
+        Some(wanted) if task.write => u64::from(wanted),
+        None if task.write => u64::from(task.wanted),
+        // It was refused since no transfer was announced.
+        Some(wanted) if wanted > 0 && task.edtl == 0 => u64::from(wanted),
+        _ if !task.read => 0,
+        _ => data_in.map_or(0, |data| data.len() as u64),
     }
 }
 

@@ -38,10 +38,11 @@ pub struct IncomingCommand<'a> {
     pub cdb: &'a [u8],
     /// How it is ordered among others.
     pub attribute: TaskAttribute,
-    /// Bytes of data-in the initiator takes.
-    pub data_in_length: u32,
-    /// Bytes of data-out the initiator offers.
-    pub data_out_length: u32,
+    /// Bytes of data-in the initiator takes; `None` without the R bit, and with both R and W: no command
+    /// here moves data both ways.
+    pub data_in_length: Option<u32>,
+    /// Bytes of data-out the initiator offers; `None` without the W bit.
+    pub data_out_length: Option<u32>,
 }
 
 /// What the device server makes of a command, or of its data-out.
@@ -70,8 +71,8 @@ pub struct Completion<P> {
     pub sense: Vec<u8>,
     /// Data-in.
     pub data_in: Option<P>,
-    /// Bytes of data-out that the command takes by its CDB, for the residual, where this was not said
-    /// with [`Admission::Collect`].
+    /// Bytes that the command moves by its CDB, for the residual, where neither [`Admission::Collect`] nor
+    /// its data-in says so.
     pub data_out_wanted: Option<u32>,
 }
 

@@ -38,6 +38,7 @@ pub(super) struct Task<B> {
     /// The connection of allegiance.
     pub(super) connection: usize,
     pub(super) edtl: u32,
+    pub(super) read: bool,
     pub(super) write: bool,
     /// Bytes of data-out that the command took, for the residual.
     pub(super) wanted: u32,

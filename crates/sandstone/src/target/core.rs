@@ -560,6 +560,6 @@ pub(super) fn completion(response: Response) -> Completion<DataIn> {
         status: response.status as u8,
         sense: response.sense,
         data_in,
-        data_out_wanted: None,
+        data_out_wanted: response.would_move,
     }
 }

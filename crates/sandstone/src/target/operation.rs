@@ -97,9 +97,9 @@ pub(super) struct OwnedCommand {
     /// Its attribute.
     pub attribute: TaskAttribute,
     /// Data-out offered.
-    pub data_out_len: u32,
+    pub data_out_len: Option<u32>,
     /// Data-in accepted.
-    pub data_in_len: u32,
+    pub data_in_len: Option<u32>,
 }
 
 impl OwnedCommand {

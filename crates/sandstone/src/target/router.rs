@@ -83,13 +83,6 @@ impl TaskRouter for Router<'_> {
         let data = pages.freeze();
         admitted(match intent {
             Intent::Write { range, fua, entry } => {
-                // A part of a block may follow them; it is not written.
-                let len = entry.mapped.unit.bytes(range).1 as usize;
-                let data = if data.len() > len {
-                    data.slice(0..len)
-                } else {
-                    data
-                };
                 self.core.write(self.session, task, entry, range, fua, data)
             }
             Intent::Task {
@@ -123,18 +116,11 @@ impl Router<'_> {
                 }
                 None => Admission::Done(task_set_full()),
             },
-            Start::Write { range, fua } => {
-                let (offset, wanted) = entry.mapped.unit.bytes(range);
+            Start::Write { range, fua, wanted } => {
+                let (offset, _) = entry.mapped.unit.bytes(range);
                 let skew = offset as usize % PAGE_SIZE;
-                // Where fewer bytes are offered, the whole blocks among them are written.
-                let offered = u64::from(command.data_out_len);
-                let range = if offered < wanted {
-                    range.filled_by(offered, entry.mapped.unit.logical.block_len())
-                } else {
-                    range
-                };
                 self.collect(
-                    wanted as u32,
+                    wanted,
                     skew,
                     0,
                     command,
@@ -203,7 +189,7 @@ impl Router<'_> {
         command: &Command<'_>,
         mut intent: Intent,
     ) -> Admitted {
-        let len = wanted.min(command.data_out_len) as usize;
+        let len = wanted.min(command.data_out_len.unwrap_or(0)) as usize;
         let mut memory = self.share.try_take(footprint(len, skew) as u64 + working);
         if memory.is_none() {
             return Admission::Done(task_set_full());
@@ -255,7 +241,7 @@ impl Router<'_> {
             data_out_len: command.data_out_len,
             data_in_len: command.data_in_len,
         };
-        let waits_for_data = command.data_out_len > 0;
+        let waits_for_data = command.data_out_len > Some(0);
         // What its CDB takes is not known yet. More than any command can use is neither asked for nor
         // kept, whatever its initiator offers.
         let most = mapped.unit.logical.max_data_out();
@@ -282,7 +268,7 @@ impl Router<'_> {
         if !waits_for_data {
             return Admission::Running;
         }
-        let wanted = command.data_out_len.min(most);
+        let wanted = command.data_out_len.unwrap_or(0).min(most);
         let admitted = self.collect(wanted, 0, 0, command, Intent::Queued(token));
         if let Admission::Done(_) = admitted {
             self.core.cancel(token);
@@ -366,10 +352,13 @@ impl Router<'_> {
                 }
                 None => Progress::Done(task_set_full()),
             },
-            Start::Write { range, fua } => {
+            Start::Write {
+                range,
+                fua,
+                wanted: by_cdb,
+            } => {
+                wanted = by_cdb;
                 let unit = &entry.mapped.unit;
-                wanted = unit.bytes(range).1 as u32;
-                let range = range.filled_by(data.len() as u64, unit.logical.block_len());
                 let data = data.slice(0..unit.bytes(range).1 as usize);
                 self.core.write(session, task, entry, range, fua, data)
             }
@@ -387,6 +376,7 @@ impl Router<'_> {
                 }
             }
             Start::Respond(response) => {
+                wanted = response.would_move.unwrap_or(0);
                 let completion = completion(response);
                 self.core
                     .note_end(session, task, &entry.mapped, &completion);

@@ -33,11 +33,10 @@ fn a_short_write_writes_the_whole_blocks_that_were_offered() {
     for (opcode, flags) in WRITES {
         for (wanted, offered, blocks) in [
             (1_u32, 0, 0),
-            (1, 200, 0),
             (2, BLOCK, 1),
-            (4, 3 * BLOCK + 511, 3),
+            (4, 3 * BLOCK, 3),
             // More than one burst, and not from the start of a page.
-            (1024, 300 * 1024 + 1, 600),
+            (1024, 300 * 1024, 600),
         ] {
             let all = wanted as usize * BLOCK;
             let before = vec![b'a'; all];
@@ -53,6 +52,24 @@ fn a_short_write_writes_the_whole_blocks_that_were_offered() {
                 read(&mut connection, 9, wanted),
                 [&offer[..landed], &before[landed..]].concat()
             );
+        }
+    }
+    connection.close().unwrap();
+}
+
+#[test]
+fn a_write_that_ends_within_a_block_is_refused_and_writes_nothing() {
+    let served = served();
+    let mut connection = served.log_in(1);
+    for (opcode, flags) in WRITES {
+        for (wanted, offered) in [(1_u32, 200), (4, 3 * BLOCK + 511), (1024, 300 * 1024 + 1)] {
+            let offer = vec![b'b'; offered];
+            let outcome = write(&mut connection, &cdb(opcode, flags, 9, wanted), &offer);
+            assert_eq!(outcome.sense[12..14], [0x0e, 0x03], "{opcode:02x}");
+            let all = wanted as usize * BLOCK;
+            let missing = (all - offered) as u32;
+            assert_eq!(outcome.residual, Some(Residual::Overflow(missing)));
+            assert_eq!(read(&mut connection, 9, wanted), vec![0; all]);
         }
     }
     connection.close().unwrap();

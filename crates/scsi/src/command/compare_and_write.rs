@@ -22,12 +22,12 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     }
     // A count of zero is no error, but bytes offered for it say that the count is not what was meant:
     // 256 blocks do not fit in one byte.
-    if count == 0 && request.command.data_out_len > 0 {
+    if count == 0 && request.command.data_out_len > Some(0) {
         return Err(Sense::invalid_field_in_cdb(13));
     }
     let half = count * unit.block_len();
-    if request.command.data_out_len != 2 * half {
-        return Err(Sense::data_out_mismatch());
+    if request.command.data_out_len > Some(2 * half) {
+        return Err(Sense::transfer_mismatch());
     }
     if count == 0 {
         return Ok(Start::good());
@@ -70,13 +70,10 @@ impl Task for CompareAndWrite {
 
     fn step(&mut self, input: Input<'_>) -> Step {
         match input {
-            Input::Begin { data_out } => match data_out.get(..self.half as usize) {
-                Some(expected) if data_out.len() == 2 * self.half as usize => {
-                    self.expected = expected.to_vec();
-                    Step::Read { range: self.range }
-                }
-                _ => Step::Done(self.unit.data_out_mismatch()),
-            },
+            Input::Begin { data_out } => {
+                self.expected = data_out[..self.half as usize].to_vec();
+                Step::Read { range: self.range }
+            }
             Input::Blocks(found) if !self.compared => {
                 self.compared = true;
                 match first_difference(&self.expected, found) {

@@ -50,9 +50,6 @@ impl Task for OrWrite {
 
     fn step(&mut self, input: Input<'_>) -> Step {
         match input {
-            Input::Begin { data_out } if data_out.len() < self.data_out_len() as usize => {
-                Step::Done(self.unit.data_out_mismatch())
-            }
             Input::Begin { data_out } => {
                 self.sent = data_out.to_vec();
                 Step::Read { range: self.range }

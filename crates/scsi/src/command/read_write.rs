@@ -46,7 +46,7 @@ pub(crate) fn start_fast(unit: &LogicalUnit, cdb: &[u8]) -> Option<Start> {
     if flags & 0xe0 != 0 || count > unit.max_transfer() || range.end() > unit.blocks() {
         return None;
     }
-    Some(start_for(cdb[0], range, flags & 0x08 != 0))
+    Some(start_for(unit, cdb[0], range, flags & 0x08 != 0))
 }
 
 /// READ or WRITE, with every error.
@@ -57,14 +57,21 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     if has_flags {
         cdb.refuse_protection(1)?;
     }
-    Ok(start_for(cdb.u8(0), range, has_flags && cdb.bit(1, 3)))
+    Ok(start_for(
+        request.unit,
+        cdb.u8(0),
+        range,
+        has_flags && cdb.bit(1, 3),
+    ))
 }
 
 /// Of the opcodes served here, those that write have bit 1 set.
 #[inline]
-fn start_for(opcode: u8, range: BlockRange, fua: bool) -> Start {
+fn start_for(unit: &LogicalUnit, opcode: u8, range: BlockRange, fua: bool) -> Start {
     if opcode & 0x02 != 0 {
-        Start::Write { range, fua }
+        // `Fields::check` bounds the range by the largest transfer.
+        let wanted = range.count.0 as u32 * unit.block_len();
+        Start::Write { range, fua, wanted }
     } else {
         Start::Read { range, fua }
     }

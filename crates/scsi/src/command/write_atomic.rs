@@ -57,9 +57,6 @@ impl Task for WriteAtomic {
 
     fn step(&mut self, input: Input<'_>) -> Step {
         match input {
-            Input::Begin { data_out } if data_out.len() < self.data_out_len() as usize => {
-                Step::Done(self.unit.data_out_mismatch())
-            }
             Input::Begin { .. } => Step::WriteDataOut {
                 range: self.range,
                 offset: 0,

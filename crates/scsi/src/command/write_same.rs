@@ -33,8 +33,8 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
         return Err(Sense::invalid_field_in_cdb(fields.count_at));
     }
     let wanted = if no_data_out { 0 } else { unit.block_len() };
-    if request.command.data_out_len != wanted {
-        return Err(Sense::data_out_mismatch());
+    if request.command.data_out_len > Some(wanted) {
+        return Err(Sense::transfer_mismatch());
     }
     Ok(Start::Task(Box::new(WriteSame {
         unit: Arc::clone(unit),
@@ -72,9 +72,6 @@ impl Task for WriteSame {
     fn step(&mut self, input: Input<'_>) -> Step {
         match input {
             Input::Begin { data_out } => {
-                if data_out.len() != self.wanted as usize {
-                    return Step::Done(self.unit.data_out_mismatch());
-                }
                 if data_out.iter().any(|&byte| byte != 0) {
                     self.pattern = Some(data_out.to_vec());
                 }

@@ -251,8 +251,8 @@ fn start(who: &Initiator, cdb: &[u8], list: &[u8]) -> Box<dyn Task> {
     let command = Command {
         cdb,
         attribute: TaskAttribute::Simple,
-        data_out_len: list.len() as u32,
-        data_in_len: 0,
+        data_out_len: Some(list.len() as u32),
+        data_in_len: Some(0),
     };
     match who.itls[0].start(&command, who) {
         Start::Task(task) => task,
@@ -398,7 +398,7 @@ fn wrong_parameter_lists_are_refused() {
     }
     fails(
         a.run(&copy_cdb(0, list.len()), &list[..list.len() - 1]),
-        LIST_LENGTH,
+        MISMATCH,
     );
     let refused = |cscds: &[Vec<u8>], segments: &[Vec<u8>], sense| {
         fails(copy(&a, &lid1(1, 0, cscds, segments)), sense);

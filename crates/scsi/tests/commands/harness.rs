@@ -197,20 +197,17 @@ impl Initiator {
         let command = Command {
             cdb,
             attribute: TaskAttribute::Simple,
-            data_out_len: data_out.len() as u32,
-            data_in_len: u32::MAX,
+            data_out_len: Some(data_out.len() as u32),
+            data_in_len: Some(u32::MAX),
         };
         match itl.start(&command, self) {
             Start::Respond(response) => response,
             Start::Read { range, .. } => Response::data(self.device.read(itl.unit(), range)),
-            Start::Write { range, .. } => {
+            Start::Write { range, wanted, .. } => {
                 self.before_write(itl.unit(), range);
-                let block_len = itl.unit().block_len();
-                let wanted = range.count.0 * u64::from(block_len);
-                assert!(wanted <= itl.unit().max_data_out().into(), "{cdb:02x?}");
-                let came = range.filled_by(data_out.len() as u64, block_len);
-                let data_out = &data_out[..came.count.0 as usize * block_len as usize];
-                self.device.write(itl.unit(), came, data_out);
+                assert!(wanted <= itl.unit().max_data_out(), "{cdb:02x?}");
+                let len = range.count.0 as usize * itl.unit().block_len() as usize;
+                self.device.write(itl.unit(), range, &data_out[..len]);
                 Response::good()
             }
             Start::Task(mut task) => {
@@ -349,6 +346,8 @@ pub fn conflicts(response: Response) {
     assert_eq!(response.status, Status::ReservationConflict, "{response:?}");
 }
 
+/// Another transfer than the CDB speaks of.
+pub const MISMATCH: (u8, u8, u8) = (5, 0x0e, 3);
 pub const INVALID_OPCODE: (u8, u8, u8) = (5, 0x20, 0);
 pub const INVALID_IN_CDB: (u8, u8, u8) = (5, 0x24, 0);
 pub const INVALID_IN_LIST: (u8, u8, u8) = (5, 0x26, 0);

@@ -167,7 +167,7 @@ fn parameter_lists_of_wrong_length_are_refused() {
     let mut longer = twenty_four.clone();
     longer.extend_from_slice(&[0; 8]);
     fails(a.run(&out_cdb(0, 0, 32), &longer), LIST_LENGTH);
-    fails(a.run(&out_cdb(6, 0, 24), &twenty_four[..20]), LIST_LENGTH);
+    fails(a.run(&out_cdb(6, 0, 24), &twenty_four[..20]), MISMATCH);
     assert_eq!(reserve_in(&a, 0).len(), 8);
 }
 
@@ -325,8 +325,8 @@ fn what_has_taken_effect_outlives_its_command() {
         let command = Command {
             cdb: &out_cdb(5, WRITE_EXCLUSIVE, 24),
             attribute: TaskAttribute::Simple,
-            data_out_len: 24,
-            data_in_len: 0,
+            data_out_len: Some(24),
+            data_in_len: Some(0),
         };
         let Start::Task(mut task) = b.itls[0].start(&command, &b) else {
             panic!("PERSISTENT RESERVE OUT is a task");

@@ -204,8 +204,8 @@ fn without_unit(bench: &Harness, cdb: &[u8]) -> Response {
     let command = Command {
         cdb,
         attribute: TaskAttribute::Simple,
-        data_out_len: 0,
-        data_in_len: 255,
+        data_out_len: Some(0),
+        data_in_len: Some(255),
     };
     match start_without_unit(&command, &View(bench)) {
         Start::Respond(response) => response,

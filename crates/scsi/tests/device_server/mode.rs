@@ -375,7 +375,7 @@ fn mode_select_refuses_bad_lists_exactly() {
     assert_sense(&run([0x15, 0, 0, 0, 24, 0], &good), 5, 0x24, 0x00);
     assert_sense(&run([0x15, 0x12, 0, 0, 24, 0], &good), 5, 0x24, 0x00);
     assert_sense(&run(select(false, 3), &good[..3]), 5, 0x1a, 0x00);
-    assert_sense(&run(select(false, good.len()), &good[..10]), 5, 0x1a, 0x00);
+    assert_sense(&run(select(false, good.len()), &good[..10]), 5, 0x0e, 0x03);
     let cut = &good[..good.len() - 1];
     assert_sense(&run(select(false, cut.len()), cut), 5, 0x1a, 0x00);
     let unknown = list(&[0x2a, 0]);

@@ -118,8 +118,8 @@ fn force_unit_access_reaches_the_transport() {
         let command = Command {
             cdb,
             attribute: TaskAttribute::Simple,
-            data_out_len: 512,
-            data_in_len: 0,
+            data_out_len: Some(512),
+            data_in_len: Some(0),
         };
         nexus.start(&command, &View(&bench))
     };
@@ -127,7 +127,9 @@ fn force_unit_access_reaches_the_transport() {
     for flags in [0x00, 0x08] {
         let wanted = flags != 0;
         match start(&cdb_10(0x2a, flags, 5, 1)) {
-            Start::Write { range: found, fua } => assert_eq!((found, fua), (range, wanted)),
+            Start::Write {
+                range: found, fua, ..
+            } => assert_eq!((found, fua), (range, wanted)),
             other => panic!("{other:?}"),
         }
         match start(&cdb_12(0xa8, flags, 5, 1)) {
@@ -141,15 +143,15 @@ fn force_unit_access_reaches_the_transport() {
 fn residuals_are_told_and_a_short_write_writes_whole_blocks() {
     let bench = Harness::new(config());
     let nexus = bench.login(1);
-    let short = bench.run_offering(&nexus, &cdb_10(0x2a, 0, 8, 3), &[0x61; 1300], 0);
+    let short = bench.run_offering(&nexus, &cdb_10(0x2a, 0, 8, 3), &[0x61; 1024], 0);
     assert_good(short.response);
-    assert_eq!(short.residual, 3 * 512 - 1300);
+    assert_eq!(short.residual, 512);
     assert_eq!(
         bench.disk().read(BlockRange::new(8, 3).unwrap()),
         [[0x61; 512], [0x61; 512], [0; 512]].concat()
     );
     let short = bench.run_offering(&nexus, &cdb_10(0x2a, 0, 0, 1), &[0x62; 200], 0);
-    assert_good(short.response);
+    assert_sense(&short.response, 5, 0x0e, 0x03);
     assert_eq!(short.residual, 312);
     assert_eq!(
         bench.disk().read(BlockRange::new(0, 1).unwrap()),
@@ -201,8 +203,8 @@ fn a_cdb_cut_short_is_refused() {
     let command = Command {
         cdb: &[0x28, 0, 0],
         attribute: TaskAttribute::Simple,
-        data_out_len: 0,
-        data_in_len: 0,
+        data_out_len: Some(0),
+        data_in_len: Some(0),
     };
     let Start::Respond(response) = nexus.start(&command, &View(&bench)) else {
         panic!("a cut CDB must not start");

@@ -173,8 +173,8 @@ fn asked(
     let command = Command {
         cdb: &cdb,
         attribute: TaskAttribute::Simple,
-        data_out_len: 5,
-        data_in_len: 0,
+        data_out_len: Some(5),
+        data_in_len: Some(0),
     };
     let Start::Task(task) = nexus.start(&command, &View(bench)) else {
         panic!("OVERWRITE is a task");

@@ -108,14 +108,14 @@ fn read_modify_write_commands_claim_their_range() {
         let command = Command {
             cdb: &cdb,
             attribute: TaskAttribute::Simple,
-            data_out_len: if cdb[0] == 0x89 { 2048 } else { 1024 },
-            data_in_len: 0,
+            data_out_len: Some(if cdb[0] == 0x89 { 2048 } else { 1024 }),
+            data_in_len: Some(0),
         };
         let Start::Task(task) = nexus.start(&command, &View(&bench)) else {
             panic!("{cdb:?} must be a task");
         };
         assert_eq!(task.exclusive(), BlockRange::new(3, 2));
-        assert_eq!(task.data_out_len(), command.data_out_len);
+        assert_eq!(Some(task.data_out_len()), command.data_out_len);
     }
 }
 
@@ -314,9 +314,13 @@ fn write_and_verify_writes_and_reads_back() {
             data
         );
         let other = [0xee; 4 * 512];
-        for (offered, blocks) in [(0, 0), (200, 0), (512, 1), (1535, 2)] {
+        for (offered, blocks) in [(200, 0), (1535, 0), (0, 0), (512, 1), (1024, 2)] {
             let short = bench.run_offering(&nexus, &cdb, &other[..offered], 0);
-            assert_good(short.response);
+            if offered % 512 == 0 {
+                assert_good(short.response);
+            } else {
+                assert_sense(&short.response, 5, 0x0e, 0x03);
+            }
             assert_eq!(short.residual, 2048 - offered as i64);
             let found = bench
                 .disk()

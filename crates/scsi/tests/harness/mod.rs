@@ -181,8 +181,8 @@ impl Harness {
         let command = Command {
             cdb: &padded,
             attribute: TaskAttribute::Simple,
-            data_out_len: data_out.len() as u32,
-            data_in_len,
+            data_out_len: Some(data_out.len() as u32),
+            data_in_len: Some(data_in_len),
         };
         match nexus.start(&command, &View(self)) {
             Start::Respond(response) => outcome(response, 0, &command),
@@ -190,7 +190,9 @@ impl Harness {
                 let data = self.disk_of(nexus.unit()).read(range);
                 outcome(Response::data(data), 0, &command)
             }
-            Start::Write { range, .. } => self.write(nexus, range, data_out, &command),
+            Start::Write { range, wanted, .. } => {
+                self.write(nexus, range, wanted, data_out, &command)
+            }
             Start::Task(mut task) => {
                 let wanted = task.data_out_len();
                 let part = &data_out[..data_out.len().min(wanted as usize)];
@@ -204,12 +206,11 @@ impl Harness {
         &self,
         nexus: &Arc<ItlNexus>,
         range: BlockRange,
+        wanted: u32,
         data_out: &[u8],
         command: &Command<'_>,
     ) -> Outcome {
         let unit = nexus.unit();
-        let wanted = range.count.0 as usize * unit.block_len() as usize;
-        let range = range.filled_by(data_out.len() as u64, unit.block_len());
         let bytes = range.count.0 as usize * unit.block_len() as usize;
         let response = if let Err(response) = nexus.may_still_run(true) {
             response
@@ -223,7 +224,7 @@ impl Harness {
                 }
             }
         };
-        outcome(response, wanted as u32, command)
+        outcome(response, wanted, command)
     }
 
     /// Steps a task to its end.
@@ -293,14 +294,18 @@ impl Harness {
 
 /// Residuals as RFC 7143 11.4.5 computes them.
 fn outcome(mut response: Response, wanted_out: u32, command: &Command<'_>) -> Outcome {
-    let residual = if command.data_out_len > 0 || wanted_out > 0 {
-        i64::from(wanted_out) - i64::from(command.data_out_len)
-    } else if command.data_in_len == u32::MAX {
-        0
+    let data_out_len = command.data_out_len.unwrap_or(0);
+    let wanted_out = response.would_move.unwrap_or(wanted_out);
+    let residual = if data_out_len > 0 || wanted_out > 0 {
+        i64::from(wanted_out) - i64::from(data_out_len)
     } else {
-        response.data_in.len() as i64 - i64::from(command.data_in_len)
+        match command.data_in_len {
+            None | Some(u32::MAX) => 0,
+            Some(len) => response.data_in.len() as i64 - i64::from(len),
+        }
     };
-    response.data_in.truncate(command.data_in_len as usize);
+    let accepted = command.data_in_len.unwrap_or(0);
+    response.data_in.truncate(accepted as usize);
     Outcome { response, residual }
 }
 
