@@ -106,3 +106,27 @@ fn what_is_wrong_with_it_ends_the_connection_that_it_came_on() {
     due(&mut target);
     assert!(target.router.written == [vec![1; LEN]]);
 }
+
+/// RFC 7143 §7.8: the command ends with a CRC error when its turn has come and all its data.
+#[test]
+fn early_data_with_a_wrong_digest_spoils_its_command() {
+    for due_first in [false, true] {
+        let mut target = Target::with_digest(FIRST_BURST, false, true);
+        target.send(&write(2, 512), &[2; 512]).unwrap();
+        let broken = data_of(2, 0, 512, 1024);
+        target.send_broken(&broken, &[3; 1024], 1).unwrap();
+        if due_first {
+            due(&mut target);
+        }
+        let rest = vec![4; LEN - 1536];
+        target
+            .send(&data_of(2, 1, 1536, LEN - 1536), &rest)
+            .unwrap();
+        if !due_first {
+            due(&mut target);
+        }
+        assert_eq!(target.router.written, [vec![1; LEN]]);
+        assert_eq!((target.router.lost, responses(&target)), (1, 2));
+        assert_eq!(target.in_flight(), 0);
+    }
+}

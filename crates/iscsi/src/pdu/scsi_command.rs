@@ -199,7 +199,10 @@ impl<'a> Iterator for AhsIter<'a> {
         };
         self.rest = after;
         Some(match (*ahs_type, content) {
-            (AHS_EXTENDED_CDB, [_reserved, cdb @ ..]) => Ok(Ahs::ExtendedCdb(cdb)),
+            // A CDB that fits the header has no such segment (RFC 7143 §11.2.2.3).
+            (AHS_EXTENDED_CDB, [_reserved, cdb @ ..]) if !cdb.is_empty() => {
+                Ok(Ahs::ExtendedCdb(cdb))
+            }
             (AHS_BIDIRECTIONAL_READ, [_reserved, a, b, c, d]) => {
                 Ok(Ahs::BidirectionalReadLength(u32::from_be_bytes([
                     *a, *b, *c, *d,

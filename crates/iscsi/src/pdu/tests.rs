@@ -146,7 +146,7 @@ proptest! {
     }
 
     #[test]
-    fn ahs_round_trip(cdb in proptest::collection::vec(any::<u8>(), 0..240), read: u32, odd in proptest::collection::vec(any::<u8>(), 1..20)) {
+    fn ahs_round_trip(cdb in proptest::collection::vec(any::<u8>(), 1..240), read: u32, odd in proptest::collection::vec(any::<u8>(), 1..20)) {
         let list = [Ahs::ExtendedCdb(&cdb), Ahs::BidirectionalReadLength(read), Ahs::Unknown { ahs_type: 0x2a, content: &odd }];
         let mut bytes = Vec::new();
         for ahs in &list { prop_assert!(ahs.encode(&mut bytes)); }

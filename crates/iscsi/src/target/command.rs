@@ -42,6 +42,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     where
         R: TaskRouter<Payload = P, Buffer = B>,
     {
+        if bhs[4] != 0 {
+            self.check_ahs(index, bhs)?;
+        }
         match Bhs::new(bhs).opcode() {
             Ok(Opcode::ScsiCommand | Opcode::DataOut | Opcode::TaskManagementRequest)
                 if self.settings.discovery =>
@@ -51,24 +54,26 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                     "a SCSI request in a discovery session",
                 ))
             }
-            Ok(Opcode::ScsiCommand) if bhs[0] & 0x40 == 0 => {
-                match self.window.arrive(cmd_sn(bhs)) {
-                    Arrival::Next if self.was_considered_received(bhs) => {
-                        self.set_sink(index, Sink::Discard);
-                        Ok(())
-                    }
-                    Arrival::Next => self.command(index, bhs, router),
-                    Arrival::Early => {
-                        self.not_next(index, bhs, Arrival::Early);
-                        self.check_early(index, bhs)
-                    }
-                    Arrival::Outside => {
-                        self.set_sink(index, Sink::Discard);
-                        Ok(())
-                    }
+            Ok(Opcode::ScsiCommand) if bhs[0] & 0x40 == 0 => match self.arrive(index, bhs) {
+                Arrival::Next if self.was_considered_received(bhs) => {
+                    self.set_sink(index, Sink::Discard);
+                    Ok(())
                 }
-            }
+                Arrival::Next => self.command(index, bhs, router),
+                Arrival::Early => {
+                    self.not_next(index, bhs, Arrival::Early);
+                    self.check_early(index, bhs)
+                }
+                Arrival::Outside => {
+                    self.set_sink(index, Sink::Discard);
+                    Ok(())
+                }
+            },
             Ok(Opcode::ScsiCommand) if self.has_room_for_immediate() => {
+                if self.is_held(index, bhs) {
+                    self.keep(index, bhs);
+                    return self.check_early(index, bhs);
+                }
                 self.command(index, bhs, router)
             }
             Ok(Opcode::ScsiCommand) => {
@@ -95,6 +100,60 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
+    /// Takes a request into the window where its turn has come. One that is held has no turn before its data
+    /// digest was found right: it waits like those that come early, and uses up no CmdSN meanwhile.
+    #[inline]
+    fn arrive(&mut self, index: usize, bhs: &RawBhs) -> Arrival {
+        if !self.is_held(index, bhs) {
+            return self.window.arrive(cmd_sn(bhs));
+        }
+        match self.window.place_of(cmd_sn(bhs)) {
+            Arrival::Next | Arrival::Early => Arrival::Early,
+            Arrival::Outside => Arrival::Outside,
+        }
+    }
+
+    /// Whether a request may still be discarded for its data digest (RFC 7143 §7.8): a command is not begun
+    /// before that is known.
+    #[inline]
+    fn is_held(&self, index: usize, bhs: &RawBhs) -> bool {
+        let connection = self.connections[index].as_ref();
+        Bhs::new(bhs).data_segment_length() > 0
+            && connection.is_some_and(|connection| connection.receiver.has_data_digest())
+    }
+
+    /// RFC 7143 §11.2.2: only SCSI commands have additional header segments, of two types and their lengths.
+    /// Anything else is a format error, and ends the session (§7.7).
+    #[cold]
+    fn check_ahs(&mut self, index: usize, bhs: &RawBhs) -> Result<(), ConnectionError> {
+        let ahs = self.connections[index]
+            .as_ref()
+            .map_or(&[][..], |connection| connection.receiver.ahs());
+        let (mut extended, mut bidirectional) = (0, 0);
+        let mut format = (Bhs::new(bhs).opcode() != Ok(Opcode::ScsiCommand))
+            .then_some("additional header segments of a PDU that has none");
+        for segment in AhsIter::new(ahs) {
+            match segment {
+                Ok(Ahs::ExtendedCdb(_)) => extended += 1,
+                Ok(Ahs::BidirectionalReadLength(_)) => bidirectional += 1,
+                Ok(Ahs::Unknown { .. }) => {
+                    format = Some("an additional header segment of unknown type")
+                }
+                Err(_) => format = Some("an additional header segment of wrong length"),
+            }
+        }
+        if extended > 1 || bidirectional > 1 {
+            format = Some("two additional header segments of one type");
+        }
+        match format {
+            None => Ok(()),
+            Some(what) => {
+                self.format_error = Some(what);
+                Err(ConnectionError::Format(what))
+            }
+        }
+    }
+
     /// Immediate commands need no place in the window, but as many as the window has, and a few more,
     /// are all that may be under way (RFC 7143 §4.2.2.1 lets a target reject the others).
     fn has_room_for_immediate(&self) -> bool {
@@ -103,7 +162,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
 
     fn request_header(&mut self, index: usize, bhs: &RawBhs) {
         if bhs[0] & 0x40 == 0 {
-            match self.window.arrive(cmd_sn(bhs)) {
+            match self.arrive(index, bhs) {
                 Arrival::Next if self.was_considered_received(bhs) => {
                     return self.set_sink(index, Sink::Discard);
                 }
@@ -257,6 +316,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                     bidirectional_read = length;
                 }
                 Ok(Ahs::BidirectionalReadLength(_)) => {}
+                // They were looked at when they came.
                 Ok(Ahs::Unknown { .. }) | Err(_) => {}
             }
         }
@@ -393,7 +453,11 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                     ahs,
                     data,
                     data_pdus: 0,
+                    spoiled: false,
                 };
+                if bhs[0] & 0x40 != 0 {
+                    return self.run_one_early(early, router);
+                }
                 // It may have been aborted meanwhile, too.
                 let cmd_sn = cmd_sn(&bhs);
                 let (next, last) = self.command_window();
@@ -475,8 +539,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// A data digest is wrong (RFC 7143 §7.8): the PDU is rejected; a command whose data it was ends
-    /// with a CRC error once the rest of its data is in, for the initiator to retry.
+    /// A data digest is wrong (RFC 7143 §7.8): the PDU is rejected and discarded. A request is as if it had never
+    /// come, its CmdSN included. A command to which the data of a Data-Out belongs ends with a CRC error once
+    /// the rest of its data is in.
     #[cold]
     fn digest_error<R>(
         &mut self,
@@ -493,22 +558,24 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         let bhs = *connection.receiver.bhs();
         let sink = std::mem::replace(&mut connection.sink, Sink::Discard);
         self.reject(index, &bhs, RejectReason::DataDigestError);
-        let (id, ended) = match sink {
-            Sink::Immediate { task, .. } => (task, None),
+        let (id, ttt, is_final) = match sink {
             Sink::DataOut {
                 task,
                 ttt,
                 is_final,
                 ..
-            } => (task, Some((ttt, is_final))),
-            // The request is lost; only a new connection brings CmdSN back in step at ERL 0.
-            Sink::Whole { .. } | Sink::Early { .. } => {
-                return Err(ConnectionError::Protocol("data digest error in a request"));
+            } => (task, ttt, is_final),
+            Sink::EarlyData { itt, is_final } => {
+                if let Some(early) = early_of(&mut self.early, index, itt) {
+                    early.spoiled = true;
+                    early.data_final |= is_final;
+                }
+                return self.run_early(router);
             }
-            Sink::EarlyData { .. } => {
-                return Err(ConnectionError::Protocol("data digest error in early data"));
+            // Commands with data are not begun before their digest is right.
+            Sink::Immediate { .. } | Sink::Whole { .. } | Sink::Early { .. } | Sink::Discard => {
+                return Ok(None);
             }
-            Sink::Discard => return Ok(None),
         };
         let transfer = self
             .tasks
@@ -516,11 +583,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             .and_then(|task| task.transfer.as_mut());
         if let Some(transfer) = transfer {
             transfer.spoil();
-            if let Some((ttt, is_final)) = ended {
-                transfer
-                    .end(ttt, is_final)
-                    .map_err(ConnectionError::Protocol)?;
-            }
+            transfer
+                .end(ttt, is_final)
+                .map_err(ConnectionError::Protocol)?;
             self.advance(id, router);
         }
         Ok(None)

@@ -8,7 +8,7 @@ use crate::serial_number::{before, in_window};
 /// What to do with a non-immediate request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// It is the next one: ExpCmdSN was advanced.
+    /// It is the next one.
     Next,
     /// An earlier one is still under way on another connection.
     Early,
@@ -38,8 +38,17 @@ impl CommandWindow {
 
     #[inline]
     pub(super) fn arrive(&mut self, cmd_sn: u32) -> Arrival {
-        if cmd_sn == self.exp_cmd_sn && before(self.exp_cmd_sn, self.max_cmd_sn.wrapping_add(1)) {
+        let arrival = self.place_of(cmd_sn);
+        if arrival == Arrival::Next {
             self.exp_cmd_sn = self.exp_cmd_sn.wrapping_add(1);
+        }
+        arrival
+    }
+
+    /// What [`Self::arrive`] would say, for a request that may still turn out to be broken.
+    #[inline]
+    pub(super) fn place_of(&self, cmd_sn: u32) -> Arrival {
+        if cmd_sn == self.exp_cmd_sn && before(self.exp_cmd_sn, self.max_cmd_sn.wrapping_add(1)) {
             Arrival::Next
         } else if in_window(cmd_sn, self.exp_cmd_sn, self.max_cmd_sn) {
             Arrival::Early

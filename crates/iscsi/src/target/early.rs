@@ -1,5 +1,6 @@
 //! Requests that come before their turn: an earlier CmdSN is still under way on another connection of
-//! the session (RFC 7143 §4.2.2.1). They are kept, with what comes of their data, until they are due.
+//! the session (RFC 7143 §4.2.2.1), or their data digest has not come. They are kept, with what comes of their
+//! data, until they are due.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,6 +23,8 @@ pub(super) struct Early {
     /// Data-Out PDUs whose data is in `data`, beside what came with the command.
     pub(super) data_pdus: u32,
     pub(super) data_final: bool,
+    /// Some of the data was lost on its way.
+    pub(super) spoiled: bool,
 }
 
 impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
@@ -31,18 +34,23 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         let early = arrival == Arrival::Early
             && !self.early.contains_key(&cmd_sn)
             && !self.considered_received.contains(&cmd_sn);
-        let Some(connection) = self.connections[index].as_mut() else {
-            return;
-        };
-        connection.sink = if early {
-            Sink::Early {
+        if early {
+            self.keep(index, bhs);
+        } else {
+            self.set_sink(index, Sink::Discard);
+        }
+    }
+
+    /// Keeps a request until its PDU is whole.
+    #[cold]
+    pub(super) fn keep(&mut self, index: usize, bhs: &RawBhs) {
+        if let Some(connection) = self.connections[index].as_mut() {
+            connection.sink = Sink::Early {
                 bhs: *bhs,
                 ahs: connection.receiver.ahs().to_vec(),
                 data: Vec::new(),
-            }
-        } else {
-            Sink::Discard
-        };
+            };
+        }
     }
 
     /// What an early command announces is checked on the connection that it came on: once it is due,
@@ -145,7 +153,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    fn run_one_early<R>(
+    pub(super) fn run_one_early<R>(
         &mut self,
         early: Early,
         router: &mut R,
@@ -160,6 +168,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             data,
             data_pdus,
             data_final,
+            spoiled,
         } = early;
         if Bhs::new(&bhs).opcode() != Ok(Opcode::ScsiCommand) {
             return self.request(index, &bhs, data);
@@ -199,6 +208,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             let task = self.tasks.get_mut(task);
             if let Some(transfer) = task.and_then(|task| task.transfer.as_mut()) {
                 transfer.resume(data_pdus, left);
+                if spoiled {
+                    transfer.spoil();
+                }
             }
         }
         self.set_sink(index, own_sink);

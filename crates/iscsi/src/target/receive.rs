@@ -100,6 +100,12 @@ impl Receiver {
         &self.ahs
     }
 
+    /// Whether data segments have a digest.
+    #[inline]
+    pub(super) fn has_data_digest(&self) -> bool {
+        self.data_digest
+    }
+
     /// The header of the PDU whose data digest was found wrong.
     pub(super) fn bhs(&self) -> &RawBhs {
         &self.bhs

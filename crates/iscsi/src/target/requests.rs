@@ -104,10 +104,11 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     /// may be missing for as long; then all connections are told. To be called about once a
     /// second; returns the connections that must be closed, each once, and why.
     pub fn tick(&mut self, now: Duration) -> Vec<(usize, ConnectionError)> {
-        if self.command_overdue(now) {
+        let overdue = || ConnectionError::CommandMissing;
+        let broken = self.format_error.map(ConnectionError::Format);
+        if let Some(error) = broken.or_else(|| self.command_overdue(now).then(overdue)) {
             let connections = self.connections().map(|(index, _)| index);
-            let dead = connections.map(|index| (index, ConnectionError::CommandMissing));
-            return dead.collect();
+            return connections.map(|index| (index, error)).collect();
         }
         let mut dead = self.data_out_overdue(now);
         let Some(ping_after) = self.settings.ping_after else {

@@ -139,6 +139,8 @@ pub enum ConnectionError {
     Receive(ReceiveError),
     /// The initiator violated the protocol; a Reject was queued.
     Protocol(&'static str),
+    /// The initiator violated the layout of PDUs: all connections of the session end (RFC 7143 §7.7).
+    Format(&'static str),
     /// A ping stayed unanswered.
     Silent,
     /// Data of a command that was asked for, or announced, does not come.
@@ -152,6 +154,7 @@ impl fmt::Display for ConnectionError {
         match self {
             Self::Receive(error) => error.fmt(f),
             Self::Protocol(what) => write!(f, "protocol error: {what}"),
+            Self::Format(what) => write!(f, "format error: {what}"),
             Self::Silent => f.write_str("no answer to NOP-In"),
             Self::DataOutOverdue => f.write_str("the data of a command does not come"),
             Self::CommandMissing => f.write_str("a command that others wait for does not come"),
@@ -200,6 +203,8 @@ pub struct Session<P, B> {
     pub(super) answers: Answers,
     /// It was logged out as a whole.
     pub(super) logged_out: bool,
+    /// A PDU broke the rules of layout.
+    pub(super) format_error: Option<&'static str>,
     pub(super) counters: SessionCounters,
 }
 
@@ -218,6 +223,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             gap: None,
             answers: Answers::default(),
             logged_out: false,
+            format_error: None,
             counters: SessionCounters::default(),
         }
     }
@@ -360,6 +366,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     where
         R: TaskRouter<Payload = P, Buffer = B>,
     {
+        if let Some(what) = self.format_error {
+            return Err(ConnectionError::Format(what));
+        }
         if let Some(event) = self.run_early(router)? {
             return Ok(Some(event));
         }

@@ -115,21 +115,32 @@ pub(crate) struct Target {
     connection: usize,
     second: usize,
     data_digest: bool,
+    header_digest: bool,
     pub(crate) sent: Vec<(RawBhs, Vec<u8>)>,
 }
 
 impl Target {
     /// Commands of this target move `wanted` bytes by their CDB.
     pub(crate) fn new(wanted: u32, initial_r2t: bool, immediate_data: bool) -> Self {
-        Self::build(wanted, initial_r2t, immediate_data, false)
+        Self::build(wanted, initial_r2t, immediate_data, (false, false))
     }
 
     /// The same with CRC32C over data.
     pub(crate) fn with_digest(wanted: u32, initial_r2t: bool, immediate_data: bool) -> Self {
-        Self::build(wanted, initial_r2t, immediate_data, true)
+        Self::build(wanted, initial_r2t, immediate_data, (false, true))
     }
 
-    fn build(wanted: u32, initial_r2t: bool, immediate_data: bool, data_digest: bool) -> Self {
+    /// The same with CRC32C over headers, and no data.
+    pub(crate) fn with_header_digest() -> Self {
+        Self::build(512, true, false, (true, false))
+    }
+
+    fn build(
+        wanted: u32,
+        initial_r2t: bool,
+        immediate_data: bool,
+        (header_digest, data_digest): (bool, bool),
+    ) -> Self {
         let mut session = Session::new(SessionSettings {
             discovery: false,
             max_burst_length: 8192,
@@ -145,7 +156,7 @@ impl Target {
         });
         let settings = ConnectionSettings {
             cid: 0,
-            header_digest: false,
+            header_digest,
             data_digest,
             max_recv_data_segment_length: 16 << 10,
             initiator_max_recv_data_segment_length: 8192,
@@ -168,6 +179,7 @@ impl Target {
             connection,
             second,
             data_digest,
+            header_digest,
             sent: Vec::new(),
         }
     }
@@ -328,6 +340,7 @@ impl Target {
         self.session.sent(self.connection, output.len());
         while let Some((bhs, rest)) = output.split_first_chunk::<BHS_LENGTH>() {
             let len = Bhs::new(bhs).data_segment_length();
+            let rest = &rest[if self.header_digest { 4 } else { 0 }..];
             let digest = if self.data_digest && len > 0 { 4 } else { 0 };
             self.sent.push((*bhs, rest[..len].to_vec()));
             output = rest[padded(len) + digest..].to_vec();

@@ -111,7 +111,12 @@ impl LoginConnection {
                 tracing::warn!(%local, length = data, "login refused: the data segment is too long");
                 return LoginProgress::Refused;
             }
-            let start = BHS_LENGTH + header.total_ahs_length();
+            // A format error ends the connection (RFC 7143 §7.7, §11.2.1.5).
+            if header.total_ahs_length() > 0 {
+                tracing::warn!(%local, "login refused: a login request has no additional header segments");
+                return LoginProgress::Refused;
+            }
+            let start = BHS_LENGTH;
             if self.input.len() < start + padded {
                 break;
             }

@@ -40,8 +40,11 @@ impl EventLoop {
         let mut stuck = Vec::new();
         for (key, session) in &mut self.sessions {
             for (index, why) in session.protocol.tick(now) {
-                if why == ConnectionError::CommandMissing {
-                    stuck.push(*key);
+                if matches!(
+                    why,
+                    ConnectionError::CommandMissing | ConnectionError::Format(_)
+                ) {
+                    stuck.push((*key, why));
                     break;
                 }
                 dead.extend(session.connections.get(&index).map(|slot| (*slot, why)));
@@ -52,11 +55,11 @@ impl EventLoop {
             tracing::warn!(peer = %self.connections[slot].peer, "given up: {why}");
             self.close_connection(slot, "it does not answer");
         }
-        for key in stuck {
+        for (key, why) in stuck {
             let session = self.sessions.get(&key);
             let initiator = session.map(|session| session.name.initiator.clone());
-            tracing::warn!(?initiator, "given up: {}", ConnectionError::CommandMissing);
-            self.dismiss_session(key, "commands wait for one that does not come");
+            tracing::warn!(?initiator, "given up: {why}");
+            self.dismiss_session(key, "it cannot go on");
         }
         touched.into_iter().for_each(|slot| self.mark_dirty(slot));
         self.flush();
