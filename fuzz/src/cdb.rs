@@ -13,7 +13,7 @@ use scsi::alua::{
 use scsi::itl_nexus::ItlNexus;
 use scsi::logical_unit::{LogicalUnit, UnitConfig};
 use scsi::nexus::{InitiatorPort, Nexus, NexusId, TargetPort};
-use scsi::view::TargetView;
+use scsi::view::{Identity, TargetView};
 use scsi::{
     BlockError, BlockRange, Command, Extent, Input, Response, Start, Status, Step, TaskAttribute,
 };
@@ -45,6 +45,14 @@ impl TargetView for View {
         (0..self.nexuses.len() as u64)
             .map(|lun| lun << 48)
             .collect()
+    }
+
+    fn identity(&self) -> Identity {
+        Identity {
+            vendor: "FUZZ",
+            product: "UNIT",
+            revision: "1",
+        }
     }
 
     fn itl_nexuses(&self) -> Vec<Arc<ItlNexus>> {
@@ -151,8 +159,8 @@ impl Device {
         let command = Command {
             cdb,
             attribute: TaskAttribute::Simple,
-            data_out_len: data_out.len() as u32,
-            data_in_len: u32::MAX,
+            data_out_len: Some(data_out.len() as u32),
+            data_in_len: Some(u32::MAX),
         };
         match itl.start(&command, view) {
             Start::Respond(response) => response,
@@ -161,8 +169,6 @@ impl Device {
                 Response::good()
             }
             Start::Write { range, .. } => {
-                self.inside(itl.unit(), range);
-                let range = range.filled_by(data_out.len() as u64, itl.unit().block_len());
                 let bytes = self.inside(itl.unit(), range);
                 self.medium(itl.unit()).borrow_mut()[bytes.clone()]
                     .copy_from_slice(&data_out[..bytes.len()]);

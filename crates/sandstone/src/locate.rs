@@ -52,7 +52,7 @@ pub fn open(
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.file_type().is_block_device() => {
             let blocks = block_size.unwrap_or_else(|| logical_block(metadata.rdev()));
-            Ok(Arc::new(NodeDevice::open(path, blocks)?))
+            Ok(Arc::new(NodeDevice::open_whole(path, blocks)?))
         }
         // Whatever is wrong with it is said by the one who opens it.
         _ => {
@@ -61,7 +61,7 @@ pub fn open(
                 preallocate: false,
                 direct: true,
             };
-            Ok(Arc::new(FileDevice::open(path, options)?))
+            Ok(Arc::new(FileDevice::open_whole(path, options)?))
         }
     }
 }

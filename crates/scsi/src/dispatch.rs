@@ -131,7 +131,7 @@ pub fn start_without_unit(command: &Command<'_>, view: &dyn TargetView) -> Start
     let cdb = Cdb(command.cdb);
     let not_supported = Sense::illegal(Asc::LOGICAL_UNIT_NOT_SUPPORTED);
     let answer = match cdb.u8(0) {
-        0x12 => crate::inquiry::without_unit(cdb),
+        0x12 => crate::inquiry::without_unit(cdb, view.identity()),
         0xa0 => crate::command::report_luns::report(cdb, view),
         0x03 => crate::command::request_sense::report(cdb, &not_supported),
         _ => Err(not_supported),

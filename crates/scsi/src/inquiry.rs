@@ -4,6 +4,7 @@ use crate::Start;
 use crate::cdb::Cdb;
 use crate::logical_unit::LogicalUnit;
 use crate::sense::{Asc, Sense};
+use crate::view::Identity;
 
 /// Length of the standard data: up to and including the version descriptors.
 const STANDARD_LEN: usize = 96;
@@ -31,17 +32,17 @@ pub(crate) fn standard(unit: &LogicalUnit) -> Vec<u8> {
     out[6] = 0x10;
     // CMDQUE.
     out[7] = 0x02;
-    ascii(&mut out[8..16], &config.vendor);
-    ascii(&mut out[16..32], &config.product);
-    ascii(&mut out[32..36], &config.revision);
+    names(&mut out, &config.vendor, &config.product, &config.revision);
     for (slot, version) in out[58..68].chunks_exact_mut(2).zip(VERSION_DESCRIPTORS) {
         slot.copy_from_slice(&version.to_be_bytes());
     }
     out
 }
 
-/// The answer for a LUN that is not mapped: qualifier 011b, type 1Fh (SPC-4 table 172).
-pub(crate) fn without_unit(cdb: Cdb<'_>) -> Result<Start, Sense> {
+/// The answer for a LUN that is not mapped: qualifier 011b, type 1Fh (SPC-4 table 172). It names vendor and
+/// product as a unit does: Linux before 4.4 takes blanks at LUN 0 for a device of its exception list, and looks
+/// for no further LUN.
+pub(crate) fn without_unit(cdb: Cdb<'_>, identity: Identity) -> Result<Start, Sense> {
     if cdb.bit(1, 0) || cdb.u8(2) != 0 {
         return Err(Sense::illegal(Asc::LOGICAL_UNIT_NOT_SUPPORTED));
     }
@@ -50,8 +51,19 @@ pub(crate) fn without_unit(cdb: Cdb<'_>) -> Result<Start, Sense> {
     out[2] = 0x06;
     out[3] = 0x12;
     out[4] = 31;
-    out[8..36].fill(b' ');
+    let Identity {
+        vendor,
+        product,
+        revision,
+    } = identity;
+    names(&mut out, vendor, product, revision);
     Ok(Start::data(out, usize::from(cdb.u16(3))))
+}
+
+fn names(out: &mut [u8], vendor: &str, product: &str, revision: &str) {
+    ascii(&mut out[8..16], vendor);
+    ascii(&mut out[16..32], product);
+    ascii(&mut out[32..36], revision);
 }
 
 /// Left-aligned ASCII, padded with spaces; what is not printable becomes a space (SPC-4 4.3.1).

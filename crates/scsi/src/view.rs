@@ -11,6 +11,9 @@ pub trait TargetView {
     /// All mapped LUNs, ascending, as 64-bit SAM LUNs (SAM-5 4.6).
     fn luns(&self) -> Vec<u64>;
 
+    /// Who answers at a LUN without a unit.
+    fn identity(&self) -> Identity;
+
     /// The nexuses to all mapped units, in any order. A third-party copy takes them along when it
     /// starts, since the units it will name are not known before its parameter list has come.
     fn itl_nexuses(&self) -> Vec<Arc<ItlNexus>>;
@@ -21,4 +24,15 @@ pub trait TargetView {
             .into_iter()
             .find(|itl| itl.unit().has_naa(naa))
     }
+}
+
+/// The names in INQUIRY data.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity {
+    /// T10 VENDOR IDENTIFICATION, at most eight ASCII characters.
+    pub vendor: &'static str,
+    /// PRODUCT IDENTIFICATION, at most 16.
+    pub product: &'static str,
+    /// PRODUCT REVISION LEVEL, at most four.
+    pub revision: &'static str,
 }

@@ -12,7 +12,7 @@ use scsi::alua::{
 };
 use scsi::itl_nexus::ItlNexus;
 use scsi::logical_unit::{LogicalUnit, UnitConfig};
-use scsi::view::TargetView;
+use scsi::view::{Identity, TargetView};
 use scsi::{BlockRange, Command, Extent, Input, Response, Start, Step, TaskAttribute};
 
 use crate::random::Random;
@@ -218,6 +218,14 @@ pub struct View(pub Arc<ItlNexus>);
 impl TargetView for View {
     fn luns(&self) -> Vec<u64> {
         vec![0]
+    }
+
+    fn identity(&self) -> Identity {
+        Identity {
+            vendor: "SIM",
+            product: "UNIT",
+            revision: "1",
+        }
     }
 
     fn itl_nexuses(&self) -> Vec<Arc<ItlNexus>> {

@@ -12,7 +12,7 @@ use rustix::fs::{OFlags, ioctl_blkpbszget, ioctl_blksszget};
 
 use super::file::{lock, patiently, use_direct};
 use super::kernel_file::KernelFile;
-use super::open::OpenError;
+use super::open::{OpenError, whole_blocks};
 use super::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
 
 mod topology;
@@ -26,6 +26,8 @@ const OPTIMAL: u32 = 256 << 10;
 #[derive(Debug)]
 pub struct NodeDevice {
     io: Arc<KernelFile>,
+    /// Bytes that it had when it was opened, whole blocks or not.
+    bytes: u64,
 }
 
 impl NodeDevice {
@@ -60,10 +62,28 @@ impl NodeDevice {
         let geometry = examine(&file, &name, block_size).map_err(|error| {
             OpenError::system(format!("cannot examine {name}"), error, "check the device")
         })??;
+        let bytes = size(&file).map_err(failed)?;
         let direct = use_direct(&file, block_size);
         Ok(Self {
             io: KernelFile::new(file, name, geometry, direct, false),
+            bytes,
         })
+    }
+
+    /// Opens a node of which all is to be served.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and where it ends within a block.
+    pub fn open_whole(path: &Path, block_size: u32) -> Result<Self, OpenError> {
+        let device = Self::open(path, block_size)?;
+        let name = path.display().to_string();
+        whole_blocks(&name, device.bytes, block_size, false)?;
+        Ok(device)
+    }
+
+    /// Bytes behind the last whole block.
+    pub(super) fn rest(&self) -> u64 {
+        self.bytes % u64::from(self.io.geometry().granularity)
     }
 
     /// Whether the kernel's page cache is bypassed.

@@ -21,7 +21,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::kernel_file::{DirectIo, KernelFile};
-use super::open::OpenError;
+use super::open::{OpenError, whole_blocks};
 use super::{
     BlockDevice, BlockError, Geometry, Lane, PoolSpace, Request, Submitted, Ticket, Usage,
 };
@@ -50,6 +50,8 @@ pub struct FileOptions {
 pub struct FileDevice {
     io: Arc<KernelFile>,
     preallocated: bool,
+    /// Bytes that it had when it was opened, whole blocks or not.
+    bytes: u64,
 }
 
 impl FileDevice {
@@ -187,7 +189,19 @@ impl FileDevice {
         Ok(Self {
             io,
             preallocated: options.preallocate,
+            bytes: metadata.len(),
         })
+    }
+
+    /// Opens a file of which nothing else says how much is to be served: all of it is.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and where it ends within a block.
+    pub fn open_whole(path: &Path, options: FileOptions) -> Result<Self, OpenError> {
+        let device = Self::open(path, options)?;
+        let name = path.display().to_string();
+        whole_blocks(&name, device.bytes, options.block_size, true)?;
+        Ok(device)
     }
 
     /// Whether the kernel's page cache is bypassed.

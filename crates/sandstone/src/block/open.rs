@@ -69,6 +69,41 @@ impl std::error::Error for OpenError {
     }
 }
 
+/// Refuses what is `len` bytes long and no multiple of its blocks, where nothing else tells a size: its rest would
+/// be left out, and nobody would know.
+pub(crate) fn whole_blocks(
+    name: &str,
+    len: u64,
+    block_size: u32,
+    is_file: bool,
+) -> Result<(), OpenError> {
+    let block = u64::from(block_size);
+    let rest = len % block;
+    if rest == 0 {
+        return Ok(());
+    }
+    let cut = if is_file {
+        format!(
+            "truncate -s {} {name} adds zeros, truncate -s {} {name} cuts it",
+            len - rest + block,
+            len - rest
+        )
+    } else {
+        "make it longer or shorter".to_owned()
+    };
+    let advice = if len.is_multiple_of(512) {
+        format!("use blocks of 512 bytes (--block-size 512), or {cut}")
+    } else {
+        cut
+    };
+    Err(OpenError::new(
+        format!(
+            "{name} is {len} bytes long, no multiple of its blocks of {block_size}: the last {rest} bytes would be left out"
+        ),
+        advice,
+    ))
+}
+
 /// Makes what a new logical unit needs: a file of the right size. An existing file is refused, never
 /// overwritten. Memory must suffice for this unit and all others; nothing is taken of it yet.
 pub fn create(spec: &BackendSpec, state: &Path, block_size: u32) -> Result<(), OpenError> {
@@ -141,7 +176,16 @@ pub fn open(
             Ok(Arc::new(device))
         }
         BackendSpec::Device { path } => {
-            Ok(Arc::new(NodeDevice::open(&device_path(path), block_size)?))
+            let node = NodeDevice::open(&device_path(path), block_size)?;
+            if node.rest() > 0 {
+                tracing::warn!(
+                    device = %device_path(path).display(),
+                    rest_bytes = node.rest(),
+                    block_size,
+                    "the device is no multiple of the unit's blocks: its rest is left out"
+                );
+            }
+            Ok(Arc::new(node))
         }
         BackendSpec::Iscsi { device } => Err(OpenError::new(
             format!("{device} is reached through the initiator only"),
@@ -226,6 +270,29 @@ mod tests {
         let huge = BackendSpec::Memory { size: 1 << 50 };
         let error = create(&huge, Path::new("/"), 512).expect_err("no machine has that");
         assert!(error.to_string().contains("1P of memory"), "{error}");
+    }
+
+    #[test]
+    fn a_length_of_part_of_a_block_is_refused_with_what_to_do() {
+        whole_blocks("x", 1 << 20, 4096, true).expect("whole");
+        let told = |len, block_size, is_file| {
+            let error = whole_blocks("x.img", len, block_size, is_file).expect_err("a rest");
+            (error.problem(), error.advice().to_owned())
+        };
+        let (problem, advice) = told(1_000_300, 512, true);
+        assert_eq!(
+            problem,
+            "x.img is 1000300 bytes long, no multiple of its blocks of 512: the last 364 bytes would be left out"
+        );
+        assert_eq!(
+            advice,
+            "truncate -s 1000448 x.img adds zeros, truncate -s 999936 x.img cuts it"
+        );
+        let (_, advice) = told((1 << 20) + 512, 4096, false);
+        assert_eq!(
+            advice,
+            "use blocks of 512 bytes (--block-size 512), or make it longer or shorter"
+        );
     }
 
     #[test]

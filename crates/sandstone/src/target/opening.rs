@@ -128,6 +128,15 @@ impl Opener {
             Some(DeviceLayer(stack)) => stack(spec, device),
             None => device,
         };
+        let rest = device.geometry().len % u64::from(spec.block_size);
+        if rest > 0 {
+            tracing::warn!(
+                unit = spec.name,
+                rest_bytes = rest,
+                block_size = spec.block_size,
+                "what is behind the unit is no multiple of its blocks: the rest is left out"
+            );
+        }
         let config = unit_config(spec, device.geometry()).map_err(|message| ApplyError {
             object: format!("lu {}", spec.name),
             message,

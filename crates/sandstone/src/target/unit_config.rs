@@ -1,12 +1,20 @@
 //! What the device server tells initiators of a unit: the truth about its device.
 
 use scsi::logical_unit::UnitConfig;
+use scsi::view::Identity;
 
 use crate::block::Geometry;
 use crate::config::model::{BackendSpec, UnitSpec, default_physical_block_size};
 
 /// Largest transfer of one command in bytes; told in VPD B0h.
 const MAX_TRANSFER: u32 = 8 << 20;
+
+/// How every unit, and the target where it has none, names itself to initiators.
+pub(super) const IDENTITY: Identity = Identity {
+    vendor: "SNDSTONE",
+    product: "VOLUME",
+    revision: "0001",
+};
 
 /// The configuration of the device server for a unit on a device of this shape.
 ///
@@ -27,9 +35,9 @@ pub(super) fn unit_config(spec: &UnitSpec, geometry: Geometry) -> Result<UnitCon
     let physical = physical(spec, geometry);
     Ok(UnitConfig {
         naa,
-        vendor: "SNDSTONE".into(),
-        product: "VOLUME".into(),
-        revision: "0001".into(),
+        vendor: IDENTITY.vendor.into(),
+        product: IDENTITY.product.into(),
+        revision: IDENTITY.revision.into(),
         serial: spec.serial.clone(),
         block_len,
         physical_exponent: in_blocks(physical).trailing_zeros() as u8,

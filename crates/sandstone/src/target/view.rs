@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use iscsi::lun;
 use scsi::itl_nexus::ItlNexus;
-use scsi::view::TargetView;
+use scsi::view::{Identity, TargetView};
 
 use super::unit::MappedUnit;
+use super::unit_config::IDENTITY;
 
 /// LUNs below this are found by an array index.
 const DIRECT: u16 = 256;
@@ -54,6 +55,10 @@ impl View {
 impl TargetView for View {
     fn luns(&self) -> Vec<u64> {
         self.iter().map(|mapped| lun::to_wire(mapped.lun)).collect()
+    }
+
+    fn identity(&self) -> Identity {
+        IDENTITY
     }
 
     fn itl_nexuses(&self) -> Vec<Arc<ItlNexus>> {

@@ -1,7 +1,8 @@
 //! LOG SENSE and LOG SELECT (SPC-4 6.7 and 6.8), the log pages of SPC-4 7.3 and SBC-4 6.4.
 //!
 //! Only what is really known is reported: there is no temperature and no time in a unit, so their
-//! pages do not exist and their fields are zero.
+//! pages do not exist and their fields are zero. Each page has all parameters that its standard makes
+//! mandatory.
 
 use crate::dispatch::Request;
 use crate::logical_unit::LogicalUnit;
@@ -84,7 +85,8 @@ pub(crate) fn select(request: &Request<'_>) -> Result<Start, Sense> {
 
 fn supported_pages(unit: &LogicalUnit) -> Vec<u8> {
     let mut pages = vec![SUPPORTED_LOG_PAGES];
-    if unit.fixed_config().thin {
+    // Its resource counts are mandatory, and a backend that does not tell them has none to report.
+    if unit.fixed_config().thin && unit.statistics().space().is_some() {
         pages.push(LOGICAL_BLOCK_PROVISIONING);
     }
     pages.extend_from_slice(&[GENERAL_STATISTICS_AND_PERFORMANCE, INFORMATIONAL_EXCEPTIONS]);
@@ -103,7 +105,13 @@ fn with_subpages(pages: &[u8]) -> Vec<u8> {
 fn parameters(unit: &LogicalUnit, page: u8) -> Vec<Parameter> {
     match page {
         LOGICAL_BLOCK_PROVISIONING => provisioning(unit),
-        GENERAL_STATISTICS_AND_PERFORMANCE => vec![(0x0001, statistics(unit))],
+        // Idle time, and how long an interval is in which it and processing are counted: the last two are
+        // mandatory. No time is counted, and the interval of no length says so.
+        GENERAL_STATISTICS_AND_PERFORMANCE => vec![
+            (0x0001, statistics(unit)),
+            (0x0002, vec![0; 8]),
+            (0x0003, vec![0; 8]),
+        ],
         // No informational exception; FFh: no temperature.
         _ => vec![(0x0000, vec![0x00, 0x00, 0xFF, 0x00])],
     }

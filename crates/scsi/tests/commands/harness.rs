@@ -15,7 +15,7 @@ use scsi::alua::{
 use scsi::itl_nexus::ItlNexus;
 use scsi::logical_unit::{LogicalUnit, UnitConfig};
 use scsi::nexus::{InitiatorPort, Nexus, NexusId, TargetPort};
-use scsi::view::TargetView;
+use scsi::view::{Identity, TargetView};
 use scsi::{
     AbortScope, BlockError, BlockRange, Command, Extent, Input, Response, Start, Status, Step,
     TaskAttribute, UnitAttention,
@@ -173,6 +173,14 @@ pub struct Initiator {
 impl TargetView for Initiator {
     fn luns(&self) -> Vec<u64> {
         (0..self.itls.len() as u64).collect()
+    }
+
+    fn identity(&self) -> Identity {
+        Identity {
+            vendor: "VENDOR",
+            product: "PRODUCT",
+            revision: "REV",
+        }
     }
 
     fn itl_nexuses(&self) -> Vec<Arc<ItlNexus>> {

@@ -157,6 +157,17 @@ fn log_pages_tell_what_is_known() {
     let a = device.login(1, 1);
     assert_eq!(
         good(log_sense(&a, 0, 0, 0)),
+        [0, 0, 0, 3, 0, 0x19, 0x2F],
+        "nobody has said yet what space there is"
+    );
+    fails(log_sense(&a, 0x0C, 0, 0), INVALID_IN_CDB);
+    device.units[0].note_space(Space {
+        available: 5 * 2048 - 1,
+        used: 2049,
+        capacity: 100 * 2048,
+    });
+    assert_eq!(
+        good(log_sense(&a, 0, 0, 0)),
         [0, 0, 0, 4, 0, 0x0C, 0x19, 0x2F]
     );
     assert_eq!(
@@ -170,16 +181,6 @@ fn log_pages_tell_what_is_known() {
 
     assert_eq!(
         good(log_sense(&a, 0x0C, 0, 0)),
-        [0x0C, 0, 0, 0],
-        "nobody has said yet"
-    );
-    device.units[0].note_space(Space {
-        available: 5 * 2048 - 1,
-        used: 2049,
-        capacity: 100 * 2048,
-    });
-    assert_eq!(
-        good(log_sense(&a, 0x0C, 0, 0)),
         [
             0x0C, 0, 0, 24, //
             0, 1, 3, 8, 0, 0, 0, 4, 2, 0, 0, 0, //
@@ -191,7 +192,10 @@ fn log_pages_tell_what_is_known() {
     device.units[0].statistics().add_read(3, 8);
     device.units[0].statistics().add_write(64, 16);
     let page = good(log_sense(&a, 0x19, 0, 0));
-    assert_eq!(page[..8], [0x19, 0, 0, 68, 0, 1, 3, 64]);
+    assert_eq!(page[..8], [0x19, 0, 0, 92, 0, 1, 3, 64]);
+    // Idle time, and an interval of no length: no time is counted.
+    let times = [[0, 2, 3, 8], [0, 3, 3, 8]].map(|head| [head, [0; 4], [0; 4]].concat());
+    assert_eq!(page[72..], times.concat());
     let counter = |at: usize| u64::from_be_bytes(page[8 + at * 8..16 + at * 8].try_into().unwrap());
     assert_eq!(
         [counter(0), counter(1), counter(2), counter(3)],
@@ -230,7 +234,7 @@ fn log_select_resets_the_counters_and_tells_the_others() {
     assert_eq!(a.attention(), None);
     assert_eq!(b.attention(), Some(UnitAttention::LOG_PARAMETERS_CHANGED));
     assert!(
-        good(log_sense(&a, 0x19, 0, 0))[8..]
+        good(log_sense(&a, 0x19, 0, 0))[8..72]
             .iter()
             .all(|&byte| byte == 0)
     );

@@ -218,6 +218,7 @@ fn an_unmapped_lun_says_so() {
     let bench = Harness::new(config());
     let inquiry = assert_good(without_unit(&bench, &[0x12, 0, 0, 0, 96, 0]));
     assert_eq!(inquiry[0], 0x7f);
+    assert_eq!(inquiry[8..], *b"VENDOR  PRODUCT         REV ");
     assert_eq!(usize::from(inquiry[4]) + 5, inquiry.len());
     let luns = assert_good(without_unit(
         &bench,

@@ -7,6 +7,7 @@ mod harness;
 mod any_cdb;
 mod gates;
 mod inquiry;
+mod mandatory_parts;
 mod mode;
 mod model;
 mod read_write;

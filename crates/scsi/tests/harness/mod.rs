@@ -9,7 +9,7 @@ use scsi::alua::{GroupLayout, TargetPortGroups};
 use scsi::itl_nexus::ItlNexus;
 use scsi::logical_unit::{LogicalUnit, UnitConfig};
 use scsi::nexus::{InitiatorPort, Nexus, NexusId, TargetPort};
-use scsi::view::TargetView;
+use scsi::view::{Identity, TargetView};
 use scsi::{
     AbortScope, Asc, BlockError, BlockRange, Command, Extent, Input, Response, SenseKey, Start,
     Status, Step, Task, TaskAttribute,
@@ -335,6 +335,14 @@ impl TargetView for View<'_> {
         (0..self.0.units.len() as u64)
             .map(|lun| lun << 48)
             .collect()
+    }
+
+    fn identity(&self) -> Identity {
+        Identity {
+            vendor: "VENDOR",
+            product: "PRODUCT",
+            revision: "REV",
+        }
     }
 
     fn itl_nexuses(&self) -> Vec<Arc<ItlNexus>> {
