@@ -20,6 +20,7 @@ mod isns;
 mod known_sectors;
 #[path = "../shared/loop_device.rs"]
 mod loop_device;
+mod no_unit;
 mod pool;
 mod pool_administration;
 mod pool_check;

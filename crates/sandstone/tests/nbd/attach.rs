@@ -170,3 +170,36 @@ fn read_only_means_read_only() {
     assert_eq!(client.ask(0, command::WRITE_ZEROES, 0, 512), 1);
     assert_eq!(client.read(0, 512).unwrap(), [0; 512]);
 }
+
+/// Nobody would know of the bytes that are left out: neither the client nor who looks at the size.
+#[test]
+fn a_file_that_ends_within_a_block_is_refused_and_left_as_it_is() {
+    let (_folder, disk, socket) = folder();
+    for (len, block, advice) in [
+        (1_000_300_u64, "512", "truncate -s 1000448"),
+        (511, "512", "less than one block"),
+        ((1 << 20) + 512, "4096", "--block-size 512"),
+        ((1 << 20) + 1, "4096", "truncate -s 1052672"),
+    ] {
+        let file = std::fs::File::options().write(true).open(&disk).unwrap();
+        file.set_len(len).unwrap();
+        let refused = attach(disk.to_str().unwrap(), &socket, &["--block-size", block]).output();
+        let refused = refused.unwrap();
+        let told = String::from_utf8(refused.stderr).unwrap();
+        assert!(!refused.status.success(), "{len} is served");
+        assert!(
+            told.contains(&len.to_string()) && told.contains(advice),
+            "{told}"
+        );
+        assert_eq!(std::fs::metadata(&disk).unwrap().len(), len);
+        assert!(!socket.exists());
+    }
+    std::fs::File::options()
+        .write(true)
+        .open(&disk)
+        .unwrap()
+        .set_len(1_000_448)
+        .unwrap();
+    let attached = Attached::start(disk.to_str().unwrap(), &socket, &[]);
+    assert_eq!(attached.line["size"], 1_000_448);
+}
