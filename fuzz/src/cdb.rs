@@ -160,7 +160,7 @@ impl Device {
             cdb,
             attribute: TaskAttribute::Simple,
             data_out_len: Some(data_out.len() as u32),
-            data_in_len: Some(u32::MAX),
+            data_in_len: u32::MAX,
         };
         match itl.start(&command, view) {
             Start::Respond(response) => response,

@@ -56,8 +56,8 @@ pub struct Command<'a> {
     pub attribute: TaskAttribute,
     /// How many bytes of data-out the initiator offers; `None` where it announces none.
     pub data_out_len: Option<u32>,
-    /// How many bytes of data-in the initiator accepts; `None` where it announces none.
-    pub data_in_len: Option<u32>,
+    /// How many bytes of data-in the initiator accepts (0 for none).
+    pub data_in_len: u32,
 }
 
 /// What the transport does with a command first.
@@ -102,11 +102,6 @@ pub trait Task: Send + std::fmt::Debug {
     /// Whether the task does with whole blocks of its data-out where fewer were offered than it wants.
     fn takes_fewer_blocks(&self) -> bool {
         false
-    }
-
-    /// The least bytes of data-in that the task gives where it succeeds.
-    fn data_in_len(&self) -> u32 {
-        0
     }
 
     /// Most bytes of blocks that the task holds while one of its steps is under way, beside its data-out:

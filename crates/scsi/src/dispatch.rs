@@ -136,13 +136,7 @@ pub fn start_without_unit(command: &Command<'_>, view: &dyn TargetView) -> Start
         0x03 => crate::command::request_sense::report(cdb, &not_supported),
         _ => Err(not_supported),
     };
-    let refuse = |sense: &Sense| Response::check_condition(sense.encode(Default::default()));
-    match answer {
-        Ok(Start::Respond(response)) => {
-            let bytes = response.data_in.len() as u32;
-            Start::Respond(response).checked_data_in(bytes, command, refuse)
-        }
-        Ok(start) => start,
-        Err(sense) => Start::Respond(refuse(&sense)),
-    }
+    answer.unwrap_or_else(|sense| {
+        Start::Respond(Response::check_condition(sense.encode(Default::default())))
+    })
 }

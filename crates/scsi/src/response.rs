@@ -34,8 +34,8 @@ pub struct Response {
     /// Parameter data for the initiator, already cut to the CDB's allocation length. May accompany
     /// CHECK CONDITION.
     pub data_in: Vec<u8>,
-    /// Bytes that the command moves by its CDB, where it was refused because its initiator announced
-    /// fewer: the transport tells them as residual overflow.
+    /// Bytes of data-out that the command takes by its CDB, where it was refused because its initiator
+    /// announced fewer: the transport tells the difference as residual overflow.
     pub would_move: Option<u32>,
 }
 

@@ -7,67 +7,44 @@
 //! |---|---|---|
 //! | data-out | no data-out at all | refused |
 //! | data-out | as much or more | carried out; the transport drops the rest |
-//! | data-out of blocks that stand alone | fewer, in whole blocks, or none | carried out with those |
+//! | data-out of blocks that stand alone | fewer, in whole blocks, or none of them | carried out with those |
 //! | data-out | fewer | refused |
-//! | data-in | no data-in at all | refused |
-//! | data-in | fewer or more | carried out; the transport sends the first bytes |
+//! | data-in | whatever | carried out; the transport sends what was announced of it |
 //!
 //! A refusal is INVALID FIELD IN COMMAND INFORMATION UNIT, and nothing was written. GOOD never hides data that
-//! came and was dropped: a torn block is neither written nor passed over.
+//! came and was dropped: a torn block is neither written nor passed over. Data-in that is not sent is lost to
+//! nobody but its initiator, and the residual tells of it.
 
 use crate::logical_unit::LogicalUnit;
 use crate::sense::Sense;
 use crate::{Command, Response, Start};
 
 impl Start {
-    /// This start, or the refusal that the announced lengths demand.
+    /// This start, or the refusal that the announced length of data-out demands.
     #[inline]
     pub(crate) fn checked(self, command: &Command<'_>, unit: &LogicalUnit) -> Self {
-        let refuse = |sense: &Sense| unit.check_condition(sense);
+        let block_len = unit.block_len();
         match self {
-            Self::Read { range, .. } => {
-                let bytes = range.count.0 as u32 * unit.block_len();
-                self.checked_data_in(bytes, command, refuse)
-            }
-            Self::Respond(ref response) => {
-                let bytes = response.data_in.len() as u32;
-                self.checked_data_in(bytes, command, refuse)
-            }
+            Self::Read { .. } | Self::Respond(_) => self,
             Self::Task(ref task) => {
-                let (wanted, gives) = (task.data_out_len(), task.data_in_len());
-                let block_len = task.takes_fewer_blocks().then_some(unit.block_len());
-                match carried_out(wanted, block_len, command) {
-                    Some(_) => self.checked_data_in(gives, command, refuse),
-                    None => refusal_of_data_out(wanted, command, refuse),
+                let wanted = task.data_out_len();
+                let blocks = task.takes_fewer_blocks().then_some(block_len);
+                match carried_out(wanted, blocks, command) {
+                    Some(_) => self,
+                    None => refusal(wanted, unit),
                 }
             }
             Self::Write { range, fua, wanted } => {
-                match carried_out(wanted, Some(unit.block_len()), command) {
+                match carried_out(wanted, Some(block_len), command) {
                     Some(bytes) => Self::Write {
-                        range: range.filled_by(bytes.into(), unit.block_len()),
+                        range: range.filled_by(bytes.into(), block_len),
                         fua,
                         wanted,
                     },
-                    None => refusal_of_data_out(wanted, command, refuse),
+                    None => refusal(wanted, unit),
                 }
             }
         }
-    }
-
-    /// This start of a command that gives `bytes` bytes of data-in, or the refusal where none was announced.
-    pub(crate) fn checked_data_in(
-        self,
-        bytes: u32,
-        command: &Command<'_>,
-        refuse: impl FnOnce(&Sense) -> Response,
-    ) -> Self {
-        if bytes == 0 || command.data_in_len.is_some() {
-            return self;
-        }
-        let mut response = refuse(&Sense::transfer_mismatch());
-        // The announced data-out, if any, stays where it is: nothing of it moved.
-        response.would_move = command.data_out_len.is_none().then_some(bytes);
-        Self::Respond(response)
     }
 }
 
@@ -84,13 +61,9 @@ fn carried_out(wanted: u32, block_len: Option<u32>, command: &Command<'_>) -> Op
 }
 
 #[cold]
-fn refusal_of_data_out(
-    wanted: u32,
-    command: &Command<'_>,
-    refuse: impl FnOnce(&Sense) -> Response,
-) -> Start {
-    let mut response = refuse(&Sense::transfer_mismatch());
-    let expects_only_data_in = command.data_out_len.is_none() && command.data_in_len.is_some();
-    response.would_move = (!expects_only_data_in).then_some(wanted);
-    Start::Respond(response)
+fn refusal(wanted: u32, unit: &LogicalUnit) -> Start {
+    Start::Respond(Response {
+        would_move: Some(wanted),
+        ..unit.check_condition(&Sense::transfer_mismatch())
+    })
 }

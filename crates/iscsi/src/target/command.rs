@@ -298,7 +298,11 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             lun: command.lun,
             cdb: &command.cdb,
             attribute: command.attribute,
-            data_in_length: (command.read && !command.write).then_some(edtl),
+            data_in_length: if command.read && !command.write {
+                edtl
+            } else {
+                0
+            },
             data_out_length: command.write.then_some(edtl),
         };
         if command.total_ahs_length == 0 {

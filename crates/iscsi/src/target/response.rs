@@ -80,16 +80,17 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
 }
 
 /// Bytes that a task moves by its command, whether or not so many were expected: RFC 7143 §11.4.5.2 calls them
-/// the SCSI-Presented Data Transfer Length.
+/// the SCSI-Presented Data Transfer Length. What moves in a direction that was not announced moves nothing; where
+/// no byte was expected at all, everything is overflow, whatever the direction.
 #[inline]
 fn moved<P: Payload, B>(task: &Task<B>, by_cdb: Option<u32>, data_in: Option<&P>) -> u64 {
-    match by_cdb {
-        Some(wanted) if task.write => u64::from(wanted),
-        None if task.write => u64::from(task.wanted),
-        // It was refused since no transfer was announced.
-        Some(wanted) if wanted > 0 && task.edtl == 0 => u64::from(wanted),
-        _ if !task.read => 0,
-        _ => data_in.map_or(0, |data| data.len() as u64),
+    let data_out = u64::from(by_cdb.unwrap_or(task.wanted));
+    let data_in = data_in.map_or(0, |data| data.len() as u64);
+    match (task.edtl, task.write, task.read) {
+        (0, _, _) => data_out.max(data_in),
+        (_, true, _) => data_out,
+        (_, false, true) => data_in,
+        (_, false, false) => 0,
     }
 }
 

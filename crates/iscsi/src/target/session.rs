@@ -38,9 +38,9 @@ pub struct IncomingCommand<'a> {
     pub cdb: &'a [u8],
     /// How it is ordered among others.
     pub attribute: TaskAttribute,
-    /// Bytes of data-in the initiator takes; `None` without the R bit, and with both R and W: no command
-    /// here moves data both ways.
-    pub data_in_length: Option<u32>,
+    /// Bytes of data-in the initiator takes: none without the R bit, and none with both R and W, since no
+    /// command here moves data both ways.
+    pub data_in_length: u32,
     /// Bytes of data-out the initiator offers; `None` without the W bit.
     pub data_out_length: Option<u32>,
 }
@@ -71,8 +71,8 @@ pub struct Completion<P> {
     pub sense: Vec<u8>,
     /// Data-in.
     pub data_in: Option<P>,
-    /// Bytes that the command moves by its CDB, for the residual, where neither [`Admission::Collect`] nor
-    /// its data-in says so.
+    /// Bytes of data-out that the command takes by its CDB, for the residual, where this was not said
+    /// with [`Admission::Collect`].
     pub data_out_wanted: Option<u32>,
 }
 

@@ -99,7 +99,7 @@ pub(super) struct OwnedCommand {
     /// Data-out offered.
     pub data_out_len: Option<u32>,
     /// Data-in accepted.
-    pub data_in_len: Option<u32>,
+    pub data_in_len: u32,
 }
 
 impl OwnedCommand {

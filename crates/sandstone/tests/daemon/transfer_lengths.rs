@@ -163,9 +163,11 @@ fn expected(
     let under = -(edtl as i64);
     match &case.moves {
         Moves::Nothing => (good, under, 0, 0),
-        Moves::In(bytes) if read && !write => {
+        Moves::In(bytes) if read && !write || edtl == 0 => {
             (good, *bytes as i64 - edtl as i64, (*bytes).min(edtl), 0)
         }
+        // Data-in was not announced: none moves.
+        Moves::In(_) => (good, under, 0, 0),
         Moves::Out(kind, data, _) if write => {
             let over = data.len() as i64 - edtl as i64;
             match *kind {
@@ -175,10 +177,9 @@ fn expected(
                 _ => (REFUSED, over, 0, 0),
             }
         }
-        // Nothing was announced of what it moves, and nothing moves.
-        Moves::In(bytes) if !read && !write && edtl == 0 => (REFUSED, *bytes as i64, 0, 0),
-        Moves::Out(_, data, _) if !read && edtl == 0 => (REFUSED, data.len() as i64, 0, 0),
-        Moves::In(_) | Moves::Out(..) => (REFUSED, under, 0, 0),
+        // Data-out was not announced: none moves.
+        Moves::Out(_, data, _) if edtl == 0 => (REFUSED, data.len() as i64, 0, 0),
+        Moves::Out(..) => (REFUSED, under, 0, 0),
     }
 }
 

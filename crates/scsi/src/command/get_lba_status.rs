@@ -57,11 +57,6 @@ impl Task for GetLbaStatus {
         0
     }
 
-    /// A header and one descriptor: every answer has them.
-    fn data_in_len(&self) -> u32 {
-        self.allocation_length.min(24) as u32
-    }
-
     fn step(&mut self, input: Input<'_>) -> Step {
         match input {
             Input::Extents(extents) => {

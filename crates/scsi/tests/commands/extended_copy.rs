@@ -252,7 +252,7 @@ fn start(who: &Initiator, cdb: &[u8], list: &[u8]) -> Box<dyn Task> {
         cdb,
         attribute: TaskAttribute::Simple,
         data_out_len: Some(list.len() as u32),
-        data_in_len: Some(0),
+        data_in_len: 0,
     };
     match who.itls[0].start(&command, who) {
         Start::Task(task) => task,

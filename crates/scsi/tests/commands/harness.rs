@@ -206,7 +206,7 @@ impl Initiator {
             cdb,
             attribute: TaskAttribute::Simple,
             data_out_len: Some(data_out.len() as u32),
-            data_in_len: Some(u32::MAX),
+            data_in_len: u32::MAX,
         };
         match itl.start(&command, self) {
             Start::Respond(response) => response,

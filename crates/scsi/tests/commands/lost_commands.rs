@@ -10,7 +10,7 @@ fn task(who: &Initiator, cdb: &[u8], data_out_len: usize) -> Box<dyn Task> {
         cdb,
         attribute: TaskAttribute::Simple,
         data_out_len: Some(data_out_len as u32),
-        data_in_len: Some(0),
+        data_in_len: 0,
     };
     match who.itls[0].start(&command, who) {
         Start::Task(task) => task,

@@ -326,7 +326,7 @@ fn what_has_taken_effect_outlives_its_command() {
             cdb: &out_cdb(5, WRITE_EXCLUSIVE, 24),
             attribute: TaskAttribute::Simple,
             data_out_len: Some(24),
-            data_in_len: Some(0),
+            data_in_len: 0,
         };
         let Start::Task(mut task) = b.itls[0].start(&command, &b) else {
             panic!("PERSISTENT RESERVE OUT is a task");

@@ -108,7 +108,7 @@ fn luns_that_were_reported_are_no_news_any_more() {
         cdb: &report,
         attribute: scsi::TaskAttribute::Simple,
         data_out_len: Some(0),
-        data_in_len: Some(256),
+        data_in_len: 256,
     };
     let raise = || {
         let ua = UnitAttention::REPORTED_LUNS_DATA_HAS_CHANGED;

@@ -72,7 +72,7 @@ proptest! {
             cdb: cut,
             attribute: TaskAttribute::Simple,
             data_out_len: Some(0),
-            data_in_len: Some(0),
+            data_in_len: 0,
         };
         match nexus.start(&command, &View(&bench)) {
             Start::Respond(response) => assert_well_formed(&response)?,

@@ -205,7 +205,7 @@ fn without_unit(bench: &Harness, cdb: &[u8]) -> Response {
         cdb,
         attribute: TaskAttribute::Simple,
         data_out_len: Some(0),
-        data_in_len: Some(255),
+        data_in_len: 255,
     };
     match start_without_unit(&command, &View(bench)) {
         Start::Respond(response) => response,

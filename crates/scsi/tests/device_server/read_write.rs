@@ -119,7 +119,7 @@ fn force_unit_access_reaches_the_transport() {
             cdb,
             attribute: TaskAttribute::Simple,
             data_out_len: Some(512),
-            data_in_len: Some(0),
+            data_in_len: 0,
         };
         nexus.start(&command, &View(&bench))
     };
@@ -204,7 +204,7 @@ fn a_cdb_cut_short_is_refused() {
         cdb: &[0x28, 0, 0],
         attribute: TaskAttribute::Simple,
         data_out_len: Some(0),
-        data_in_len: Some(0),
+        data_in_len: 0,
     };
     let Start::Respond(response) = nexus.start(&command, &View(&bench)) else {
         panic!("a cut CDB must not start");

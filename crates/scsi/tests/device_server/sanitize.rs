@@ -174,7 +174,7 @@ fn asked(
         cdb: &cdb,
         attribute: TaskAttribute::Simple,
         data_out_len: Some(5),
-        data_in_len: Some(0),
+        data_in_len: 0,
     };
     let Start::Task(task) = nexus.start(&command, &View(bench)) else {
         panic!("OVERWRITE is a task");

@@ -109,7 +109,7 @@ fn read_modify_write_commands_claim_their_range() {
             cdb: &cdb,
             attribute: TaskAttribute::Simple,
             data_out_len: Some(if cdb[0] == 0x89 { 2048 } else { 1024 }),
-            data_in_len: Some(0),
+            data_in_len: 0,
         };
         let Start::Task(task) = nexus.start(&command, &View(&bench)) else {
             panic!("{cdb:?} must be a task");

@@ -182,7 +182,7 @@ impl Harness {
             cdb: &padded,
             attribute: TaskAttribute::Simple,
             data_out_len: Some(data_out.len() as u32),
-            data_in_len: Some(data_in_len),
+            data_in_len,
         };
         match nexus.start(&command, &View(self)) {
             Start::Respond(response) => outcome(response, 0, &command),
@@ -298,14 +298,12 @@ fn outcome(mut response: Response, wanted_out: u32, command: &Command<'_>) -> Ou
     let wanted_out = response.would_move.unwrap_or(wanted_out);
     let residual = if data_out_len > 0 || wanted_out > 0 {
         i64::from(wanted_out) - i64::from(data_out_len)
+    } else if command.data_in_len == u32::MAX {
+        0
     } else {
-        match command.data_in_len {
-            None | Some(u32::MAX) => 0,
-            Some(len) => response.data_in.len() as i64 - i64::from(len),
-        }
+        response.data_in.len() as i64 - i64::from(command.data_in_len)
     };
-    let accepted = command.data_in_len.unwrap_or(0);
-    response.data_in.truncate(accepted as usize);
+    response.data_in.truncate(command.data_in_len as usize);
     Outcome { response, residual }
 }
 
