@@ -11,6 +11,7 @@ pub(crate) mod inquiry;
 pub(crate) mod log_sense;
 pub(crate) mod mode;
 pub(crate) mod orwrite;
+pub(crate) mod part_write;
 pub(crate) mod persistent_reserve;
 pub(crate) mod prefetch;
 pub(crate) mod read_capacity;

@@ -8,13 +8,17 @@
 //! | data-out | no data-out at all | refused |
 //! | data-out | as much or more | carried out; the transport drops the rest |
 //! | data-out of blocks that stand alone | fewer, in whole blocks, or none of them | carried out with those |
+//! | data-out of a plain WRITE | fewer, up to within a block | carried out; the rest of the block stays |
 //! | data-out | fewer | refused |
 //! | data-in | whatever | carried out; the transport sends what was announced of it |
 //!
 //! A refusal is INVALID FIELD IN COMMAND INFORMATION UNIT, and nothing was written. GOOD never hides data that
-//! came and was dropped: a torn block is neither written nor passed over. Data-in that is not sent is lost to
+//! came and was dropped. Data-in that is not sent is lost to
 //! nobody but its initiator, and the residual tells of it.
 
+use std::sync::Arc;
+
+use crate::command::part_write::PartWrite;
 use crate::logical_unit::LogicalUnit;
 use crate::sense::Sense;
 use crate::{Command, Response, Start};
@@ -22,7 +26,7 @@ use crate::{Command, Response, Start};
 impl Start {
     /// This start, or the refusal that the announced length of data-out demands.
     #[inline]
-    pub(crate) fn checked(self, command: &Command<'_>, unit: &LogicalUnit) -> Self {
+    pub(crate) fn checked(self, command: &Command<'_>, unit: &Arc<LogicalUnit>) -> Self {
         let block_len = unit.block_len();
         match self {
             Self::Read { .. } | Self::Respond(_) => self,
@@ -41,7 +45,12 @@ impl Start {
                         fua,
                         wanted,
                     },
-                    None => refusal(wanted, unit),
+                    None => match command.data_out_len {
+                        Some(offered) => {
+                            Self::Task(Box::new(PartWrite::new(unit, range, offered, wanted, fua)))
+                        }
+                        None => refusal(wanted, unit),
+                    },
                 }
             }
         }

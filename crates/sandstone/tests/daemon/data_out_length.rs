@@ -58,18 +58,30 @@ fn a_short_write_writes_the_whole_blocks_that_were_offered() {
 }
 
 #[test]
-fn a_write_that_ends_within_a_block_is_refused_and_writes_nothing() {
+fn a_write_that_ends_within_a_block_leaves_the_rest_of_it_or_is_refused() {
     let served = served();
     let mut connection = served.log_in(1);
     for (opcode, flags) in WRITES {
         for (wanted, offered) in [(1_u32, 200), (4, 3 * BLOCK + 511), (1024, 300 * 1024 + 1)] {
+            let all = wanted as usize * BLOCK;
+            let before = vec![b'a'; all];
+            write(&mut connection, &cdb(0x8a, 0, 9, wanted), &before);
             let offer = vec![b'b'; offered];
             let outcome = write(&mut connection, &cdb(opcode, flags, 9, wanted), &offer);
-            assert_eq!(outcome.sense[12..14], [0x0e, 0x03], "{opcode:02x}");
-            let all = wanted as usize * BLOCK;
+            let landed = if opcode == 0x8a {
+                assert_eq!(outcome.status, GOOD);
+                offered
+            } else {
+                assert_eq!(outcome.sense[12..14], [0x0e, 0x03], "{opcode:02x}");
+                0
+            };
             let missing = (all - offered) as u32;
             assert_eq!(outcome.residual, Some(Residual::Overflow(missing)));
-            assert_eq!(read(&mut connection, 9, wanted), vec![0; all]);
+            let after = [&offer[..landed], &before[landed..]].concat();
+            assert!(
+                read(&mut connection, 9, wanted) == after,
+                "{wanted} {offered}"
+            );
         }
     }
     connection.close().unwrap();

@@ -13,6 +13,8 @@ const BLOCKS: usize = 4;
 enum Kind {
     /// Blocks that stand alone: fewer are written where fewer are offered.
     Blocks,
+    /// Bytes of blocks: as many are written as are offered.
+    Bytes,
     /// All of it or nothing; more is dropped.
     All,
     /// Exactly so much.
@@ -46,6 +48,7 @@ fn case(name: &'static str, cdb: &[u8], moves: Moves) -> Case {
 fn writes() -> Vec<Case> {
     let two = || vec![b'b'; 2 * BLOCK];
     let blocks = || Moves::Out(Kind::Blocks, two(), two());
+    let bytes = || Moves::Out(Kind::Bytes, two(), two());
     let list = |len| Moves::Out(Kind::All, vec![0; len], Vec::new());
     let same = || Moves::Out(Kind::Exact, vec![b'b'; BLOCK], two());
     let compared = [[b'a'; BLOCK], [b'b'; BLOCK]].concat();
@@ -56,9 +59,9 @@ fn writes() -> Vec<Case> {
     let mut caw = [0; 16];
     (caw[0], caw[13]) = (0x89, 1);
     let mut cases = vec![
-        case("WRITE(6)", &[0x0a, 0, 0, 0, 2], blocks()),
-        case("WRITE(12)", &twelve(0xaa, 0), blocks()),
-        case("WRITE(16)", &sixteen(0x8a, 0), blocks()),
+        case("WRITE(6)", &[0x0a, 0, 0, 0, 2], bytes()),
+        case("WRITE(12)", &twelve(0xaa, 0), bytes()),
+        case("WRITE(16)", &sixteen(0x8a, 0), bytes()),
         case("WRITE SAME(16)", &sixteen(0x93, 0), same()),
         case("ORWRITE(16)", &sixteen(0x8b, 0), or()),
         case(
@@ -76,7 +79,7 @@ fn writes() -> Vec<Case> {
         ),
     ];
     for (name, opcode, flags, moves) in [
-        ("WRITE(10)", 0x2a, 0, blocks()),
+        ("WRITE(10)", 0x2a, 0, bytes()),
         ("WRITE AND VERIFY(10)", 0x2e, 0, blocks()),
         ("WRITE AND VERIFY(10), compared", 0x2e, 2, blocks()),
         ("WRITE SAME(10)", 0x41, 0, same()),
@@ -173,6 +176,7 @@ fn expected(
             match *kind {
                 Kind::Exact if over < 0 => (REFUSED, under, 0, 0),
                 _ if over <= 0 => (good, over, 0, data.len()),
+                Kind::Bytes => (good, over, 0, edtl),
                 Kind::Blocks if edtl.is_multiple_of(BLOCK) => (good, over, 0, edtl),
                 _ => (REFUSED, over, 0, 0),
             }

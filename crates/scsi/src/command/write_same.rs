@@ -71,10 +71,8 @@ impl Task for WriteSame {
 
     fn step(&mut self, input: Input<'_>) -> Step {
         match input {
-            Input::Begin { data_out } => {
-                if data_out.iter().any(|&byte| byte != 0) {
-                    self.pattern = Some(data_out.to_vec());
-                }
+            Input::Begin { data_out } if data_out.iter().any(|&byte| byte != 0) => {
+                self.pattern = Some(data_out.to_vec());
             }
             Input::Failed(error) => return Step::Done(self.unit.sense_for(error)),
             _ => {}
