@@ -424,6 +424,12 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         if !digest_ok {
             return self.digest_error(index, router);
         }
+        if let Some(answer) = connection.answer_at_end.take() {
+            let (task, completion) = *answer;
+            self.send_answer(&task, completion);
+            self.set_sink(index, Sink::Discard);
+            return Ok(None);
+        }
         match std::mem::replace(&mut connection.sink, Sink::Discard) {
             Sink::Discard => Ok(None),
             Sink::Immediate { task, .. } => {

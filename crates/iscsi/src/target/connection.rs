@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use super::data_out::BurstLimits;
 use super::receive::Receiver;
+use super::response::Answered;
+use super::session::Completion;
 use super::task_table::TaskId;
 use super::transmit::TransmitQueue;
 use crate::payload::Payload;
@@ -70,6 +72,8 @@ pub(super) struct Connection<P> {
     pub(super) receiver: Receiver,
     pub(super) transmit: TransmitQueue<P>,
     pub(super) sink: Sink,
+    /// The answer to the command whose PDU is still arriving.
+    pub(super) answer_at_end: Option<Box<(Answered, Completion<P>)>>,
     pub(super) stat_sn: u32,
     /// The status that the initiator said it expects next: it has all before.
     pub(super) exp_stat_sn: u32,
@@ -92,6 +96,7 @@ impl<P: Payload> Connection<P> {
             receiver: Receiver::new(header_digest, data_digest, limit),
             transmit: TransmitQueue::new(header_digest, data_digest),
             sink: Sink::Discard,
+            answer_at_end: None,
             stat_sn: settings.stat_sn,
             exp_stat_sn: settings.stat_sn,
             next_ttt: 0,

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::digest::{Crc32c, to_wire};
-use crate::pdu::{BHS_LENGTH, Bhs, RawBhs};
+use crate::pdu::{BHS_LENGTH, Bhs, Opcode, RawBhs};
 
 /// Where in a PDU the stream stands.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ pub(super) struct Receiver {
     partial: Vec<u8>,
     ahs: Vec<u8>,
     crc: Crc32c,
-    /// The header of the PDU that is arriving; kept only where its data may turn out to be wrong.
+    /// The header of the PDU that is arriving.
     bhs: RawBhs,
     trailer: [u8; 7],
     trailer_have: u8,
@@ -106,7 +106,19 @@ impl Receiver {
         self.data_digest
     }
 
-    /// The header of the PDU whose data digest was found wrong.
+    /// Whether the data segment of the SCSI command with this tag is still arriving.
+    #[inline]
+    pub(super) fn is_within_command(&self, itt: u32) -> bool {
+        let is_arriving = match self.position {
+            Position::Header => false,
+            Position::Data(_) => true,
+            Position::Trailer => self.trailer_need > 0,
+        };
+        let bhs = Bhs::new(&self.bhs);
+        is_arriving && bhs.itt() == itt && bhs.opcode() == Ok(Opcode::ScsiCommand)
+    }
+
+    /// The header of the PDU that is arriving, or came last.
     pub(super) fn bhs(&self) -> &RawBhs {
         &self.bhs
     }
@@ -250,9 +262,9 @@ impl Receiver {
         let padding = length.wrapping_neg() & 3;
         self.trailer_have = 0;
         self.trailer_need = padding as u8 + if self.data_digest && length > 0 { 4 } else { 0 };
+        self.bhs = bhs;
         if self.data_digest {
             self.crc = Crc32c::new();
-            self.bhs = bhs;
         }
         self.position = if length > 0 {
             Position::Data(length)

@@ -29,10 +29,53 @@ impl Residual {
 
 const GOOD: u8 = 0x00;
 
+/// What the answer to a command tells of its task.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answered {
+    itt: u32,
+    connection: usize,
+    edtl: u32,
+    read: bool,
+    write: bool,
+    wanted: u32,
+    r2t_sn: u32,
+    bidirectional_read: u32,
+}
+
+impl<B> From<&Task<B>> for Answered {
+    #[inline]
+    fn from(task: &Task<B>) -> Self {
+        Self {
+            itt: task.itt,
+            connection: task.connection,
+            edtl: task.edtl,
+            read: task.read,
+            write: task.write,
+            wanted: task.wanted,
+            r2t_sn: task.r2t_sn,
+            bidirectional_read: task.bidirectional_read,
+        }
+    }
+}
+
 impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
-    /// Queues the data and the status of a task on its connection.
+    /// Queues the data and the status of a task on its connection, once the whole PDU of the command is in: initiators
+    /// look for the task of an answer among the commands that they have sent.
     #[inline]
     pub(super) fn respond(&mut self, task: &Task<B>, completion: Completion<P>) {
+        let task = Answered::from(task);
+        let Some(connection) = self.connections[task.connection].as_mut() else {
+            return;
+        };
+        if connection.receiver.is_within_command(task.itt) {
+            connection.answer_at_end = Some(Box::new((task, completion)));
+            return;
+        }
+        self.send_answer(&task, completion);
+    }
+
+    #[inline]
+    pub(super) fn send_answer(&mut self, task: &Answered, completion: Completion<P>) {
         let exp_cmd_sn = self.window.exp_cmd_sn();
         let max_cmd_sn = self.window.tell_max_cmd_sn();
         let Some(connection) = self.connections[task.connection].as_mut() else {
@@ -83,7 +126,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
 /// the SCSI-Presented Data Transfer Length. What moves in a direction that was not announced moves nothing; where
 /// no byte was expected at all, everything is overflow, whatever the direction.
 #[inline]
-fn moved<P: Payload, B>(task: &Task<B>, by_cdb: Option<u32>, data_in: Option<&P>) -> u64 {
+fn moved<P: Payload>(task: &Answered, by_cdb: Option<u32>, data_in: Option<&P>) -> u64 {
     let data_out = u64::from(by_cdb.unwrap_or(task.wanted));
     let data_in = data_in.map_or(0, |data| data.len() as u64);
     match (task.edtl, task.write, task.read) {
@@ -191,9 +234,9 @@ impl DataInRun {
 }
 
 #[allow(clippy::too_many_arguments, reason = "the fields of one PDU")]
-fn send_response<P: Payload, B>(
+fn send_response<P: Payload>(
     connection: &mut Connection<P>,
-    task: &Task<B>,
+    task: &Answered,
     status: &u8,
     sense: Vec<u8>,
     residual: Residual,

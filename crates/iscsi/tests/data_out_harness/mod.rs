@@ -20,6 +20,8 @@ pub(crate) const FIRST_BURST: u32 = 4096;
 pub(crate) const ITT: u32 = 77;
 /// A command that moves nothing, whatever its initiator offers, and runs until [`Target::finish`].
 pub(crate) const TAKES_NO_DATA: u8 = 0x35;
+/// A command that is refused as soon as it is seen.
+pub(crate) const REFUSED: u8 = 0x89;
 pub(crate) const DATA_OUT_TIMEOUT: Duration = Duration::from_secs(60);
 
 type Bytes = Arc<[u8]>;
@@ -70,6 +72,12 @@ impl TaskRouter for Router {
         self.begun.push(command.cdb[1]);
         if command.cdb[0] == 0x28 {
             return Admission::Done(good(Some(vec![7; wanted as usize])));
+        }
+        if command.cdb[0] == REFUSED {
+            return Admission::Done(Completion {
+                status: 2,
+                ..good(None)
+            });
         }
         if command.cdb[0] == TAKES_NO_DATA {
             self.running.push((task, Vec::new()));
