@@ -153,8 +153,8 @@ struct Unit {
 }
 
 impl Unit {
-    /// GetLBAStatus.UnmapSingle unmaps single logical blocks and expects each to be told unmapped, which a
-    /// unit with larger physical blocks must not promise: the physical blocks are the logical ones.
+    /// The physical blocks are the logical ones. With larger ones GetLBAStatus.UnmapSingle must fail: it asks for the
+    /// status of LBA i + 1, and expects an answer that begins at i plus a physical block.
     const fn new(backend: Backend, block_size: u32) -> Self {
         Self {
             backend,

@@ -1,5 +1,5 @@
 //! A command may end before its immediate data is in: it is refused at once, or needs no data. Its answer waits for the end
-//! of its PDU, for initiators look for the task of an answer among the commands that they have sent.
+//! of its PDU, for an initiator may look for the task of an answer among the commands that it has sent.
 
 #![allow(clippy::unwrap_used)]
 

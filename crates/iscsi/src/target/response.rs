@@ -59,8 +59,8 @@ impl<B> From<&Task<B>> for Answered {
 }
 
 impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
-    /// Queues the data and the status of a task on its connection, once the whole PDU of the command is in: initiators
-    /// look for the task of an answer among the commands that they have sent.
+    /// Queues the data and the status of a task on its connection, once the whole PDU of the command is in: an
+    /// initiator may look for the task of an answer among the commands that it has sent.
     #[inline]
     pub(super) fn respond(&mut self, task: &Task<B>, completion: Completion<P>) {
         let task = Answered::from(task);
