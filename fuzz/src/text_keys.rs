@@ -4,8 +4,8 @@
 
 use iscsi::negotiation::{Negotiation, Scope, TargetLimits};
 use iscsi::text_keys::{
-    MAX_KEY_LENGTH, MAX_LONG_VALUE_LENGTH, TextOutput, TextPairs, hex, is_iscsi_name, parse_binary,
-    parse_boolean, parse_list, parse_number, parse_range,
+    MAX_KEY_LENGTH, MAX_LONG_VALUE_LENGTH, TextOutput, TextPairs, hex, parse_binary, parse_boolean,
+    parse_list, parse_number, parse_range,
 };
 
 use crate::input::Bytes;
@@ -51,7 +51,7 @@ pub fn run(data: &[u8]) {
 fn values(value: &str) {
     let _ = (
         parse_boolean(value),
-        is_iscsi_name(value),
+        iscsi::name::check(value),
         parse_list(value).count(),
     );
     if let Some((low, high)) = parse_range(value) {

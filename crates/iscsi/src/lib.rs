@@ -13,6 +13,7 @@
 //! | LOGIN at the initiator | [`initiator::login`] |
 //! | an initiator's session | [`initiator::Session`] |
 //! | `key=value` text, and what the keys agree on | [`text_keys`], [`negotiation`] |
+//! | names that other systems chose | [`name`] |
 //! | authentication | [`chap`] |
 //! | CRC32C | [`digest`] |
 //! | registration with a storage name server (RFC 4171) | [`isns`] |
@@ -23,6 +24,7 @@ pub mod digest;
 pub mod initiator;
 pub mod isns;
 pub mod lun;
+pub mod name;
 pub mod negotiation;
 pub mod payload;
 pub mod pdu;

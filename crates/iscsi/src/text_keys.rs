@@ -9,8 +9,6 @@ pub const MAX_KEY_LENGTH: usize = 63;
 pub const MAX_VALUE_LENGTH: usize = 255;
 /// The longest value of the keys that say so (CHAP_C, CHAP_R, AuthMethod data) in bytes.
 pub const MAX_LONG_VALUE_LENGTH: usize = 8192;
-/// The longest iSCSI name in bytes (RFC 7143 §4.2.7.1).
-pub const MAX_NAME_LENGTH: usize = 223;
 
 /// The responder does not know the key.
 pub const NOT_UNDERSTOOD: &str = "NotUnderstood";
@@ -302,25 +300,6 @@ fn decode_base64(digits: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Is it an iSCSI name? One of the three formats, at most [`MAX_NAME_LENGTH`] bytes, without spaces or
-/// control characters (RFC 7143 §4.2.7).
-pub fn is_iscsi_name(name: &str) -> bool {
-    let known = ["iqn.", "eui.", "naa."].iter().any(|prefix| {
-        name.len() > prefix.len()
-            && name.as_bytes()[..prefix.len()].eq_ignore_ascii_case(prefix.as_bytes())
-    });
-    known
-        && name.len() <= MAX_NAME_LENGTH
-        && !name.chars().any(|c| c.is_whitespace() || c.is_control())
-}
-
-/// May an initiator call itself so? More than [`is_iscsi_name`] allows: other targets take any word, and
-/// there are hosts that rely on it.
-pub fn is_tolerable_initiator_name(name: &str) -> bool {
-    let blank = |c: char| c.is_whitespace() || c.is_control();
-    !name.is_empty() && name.len() <= MAX_NAME_LENGTH && !name.chars().any(blank)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -394,16 +373,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn names() {
-        assert!(is_iscsi_name("iqn.2026-01.org.example:disk"));
-        assert!(is_iscsi_name("eui.02004567A425678D"));
-        for bad in ["", "iqn.", "disk", "iqn.a b", "iqn.a\u{7f}"] {
-            assert!(!is_iscsi_name(bad), "{bad}");
-        }
-        assert!(!is_iscsi_name(&format!("iqn.{}", "a".repeat(220))));
-    }
-
     proptest! {
         #[test]
         fn arbitrary_text_never_panics(text: Vec<u8>, value in ".*") {
@@ -411,7 +380,6 @@ mod tests {
             let _ = parse_binary(&value, 16);
             let _ = parse_number(&value);
             let _ = parse_range(&value);
-            let _ = is_iscsi_name(&value);
         }
 
         #[test]

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use super::offer::{Offer, Reached};
 use crate::chap::{self, ChapAlgorithm, ChapChallenge, ChapCredential, ChapError, Entropy};
 use crate::negotiation::{
     ConnectionParameters, DEFAULT_MAX_RECV_DATA_SEGMENT_LENGTH, Limits, Negotiation,
@@ -22,7 +23,7 @@ const MAX_RESPONSES: u32 = 64;
 
 /// CHAP_A as offered. IANA's 7 is SHA-256, but tgt and IET, which pick the first number they know, mean
 /// SHA-1 by it and then refuse our answer: so it stands behind what they know as well.
-const OFFERED: [ChapAlgorithm; 4] = [
+pub const OFFERED: [ChapAlgorithm; 4] = [
     ChapAlgorithm::Sha3_256,
     ChapAlgorithm::Sha1,
     ChapAlgorithm::Md5,
@@ -54,6 +55,8 @@ pub struct LoginSettings {
     pub algorithms: Vec<ChapAlgorithm>,
     /// Operational parameters to offer.
     pub limits: Limits,
+    /// How much of all that is offered.
+    pub offer: Offer,
 }
 
 impl LoginSettings {
@@ -74,6 +77,7 @@ impl LoginSettings {
                 max_connections: 1,
                 ..Limits::default()
             },
+            offer: Offer::default(),
         }
     }
 }
@@ -218,12 +222,12 @@ impl Login {
         };
         let authenticate = settings.credential.is_some();
         let mut login = Self {
-            state: if authenticate {
+            state: if authenticate || settings.offer.is_security_plain {
                 State::OfferedMethod
             } else {
                 State::Operational
             },
-            negotiation: Negotiation::new(scope, settings.limits.clone()),
+            negotiation: Negotiation::new(scope, settings.offer.limits(&settings.limits)),
             input: TextInput::new(MAX_TEXT),
             responses: 0,
             tsih: settings.tsih,
@@ -246,9 +250,10 @@ impl Login {
             None => text.push("SessionType", "Discovery"),
         }
         if authenticate {
-            // Who wants a proof from the target does not offer to go without.
-            let mutual = login.settings.target_credential.is_some();
-            text.push("AuthMethod", if mutual { "CHAP" } else { "CHAP,None" });
+            let is_mutual = login.settings.target_credential.is_some();
+            text.push("AuthMethod", login.settings.offer.methods(is_mutual));
+        } else if matches!(login.state, State::OfferedMethod) {
+            text.push("AuthMethod", "None");
         } else {
             login.negotiation.offer_all(&mut text);
         }
@@ -291,6 +296,23 @@ impl Login {
             return self.operational(&response, &mut out);
         }
         self.security(&response, &answers, entropy, &mut out)
+    }
+
+    /// What to offer in another attempt, on a new connection, after this one failed so; `error` is `None` where the target
+    /// closed the connection. `None`: another offer would change nothing.
+    pub fn second_offer(&self, error: Option<&LoginError>) -> Option<Offer> {
+        let reached = match self.state {
+            State::OfferedMethod | State::OfferedAlgorithm => Reached::SecurityOffer,
+            State::Responded(_) | State::Authenticated => Reached::Proof,
+            State::Operational => Reached::Parameters,
+        };
+        let authenticates = self.settings.credential.is_some();
+        self.settings.offer.after(reached, error, authenticates)
+    }
+
+    /// Who logs in to what, and how.
+    pub const fn settings(&self) -> &LoginSettings {
+        &self.settings
     }
 
     fn stage(&self) -> Stage {
@@ -360,22 +382,19 @@ impl Login {
     ) -> Result<LoginProgress, LoginError> {
         match &self.state {
             State::OfferedMethod => match answers.auth_method {
-                Some("CHAP") => {
-                    let numbers: Vec<String> = self
-                        .settings
-                        .algorithms
-                        .iter()
-                        .map(|a| (*a as u8).to_string())
-                        .collect();
-                    out.push("CHAP_A", numbers.join(","));
+                Some("CHAP") if self.settings.credential.is_some() => {
+                    let offer = self.settings.offer;
+                    out.push("CHAP_A", offer.algorithms(&self.settings.algorithms));
                     self.state = State::OfferedAlgorithm;
                     if response.transit {
                         return Err(LoginError::Protocol("CHAP chosen and left at once"));
                     }
                     return Ok(LoginProgress::Send(self.request(false, out)));
                 }
-                Some("None") if self.settings.target_credential.is_none() => {
-                    self.state = State::Authenticated
+                // One that says nothing and goes on asks for nothing.
+                Some("None") if self.may_do_without() => self.state = State::Authenticated,
+                None if self.may_do_without() && response.transit => {
+                    self.state = State::Authenticated;
                 }
                 _ => return Err(LoginError::Authentication("no method in common")),
             },
@@ -413,6 +432,12 @@ impl Login {
         self.state = State::Operational;
         self.negotiation.offer_all(out);
         Ok(LoginProgress::Send(self.request(true, out)))
+    }
+
+    /// Whether the login offered to go on without a proof.
+    const fn may_do_without(&self) -> bool {
+        self.settings.target_credential.is_none()
+            && (self.settings.credential.is_none() || !self.settings.offer.is_security_plain)
     }
 
     /// CHAP_A, CHAP_I and CHAP_C came: prove our secret, and ask for the target's.

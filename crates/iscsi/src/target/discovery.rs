@@ -6,12 +6,13 @@
 
 use std::fmt;
 
+use crate::name;
 use crate::negotiation::{Limits, Negotiation, NegotiationError, Scope};
 use crate::pdu::{RESERVED_TAG, RejectReason, TextRequest, TextResponse};
 use crate::send_targets;
 pub use crate::send_targets::{DiscoveredPortal, DiscoveredTarget};
 use crate::target::login::SessionKind;
-use crate::text_keys::{REJECT, TextError, TextInput, TextOutput, TextPairs, is_iscsi_name};
+use crate::text_keys::{REJECT, TextError, TextInput, TextOutput, TextPairs};
 
 /// Text accepted in one exchange in bytes.
 const MAX_TEXT: usize = 16 << 10;
@@ -245,20 +246,29 @@ impl Open {
         let wanted = match (context.session_kind, value) {
             (SessionKind::Discovery, "All") => None,
             (SessionKind::Normal, "" | "All") => context.target_name,
-            (_, name) if is_iscsi_name(name) => Some(name),
-            _ => {
-                self.output.push("SendTargets", REJECT);
-                return Ok(());
-            }
+            (_, name) => Some(name),
         };
-        for target in directory.visible_targets() {
-            if wanted.is_some_and(|name| !target.name.eq_ignore_ascii_case(name)) {
-                continue;
-            }
-            send_targets::push(&target, &mut self.output);
+        let mut targets = directory.visible_targets();
+        if let Some(wanted) = wanted {
+            targets.retain(|target| name::is_same(&target.name, wanted));
+        }
+        // A word that is no target's name and could be nobody's by the standard was meant as something else.
+        if targets.is_empty() && wanted.is_some_and(|name| !has_standard_form(name)) {
+            self.output.push("SendTargets", REJECT);
+        }
+        for target in &targets {
+            send_targets::push(target, &mut self.output);
         }
         Ok(())
     }
+}
+
+/// Whether a name begins as RFC 7143 4.2.7.2 demands.
+fn has_standard_form(name: &str) -> bool {
+    ["iqn.", "eui.", "naa."].iter().any(|form| {
+        name.get(..form.len())
+            .is_some_and(|start| name::is_same(start, form))
+    })
 }
 
 fn response(open: &Open, ttt: u32, is_final: bool, continues: bool) -> TextResponse {

@@ -12,7 +12,7 @@ use super::initiator::login::wait_for;
 use super::{Failure, Terminal};
 use crate::config::change::{LogIn, SetChap};
 use crate::config::initiator::{LoginParameters, LoginSpec};
-use crate::config::{Error, ErrorKind, name};
+use crate::config::{Error, ErrorKind};
 use crate::control::Client;
 use crate::control::answer::DeviceView;
 use crate::initiator::settings::{DeviceSettings, SessionSettings, TargetSettings};
@@ -57,12 +57,7 @@ pub(super) fn find(
         Remote::Device(name) => return Ok(name.clone()),
         Remote::Url(url) => url,
     };
-    let target = name::normalise(&url.target.name).map_err(|error| {
-        Error::invalid(
-            format!("{:?} is no target's name: {error}", url.target.name),
-            "sandstone initiator discover HOST shows the names",
-        )
-    })?;
+    let target = url.target.name.clone();
     options::refuse_adapter_wide(url)?;
     let lun = url.target.lun.unwrap_or(0);
     let logins: Vec<LoginSpec> = client.get("/v1/initiator/targets")?;

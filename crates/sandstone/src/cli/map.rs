@@ -197,7 +197,7 @@ fn explain(args: &Explain, client: &Client, t: &mut Terminal<'_>) -> Done {
 
 /// The host with this name, unless the name is an initiator's.
 fn named_host(client: &Client, named: &str) -> Result<Option<HostSpec>, Failure> {
-    if name::normalise(named).is_ok() {
+    if name::begins_as_name(named) {
         return Ok(None);
     }
     let hosts: Vec<HostView> = client.get("/v1/hosts")?;
@@ -208,7 +208,7 @@ fn named_host(client: &Client, named: &str) -> Result<Option<HostSpec>, Failure>
 /// The initiators of a host that are named one by one.
 fn one_by_one(host: &HostSpec) -> Result<Vec<&str>, Failure> {
     let named = host.initiators.iter().map(String::as_str);
-    let named: Vec<&str> = named.filter(|it| name::normalise(it).is_ok()).collect();
+    let named: Vec<&str> = named.filter(|it| name::foreign(it).is_ok()).collect();
     if named.is_empty() {
         let what = if host.initiators.is_empty() {
             "no initiators"

@@ -78,7 +78,9 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
         naa: shared.unit.naa,
         block_size: shared.unit.block_size,
         chap_user: shared.chap_user,
-        initiator: name::normalise(&args.host).ok(),
+        initiator: name::begins_as_name(&args.host)
+            .then(|| args.host.clone())
+            .filter(|name| name::foreign(name).is_ok()),
     };
     write!(t.out, "\n{}", instructions(&access, args.client))?;
     Ok(())

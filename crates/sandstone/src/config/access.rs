@@ -112,7 +112,7 @@ impl std::fmt::Display for Refusal {
 /// What `initiator` may do at `target` when it logs in, having connected to the local address `portal` (`None`:
 /// as if it had come to the first portal group).
 ///
-/// Both names may be as the initiator sent them; letters compare without case.
+/// Both names may be as the initiator sent them: [`iscsi::name`] says when two are one.
 ///
 /// # Errors
 /// The login must not go on.
@@ -123,8 +123,7 @@ pub fn access(
     portal: Option<SocketAddr>,
 ) -> Result<Access, Refusal> {
     let granted = granted(config, initiator, target, portal)?;
-    let target = config.target(&target.to_ascii_lowercase());
-    match target {
+    match config.target(target) {
         Some(target) if target.offline => Err(Refusal::TargetOffline),
         Some(TargetSpec {
             redirect: Some(redirect),
@@ -148,8 +147,7 @@ pub fn granted(
     target: &str,
     portal: Option<SocketAddr>,
 ) -> Result<Access, Refusal> {
-    let wanted = target.to_ascii_lowercase();
-    let target = config.target(&wanted).ok_or(Refusal::UnknownTarget)?;
+    let target = config.target(target).ok_or(Refusal::UnknownTarget)?;
     let portal_group = match portal {
         Some(portal) => portal_group(target, portal),
         None => target.portal_groups.first(),
@@ -212,7 +210,7 @@ pub(super) fn applies(config: &Config, map: &MapSpec, hosts: &[&HostSpec], iqn: 
             .is_none_or(|name| hosts.iter().any(|host| host.name == *name))
 }
 
-/// What `initiator` sees at the target `iqn` (in normal form), ascending by LUN.
+/// What `initiator` sees at the target `iqn`, ascending by LUN.
 pub fn luns(config: &Config, initiator: &str, iqn: &str) -> Vec<LunView> {
     let hosts = hosts(config, initiator);
     let all = config.maps.iter();

@@ -174,11 +174,6 @@ impl Edit {
         after.generation = before.generation;
         keep_secrets(before, &mut after);
         identity::carry_over(&before.identity, &mut after);
-        for host in &mut after.hosts {
-            for initiator in host.initiators.iter_mut().chain(&mut host.except) {
-                *initiator = normal_pattern(initiator)?;
-            }
-        }
         for unit in &mut after.units {
             complete_unit(
                 unit,
@@ -188,8 +183,11 @@ impl Edit {
             )?;
         }
         for target in &mut after.targets {
-            target.iqn = normal_iqn(&target.iqn)?;
             let old = before.target(&target.iqn);
+            // The spelling that its sessions and maps know stays.
+            if let Some(old) = old {
+                target.iqn.clone_from(&old.iqn);
+            }
             for group in &mut target.portal_groups {
                 let same =
                     old.and_then(|old| old.portal_groups.iter().find(|g| g.tag == group.tag));
@@ -204,18 +202,20 @@ impl Edit {
                 }
             }
         }
-        for group in &mut after.target_groups {
-            for target in &mut group.targets {
-                *target = normal_iqn(target)?;
+        let spelled = |targets: &[TargetSpec], given: &mut String| {
+            if let Some(target) = targets.iter().find(|it| name::is_same(&it.iqn, given)) {
+                given.clone_from(&target.iqn);
             }
+        };
+        for target in after
+            .target_groups
+            .iter_mut()
+            .flat_map(|it| &mut it.targets)
+        {
+            spelled(&after.targets, target);
         }
-        for login in &mut after.initiator.targets {
-            login.iqn = normal_iqn(&login.iqn)?;
-        }
-        for map in &mut after.maps {
-            if let Some(target) = &mut map.target {
-                *target = normal_scope(target);
-            }
+        for target in after.maps.iter_mut().filter_map(|map| map.target.as_mut()) {
+            spelled(&after.targets, target);
         }
         keep_data(before, &after)?;
         self.config = after;
@@ -317,8 +317,9 @@ fn complete_unit(
     Ok(())
 }
 
-fn normal_iqn(iqn: &str) -> Result<String, Error> {
-    name::normalise(iqn).map_err(|error| {
+/// The name of a target to be made.
+fn own_iqn(iqn: &str) -> Result<String, Error> {
+    name::own(iqn).map_err(|error| {
         Error::invalid(
             format!("{iqn:?} is not the name of a target: {error}"),
             format!("use a name such as {}:disk1", identity::TARGET_PREFIX),
@@ -326,18 +327,16 @@ fn normal_iqn(iqn: &str) -> Result<String, Error> {
     })
 }
 
-/// What a map's `target` names: an IQN in normal form, or else the name of a target group, as it is.
-fn normal_scope(target: &str) -> String {
-    name::normalise(target).unwrap_or_else(|_| target.to_owned())
+/// The name of a target that is there, as it is spelled, or of one that could be made.
+fn target_named(config: &Config, given: &str) -> Result<String, Error> {
+    config
+        .target(given)
+        .map_or_else(|| own_iqn(given), |target| Ok(target.iqn.clone()))
 }
 
-fn normal_pattern(initiator: &str) -> Result<String, Error> {
-    name::normalise_pattern(initiator).map_err(|error| {
-        Error::invalid(
-            format!("{initiator:?} is not an initiator name: {error}"),
-            "write its name as it is in /etc/iscsi/initiatorname.iscsi or in the client's adapter settings, * and ? are wildcards",
-        )
-    })
+/// What a map's `target` names: a target as it is spelled, or else the name of a target group.
+fn scope_named(config: &Config, given: &str) -> String {
+    target_named(config, given).unwrap_or_else(|_| given.to_owned())
 }
 
 #[cfg(test)]

@@ -217,13 +217,16 @@ fn objects(config: &Config) -> BTreeMap<Key, Value> {
         );
     }
     for map in &config.maps {
-        objects.insert((Kind::Map, map_name(map)), json(serde_json::to_value(map)));
+        objects.insert(
+            (Kind::Map, map_name(config, map)),
+            json(serde_json::to_value(map)),
+        );
     }
     objects
 }
 
-fn map_name(map: &MapSpec) -> String {
-    format!("{} ({})", map.unit, describe(map))
+fn map_name(config: &Config, map: &MapSpec) -> String {
+    format!("{} ({})", map.unit, describe(config, map))
 }
 
 /// Compares two objects field by field, one level into tables.
@@ -386,7 +389,7 @@ pub fn view_change(old: &Config, new: &Config, initiator: &str, target: &str) ->
         Err(refusal) => return ViewChange::End(refusal),
         Ok(granted) => granted.luns,
     };
-    let before = super::access::luns(old, initiator, &target.to_ascii_lowercase());
+    let before = super::access::luns(old, initiator, target);
     let has = |list: &[super::access::LunView], lun, naa: &str| {
         list.iter().any(|v| v.lun == lun && v.naa == naa)
     };

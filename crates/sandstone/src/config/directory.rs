@@ -40,7 +40,7 @@ pub fn send_targets(config: &Config, initiator: &str, at: SocketAddr) -> Vec<Lis
 /// SendTargets for one named target, or for the target of the session that asks: empty where
 /// `initiator` may not know of it.
 pub fn send_target(config: &Config, initiator: &str, iqn: &str, at: SocketAddr) -> Option<Listing> {
-    let target = config.target(&iqn.to_ascii_lowercase())?;
+    let target = config.target(iqn)?;
     let visible = !target.offline && !luns(config, initiator, &target.iqn).is_empty();
     visible.then(|| list(target, at))
 }

@@ -14,7 +14,7 @@ use super::{name, pattern};
 /// The whole answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Explanation {
-    /// The initiator asked about, in normal form.
+    /// The initiator asked about.
     pub initiator: String,
     /// The logical unit asked about, if one was.
     pub unit: Option<String>,
@@ -68,8 +68,25 @@ pub struct Sight {
 
 /// Explains what `initiator` sees, or why it does not see `unit`.
 pub fn explain(config: &Config, initiator: &str, unit: Option<&str>) -> Explanation {
-    let initiator = initiator.trim().to_ascii_lowercase();
-    let mut steps = vec![check_name(&initiator)];
+    let initiator = initiator.trim().to_owned();
+    let name_step = check_name(&initiator);
+    if name_step.outcome == Outcome::Blocked {
+        return Explanation {
+            conclusion: conclude(
+                &initiator,
+                unit,
+                false,
+                &[],
+                std::slice::from_ref(&name_step),
+            ),
+            initiator,
+            unit: unit.map(str::to_owned),
+            visible: false,
+            steps: vec![name_step],
+            sees: Vec::new(),
+        };
+    }
+    let mut steps = vec![name_step];
     let hosts = hosts(config, &initiator);
     steps.push(check_hosts(config, &initiator, &hosts));
     steps.extend(check_secret(&hosts));
@@ -128,15 +145,18 @@ fn blocked(finding: String, next: impl Into<String>) -> Step {
 }
 
 fn check_name(initiator: &str) -> Step {
-    match name::normalise(initiator) {
-        Ok(_) => ok(format!("{initiator} is a well-formed iSCSI name.")),
+    let compare = "compare with /etc/iscsi/initiatorname.iscsi or the client's adapter settings";
+    let shown = name::shown(initiator);
+    if let Err(fault) = name::foreign(initiator) {
+        let finding = format!("{initiator:?} is a name with which nobody may log in: {fault}.");
+        return blocked(finding, compare);
+    }
+    match name::own(initiator) {
+        Ok(_) => ok(format!("{shown} is a well-formed iSCSI name.")),
         Err(error) => Step {
             outcome: Outcome::Note,
-            finding: format!("{initiator} is no iSCSI name: {error}."),
-            next: Some(
-                "compare with /etc/iscsi/initiatorname.iscsi or the client's adapter settings"
-                    .into(),
-            ),
+            finding: format!("{shown} bends RFC 7143, and may log in all the same: {error}."),
+            next: Some(compare.into()),
         },
     }
 }
@@ -153,7 +173,10 @@ fn check_hosts(config: &Config, initiator: &str, hosts: &[&HostSpec]) -> Step {
         return Step {
             outcome: Outcome::Note,
             finding: "It belongs to no host; only maps for every host apply to it.".into(),
-            next: Some(format!("sandstone host add-initiator HOST {initiator}")),
+            next: Some(format!(
+                "sandstone host add-initiator HOST {}",
+                name::shown(initiator)
+            )),
         };
     }
     let finding = match (excepting(config, initiator), resembling(config, initiator)) {
@@ -166,15 +189,21 @@ fn check_hosts(config: &Config, initiator: &str, hosts: &[&HostSpec]) -> Step {
         (None, None) => "It belongs to no host.".into(),
     };
     let next = match config.hosts.first() {
-        Some(_) => format!("sandstone host add-initiator HOST {initiator}"),
-        None => format!("sandstone host create HOST --initiator {initiator}"),
+        Some(_) => format!(
+            "sandstone host add-initiator HOST {}",
+            name::shown(initiator)
+        ),
+        None => format!(
+            "sandstone host create HOST --initiator {}",
+            name::shown(initiator)
+        ),
     };
     blocked(finding, next)
 }
 
 fn membership(host: &HostSpec, initiator: &str) -> String {
     match host.membership(initiator) {
-        Some(exact) if exact == initiator => format!("host {}", host.name),
+        Some(exact) if name::is_same(exact, initiator) => format!("host {}", host.name),
         Some(wild) => format!("host {} (by {wild})", host.name),
         None => format!("host {}", host.name),
     }
@@ -263,7 +292,7 @@ fn nothing_mapped(config: &Config, hosts: &[&HostSpec], initiator: &str) -> Step
 fn map_command(unit: &str, hosts: &[&HostSpec], initiator: &str) -> String {
     match hosts.first() {
         Some(host) => format!("sandstone map add {unit} --host {}", host.name),
-        None => format!("sandstone share {unit} --host {initiator}"),
+        None => format!("sandstone share {unit} --host {}", name::shown(initiator)),
     }
 }
 
@@ -284,7 +313,7 @@ fn check_maps(config: &Config, initiator: &str, hosts: &[&HostSpec], unit: &Unit
             steps.push(ok(format!(
                 "It is mapped as LUN {} ({}).",
                 map.lun,
-                describe(map)
+                describe(config, map)
             )));
             steps.extend(empty_group(config, map));
         } else if !any {
@@ -334,7 +363,7 @@ fn sights(config: &Config, hosts: &[&HostSpec], unit: Option<&str>) -> Vec<Sight
                     lun: map.lun,
                     unit: map.unit.clone(),
                     read_only: map.read_only || spec.read_only,
-                    by: describe(map),
+                    by: describe(config, map),
                 });
             }
         }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::initiator::InitiatorSpec;
-use super::pattern;
+use super::{name, pattern};
 
 /// Everything that survives a restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -78,7 +78,8 @@ impl Config {
 
     /// The target of that IQN (in normal form).
     pub fn target(&self, iqn: &str) -> Option<&TargetSpec> {
-        self.targets.iter().find(|target| target.iqn == iqn)
+        let mut targets = self.targets.iter();
+        targets.find(|target| name::is_same(&target.iqn, iqn))
     }
 
     /// The target group of that name.
@@ -416,6 +417,13 @@ impl HostSpec {
             .map(String::as_str)
     }
 
+    /// That pattern among those of its members, as it is spelled.
+    pub fn has_pattern(&self, pattern: &str) -> Option<&str> {
+        let mut all = self.initiators.iter();
+        all.find(|it| name::is_same(it, pattern))
+            .map(String::as_str)
+    }
+
     /// Whether some initiator may be a member of both. What one of them certainly excepts is no common member.
     pub fn may_share_a_member(&self, other: &HostSpec) -> bool {
         let excepted = |p: &str| {
@@ -457,9 +465,9 @@ impl MapSpec {
         Some(members.unwrap_or(std::slice::from_ref(named)))
     }
 
-    /// Whether it leads to the target of that IQN (in normal form).
+    /// Whether it leads to the target of that name.
     pub fn leads_to(&self, config: &Config, iqn: &str) -> bool {
         self.targets(config)
-            .is_none_or(|targets| targets.iter().any(|target| target == iqn))
+            .is_none_or(|targets| targets.iter().any(|target| name::is_same(target, iqn)))
     }
 }

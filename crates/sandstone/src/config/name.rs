@@ -1,20 +1,20 @@
-//! iSCSI names: what RFC 7143 4.2.7 allows, and their one normal form.
+//! iSCSI names: those that we make, and those that others chose.
 //!
-//! A name is kept in lower case, so that comparing two of them is comparing bytes. Characters
-//! outside ASCII, which RFC 3722 would permit after stringprep, are refused: no initiator in use
-//! sends any, and two names that look alike must not be two names.
+//! A name that is made here ([`own`]) has the form of RFC 7143 4.2.7 and is in lower case. A name that another system chose is
+//! kept byte for byte, by the one rule of [`iscsi::name`]: that of a target to log in to, of an initiator that logs in, or of an
+//! imported target. That rule also tells when two names are one.
 
 use std::fmt;
 
-/// The longest iSCSI name in bytes (RFC 7143 4.2.7.1).
-pub const MAX_LEN: usize = 223;
+use iscsi::name::MAX_LENGTH;
+pub use iscsi::name::{check as foreign, check_pattern as pattern, folded, is_same};
 
 /// Why a string is not an iSCSI name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameError {
     /// Nothing at all.
     Empty,
-    /// Longer than [`MAX_LEN`].
+    /// Longer than [`MAX_LENGTH`].
     TooLong(usize),
     /// A character that no iSCSI name may hold.
     Character(char),
@@ -34,7 +34,7 @@ impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("it is empty"),
-            Self::TooLong(len) => write!(f, "it has {len} bytes; {MAX_LEN} are allowed"),
+            Self::TooLong(len) => write!(f, "it has {len} bytes; {MAX_LENGTH} are allowed"),
             Self::Character(c) => {
                 write!(f, "it holds {c:?}; only a-z, 0-9, '-', '.' and ':' are allowed")
             }
@@ -51,37 +51,56 @@ impl fmt::Display for NameError {
 
 impl std::error::Error for NameError {}
 
-/// The normal form of an iSCSI name: checked and in lower case.
-pub fn normalise(name: &str) -> Result<String, NameError> {
-    let name = characters(name, |c| matches!(c, '-' | '.' | ':'))?;
+/// A name to be made here, checked and in lower case.
+///
+/// # Errors
+/// What the standard does not allow.
+pub fn own(name: &str) -> Result<String, NameError> {
+    if name.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if name.len() > MAX_LENGTH {
+        return Err(NameError::TooLong(name.len()));
+    }
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | ':');
+    if let Some(c) = name.chars().find(|&c| !allowed(c)) {
+        return Err(NameError::Character(c));
+    }
+    let name = folded(name);
     check_type(&name)?;
     Ok(name)
 }
 
-/// The normal form of an initiator pattern: a name, or one with the wildcards `*` and `?`.
-///
-/// `_` is tolerated since initiators in the field send it against the standard.
-pub fn normalise_pattern(pattern: &str) -> Result<String, NameError> {
-    let pattern = characters(pattern, |c| matches!(c, '-' | '.' | ':' | '_' | '*' | '?'))?;
-    if !pattern.contains(['*', '?']) {
-        check_type(&pattern)?;
-    }
-    Ok(pattern)
+/// A line about a usable name that bends the standard, which another system may compare by rules of its own.
+pub fn oddity(name: &str) -> Option<String> {
+    let why = match own(name) {
+        Ok(normal) if normal == name => return None,
+        Ok(_) => "it holds capitals".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let name = shown(name);
+    Some(format!(
+        "{name} bends RFC 7143 ({why}); it is used as it is told"
+    ))
 }
 
-fn characters(name: &str, allowed: impl Fn(char) -> bool) -> Result<String, NameError> {
-    if name.is_empty() {
-        return Err(NameError::Empty);
+/// Whether a word begins like the standard's names, and so means one and no object of ours.
+pub fn begins_as_name(word: &str) -> bool {
+    let folded = folded(word);
+    ["iqn.", "eui.", "naa."]
+        .iter()
+        .any(|form| folded.starts_with(form))
+}
+
+/// A name as one word of a sentence or a shell: in quotes where it would fall apart.
+pub fn shown(name: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_.:@%+=/".contains(c);
+    if !name.is_empty() && name.chars().all(plain) {
+        return name.to_owned();
     }
-    if name.len() > MAX_LEN {
-        return Err(NameError::TooLong(name.len()));
-    }
-    match name
-        .chars()
-        .find(|&c| !(c.is_ascii_alphanumeric() || allowed(c)))
-    {
-        Some(c) => Err(NameError::Character(c)),
-        None => Ok(name.to_ascii_lowercase()),
+    match name.contains(['"', '\\', '$', '`', '!']) {
+        true => format!("'{}'", name.replace('\'', "'\\''")),
+        false => format!("\"{name}\""),
     }
 }
 
@@ -131,19 +150,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_every_type_are_lowered() {
+    fn our_names_are_of_every_type_and_lowered() {
         assert_eq!(
-            normalise("IQN.1998-01.com.VMware:Host-1").unwrap(),
+            own("IQN.1998-01.com.VMware:Host-1").unwrap(),
             "iqn.1998-01.com.vmware:host-1"
         );
-        assert_eq!(
-            normalise("eui.02004567A425678D").unwrap(),
-            "eui.02004567a425678d"
-        );
-        assert!(normalise("naa.52004567BA64678D").is_ok());
-        assert!(normalise("naa.62004567BA64678D0123456789ABCDEF").is_ok());
-        assert!(normalise("iqn.2001-04.com.example").is_ok());
-        assert!(normalise("iqn.2001-04.com.example:").is_ok());
+        assert_eq!(own("eui.02004567A425678D").unwrap(), "eui.02004567a425678d");
+        assert!(own("naa.52004567BA64678D").is_ok());
+        assert!(own("naa.62004567BA64678D0123456789ABCDEF").is_ok());
+        assert!(own("iqn.2001-04.com.example").is_ok());
+        assert!(own("iqn.2001-04.com.example:").is_ok());
     }
 
     #[test]
@@ -164,17 +180,35 @@ mod tests {
             ("naa.0200", NameError::Naa),
         ];
         for (name, error) in cases {
-            assert_eq!(normalise(name), Err(error), "{name}");
+            assert_eq!(own(name), Err(error), "{name}");
         }
-        assert_eq!(normalise(&"a".repeat(224)), Err(NameError::TooLong(224)));
+        assert_eq!(own(&"a".repeat(224)), Err(NameError::TooLong(224)));
     }
 
     #[test]
-    fn patterns_may_hold_wildcards_and_underscores() {
-        assert_eq!(normalise_pattern("IQN.1998-01.*").unwrap(), "iqn.1998-01.*");
-        assert!(normalise_pattern("*").is_ok());
-        assert!(normalise_pattern("iqn.1991-05.com.microsoft:win_1").is_ok());
-        assert_eq!(normalise_pattern("host1"), Err(NameError::Type));
-        assert_eq!(normalise_pattern("iqn.*|x"), Err(NameError::Character('|')));
+    fn an_odd_name_is_told_once_and_the_rest_is_not() {
+        assert_eq!(oddity("iqn.2001-04.com.example:x"), None);
+        for odd in [
+            "IQN.2001-04.com.example:x",
+            "iqn.2015-1.workgroup:x",
+            "a_b",
+            "eui.02",
+        ] {
+            let told = oddity(odd).expect(odd);
+            assert!(told.starts_with(odd) && !told.contains('\n'), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_word_of_a_shell() {
+        for (name, word) in [
+            ("iqn.2001-04.com.example:a_b", "iqn.2001-04.com.example:a_b"),
+            ("a disk", "\"a disk\""),
+            ("it's", "\"it's\""),
+            ("a$b'c", "'a$b'\\''c'"),
+            ("a;b", "\"a;b\""),
+        ] {
+            assert_eq!(shown(name), word);
+        }
     }
 }

@@ -127,21 +127,17 @@ fn object_name(kind: &str, name: &str) -> Result<(), Error> {
     ))
 }
 
-fn iscsi_name<'a>(kind: &str, given: &'a str) -> Result<&'a str, Error> {
-    match name::normalise(given) {
-        Ok(normal) if normal == given => Ok(given),
-        Ok(normal) => Err(Error::invalid(
-            format!("{kind} {given} is not in lower case"),
-            format!("write {normal}"),
-        )),
-        Err(error) => Err(Error::invalid(
-            format!("{given:?} is not the name of a {kind}: {error}"),
+/// A name that another system may have chosen: of an imported target, of one to log in to, or of ours as others know us.
+fn iscsi_name(kind: &str, given: &str) -> Result<(), Error> {
+    name::foreign(given).map_err(|fault| {
+        Error::invalid(
+            format!("{given:?} is not the name of a {kind}: {fault}"),
             format!(
                 "use a name such as {}:disk1",
                 super::identity::TARGET_PREFIX
             ),
-        )),
-    }
+        )
+    })
 }
 
 fn taken(kind: &str, name: &str, list: &str) -> Error {

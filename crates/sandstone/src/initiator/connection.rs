@@ -6,8 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use iscsi::initiator::{
-    Command, CommandEnd, Direction, Login, LoginProgress, LoginSettings, Residual, Session,
-    SessionEvent, SessionUser,
+    Command, CommandEnd, Direction, LoggedIn, Login, LoginError, LoginProgress, LoginSettings,
+    Residual, Session, SessionEvent, SessionUser,
 };
 use iscsi::pdu::{BHS_LENGTH, Bhs, TaskAttribute};
 
@@ -78,38 +78,51 @@ impl SessionUser for Exchange {
 }
 
 impl Connection {
-    /// Connects and logs in.
+    /// Connects and logs in; a login that fails for what it offers is followed by one that offers less.
     ///
     /// # Errors
     /// The connection fails or the target refuses.
-    pub fn open(portal: SocketAddr, settings: LoginSettings) -> io::Result<Self> {
-        let mut stream = TcpStream::connect_timeout(&portal, TIMEOUT)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
-        let (mut login, request) = Login::start(settings);
-        stream.write_all(&request)?;
+    pub fn open(portal: SocketAddr, mut settings: LoginSettings) -> io::Result<Self> {
+        let mut first = None;
         loop {
-            let mut bhs = [0; BHS_LENGTH];
-            stream.read_exact(&mut bhs)?;
-            let header = Bhs::new(&bhs);
-            let mut data = vec![0; header.total_ahs_length() + header.padded_data_segment_length()];
-            stream.read_exact(&mut data)?;
-            let data = &data[header.total_ahs_length()..][..header.data_segment_length()];
-            match login
-                .receive(&bhs, data, &mut KernelEntropy)
-                .map_err(io::Error::other)?
-            {
-                LoginProgress::Send(bytes) => stream.write_all(&bytes)?,
-                LoginProgress::Connected(logged_in) => {
-                    let session = Session::new(&logged_in);
+            let mut stream = TcpStream::connect_timeout(&portal, TIMEOUT)?;
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
+            stream.set_write_timeout(Some(TIMEOUT))?;
+            let (mut login, request) = Login::start(settings.clone());
+            let error = match log_in(&mut stream, &mut login, request) {
+                Ok(logged_in) => {
                     return Ok(Self {
                         stream,
-                        session,
+                        session: Session::new(&logged_in),
                         exchange: Exchange::default(),
                     });
                 }
+                Err(error) => error,
+            };
+            let refusal = error
+                .get_ref()
+                .and_then(|error| error.downcast_ref::<LoginError>());
+            let has_closed = matches!(
+                error.kind(),
+                io::ErrorKind::UnexpectedEof
+                    | io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::BrokenPipe
+            );
+            let may_go_on = refusal.is_some() || has_closed;
+            match login.second_offer(refusal).filter(|_| may_go_on) {
+                Some(offer) => settings.offer = offer,
+                None => {
+                    let Some(first) = first else {
+                        return Err(error);
+                    };
+                    let offer = settings.offer.words(&settings);
+                    return Err(io::Error::other(format!(
+                        "{first}; another attempt that offered {offer} failed too: {error}"
+                    )));
+                }
             }
+            first.get_or_insert(error);
         }
     }
 
@@ -195,5 +208,29 @@ impl Connection {
         let mut out = Vec::new();
         self.session.logout(&mut out);
         self.exchange_until(out, |exchange| exchange.logged_out)
+    }
+}
+
+/// Exchanges the PDUs of a login.
+fn log_in(
+    stream: &mut TcpStream,
+    login: &mut Login,
+    mut request: Vec<u8>,
+) -> io::Result<Box<LoggedIn>> {
+    loop {
+        stream.write_all(&request)?;
+        let mut bhs = [0; BHS_LENGTH];
+        stream.read_exact(&mut bhs)?;
+        let header = Bhs::new(&bhs);
+        let mut data = vec![0; header.total_ahs_length() + header.padded_data_segment_length()];
+        stream.read_exact(&mut data)?;
+        let data = &data[header.total_ahs_length()..][..header.data_segment_length()];
+        match login
+            .receive(&bhs, data, &mut KernelEntropy)
+            .map_err(io::Error::other)?
+        {
+            LoginProgress::Send(bytes) => request = bytes,
+            LoginProgress::Connected(logged_in) => return Ok(logged_in),
+        }
     }
 }

@@ -6,14 +6,15 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use iscsi::initiator::{CommandEnd, LoginError, SessionEvent, SessionUser};
-use iscsi::send_targets::{self, DiscoveredPortal, DiscoveredTarget};
+use iscsi::send_targets::{self, Answer, DiscoveredPortal, DiscoveredTarget};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::attempts::Attempts;
 use super::link::{Link, LinkError, Received};
 use super::settings::{Bind, SessionSettings};
 use super::url::with_port;
@@ -23,6 +24,8 @@ use crate::entropy::random_isid;
 /// Redirections that are followed, one after another.
 const MAX_REDIRECTIONS: u32 = 4;
 const BUFFER: usize = 64 << 10;
+/// Lines of one answer for people.
+const MAX_NOTES: usize = 100;
 
 /// Why a portal told nothing.
 #[derive(Debug)]
@@ -59,7 +62,7 @@ impl fmt::Display for DiscoveryError {
             Reason::Redirection(to) => {
                 write!(f, "{portal}: it sent us to {to:?}, which is no portal")
             }
-            Reason::Answer(what) => write!(f, "{portal}: its answer is broken: {what}"),
+            Reason::Answer(what) => write!(f, "{portal}: its answer cannot be used: {what}"),
             Reason::System(error) => write!(f, "{portal}: {error}"),
         }
     }
@@ -80,26 +83,55 @@ impl DiscoveryError {
     pub fn advice(&self) -> &'static str {
         match &self.reason {
             Reason::Resolve(_) => "check the name, or write the address itself",
-            Reason::Link(LinkError::Connect(error)) => match error.kind() {
-                io::ErrorKind::ConnectionRefused => {
-                    "check that an iSCSI target listens there; the usual port is 3260"
-                }
-                io::ErrorKind::PermissionDenied => {
-                    "binding to an interface needs root or CAP_NET_RAW; --bind ADDRESS does not"
-                }
-                io::ErrorKind::AddrNotAvailable => {
-                    "--bind takes an address of this machine; `ip addr` shows them"
-                }
-                _ => "check the address, the network in between, and --bind",
-            },
-            Reason::Link(LinkError::Login(LoginError::Chap(_) | LoginError::Authentication(_))) => {
-                "check the CHAP user and secret on both sides"
-            }
-            Reason::Link(LinkError::Login(LoginError::Refused(_))) => {
-                "check what the target demands of this initiator: its name (--initiator-name), CHAP (--user)"
-            }
+            Reason::Link(error) => link_advice(error.last()),
             Reason::Late(_) => "check that it is an iSCSI portal, and the network in between",
             _ => "see the target's own log; what listens there may be no iSCSI target",
+        }
+    }
+}
+
+fn link_advice(error: &LinkError) -> &'static str {
+    match error {
+        LinkError::Connect(error) => match error.kind() {
+            io::ErrorKind::ConnectionRefused => {
+                "check that an iSCSI target listens there; the usual port is 3260"
+            }
+            io::ErrorKind::PermissionDenied => {
+                "binding to an interface needs root or CAP_NET_RAW; --bind ADDRESS does not"
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                "--bind takes an address of this machine; `ip addr` shows them"
+            }
+            _ => "check the address, the network in between, and --bind",
+        },
+        LinkError::Login(LoginError::Chap(_) | LoginError::Authentication(_)) => {
+            "check the CHAP user and secret on both sides"
+        }
+        LinkError::Login(LoginError::Refused(_)) => {
+            "check what the target demands of this initiator: its name (--initiator-name), CHAP (--user)"
+        }
+        _ => "see the target's own log; what listens there may be no iSCSI target",
+    }
+}
+
+/// What a portal told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The targets that can be used, under the names that they told.
+    pub targets: Vec<DiscoveredTarget>,
+    /// Whether something was left out.
+    pub has_left_out: bool,
+    /// For people, one line each: what was left out and why, and which names bend the standard.
+    pub notes: Vec<String>,
+}
+
+impl Found {
+    /// Whoever listens there decides how much there is to note.
+    fn limit_notes(&mut self) {
+        let more = self.notes.len().saturating_sub(MAX_NOTES);
+        if more > 0 {
+            self.notes.truncate(MAX_NOTES);
+            self.notes.push(format!("and {more} more such lines"));
         }
     }
 }
@@ -108,13 +140,13 @@ impl DiscoveryError {
 /// that name no address are at the portal that was asked.
 ///
 /// # Errors
-/// It cannot be reached, refuses, or answers what cannot be used.
+/// It cannot be reached, refuses, or answers nothing that can be used.
 pub fn send_targets(
     portal: &str,
     bind: Option<&Bind>,
     settings: &SessionSettings,
     limit: Duration,
-) -> Result<Vec<DiscoveredTarget>, DiscoveryError> {
+) -> Result<Found, DiscoveryError> {
     let failed = |reason| DiscoveryError {
         portal: portal.to_owned(),
         reason,
@@ -129,9 +161,23 @@ pub fn send_targets(
             deadline,
         };
         match asked.ask(address) {
-            Ok(text) => return targets(&text, address).map_err(failed),
-            Err(Reason::Link(LinkError::Login(LoginError::Redirected { address: to, .. }))) => {
-                address = redirected(&to).ok_or_else(|| failed(Reason::Redirection(to)))?;
+            Ok((text, second)) => {
+                let mut found = found(&text, address);
+                found.notes.extend(second.map(|offer| {
+                    format!("the login succeeded at another attempt only, which offered {offer}")
+                }));
+                if found.targets.is_empty() && found.has_left_out {
+                    return Err(failed(Reason::Answer(found.notes.join("; "))));
+                }
+                return Ok(found);
+            }
+            Err(Reason::Link(error)) => {
+                let LinkError::Login(LoginError::Redirected { address: to, .. }) = error.last()
+                else {
+                    return Err(failed(Reason::Link(error)));
+                };
+                let known = redirected(to);
+                address = known.ok_or_else(|| failed(Reason::Redirection(to.clone())))?;
             }
             Err(reason) => return Err(failed(reason)),
         }
@@ -160,17 +206,30 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// The text that answers SendTargets=All.
-    fn ask(&self, address: SocketAddr) -> Result<Vec<u8>, Reason> {
-        let mut login = self.settings.login("", random_isid());
-        login.target_name = None;
-        let mut link =
-            Link::connect(address, self.bind, &self.settings.tcp, login).map_err(Reason::Link)?;
+    /// The text that answers SendTargets=All, and what was special about the login's offer where the first one failed.
+    fn ask(&self, address: SocketAddr) -> Result<(Vec<u8>, Option<String>), Reason> {
+        let mut attempts = Attempts::default();
+        loop {
+            let mut login = self.settings.login("", random_isid());
+            login.target_name = None;
+            login.offer = attempts.offer;
+            let link = Link::connect(address, self.bind, &self.settings.tcp, login);
+            let mut link = link.map_err(|error| Reason::Link(attempts.give_up(error)))?;
+            match self.converse(&mut link) {
+                Ok(text) => return Ok((text, attempts.succeeded())),
+                Err(Reason::Link(error)) => attempts.failed(&link, error).map_err(Reason::Link)?,
+                Err(other) => return Err(other),
+            }
+        }
+    }
+
+    /// Logs in, asks and logs out.
+    fn converse(&self, link: &mut Link) -> Result<Vec<u8>, Reason> {
         let mut listener = Listener::default();
         let mut buffer = vec![0; BUFFER];
         let mut is_connected = false;
         loop {
-            let events = self.wait(&link, !is_connected || !link.out.is_empty())?;
+            let events = self.wait(link, !is_connected || !link.out.is_empty())?;
             if events.contains(PollFlags::OUT) {
                 is_connected = true;
                 link.writable().map_err(Reason::Link)?;
@@ -258,37 +317,80 @@ impl SessionUser for Listener {
 }
 
 /// What an answer says, checked: it comes from whoever listens there.
-fn targets(text: &[u8], asked: SocketAddr) -> Result<Vec<DiscoveredTarget>, Reason> {
-    let told = send_targets::parse(text).map_err(|error| Reason::Answer(error.to_string()))?;
-    let mut found: Vec<DiscoveredTarget> = Vec::new();
+fn found(text: &[u8], asked: SocketAddr) -> Found {
+    let Answer { targets, left_out } = send_targets::parse(text);
+    let mut found = Found {
+        targets: Vec::new(),
+        has_left_out: !left_out.is_empty(),
+        notes: left_out
+            .iter()
+            .map(|what| format!("left out: {what}"))
+            .collect(),
+    };
     let mut places = HashMap::new();
-    for DiscoveredTarget { name, portals } in told {
-        let name = name::normalise(&name)
-            .map_err(|error| Reason::Answer(format!("{name:?} is no target's name: {error}")))?;
-        let at = *places.entry(name.clone()).or_insert(found.len());
-        if at == found.len() {
-            let portals = Vec::new();
-            found.push(DiscoveredTarget { name, portals });
-        }
+    for DiscoveredTarget { name, portals } in targets {
+        let told = portals.len();
+        let mut usable = Vec::new();
         for portal in portals {
-            found[at].portals.push(checked(portal)?);
+            match checked(portal, asked) {
+                Ok(portal) => usable.push(portal),
+                Err(why) => found.notes.push(format!("left out: {why} (of {name})")),
+            }
+        }
+        if told > 0 && usable.is_empty() {
+            let why = "none of its addresses can be used";
+            found.has_left_out = true;
+            found.notes.push(format!("left out: target {name}: {why}"));
+            continue;
+        }
+        let at = *places.entry(name.clone()).or_insert(found.targets.len());
+        if at == found.targets.len() {
+            found.notes.extend(name::oddity(&name));
+            let portals = Vec::new();
+            found.targets.push(DiscoveredTarget { name, portals });
+        }
+        found.targets[at].portals.extend(usable);
+    }
+    for target in &mut found.targets {
+        if target.portals.is_empty() {
+            target.portals.push(DiscoveredPortal {
+                address: asked.to_string(),
+                portal_group_tag: 1,
+            });
         }
     }
-    for target in found.iter_mut().filter(|target| target.portals.is_empty()) {
-        target.portals.push(DiscoveredPortal {
-            address: asked.to_string(),
-            portal_group_tag: 1,
-        });
-    }
-    Ok(found)
+    found.limit_notes();
+    found
 }
 
-fn checked(portal: DiscoveredPortal) -> Result<DiscoveredPortal, Reason> {
-    let broken = || Reason::Answer(format!("{:?} is no portal", portal.address));
+/// An address that can be connected to from here, or why there is none. A zone that the target names is one of its own
+/// interfaces; ours is the one through which it was asked.
+fn checked(portal: DiscoveredPortal, asked: SocketAddr) -> Result<DiscoveredPortal, String> {
+    let broken = || format!("{:?} is no portal", portal.address);
     let address = with_port(&portal.address).map_err(|_| broken())?;
     if address.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err(broken());
     }
+    let Some((host, port)) = address
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("]:"))
+    else {
+        return Ok(DiscoveredPortal { address, ..portal });
+    };
+    let bare = host.split_once('%').map_or(host, |(bare, _)| bare);
+    let bare: Ipv6Addr = bare.parse().map_err(|_| broken())?;
+    let address = match asked {
+        _ if !bare.is_unicast_link_local() => format!("[{bare}]:{port}"),
+        SocketAddr::V6(asked) if asked.scope_id() != 0 => {
+            format!("[{bare}%{}]:{port}", asked.scope_id())
+        }
+        _ => {
+            return Err(format!(
+                "{} is a link-local address, which is reached only by a portal on the same link",
+                portal.address
+            ));
+        }
+    };
     Ok(DiscoveredPortal { address, ..portal })
 }
 
@@ -296,54 +398,98 @@ fn checked(portal: DiscoveredPortal) -> Result<DiscoveredPortal, Reason> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Vec<DiscoveredTarget>, String> {
-        let asked = SocketAddr::from(([10, 0, 0, 1], 3260));
-        targets(text.as_bytes(), asked).map_err(|reason| {
-            let portal = "here".to_owned();
-            DiscoveryError { portal, reason }.to_string()
-        })
+    fn read(text: &str) -> Found {
+        found(text.as_bytes(), SocketAddr::from(([10, 0, 0, 1], 3260)))
+    }
+
+    fn rows(found: &Found) -> Vec<(&str, &str, u16)> {
+        let targets = found.targets.iter();
+        targets
+            .flat_map(|t| t.portals.iter().map(move |p| (t, p)))
+            .map(|(t, p)| (t.name.as_str(), p.address.as_str(), p.portal_group_tag))
+            .collect()
     }
 
     #[test]
-    fn answers_are_checked() {
-        let found =
-            read("TargetName=iqn.2026-01.A:b\0TargetName=iqn.2026-01.a:c\0TargetAddress=[::1],3\0")
-                .expect("a good answer");
-        let told: Vec<_> = found
-            .iter()
-            .map(|t| {
-                (
-                    t.name.as_str(),
-                    t.portals[0].address.as_str(),
-                    t.portals[0].portal_group_tag,
-                )
-            })
-            .collect();
+    fn every_usable_target_is_found_under_its_own_name() {
+        let found = read(
+            "TargetName=iqn.2026-01.org.A:b\0TargetName=iqn.2026-01.org.a:b\0TargetAddress=[::1],3\0TargetName=Target-911data\0\
+TargetAddress=nas.lan:3261,1\0TargetName=iqn.2026-01.org.a:ok\0TargetName=a disk\0",
+        );
+        assert_eq!(
+            rows(&found),
+            [
+                ("iqn.2026-01.org.A:b", "10.0.0.1:3260", 1),
+                ("iqn.2026-01.org.a:b", "[::1]:3260", 3),
+                ("Target-911data", "nas.lan:3261", 1),
+                ("iqn.2026-01.org.a:ok", "10.0.0.1:3260", 1),
+                ("a disk", "10.0.0.1:3260", 1),
+            ]
+        );
+        let told: Vec<&str> = found.notes.iter().map(String::as_str).collect();
         assert_eq!(
             told,
             [
-                ("iqn.2026-01.a:b", "10.0.0.1:3260", 1),
-                ("iqn.2026-01.a:c", "[::1]:3260", 3)
+                "iqn.2026-01.org.A:b bends RFC 7143 (it holds capitals); it is used as it is told",
+                "Target-911data bends RFC 7143 (it begins with none of iqn., eui. and naa.); it is used as it is told",
+                "\"a disk\" bends RFC 7143 (it holds ' '; only a-z, 0-9, '-', '.' and ':' are allowed); it is used as it is told",
             ]
         );
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named_and_costs_nothing_else() {
         for (text, what) in [
-            ("TargetName=\x1b[2J\0", "its answer is broken"),
-            ("TargetName=disk1\0", "is no target's name"),
+            ("TargetName=\x1b[2J\0", "malformed text value"),
+            ("TargetName=a,b\0", "holds a comma"),
             (
-                "TargetName=iqn.2026-01.a:b\0TargetAddress=a b,1\0",
-                "is no portal",
+                "TargetName=bad\0TargetAddress=a b,1\0",
+                "\"a b\" is no portal",
+            ),
+            ("TargetName=bad\0TargetAddress=h:99999,1\0", "is no portal"),
+            ("TargetName=bad\0TargetAddress=h,x\0", "tag is no number"),
+            (
+                "TargetName=bad\0TargetAddress=[fe80::1]:3260,1\0",
+                "link-local",
             ),
             (
-                "TargetName=iqn.2026-01.a:b\0TargetAddress=h:99999,1\0",
-                "is no portal",
+                "TargetName=bad\0TargetAddress=[fe80::1%eth7]:3260,1\0",
+                "link-local",
             ),
-            (
-                "TargetName=iqn.2026-01.a:b\0TargetAddress=h,x\0",
-                "its answer is broken",
-            ),
+            ("TargetName=bad\0TargetAddress=[x]:3260,1\0", "is no portal"),
         ] {
-            let error = read(text).expect_err(text);
-            assert!(error.contains(what), "{text:?}: {error}");
+            let found = read(&format!("TargetName=iqn.2026-01.org.a:b\0{text}"));
+            assert_eq!(
+                rows(&found),
+                [("iqn.2026-01.org.a:b", "10.0.0.1:3260", 1)],
+                "{text:?}"
+            );
+            assert!(
+                found.notes.concat().contains(what),
+                "{text:?}: {:?}",
+                found.notes
+            );
         }
+    }
+
+    #[test]
+    fn a_zone_of_the_target_is_replaced_by_our_way_to_it() {
+        let text = "TargetName=a\0TargetAddress=[fe80::2%enp6s0f2]:3260,1\0TargetAddress=[fd00::2%em1]:3260,1\0";
+        let asked = std::net::SocketAddrV6::new("fe80::1".parse().unwrap(), 3260, 0, 7);
+        let found = found(text.as_bytes(), asked.into());
+        assert_eq!(
+            rows(&found),
+            [("a", "[fe80::2%7]:3260", 1), ("a", "[fd00::2]:3260", 1)]
+        );
+    }
+
+    #[test]
+    fn a_flood_of_oddities_is_limited() {
+        let found = read(&"TargetName=,\0".repeat(5000));
+        assert_eq!(found.notes.len(), MAX_NOTES + 1);
+        assert_eq!(
+            found.notes.last().map(String::as_str),
+            Some("and 4900 more such lines")
+        );
     }
 }

@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use iscsi::initiator::{
-    LoggedIn, Login, LoginError, LoginProgress, LoginSettings, Session, SessionError, SessionUser,
+    LoggedIn, Login, LoginError, LoginProgress, LoginSettings, Offer, Session, SessionError,
+    SessionUser,
 };
 use iscsi::pdu::{BHS_LENGTH, Bhs};
 use socket2::{Domain, SockRef, Socket, Type};
@@ -53,6 +54,25 @@ pub(super) enum LinkError {
     Slow(Duration),
     /// The target asked us to go, or ended the session.
     Ended(&'static str),
+    /// A login failed, and so did another attempt that offered less.
+    Again {
+        /// The first failure.
+        first: Box<LinkError>,
+        /// What the last attempt offered.
+        offer: String,
+        /// The last failure.
+        last: Box<LinkError>,
+    },
+}
+
+impl LinkError {
+    /// The failure of the last attempt.
+    pub(super) fn last(&self) -> &Self {
+        match self {
+            Self::Again { last, .. } => last,
+            only => only,
+        }
+    }
 }
 
 impl fmt::Display for LinkError {
@@ -72,6 +92,12 @@ impl fmt::Display for LinkError {
             Self::Silent(time) => write!(f, "nothing came for {time:.1?}"),
             Self::Slow(time) => write!(f, "no login within {time:.1?}"),
             Self::Ended(why) => f.write_str(why),
+            Self::Again { first, offer, last } => {
+                write!(
+                    f,
+                    "{first}; another attempt that offered {offer} failed too: {last}"
+                )
+            }
         }
     }
 }
@@ -83,6 +109,7 @@ impl std::error::Error for LinkError {
             Self::Resolve { source, .. } => Some(source),
             Self::Login(error) => Some(error),
             Self::Session(error) => Some(error),
+            Self::Again { last, .. } => Some(last),
             _ => None,
         }
     }
@@ -158,6 +185,20 @@ impl Link {
         }
     }
 
+    /// What another attempt should offer after this error, and that in words. `None`: it would change nothing.
+    pub(super) fn second_offer(&self, error: &LinkError) -> Option<(Offer, String)> {
+        let Phase::LoggingIn { login, .. } = &self.phase else {
+            return None;
+        };
+        let refusal = match error {
+            LinkError::Login(error) => Some(error),
+            LinkError::Closed | LinkError::Io(_) => None,
+            _ => return None,
+        };
+        let offer = login.second_offer(refusal)?;
+        Some((offer, offer.words(login.settings())))
+    }
+
     /// Commands sent and not ended.
     pub(super) fn outstanding(&self) -> usize {
         match &self.phase {
@@ -187,6 +228,11 @@ impl Link {
     /// Where the connection starts.
     pub(super) fn local(&self) -> Option<SocketAddr> {
         self.stream.local_addr().ok()
+    }
+
+    /// Where the connection leads.
+    pub(super) fn peer(&self) -> Option<SocketAddr> {
+        self.stream.peer_addr().ok()
     }
 
     /// The socket may be written to: it is connected, or has room again.

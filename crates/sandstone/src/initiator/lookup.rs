@@ -27,7 +27,7 @@ pub(super) enum Elsewhere {
 impl Elsewhere {
     /// Where a login's failure leads, and whether for good; `None` where nowhere.
     pub(super) fn of(error: &LinkError) -> Option<(Self, bool)> {
-        let LinkError::Login(LoginError::Redirected { address, permanent }) = error else {
+        let LinkError::Login(LoginError::Redirected { address, permanent }) = error.last() else {
             return None;
         };
         let untagged = address.rsplit_once(',').map(|(address, _)| address);

@@ -8,6 +8,7 @@
 //! | what an administrator does with it and sees | `administration.rs`, `view.rs` |
 //! | sessions, devices and what is under way | `fabric.rs` |
 //! | one session: connecting, LOGIN, bytes; a redirection to a name | `nexus.rs`, `link.rs`, `lookup.rs` |
+//! | a second login that offers less, for old targets | `attempts.rs` |
 //! | which units a session shows | `scan.rs` |
 //! | which path a command takes, and what happens when it is lost | [`crate::multipath`] |
 //! | a request becomes commands | `commands.rs`, `requests.rs` |
@@ -17,6 +18,7 @@
 
 pub mod adapter;
 mod administration;
+mod attempts;
 mod claims;
 mod commands;
 pub mod configured;

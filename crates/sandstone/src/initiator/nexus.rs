@@ -7,6 +7,7 @@ use std::time::Duration;
 use iscsi::initiator::LoggedIn;
 use iscsi::pdu::Isid;
 
+use super::attempts::Attempts;
 use super::fabric::PortalGroup;
 use super::link::{Link, LinkError};
 use super::scan::Scan;
@@ -68,6 +69,8 @@ pub(super) struct Nexus {
     pub(super) is_leaving: bool,
     /// Number of the connection, of those that were begun.
     pub(super) life: u32,
+    /// What the next login offers.
+    pub(super) attempts: Attempts,
     /// Tries in a row that failed, and lives that were of no use.
     pub(super) failures: u32,
     /// Redirections followed in a row.
@@ -117,6 +120,21 @@ impl Nexus {
                 Some(link)
             }
             State::Down { .. } | State::Gone => None,
+        }
+    }
+
+    /// The error of a connection that was lost; `None` where a login failed for what it offered, and offers less next.
+    pub(super) fn attempt_failed(&mut self, error: LinkError) -> Option<LinkError> {
+        match &self.state {
+            State::Coming { link, detour, .. } if self.parting_until_us.is_none() => {
+                let failed = self.attempts.failed(link, error).err();
+                if failed.is_none() && !detour {
+                    // Also where a redirection led.
+                    self.redirected = link.peer();
+                }
+                failed
+            }
+            _ => Some(error),
         }
     }
 

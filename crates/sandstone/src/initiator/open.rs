@@ -10,6 +10,7 @@ use super::settings::{DeviceSettings, SessionSettings};
 use super::url::{LunUrl, UrlError};
 use crate::block::Lane;
 use crate::config::initiator::InitiatorSpec;
+use crate::config::name;
 
 /// How long all sessions of a URL may take before those that are there must do.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -111,7 +112,10 @@ pub fn initiator_name() -> String {
     let names = file
         .lines()
         .filter_map(|line| line.trim().strip_prefix("InitiatorName="));
-    if let Some(name) = names.map(str::trim).find(|name| !name.is_empty()) {
+    if let Some(name) = names
+        .map(str::trim)
+        .find(|name| name::foreign(name).is_ok())
+    {
         return name.to_owned();
     }
     let host = rustix::system::uname();

@@ -9,6 +9,7 @@ use iscsi::negotiation::DigestPolicy;
 
 use super::settings::{Bind, DeviceSettings, Route, TargetSettings};
 use super::url::{LunUrl, bind, with_port};
+use crate::config::name;
 use crate::config::quantity::parse_size;
 use crate::multipath::{Psp, RoundRobin};
 
@@ -204,7 +205,10 @@ impl Options {
             "portal" => self.portals.push(with_port(value).ok()?),
             "bind" => self.binds.push(bind(value)),
             "sessions" => self.target.sessions = number(value, 1..=64)?,
-            "initiator_name" => session.initiator_name = some(value)?,
+            "initiator_name" => {
+                name::foreign(value).ok()?;
+                value.clone_into(&mut session.initiator_name);
+            }
             "target_user" => self.target_user = Some(some(value)?),
             "target_password" => self.target_password = Some(some(value)?),
             "header_digest" => limits.header_digest = digest(value)?,

@@ -6,6 +6,7 @@ use iscsi::chap::ChapCredential;
 
 use super::options::Options;
 use super::settings::{Bind, DeviceSettings, Route, SessionSettings, TargetSettings};
+use crate::config::name;
 
 const DEFAULT_PORT: u16 = 3260;
 
@@ -58,21 +59,17 @@ impl LunUrl {
             let what = "a secret in a URL cannot hold a slash";
             return Err(UrlError(what.to_owned()));
         }
-        let Some((target, lun)) = rest.split_once('/') else {
+        // A target's name may hold slashes; a LUN does not.
+        let Some((target, lun)) = rest.trim_end_matches('/').rsplit_once('/') else {
             return Err(UrlError("the target or the LUN is missing".to_owned()));
         };
         let (user, portal) = match authority.rsplit_once('@') {
             Some((user, portal)) => (Some(user), portal),
             None => (None, authority),
         };
-        if target.is_empty() {
-            return Err(UrlError("the target's name is empty".to_owned()));
-        }
-        let lun = lun
-            .trim_end_matches('/')
-            .parse()
-            .ok()
-            .filter(|lun| *lun < 0x4000);
+        name::foreign(target)
+            .map_err(|fault| UrlError(format!("{target:?} is no target's name: {fault}")))?;
+        let lun = lun.parse().ok().filter(|lun| *lun < 0x4000);
         let lun = lun.ok_or_else(|| UrlError("the LUN is no number below 16384".to_owned()))?;
         let mut session = session;
         if let Some(user) = user {
@@ -120,7 +117,8 @@ pub fn at_lun(url: &str, lun: u16) -> String {
         Some((path, query)) => (path, format!("?{query}")),
         None => (rest, String::new()),
     };
-    let target = path.split('/').next().unwrap_or_default();
+    let path = path.trim_end_matches('/');
+    let target = path.rsplit_once('/').map_or(path, |(target, _)| target);
     format!("{scheme}://{authority}/{target}/{lun}{query}")
 }
 
@@ -235,6 +233,22 @@ mod tests {
     }
 
     #[test]
+    fn a_target_keeps_the_name_that_the_url_spells() {
+        for name in [
+            "iqn.2000-01.com.x:DiskStation.Target-1",
+            "Target-911data",
+            "a b_c",
+            "a/b#c%20",
+            "eui.02",
+        ] {
+            let url = format!("iscsi://h/{name}/3?sessions=2");
+            let parsed = parse(&url).expect(name).target;
+            assert_eq!((parsed.name.as_str(), parsed.lun), (name, Some(3)));
+            assert_eq!(at_lun(&url, 4), format!("iscsi://h/{name}/4?sessions=2"));
+        }
+    }
+
+    #[test]
     fn options_set_what_the_field_reports_turn() {
         let url = parse("iscsi://h/iqn.a/0?psp=rr&iops=1&queue_depth=64&max_outstanding_r2t=1&max_io=32K&immediate_data=no&window=4M&quick_ack=yes").expect("well-formed");
         let (psp, round_robin) = url.device.psp.expect("named");
@@ -257,6 +271,15 @@ mod tests {
         for (text, what) in [
             ("iscsi://host", "the target or the LUN is missing"),
             ("iscsi://host/iqn.a/x", "the LUN is no number"),
+            ("iscsi://host//0", "is no target's name: it is empty"),
+            (
+                "iscsi://host/a,b/0",
+                "is no target's name: it holds a comma",
+            ),
+            (
+                "iscsi://host/iqn.a/0?initiator_name=a*",
+                "initiator_name=a*: give an iSCSI name",
+            ),
             ("iscsi://:3260/iqn.a/0", "is no host[:port]"),
             ("iscsi://h:99999/iqn.a/0", "is no host[:port]"),
             (

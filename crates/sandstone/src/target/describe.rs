@@ -41,7 +41,7 @@ impl EventLoop {
             alias: login.identity.initiator_alias.clone(),
             isid: login.identity.isid.to_string(),
             target: (login.identity.session_kind == SessionKind::Normal)
-                .then(|| session.name.target.to_string()),
+                .then(|| self.core.shared.target_name(&session.name.target)),
             portal_group: login.portal_group_tag,
             connections,
             chap_user: login.authenticated_as.clone(),

@@ -30,6 +30,7 @@ use super::shared::Shared;
 use super::turn::Turn;
 use crate::block::Lane;
 use crate::spin::{self, Spin};
+use iscsi::name;
 
 /// Input buffer of a loop in bytes; one read serves many commands.
 const BUFFER: usize = 256 * 1024;
@@ -338,7 +339,7 @@ impl EventLoop {
         let of_target = self
             .sessions
             .iter()
-            .filter(|(_, session)| &*session.name.target == target);
+            .filter(|(_, session)| name::is_same(&session.name.target, target));
         of_target.map(|(key, _)| *key).collect()
     }
 

@@ -194,10 +194,7 @@ impl<'a> Policy<'a> {
             Some(self.local),
         )
         .ok()?;
-        Some((
-            access,
-            self.directory.config.target(&name.to_ascii_lowercase())?,
-        ))
+        Some((access, self.directory.config.target(name)?))
     }
 
     fn find(&self, identity: &LoginIdentity) -> Option<Arc<RegisteredSession>> {
@@ -266,7 +263,7 @@ impl LoginPolicy for Policy<'_> {
             }
             Err(refusal) => refused(&refusal),
             Ok(access) => {
-                let target = self.directory.config.target(&name.to_ascii_lowercase());
+                let target = self.directory.config.target(name);
                 let parameters = target
                     .map(|target| target.parameters.clone())
                     .unwrap_or_default();

@@ -12,6 +12,7 @@ use super::directory::Directory;
 use super::listener::Arrived;
 use super::login::LoggedIn;
 use super::operation::{SessionKey, Token};
+use super::registry::Spelled;
 use super::transition::DrainOrder;
 use super::unit::Unit;
 
@@ -36,7 +37,7 @@ pub(super) enum Message {
     /// Ask the initiator to log this session out within so many seconds; it is told that the session ends otherwise.
     AskToLogOut(SessionKey, u16),
     /// Dismiss every session of the target with this name.
-    DismissTarget(Arc<str>, &'static str),
+    DismissTarget(Spelled, &'static str),
     /// Describe the sessions of this loop.
     Describe(Sender<Vec<crate::control::data_plane::SessionInfo>>),
     /// End the loop.

@@ -1,9 +1,13 @@
 //! All sessions of the daemon: which loop owns which, who may join, who is reinstated.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use iscsi::name;
 use iscsi::negotiation::SessionParameters;
 use iscsi::pdu::Isid;
 use iscsi::target::login::LoginIdentity;
@@ -14,16 +18,54 @@ use super::operation::SessionKey;
 /// also without proof of who it is: the oldest makes room, and they take none from other sessions.
 const MAX_DISCOVERY_SESSIONS: usize = 256;
 
+/// A name as the initiator spelled it, which equals each other spelling of it.
+#[derive(Clone, Debug)]
+pub(super) struct Spelled(Arc<str>);
+
+impl PartialEq for Spelled {
+    fn eq(&self, other: &Self) -> bool {
+        name::is_same(&self.0, &other.0)
+    }
+}
+
+impl Eq for Spelled {}
+
+impl Hash for Spelled {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        name::folded(&self.0).hash(state);
+    }
+}
+
+impl Deref for Spelled {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Spelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<&str> for Spelled {
+    fn from(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
 /// What makes a session the same one after a new login (RFC 7143 §6.3.5): initiator port and target
-/// port. Names are kept in lower case, since they compare without regard to it.
+/// port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SessionName {
     /// InitiatorName.
-    pub initiator: Arc<str>,
+    pub initiator: Spelled,
     /// ISID.
     pub isid: Isid,
     /// TargetName; empty for discovery.
-    pub target: Arc<str>,
+    pub target: Spelled,
     /// Target portal group tag.
     pub portal_group_tag: u16,
 }
@@ -33,9 +75,9 @@ impl SessionName {
     pub(super) fn of(identity: &LoginIdentity, portal_group_tag: u16) -> Self {
         let target = identity.target_name.as_deref().unwrap_or_default();
         Self {
-            initiator: identity.initiator_name.to_ascii_lowercase().into(),
+            initiator: identity.initiator_name.as_str().into(),
             isid: identity.isid,
-            target: target.to_ascii_lowercase().into(),
+            target: target.into(),
             portal_group_tag,
         }
     }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use iscsi::name;
 use iscsi::pdu::{AsyncEvent, AsyncMessage};
 use iscsi::target::discovery::{DiscoveredPortal, DiscoveredTarget, TargetDirectory};
 use iscsi::target::login::{LoginResult, SessionKind};
@@ -160,11 +161,12 @@ impl ServedSession {
         Nexus {
             id: shared.new_nexus(),
             initiator: Arc::new(InitiatorPort {
-                name: self.name.initiator.to_string(),
+                // Device servers compare the names of ports byte by byte.
+                name: name::folded(&self.name.initiator),
                 isid: self.login.identity.isid.0,
             }),
             target_port: Arc::new(TargetPort {
-                name: self.name.target.to_string(),
+                name: shared.target_name(&self.name.target),
                 portal_group_tag: access.portal_group.tag,
                 relative_port_id: access.portal_group.relative_port_id,
                 target_port_group: access.portal_group.target_port_group,

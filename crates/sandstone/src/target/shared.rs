@@ -120,6 +120,13 @@ impl Shared {
             .clone()
     }
 
+    /// The name of a target as it is configured, whose spelling an initiator need not know.
+    pub(super) fn target_name(&self, told: &str) -> String {
+        let directory = self.directory();
+        let target = directory.config.target(told);
+        target.map_or(told, |target| &target.iqn).to_owned()
+    }
+
     /// Replaces the snapshot and tells every loop.
     pub(super) fn set_directory(&self, directory: Arc<Directory>) {
         *self

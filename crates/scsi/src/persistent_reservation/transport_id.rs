@@ -8,7 +8,7 @@ use crate::nexus::InitiatorPort;
 /// An iSCSI TransportID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportId {
-    /// The iSCSI name, in lower case (RFC 3722 normal form for the characters allowed).
+    /// The iSCSI name with ASCII letters in lower case, as names of ports are everywhere in a device server.
     pub name: String,
     /// The ISID (TPID FORMAT 01b); `None` names all ports of the initiator (TPID FORMAT 00b).
     pub isid: Option<[u8; 6]>,
@@ -53,7 +53,7 @@ impl TransportId {
             return None;
         }
         let id = Self {
-            name: name.to_lowercase(),
+            name: name.to_ascii_lowercase(),
             isid,
         };
         Some((id, 4 + additional))

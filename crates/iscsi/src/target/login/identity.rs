@@ -2,8 +2,9 @@
 
 use super::policy::{LoginIdentity, SessionKind};
 use super::refusal::Refusal;
+use crate::name;
 use crate::pdu::{LoginRequest, LoginStatus};
-use crate::text_keys::{TextPairs, is_iscsi_name, is_tolerable_initiator_name};
+use crate::text_keys::TextPairs;
 
 /// Keys that name the two sides; they belong to the first text.
 pub(super) fn is_identity(key: &str) -> bool {
@@ -36,10 +37,10 @@ pub(super) fn identify(request: &LoginRequest, text: &[u8]) -> Result<LoginIdent
         )
     };
     let initiator = initiator.ok_or_else(|| missing("InitiatorName"))?;
-    if !is_tolerable_initiator_name(initiator) {
-        return Err(Refusal::initiator_error(
-            "InitiatorName is not an iSCSI name",
-        ));
+    if let Err(fault) = name::check(initiator) {
+        return Err(Refusal::initiator_error(format_args!(
+            "InitiatorName cannot be used: {fault}"
+        )));
     }
     let session_kind = match kind {
         None | Some("Normal") => SessionKind::Normal,
@@ -54,10 +55,10 @@ pub(super) fn identify(request: &LoginRequest, text: &[u8]) -> Result<LoginIdent
     if session_kind == SessionKind::Normal && target.is_none() {
         return Err(missing("TargetName"));
     }
-    if target.is_some_and(|target| !is_iscsi_name(target)) {
+    if let Some(Err(fault)) = target.map(name::check) {
         return Err(Refusal::new(
             LoginStatus::NOT_FOUND,
-            "TargetName is not an iSCSI name",
+            format_args!("TargetName cannot be used: {fault}"),
         ));
     }
     Ok(LoginIdentity {

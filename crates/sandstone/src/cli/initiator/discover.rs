@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args as ClapArgs};
 use iscsi::chap::ChapCredential;
+use iscsi::send_targets::DiscoveredTarget;
 use serde::Serialize;
 
 use super::super::secret::LoginSecrets;
@@ -66,6 +67,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     let limit = Duration::from_secs(args.timeout);
     let mut rows = BTreeSet::new();
     let mut failed = Vec::new();
+    let mut notes = Vec::new();
     if !args.portals.is_empty() {
         let mut settings = SessionSettings::new(&name);
         let (ours, theirs) = args.secrets.read(t)?;
@@ -74,14 +76,10 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
         let bind = args.bind.as_deref().map(url::bind);
         for portal in &args.portals {
             match send_targets(portal, bind.as_ref(), &settings, limit) {
-                Ok(targets) => rows.extend(targets.into_iter().flat_map(|target| {
-                    let name = target.name;
-                    target.portals.into_iter().map(move |portal| Row {
-                        target: name.clone(),
-                        portal: portal.address,
-                        portal_group_tag: portal.portal_group_tag,
-                    })
-                })),
+                Ok(found) => {
+                    notes.extend(found.notes.into_iter().map(|note| (portal.clone(), note)));
+                    rows.extend(found.targets.into_iter().flat_map(rows_of));
+                }
                 Err(error) => failed.push(Error::new(
                     ErrorKind::Unavailable,
                     error.to_string(),
@@ -103,6 +101,9 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
         );
         print(t, &args.list, &COLUMNS, &rows, &none)?;
     }
+    for (portal, note) in &notes {
+        writeln!(t.err, "{portal}: {note}")?;
+    }
     // What was found is shown even where others could not be asked.
     let last = failed.pop();
     for error in &failed {
@@ -111,13 +112,24 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     last.map_or(Ok(()), |error| Err(Failure::Refused(error)))
 }
 
-pub(super) fn initiator_name(given: &str) -> Result<String, Error> {
-    name::normalise(given).map_err(|error| {
-        Error::invalid(
-            format!("{given:?} is no initiator name: {error}"),
-            "use a name such as iqn.2024-08.com.example:host1",
-        )
+fn rows_of(target: DiscoveredTarget) -> impl Iterator<Item = Row> {
+    let name = target.name;
+    target.portals.into_iter().map(move |portal| Row {
+        target: name.clone(),
+        portal: portal.address,
+        portal_group_tag: portal.portal_group_tag,
     })
+}
+
+/// The name by which the storage knows us, as it is.
+pub(super) fn initiator_name(given: &str) -> Result<String, Error> {
+    match name::foreign(given) {
+        Ok(()) => Ok(given.to_owned()),
+        Err(fault) => Err(Error::invalid(
+            format!("{given:?} is no initiator name: {fault}"),
+            "use a name such as iqn.2024-08.com.example:host1",
+        )),
+    }
 }
 
 fn credential(chap: SetChap) -> ChapCredential {
@@ -147,7 +159,7 @@ fn ask_isns(server: &str, name: &str, limit: Duration) -> Result<Vec<Row>, Error
     });
     // It comes from whoever listens there.
     Ok(rows
-        .filter(|row| name::normalise(&row.target).is_ok())
+        .filter(|row| name::foreign(&row.target).is_ok())
         .collect())
 }
 

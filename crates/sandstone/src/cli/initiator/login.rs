@@ -13,7 +13,7 @@ use super::super::{Connection, Done, Terminal};
 use super::times::{bare_milliseconds, bare_seconds};
 use crate::config::change::{LogIn, ModifyLogin};
 use crate::config::initiator::LoginParameters;
-use crate::config::{Error, ErrorKind, name};
+use crate::config::{Error, ErrorKind};
 use crate::control::Client;
 use crate::control::client::escape;
 use crate::initiator::view::{InitiatorSession, SessionState};
@@ -182,7 +182,6 @@ pub(in super::super) fn wait_for(
     client: &Client,
     target: &str,
 ) -> Result<Vec<InitiatorSession>, Error> {
-    let target = name::normalise(target).unwrap_or_else(|_| target.to_owned());
     let until = Instant::now() + WAIT;
     loop {
         let mut sessions: Vec<InitiatorSession> = client.get("/v1/initiator/sessions")?;

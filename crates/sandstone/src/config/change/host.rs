@@ -81,42 +81,41 @@ impl Edit {
     }
 
     pub(super) fn create_host(&mut self, request: &CreateHost) -> Result<(), Error> {
-        let normal = |patterns: &[String]| patterns.iter().map(|i| normal_pattern(i)).collect();
-        let initiators: Result<_, _> = normal(&request.initiators);
-        let except: Result<_, _> = normal(&request.except);
         let chap = request.chap.as_ref().map(SetChap::secret);
         self.config.hosts.push(HostSpec {
             name: request.name.clone(),
-            initiators: initiators?,
-            except: except?,
+            initiators: request.initiators.clone(),
+            except: request.except.clone(),
             chap,
         });
         Ok(())
     }
 
     pub(super) fn add_initiator(&mut self, host: &str, initiator: &str) -> Result<(), Error> {
-        let initiator = normal_pattern(initiator)?;
         let host = self.host_mut(host)?;
-        if host.initiators.contains(&initiator) {
+        if let Some(known) = host.has_pattern(initiator) {
             return Err(Error::exists(
-                format!("host {} has {initiator} already", host.name),
-                format!("sandstone map explain {initiator} shows what it sees"),
+                format!("host {} has {known} already", host.name),
+                format!(
+                    "sandstone map explain {} shows what it sees",
+                    name::shown(known)
+                ),
             ));
         }
-        host.initiators.push(initiator);
+        host.initiators.push(initiator.to_owned());
         Ok(())
     }
 
     pub(super) fn remove_initiator(&mut self, host: &str, initiator: &str) -> Result<(), Error> {
-        let wanted = initiator.to_ascii_lowercase();
         let host = self.host_mut(host)?;
-        if !host.initiators.contains(&wanted) {
+        if host.has_pattern(initiator).is_none() {
             return Err(Error::not_found(
                 format!("host {} has no initiator {initiator}", host.name),
                 format!("sandstone host list {} shows those it has", host.name),
             ));
         }
-        host.initiators.retain(|other| *other != wanted);
+        host.initiators
+            .retain(|other| !name::is_same(other, initiator));
         Ok(())
     }
 
@@ -134,7 +133,14 @@ impl Edit {
         let ours = |map: &&MapSpec| map.host.as_deref() == Some(name);
         let list = self.config.maps.iter().filter(ours);
         let dependents: Vec<_> = list
-            .map(|m| format!("{} as LUN {} ({})", m.unit, m.lun, validate::describe(m)))
+            .map(|m| {
+                format!(
+                    "{} as LUN {} ({})",
+                    m.unit,
+                    m.lun,
+                    validate::describe(&self.config, m)
+                )
+            })
             .collect();
         self.refuse_if_used(
             &format!("host {name}"),

@@ -109,14 +109,7 @@ impl Edit {
         match request.name.as_deref() {
             None => {}
             Some("") => initiator.name.clear(),
-            Some(given) => {
-                initiator.name = name::normalise(given).map_err(|error| {
-                    Error::invalid(
-                        format!("{given:?} is no initiator name: {error}"),
-                        "use a name such as iqn.2024-08.com.example:host1",
-                    )
-                })?;
-            }
+            Some(given) => given.clone_into(&mut initiator.name),
         }
         initiator.times = match request.default_times {
             true => request.times.clone(),
@@ -126,7 +119,7 @@ impl Edit {
     }
 
     pub(super) fn log_in(&mut self, request: &LogIn) -> Result<(), Error> {
-        let iqn = normal_iqn(&request.iqn)?;
+        let iqn = request.iqn.clone();
         if self.config.initiator.target(&iqn).is_some() {
             return Err(Error::exists(
                 format!("{iqn} is logged in to already"),
@@ -195,9 +188,8 @@ impl Edit {
     }
 
     fn login_mut(&mut self, iqn: &str) -> Result<&mut LoginSpec, Error> {
-        let wanted = iqn.to_ascii_lowercase();
         let mut targets = self.config.initiator.targets.iter_mut();
-        targets.find(|target| target.iqn == wanted).ok_or_else(|| {
+        targets.find(|target| target.iqn == iqn).ok_or_else(|| {
             Error::not_found(
                 format!("{iqn} is not logged in to"),
                 "sandstone initiator session list shows what is; sandstone initiator login logs in",

@@ -86,7 +86,10 @@ impl Edit {
         let mut map = MapSpec {
             unit: request.unit.clone(),
             host: request.host.clone(),
-            target: request.target.as_deref().map(normal_scope),
+            target: request
+                .target
+                .as_deref()
+                .map(|given| scope_named(&self.config, given)),
             lun: request.lun.unwrap_or(0),
             read_only: request.read_only,
         };
@@ -98,7 +101,8 @@ impl Edit {
     }
 
     pub(super) fn remove_map(&mut self, request: &RemoveMap) -> Result<(), Error> {
-        let target = request.target.as_deref().map(normal_scope);
+        let target = request.target.as_deref();
+        let target = target.map(|given| scope_named(&self.config, given));
         let fits = |map: &MapSpec| {
             map.unit == request.unit
                 && (request.host.is_none() || map.host == request.host)
@@ -109,7 +113,7 @@ impl Edit {
         let list = || {
             found
                 .iter()
-                .map(|m| format!("LUN {} ({})", m.lun, validate::describe(m)))
+                .map(|m| format!("LUN {} ({})", m.lun, validate::describe(&self.config, m)))
                 .collect::<Vec<_>>()
                 .join("; ")
         };
@@ -176,24 +180,25 @@ impl Edit {
         if self.config.host(given).is_some() {
             return Ok(given.to_owned());
         }
-        let initiator = normal_pattern(given).map_err(|mut error| {
-            error.message =
-                format!("{given:?} is neither a host that exists nor an initiator name");
-            error
-        })?;
-        if let Some(host) = self
-            .config
-            .hosts
-            .iter()
-            .find(|host| host.initiators.contains(&initiator))
-        {
+        let mut hosts = self.config.hosts.iter();
+        if let Some(host) = hosts.find(|host| host.has_pattern(given).is_some()) {
             return Ok(host.name.clone());
         }
-        let name = self.free_host_name(&initiator);
+        // Whoever mistypes a host means no initiator of that name.
+        if !name::begins_as_name(given) && !given.contains(['*', '?']) {
+            return Err(Error::invalid(
+                format!("{given:?} is neither a host that exists nor an initiator name"),
+                format!(
+                    "sandstone host list shows the hosts; where an initiator calls itself so: sandstone host create HOST --initiator {}",
+                    name::shown(given)
+                ),
+            ));
+        }
+        let name = self.free_host_name(given);
         self.create_host(&CreateHost {
             except: Vec::new(),
             name: name.clone(),
-            initiators: vec![initiator],
+            initiators: vec![given.to_owned()],
             chap: None,
         })?;
         Ok(name)
@@ -223,7 +228,7 @@ impl Edit {
 
     fn share_target(&mut self, request: &Share, portals: Vec<SocketAddr>) -> Result<String, Error> {
         let iqn = match (&request.target, self.config.targets.as_slice()) {
-            (Some(iqn), _) => normal_iqn(iqn)?,
+            (Some(iqn), _) => target_named(&self.config, iqn)?,
             (None, [only]) if portals.is_empty() => return Ok(only.iqn.clone()),
             (None, _) => {
                 let maps = self.config.maps.iter();

@@ -104,7 +104,7 @@ impl Edit {
             alua_state: self.state_of(1).unwrap_or_default(),
         };
         self.config.targets.push(TargetSpec {
-            iqn: normal_iqn(&request.iqn)?,
+            iqn: own_iqn(&request.iqn)?,
             alias: request.alias.clone(),
             portal_groups: vec![group],
             alua: request.alua,
@@ -272,11 +272,10 @@ impl Edit {
     }
 
     fn target_mut(&mut self, iqn: &str) -> Result<&mut TargetSpec, Error> {
-        let wanted = iqn.to_ascii_lowercase();
         self.config
             .targets
             .iter_mut()
-            .find(|target| target.iqn == wanted)
+            .find(|target| name::is_same(&target.iqn, iqn))
             .ok_or_else(|| {
                 Error::not_found(
                     format!("there is no target {iqn}"),

@@ -15,7 +15,8 @@ pub struct CreateTargetGroup {
 
 impl Edit {
     pub(super) fn create_target_group(&mut self, request: &CreateTargetGroup) -> Result<(), Error> {
-        let targets = request.targets.iter().map(|iqn| normal_iqn(iqn));
+        let targets = request.targets.iter();
+        let targets = targets.map(|iqn| target_named(&self.config, iqn));
         let targets = targets.collect::<Result<_, _>>()?;
         self.config.target_groups.push(TargetGroupSpec {
             name: request.name.clone(),
@@ -25,7 +26,7 @@ impl Edit {
     }
 
     pub(super) fn add_target(&mut self, group: &str, iqn: &str) -> Result<(), Error> {
-        let iqn = normal_iqn(iqn)?;
+        let iqn = target_named(&self.config, iqn)?;
         let group = self.target_group_mut(group)?;
         if group.targets.contains(&iqn) {
             return Err(Error::exists(
@@ -38,9 +39,8 @@ impl Edit {
     }
 
     pub(super) fn remove_target(&mut self, group: &str, iqn: &str) -> Result<(), Error> {
-        let wanted = iqn.to_ascii_lowercase();
         let group = self.target_group_mut(group)?;
-        if !group.targets.contains(&wanted) {
+        if !group.targets.iter().any(|it| name::is_same(it, iqn)) {
             return Err(Error::not_found(
                 format!("target group {} has no target {iqn}", group.name),
                 format!(
@@ -49,7 +49,7 @@ impl Edit {
                 ),
             ));
         }
-        group.targets.retain(|other| *other != wanted);
+        group.targets.retain(|it| !name::is_same(it, iqn));
         Ok(())
     }
 
@@ -70,7 +70,14 @@ impl Edit {
         let maps = self.config.maps.iter();
         let naming = maps.filter(|map| map.target.as_deref() == Some(target));
         naming
-            .map(|m| format!("{} as LUN {} ({})", m.unit, m.lun, validate::describe(m)))
+            .map(|m| {
+                format!(
+                    "{} as LUN {} ({})",
+                    m.unit,
+                    m.lun,
+                    validate::describe(&self.config, m)
+                )
+            })
             .collect()
     }
 

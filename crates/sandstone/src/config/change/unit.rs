@@ -125,7 +125,7 @@ impl Edit {
         self.unit_mut(name)?;
         let maps = self.config.maps.iter().filter(|map| map.unit == name);
         let dependents: Vec<_> = maps
-            .map(|m| format!("LUN {} ({})", m.lun, validate::describe(m)))
+            .map(|m| format!("LUN {} ({})", m.lun, validate::describe(&self.config, m)))
             .collect();
         self.refuse_if_used(
             &format!("logical unit {name}"),

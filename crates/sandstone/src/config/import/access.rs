@@ -45,7 +45,7 @@ pub(super) struct Lun {
 /// Names of initiators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
-    /// In normal form.
+    /// With its wildcards in [one order](ordered).
     pub(super) pattern: String,
     /// All the others are meant.
     pub(super) inverted: bool,
@@ -56,8 +56,9 @@ pub(super) struct Name {
 impl Name {
     /// A pattern of another program, where `*` and `?` mean what they mean to us.
     pub(super) fn new(given: &str, inverted: bool) -> Self {
-        match name::normalise_pattern(&ordered(given)) {
-            Ok(pattern) => Self {
+        let pattern = ordered(given);
+        match name::pattern(&pattern) {
+            Ok(()) => Self {
                 pattern,
                 inverted,
                 wider: None,
@@ -111,18 +112,18 @@ fn wider(given: &str) -> String {
     let text: String = given
         .bytes()
         .map(|b| match b {
-            b if b.is_ascii_alphanumeric() => char::from(b),
-            b'-' | b'.' | b':' | b'_' | b'*' => char::from(b),
+            b',' => '?',
+            b'!'..=b'~' => char::from(b),
             _ => '?',
         })
         .collect();
     let text = ordered(&text);
-    if name::normalise_pattern(&text).is_ok() {
-        return text.to_ascii_lowercase();
+    if name::pattern(&text).is_ok() {
+        return text;
     }
-    // It lacks the form of a name, or is too long for one. Only patterns with a wildcard may lack that.
+    // It is too long for a name.
     let start: String = text.chars().take(100).collect();
-    format!("{start}*").to_ascii_lowercase()
+    format!("{start}*")
 }
 
 /// One pattern of the source, with what its host's members see.
@@ -223,19 +224,19 @@ fn patterns(sources: &[Source]) -> Vec<Member> {
     let mut members: Vec<Member> = Vec::new();
     let rules = sources.iter().flat_map(|source| &source.rules);
     let everyone = [Name::everyone()];
-    for name in rules.flat_map(|rule| &rule.names).chain(&everyone) {
+    for given in rules.flat_map(|rule| &rule.names).chain(&everyone) {
         match members
             .iter_mut()
-            .find(|member| member.pattern == name.pattern)
+            .find(|member| name::is_same(&member.pattern, &given.pattern))
         {
             Some(member) => {
-                member.wider |= name.wider.is_some();
-                member.inverted |= name.inverted;
+                member.wider |= given.wider.is_some();
+                member.inverted |= given.inverted;
             }
             None => members.push(Member {
-                pattern: name.pattern.clone(),
-                wider: name.wider.is_some(),
-                inverted: name.inverted,
+                pattern: given.pattern.clone(),
+                wider: given.wider.is_some(),
+                inverted: given.inverted,
                 except: Vec::new(),
                 view: View::default(),
             }),

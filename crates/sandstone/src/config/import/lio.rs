@@ -73,7 +73,7 @@ pub fn read(text: &str) -> Result<Imported, Error> {
         import.unit(object);
     }
     for target in &saved.targets {
-        let same = |other: &&Target| other.wwn.eq_ignore_ascii_case(&target.wwn);
+        let same = |other: &&Target| name::is_same(&other.wwn, &target.wwn);
         let twice = saved.targets.iter().filter(same).count() > 1;
         import.target(target, twice);
     }
@@ -191,8 +191,8 @@ impl Import {
             let why = format!("its fabric is {}", target.fabric);
             return self.imported.leave_out(source, why);
         }
-        let iqn = match name::normalise(&target.wwn) {
-            Ok(iqn) if !twice => iqn,
+        let iqn = match name::foreign(&target.wwn) {
+            Ok(()) if !twice => target.wwn.clone(),
             Ok(_) => return self.imported.leave_out(source, "the file has it twice"),
             Err(error) => return self.imported.leave_out(source, error),
         };

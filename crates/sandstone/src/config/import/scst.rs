@@ -171,10 +171,16 @@ impl Import<'_> {
 
     fn target(&mut self, target: &Node, off: bool) {
         let source = format!("target {}", target.arg(0));
-        let iqn = match name::normalise(target.arg(0)) {
-            Ok(iqn) => iqn,
-            Err(error) => return self.imported.leave_out(source, error),
-        };
+        let iqn = target.arg(0).to_owned();
+        if let Err(fault) = name::foreign(&iqn) {
+            return self.imported.leave_out(source, fault);
+        }
+        let known = |(target, _): &(TargetSpec, Source)| name::is_same(&target.iqn, &iqn);
+        if self.targets.iter().any(known) {
+            let why =
+                "logins do not tell it from another one, whose name differs in capitals at most";
+            return self.imported.leave_out(source, why);
+        }
         let Some(addresses) = portal::addresses(target) else {
             let why = "its allowed_portal lines name no single address";
             return self.imported.leave_out(source, why);

@@ -26,7 +26,7 @@ pub(super) fn hosts(config: &Config) -> Result<(), Error> {
         }
         for initiator in &host.initiators {
             initiator_pattern(host, initiator)?;
-            if let Some(other) = initiators.insert(initiator.as_str(), &host.name) {
+            if let Some(other) = initiators.insert(name::folded(initiator), &host.name) {
                 return Err(Error::invalid(
                     format!(
                         "{initiator} would belong to the hosts {other} and {}",
@@ -65,19 +65,13 @@ fn not_reflected(config: &Config, prover: &str, secret: &ChapSecret) -> Result<(
 }
 
 fn initiator_pattern(host: &HostSpec, initiator: &str) -> Result<(), Error> {
-    let next = "write its name as it is in /etc/iscsi/initiatorname.iscsi or in the client's adapter settings, * and ? are wildcards";
-    match name::normalise_pattern(initiator) {
-        Ok(normal) if normal == initiator => Ok(()),
-        Ok(normal) => Err(Error::invalid(
-            format!("host {}: {initiator} is not in lower case", host.name),
-            format!("write {normal}"),
-        )),
-        Err(error) => Err(Error::invalid(
+    name::pattern(initiator).map_err(|fault| {
+        Error::invalid(
             format!(
-                "host {}: {initiator:?} is not an initiator name: {error}",
+                "host {}: {initiator:?} is not an initiator name: {fault}",
                 host.name
             ),
-            next,
-        )),
-    }
+            "write its name as it is in /etc/iscsi/initiatorname.iscsi or in the client's adapter settings, * and ? are wildcards",
+        )
+    })
 }

@@ -21,41 +21,41 @@ pub(super) fn maps(config: &Config) -> Result<(), Error> {
         }
         let same_lun: &mut Vec<&MapSpec> = by_lun.entry(map.lun).or_default();
         if let Some(other) = same_lun.iter().find(|other| meet(config, map, other)) {
-            return Err(lun_taken(map, other));
+            return Err(lun_taken(config, map, other));
         }
         same_lun.push(map);
         let same_unit: &mut Vec<&MapSpec> = by_unit.entry(map.unit.as_str()).or_default();
         if let Some(other) = same_unit.iter().find(|other| meet(config, map, other)) {
-            return Err(seen_twice(map, other));
+            return Err(seen_twice(config, map, other));
         }
         same_unit.push(map);
     }
     Ok(())
 }
 
-fn lun_taken(map: &MapSpec, other: &MapSpec) -> Error {
+fn lun_taken(config: &Config, map: &MapSpec, other: &MapSpec) -> Error {
     Error::invalid(
         format!(
             "LUN {} would be {} ({}) and {} ({})",
             map.lun,
             other.unit,
-            describe(other),
+            describe(config, other),
             map.unit,
-            describe(map)
+            describe(config, map)
         ),
         "choose another LUN with --lun, or leave --lun out to take the next free one",
     )
 }
 
-fn seen_twice(map: &MapSpec, other: &MapSpec) -> Error {
+fn seen_twice(config: &Config, map: &MapSpec, other: &MapSpec) -> Error {
     Error::invalid(
         format!(
             "{} would be seen twice, as LUN {} ({}) and LUN {} ({})",
             map.unit,
             other.lun,
-            describe(other),
+            describe(config, other),
             map.lun,
-            describe(map)
+            describe(config, map)
         ),
         format!(
             "remove the older map first: sandstone map remove {} --lun {}",
@@ -95,7 +95,7 @@ fn references(
         && config.target(target).is_none()
         && config.target_group(target).is_none()
     {
-        let (kind, verb) = kind_of(target);
+        let (kind, verb) = kind_of(config, target);
         return Err(Error::not_found(
             format!(
                 "the map of {} names the {kind} {target:?}, which does not exist",
@@ -131,7 +131,7 @@ pub(in crate::config) fn meet(config: &Config, a: &MapSpec, b: &MapSpec) -> bool
 }
 
 /// A map in words: `host esx1, every target`.
-pub(in crate::config) fn describe(map: &MapSpec) -> String {
+pub(in crate::config) fn describe(config: &Config, map: &MapSpec) -> String {
     let host = map
         .host
         .as_ref()
@@ -140,14 +140,14 @@ pub(in crate::config) fn describe(map: &MapSpec) -> String {
         .target
         .as_ref()
         .map_or("every target".to_owned(), |target| {
-            format!("{} {target}", kind_of(target).0)
+            format!("{} {target}", kind_of(config, target).0)
         });
     format!("{host}, {target}")
 }
 
-/// What a map's `target` names, by its form, and the verb that lists and makes such.
-fn kind_of(target: &str) -> (&'static str, &'static str) {
-    if name::normalise(target).is_ok() {
+/// What a map's `target` names, by its form where it names nothing yet, and the verb that lists and makes such.
+fn kind_of(config: &Config, target: &str) -> (&'static str, &'static str) {
+    if name::begins_as_name(target) || config.target(target).is_some() {
         ("target", "target")
     } else {
         ("target group", "target-group")

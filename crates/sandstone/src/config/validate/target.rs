@@ -6,13 +6,16 @@ use std::net::SocketAddr;
 use super::{chap, iscsi_name, taken};
 use crate::config::error::Error;
 use crate::config::model::{Config, MAX_TARGET_PORTS, TargetParameters, TargetSpec};
+use crate::config::name;
 
 pub(super) fn targets(config: &Config) -> Result<(), Error> {
     let (mut names, mut relative_ids) = (HashSet::new(), HashMap::new());
     let (mut states, mut ports) = (HashMap::new(), HashMap::new());
     for target in &config.targets {
-        let iqn = iscsi_name("target", &target.iqn)?;
-        if !names.insert(iqn) {
+        let iqn = target.iqn.as_str();
+        iscsi_name("target", iqn)?;
+        // A login names its target without regard to case.
+        if !names.insert(name::folded(iqn)) {
             return Err(taken("target", &target.iqn, "sandstone target list"));
         }
         if let Some(mutual) = &target.mutual_chap {

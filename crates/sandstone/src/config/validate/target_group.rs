@@ -7,18 +7,20 @@ use crate::config::error::Error;
 use crate::config::model::{Config, TargetGroupSpec};
 use crate::config::name;
 
-/// How every iSCSI name begins (RFC 7143 4.2.7.2): a map tells a target from a group by this.
-const NAME_TYPES: [&str; 3] = ["iqn.", "eui.", "naa."];
-
 pub(super) fn target_groups(config: &Config) -> Result<(), Error> {
     let mut names = HashSet::new();
     for group in &config.target_groups {
         object_name("target group", &group.name)?;
-        let start = group.name.to_ascii_lowercase();
-        if NAME_TYPES.iter().any(|it| start.starts_with(it)) {
+        // A map tells a target from a group by its name.
+        let like = match config.target(&group.name) {
+            Some(_) => "it is",
+            None if name::begins_as_name(&group.name) => "it begins as",
+            None => "",
+        };
+        if !like.is_empty() {
             return Err(Error::invalid(
                 format!(
-                    "{} is no name for a target group: it begins as the name of a target",
+                    "{} is no name for a target group: {like} the name of a target",
                     group.name
                 ),
                 "choose another name; maps tell targets and target groups apart by theirs",
@@ -37,12 +39,9 @@ fn members(config: &Config, group: &TargetGroupSpec) -> Result<(), Error> {
     let mut known = HashSet::new();
     for target in &group.targets {
         if config.target(target).is_none() {
-            let next = match name::normalise(target) {
-                Ok(normal) if normal != *target => format!("write {normal}"),
-                _ => format!(
-                    "see `sandstone target list`, or make it with `sandstone target create {target}`"
-                ),
-            };
+            let next = format!(
+                "see `sandstone target list`, or make it with `sandstone target create {target}`"
+            );
             return Err(Error::not_found(
                 format!(
                     "target group {} names the target {target:?}, which does not exist",
@@ -51,7 +50,7 @@ fn members(config: &Config, group: &TargetGroupSpec) -> Result<(), Error> {
                 next,
             ));
         }
-        if !known.insert(target.as_str()) {
+        if !known.insert(name::folded(target)) {
             return Err(Error::invalid(
                 format!("target group {} names {target} twice", group.name),
                 "name each target once",

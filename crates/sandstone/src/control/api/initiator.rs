@@ -134,7 +134,7 @@ pub(super) async fn rescan(
     State(plane): State<Shared>,
     Params(what): Params<Rescan>,
 ) -> Result<axum::http::StatusCode, Problem> {
-    let target = what.target.map(|iqn| iqn.to_ascii_lowercase());
+    let target = what.target;
     if plane
         .transactions
         .data_plane()

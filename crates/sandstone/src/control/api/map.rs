@@ -97,18 +97,17 @@ fn shared(config: &Config, request: &Share, committed: Committed) -> Result<Shar
             "sandstone map list",
         )
     };
-    let initiator = request.host.to_ascii_lowercase();
     let named = config.host(&request.host);
     let host = named
         .or_else(|| {
             config
                 .hosts
                 .iter()
-                .find(|host| host.initiators.contains(&initiator))
+                .find(|host| host.has_pattern(&request.host).is_some())
         })
         .ok_or_else(gone)?;
-    let wanted = request.target.as_ref().map(|iqn| iqn.to_ascii_lowercase());
-    let leads = |map: &MapSpec| match &wanted {
+    let wanted = request.target.as_ref();
+    let leads = |map: &MapSpec| match wanted {
         Some(iqn) => map.leads_to(config, iqn),
         None => map.targets(config).is_none_or(|all| !all.is_empty()),
     };
@@ -120,7 +119,7 @@ fn shared(config: &Config, request: &Share, committed: Committed) -> Result<Shar
     // The newest map stands last; an older one may lead to the same unit at another target.
     let map = config.maps.iter().rev().find(fits).ok_or_else(gone)?;
     let first = || map.targets(config).and_then(|all| all.first());
-    let iqn = wanted.as_ref().or_else(first);
+    let iqn = wanted.or_else(first);
     let target = iqn
         .map_or(config.targets.first(), |iqn| config.target(iqn))
         .ok_or_else(gone)?;
@@ -128,7 +127,7 @@ fn shared(config: &Config, request: &Share, committed: Committed) -> Result<Shar
     let member = host
         .initiators
         .first()
-        .map_or(initiator.as_str(), |first| first.as_str());
+        .map_or(request.host.as_str(), |first| first.as_str());
     let secret = access::hosts(config, member)
         .into_iter()
         .find_map(|host| host.chap.as_ref());

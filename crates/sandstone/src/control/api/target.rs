@@ -40,9 +40,7 @@ pub(super) async fn show(
             "sandstone target list shows those there are",
         )
     };
-    let target = config
-        .target(&iqn.to_ascii_lowercase())
-        .ok_or_else(missing)?;
+    let target = config.target(&iqn).ok_or_else(missing)?;
     Ok(Json(view(&plane, target)))
 }
 

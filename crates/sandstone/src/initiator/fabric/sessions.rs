@@ -6,6 +6,7 @@ use iscsi::initiator::SessionEvent;
 use iscsi::pdu::{AsyncEvent, LogoutResult};
 use rustix::event::epoll::{self, EventData, EventFlags};
 
+use super::super::attempts::Attempts;
 use super::super::link::{Link, LinkError, Received};
 use super::super::lookup::{Elsewhere, LOOKUP_US, Lookup};
 use super::super::nexus::{Nexus, PathOf, State, suspicion_us, us};
@@ -58,6 +59,7 @@ impl Fabric {
             is_suspect: false,
             is_leaving: false,
             life: 0,
+            attempts: Attempts::default(),
             failures: 0,
             redirections: 0,
             up_since_us: now,
@@ -200,7 +202,8 @@ impl Fabric {
             nexus.fence_from_us.get_or_insert(now + DETOUR_AFTER_US);
         }
         let (address, bind) = detour.unwrap_or_else(|| (nexus.address(), nexus.bind.clone()));
-        let login = settings.session.login(&settings.name, nexus.isid);
+        let mut login = settings.session.login(&settings.name, nexus.isid);
+        login.offer = nexus.attempts.offer;
         let link = match Link::connect(address, bind.as_ref(), &settings.session.tcp, login) {
             Ok(link) => link,
             Err(error) => return self.lose(at, error),
@@ -370,6 +373,9 @@ impl Fabric {
         let State::Coming { detour, .. } = nexus.state else {
             return;
         };
+        if let Some(offer) = nexus.attempts.succeeded() {
+            tracing::info!(portal = %nexus.portal, session = %nexus.isid, "logged in at another attempt, which offered {offer}");
+        }
         nexus.fence_from_us = None;
         nexus.heard_us = now;
         nexus.pinged_us = None;
@@ -433,6 +439,12 @@ impl Fabric {
         self.drop_reserving(at);
     }
 
+    /// Logs in at once, with an offer that is less than the one that failed. A detour goes the own way again.
+    fn try_another_offer(&mut self, at: usize, now: u64) {
+        self.drop_link(at);
+        self.nexuses[at].state = State::Down { retry_us: now };
+    }
+
     /// A session is lost, or did not come to be.
     pub(in super::super) fn lose(&mut self, at: usize, error: LinkError) {
         let now = self.now_us();
@@ -441,6 +453,10 @@ impl Fabric {
         let was_detour = matches!(state, State::Coming { detour: true, .. });
         let leaving = matches!(state, State::Leaving { .. } | State::Gone);
         let was_scanning = self.nexuses[at].scan.is_some();
+        let error = match self.nexuses[at].attempt_failed(error) {
+            Some(error) => error,
+            None => return self.try_another_offer(at, now),
+        };
         self.drop_link(at);
         if leaving {
             return;

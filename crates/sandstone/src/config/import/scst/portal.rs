@@ -71,10 +71,10 @@ pub(super) fn names(given: &str, per_portal: bool, address: Option<IpAddr>) -> O
         (true, Some(address)) => before(text, &format!("#{address}")),
         (true, None) => anywhere(text)?,
     };
-    // A name holds no `#`, and is not empty.
+    // Names with a `#` of their own are not let in where it stands before an address.
     let mut patterns = patterns
         .into_iter()
-        .filter(|p| !p.contains('#') && !p.is_empty());
+        .filter(|p| !p.is_empty() && !(per_portal && p.contains('#')));
     if !inverted {
         return Some(patterns.map(|p| Name::new(&p, false)).collect());
     }
