@@ -51,6 +51,29 @@ impl ChapAlgorithm {
         })
     }
 
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Md5 => "md5",
+            Self::Sha1 => "sha1",
+            Self::Sha256 => "sha256",
+            Self::Sha3_256 => "sha3-256",
+        }
+    }
+
+    /// The algorithms of these names, each once; `None` where one is unknown or there twice, or where there is none.
+    pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<Vec<Self>> {
+        let mut algorithms = Vec::new();
+        for name in names {
+            let known = Self::ALL.into_iter().find(|known| known.name() == name)?;
+            if algorithms.contains(&known) {
+                return None;
+            }
+            algorithms.push(known);
+        }
+        (!algorithms.is_empty()).then_some(algorithms)
+    }
+
     /// Picks the first algorithm that we know from a CHAP_A list in the initiator's order of preference.
     pub fn select(list: &str) -> Option<Self> {
         parse_list(list).find_map(|item| Self::from_number(parse_number(item)?))
@@ -339,6 +362,21 @@ mod tests {
         assert_eq!(ChapAlgorithm::select("99,7,5"), Some(ChapAlgorithm::Sha256));
         assert_eq!(ChapAlgorithm::select("5"), Some(ChapAlgorithm::Md5));
         assert_eq!(ChapAlgorithm::select("0,1,x,"), None);
+    }
+
+    #[test]
+    fn names_are_of_algorithms_and_each_stands_once() {
+        for algorithm in ChapAlgorithm::ALL {
+            assert_eq!(
+                ChapAlgorithm::named([algorithm.name()]),
+                Some(vec![algorithm])
+            );
+        }
+        let both = ChapAlgorithm::named(["sha256", "md5"]);
+        assert_eq!(both, Some(vec![ChapAlgorithm::Sha256, ChapAlgorithm::Md5]));
+        for bad in [&[][..], &["MD5"], &["md5", "md5"], &["none"], &[""]] {
+            assert_eq!(ChapAlgorithm::named(bad.iter().copied()), None, "{bad:?}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod options;
 
 use hyper::Method;
 use iscsi::chap::ChapCredential;
+use iscsi::initiator::OFFERED;
 use iscsi::negotiation::{DigestPolicy, Limits};
 
 use super::edit::{EditArgs, Request, make};
@@ -130,12 +131,20 @@ fn log_in(target: &str, settings: &TargetSettings) -> LogIn {
         chap: session.credential.as_ref().map(chap),
         mutual_chap: session.target_credential.as_ref().map(chap),
         parameters: LoginParameters {
+            chap_algorithms: algorithms(session),
             quick_ack: session.tcp.quick_ack.then_some(true),
             tcp_window: session.tcp.window,
             command_timeout_s: command_timeout_s(session),
             ..parameters(&session.limits)
         },
     }
+}
+
+/// The algorithms that the URL names.
+fn algorithms(session: &SessionSettings) -> Option<Vec<String>> {
+    let names = session.chap_algorithms.iter();
+    let names = names.map(|algorithm| algorithm.name().to_owned()).collect();
+    (session.chap_algorithms != OFFERED).then_some(names)
 }
 
 /// What the URL says otherwise than the defaults.

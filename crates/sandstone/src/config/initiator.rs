@@ -34,7 +34,7 @@ impl InitiatorSpec {
         *self == Self::default()
     }
 
-    /// The login of that target (its IQN in normal form).
+    /// The login of that target, whose name is told byte for byte.
     pub fn target(&self, iqn: &str) -> Option<&LoginSpec> {
         self.targets.iter().find(|target| target.iqn == iqn)
     }
@@ -166,6 +166,9 @@ fn one() -> u32 {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoginParameters {
+    /// CHAP_A to offer: of `sha3-256`, `sha256`, `sha1` and `md5`, the preferred one first; all of them where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chap_algorithms: Option<Vec<String>>,
     /// Header digest: required, forbidden, or as the target likes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header_digest: Option<bool>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use iscsi::chap::ChapCredential;
+use iscsi::chap::{ChapAlgorithm, ChapCredential};
 use iscsi::negotiation::DigestPolicy;
 
 use super::open::initiator_name;
@@ -53,6 +53,8 @@ pub fn target_settings(name: &str, times: &AdapterTimes, spec: &LoginSpec) -> Ta
     session.credential = spec.chap.as_ref().map(credential);
     session.target_credential = spec.mutual_chap.as_ref().map(credential);
     let given = &spec.parameters;
+    let algorithms = given.chap_algorithms.as_deref().and_then(named_algorithms);
+    set(&mut session.chap_algorithms, algorithms);
     let limits = &mut session.limits;
     let digest = |wanted: Option<bool>| match wanted {
         None => DigestPolicy::Allow,
@@ -101,6 +103,11 @@ pub fn target_settings(name: &str, times: &AdapterTimes, spec: &LoginSpec) -> Ta
         lun: None,
         session,
     }
+}
+
+/// CHAP_A by the names of a configuration; `None` where they are none.
+pub(crate) fn named_algorithms(names: &[String]) -> Option<Vec<ChapAlgorithm>> {
+    ChapAlgorithm::named(names.iter().map(String::as_str))
 }
 
 fn keep_alive(times: &AdapterTimes) -> KeepAlive {

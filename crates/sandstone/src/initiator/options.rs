@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use iscsi::chap::ChapCredential;
+use iscsi::chap::{ChapAlgorithm, ChapCredential};
 use iscsi::negotiation::DigestPolicy;
 
 use super::settings::{Bind, DeviceSettings, Route, TargetSettings};
@@ -38,7 +38,7 @@ pub const FENCE_TIMEOUT_MS: RangeInclusive<u32> = 0..=99_999_000;
 pub const FENCE_SETTLE_MS: RangeInclusive<u32> = 0..=600_000;
 
 /// Every option.
-pub const OPTIONS: [OptionHelp; 26] = [
+pub const OPTIONS: [OptionHelp; 27] = [
     option(
         "portal",
         "a host[:port]",
@@ -64,6 +64,11 @@ pub const OPTIONS: [OptionHelp; 26] = [
         "target_password",
         "a secret",
         "what the target must prove (mutual CHAP)",
+    ),
+    option(
+        "chap_algorithms",
+        "a list of sha3-256, sha256, sha1 and md5",
+        "CHAP_A to offer, the preferred one first; no other is ever used",
     ),
     option("header_digest", "crc32c or none", "HeaderDigest"),
     option("data_digest", "crc32c or none", "DataDigest"),
@@ -211,6 +216,7 @@ impl Options {
             }
             "target_user" => self.target_user = Some(some(value)?),
             "target_password" => self.target_password = Some(some(value)?),
+            "chap_algorithms" => session.chap_algorithms = ChapAlgorithm::named(value.split(','))?,
             "header_digest" => limits.header_digest = digest(value)?,
             "data_digest" => limits.data_digest = digest(value)?,
             "immediate_data" => limits.immediate_data = yes(value)?,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use iscsi::chap::ChapCredential;
-use iscsi::initiator::LoginSettings;
+use iscsi::chap::{ChapAlgorithm, ChapCredential};
+use iscsi::initiator::{LoginSettings, OFFERED};
 use iscsi::negotiation::Limits;
 use iscsi::pdu::Isid;
 
@@ -62,6 +62,8 @@ pub struct SessionSettings {
     pub credential: Option<ChapCredential>,
     /// What the target must prove (mutual CHAP).
     pub target_credential: Option<ChapCredential>,
+    /// CHAP_A to offer, the preferred one first. Nothing else is ever offered.
+    pub chap_algorithms: Vec<ChapAlgorithm>,
     /// Parameters to offer at login.
     pub limits: Limits,
     /// Options of the sockets.
@@ -144,6 +146,7 @@ impl SessionSettings {
             initiator_name: initiator_name.into(),
             credential: None,
             target_credential: None,
+            chap_algorithms: OFFERED.to_vec(),
             limits: Limits {
                 max_connections: 1,
                 ..Limits::default()
@@ -162,6 +165,7 @@ impl SessionSettings {
         let mut login = LoginSettings::new(&self.initiator_name, Some(target.to_owned()), isid);
         login.credential = self.credential.clone();
         login.target_credential = self.target_credential.clone();
+        login.algorithms.clone_from(&self.chap_algorithms);
         login.limits = self.limits.clone();
         login
     }

@@ -77,6 +77,7 @@ fn differs(option: &str, wanted: &TargetSettings, has: &TargetSettings) -> bool 
             };
             name(new) != name(old)
         }
+        "chap_algorithms" => new.chap_algorithms != old.chap_algorithms,
         "header_digest" => offers.header_digest != offered.header_digest,
         "data_digest" => offers.data_digest != offered.data_digest,
         "immediate_data" => offers.immediate_data != offered.immediate_data,
@@ -148,9 +149,10 @@ mod tests {
 
     const LOGIN: &str = r#"{"iqn": "iqn.a:b", "portals": ["h:3260"]}"#;
     /// A value of each option that is not the default, in the order of [`OPTIONS`].
-    const VALUES: [&str; 26] = [
-        "g", "eth7", "2", "iqn.x:y", "u", "p", "crc32c", "none", "no", "yes", "4K", "64K", "8K",
-        "1", "yes", "1M", "9", "64K", "mru", "7", "4096", "yes", "9000", "9", "9", "9",
+    const VALUES: [&str; 27] = [
+        "g", "eth7", "2", "iqn.x:y", "u", "p", "sha256", "crc32c", "none", "no", "yes", "4K",
+        "64K", "8K", "1", "yes", "1M", "9", "64K", "mru", "7", "4096", "yes", "9000", "9", "9",
+        "9",
     ];
 
     fn url(options: &str) -> LunUrl {

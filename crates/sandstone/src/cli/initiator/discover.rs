@@ -14,6 +14,7 @@ use super::super::table::{Column, ListArgs, left, print, right};
 use super::super::{Done, Failure, Terminal};
 use crate::config::change::SetChap;
 use crate::config::{Error, ErrorKind, name};
+use crate::initiator::configured::named_algorithms;
 use crate::initiator::discovery::send_targets;
 use crate::initiator::open;
 use crate::initiator::settings::SessionSettings;
@@ -32,6 +33,9 @@ pub(in super::super) struct Args {
     isns: Option<String>,
     #[command(flatten)]
     secrets: LoginSecrets,
+    /// CHAP_A to offer, the preferred one first; no other is ever used [default: sha3-256,sha1,md5,sha256]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    chap_algorithms: Vec<String>,
     /// Start from this source address, or at this network interface (needs root)
     #[arg(long, value_name = "ADDR|IFACE")]
     bind: Option<String>,
@@ -71,6 +75,14 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     if !args.portals.is_empty() {
         let mut settings = SessionSettings::new(&name);
         let (ours, theirs) = args.secrets.read(t)?;
+        if !args.chap_algorithms.is_empty() {
+            settings.chap_algorithms = named_algorithms(&args.chap_algorithms).ok_or_else(|| {
+                Error::invalid(
+                    "the CHAP algorithms are none that there are",
+                    "name some of sha3-256, sha256, sha1 and md5, each once, the preferred one first",
+                )
+            })?;
+        }
         settings.credential = ours.map(credential);
         settings.target_credential = theirs.map(credential);
         let bind = args.bind.as_deref().map(url::bind);

@@ -87,6 +87,14 @@ pub(in super::super) struct Logout {
 /// How sessions are made and kept.
 #[derive(Debug, Args)]
 struct Parameters {
+    /// CHAP_A to offer, the preferred one first; no other is ever used [default: sha3-256,sha1,md5,sha256]
+    #[arg(
+        long,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        help_heading = "Parameters"
+    )]
+    chap_algorithms: Vec<String>,
     /// CRC32C over headers: required or forbidden [default: as the target likes]
     #[arg(long, value_name = "yes|no", value_parser = yes_no, help_heading = "Parameters")]
     header_digest: Option<bool>,
@@ -133,7 +141,9 @@ struct Parameters {
 
 impl Parameters {
     fn spec(&self) -> LoginParameters {
+        let algorithms = &self.chap_algorithms;
         LoginParameters {
+            chap_algorithms: (!algorithms.is_empty()).then(|| algorithms.clone()),
             header_digest: self.header_digest,
             data_digest: self.data_digest,
             max_outstanding_r2t: self.max_outstanding_r2t,

@@ -160,6 +160,7 @@ impl Edit {
         }
         let (old, new) = (&login.parameters, &request.parameters);
         login.parameters = LoginParameters {
+            chap_algorithms: new.chap_algorithms.clone().or(old.chap_algorithms.clone()),
             header_digest: new.header_digest.or(old.header_digest),
             data_digest: new.data_digest.or(old.data_digest),
             max_outstanding_r2t: new.max_outstanding_r2t.or(old.max_outstanding_r2t),

@@ -185,7 +185,7 @@ fn hosts_take_names_in_any_case_once() {
         Change::AddInitiator("esx".into(), "IQN.1994-05.com.redhat:A".into()),
     )
     .unwrap();
-    assert_eq!(after.hosts[0].initiators[1], "iqn.1994-05.com.redhat:a");
+    assert_eq!(after.hosts[0].initiators[1], "IQN.1994-05.com.redhat:A");
     let again = does(
         &after,
         Change::AddInitiator("esx".into(), "iqn.1994-05.com.redhat:a".into()),

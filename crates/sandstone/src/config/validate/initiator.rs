@@ -7,7 +7,7 @@ use crate::config::error::Error;
 use crate::config::initiator::{AdapterTimes, DeviceSpec, FenceTimeout, LoginSpec};
 use crate::config::model::Config;
 use crate::config::quantity::format_time;
-use crate::initiator::configured::times_in_force;
+use crate::initiator::configured::{named_algorithms, times_in_force};
 use crate::initiator::options::{
     APD_TIMEOUT_S, COMMAND_TIMEOUT_S, FENCE_SETTLE_MS, FENCE_TIMEOUT_MS,
 };
@@ -195,6 +195,13 @@ fn parameter_rules(login: &LoginSpec) -> Result<(), Error> {
                 "use 512 to 16777215 bytes",
             );
         }
+    }
+    let algorithms = given.chap_algorithms.as_deref();
+    if algorithms.is_some_and(|names| named_algorithms(names).is_none()) {
+        return wrong(
+            "the CHAP algorithms are none that there are".to_owned(),
+            "name some of sha3-256, sha256, sha1 and md5, each once, the preferred one first",
+        );
     }
     if let (Some(first), Some(max)) = (given.first_burst_length, given.max_burst_length)
         && first > max

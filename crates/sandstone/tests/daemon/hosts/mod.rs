@@ -2,8 +2,10 @@
 //! line, as a user does it.
 
 mod discovery;
+mod foreign_names;
 mod gateway;
 mod logins;
+mod old_targets;
 mod physical_blocks;
 mod times;
 mod write_cache;
@@ -48,9 +50,14 @@ impl Ran {
 
 /// Runs a command line against the daemon of a state folder.
 fn run(state: &Path, line: &str) -> Ran {
+    run_words(state, &line.split_whitespace().collect::<Vec<_>>())
+}
+
+/// The same with words that may hold blanks.
+fn run_words(state: &Path, words: &[&str]) -> Ran {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let args = ["sandstone", "--state", state.to_str().unwrap()];
-    let args = args.into_iter().chain(line.split_whitespace());
+    let args = args.into_iter().chain(words.iter().copied());
     let terminal = Terminal {
         out: &mut out,
         err: &mut err,

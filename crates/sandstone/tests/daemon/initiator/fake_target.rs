@@ -11,9 +11,10 @@ use std::time::Duration;
 use iscsi::chap::Entropy;
 use iscsi::negotiation::TargetLimits;
 use iscsi::pdu::{
-    BHS_LENGTH, Bhs, DataIn, DataOut, LoginStatus, LogoutRequest, LogoutResponse, LogoutResult,
-    NopIn, NopOut, Opcode, RESERVED_TAG, ReadyToTransfer, ScsiCommand, ScsiResponse,
+    BHS_LENGTH, Bhs, DataIn, DataOut, LoginRequest, LoginStatus, LogoutRequest, LogoutResponse,
+    LogoutResult, NopIn, NopOut, Opcode, RESERVED_TAG, ReadyToTransfer, ScsiCommand, ScsiResponse,
     ServiceResponse, TaskManagementRequest, TaskManagementResponse, TaskManagementResult,
+    TextRequest, TextResponse,
 };
 use iscsi::target::login::{
     Authentication, Authorization, ExistingSession, Login, LoginIdentity, LoginOutcome,
@@ -78,6 +79,20 @@ impl World {
 /// Sees each SCSI command first; whether it has dealt with it.
 type Script = dyn Fn(&mut Peer, &Command) -> io::Result<bool> + Send + Sync;
 
+/// Sees each login request and its text first, and decides what becomes of it.
+type Gate = dyn Fn(&LoginRequest, &str) -> Admission + Send + Sync;
+
+/// What becomes of a login request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Admission {
+    /// The usual.
+    Usual,
+    /// It is refused.
+    Refused(LoginStatus),
+    /// The connection is closed without a word.
+    Closed,
+}
+
 /// A portal.
 pub(crate) struct FakeTarget {
     pub(crate) address: SocketAddr,
@@ -87,6 +102,9 @@ pub(crate) struct FakeTarget {
 struct Shared {
     world: Arc<Mutex<World>>,
     authorization: Mutex<Authorization>,
+    gate: Mutex<Option<Box<Gate>>>,
+    /// What answers SendTargets.
+    told: Mutex<Vec<u8>>,
     script: Box<Script>,
     /// Bytes after which each next connection is closed.
     budgets: Mutex<VecDeque<usize>>,
@@ -195,6 +213,8 @@ impl FakeTarget {
         let shared = Arc::new(Shared {
             world,
             authorization: Mutex::new(allowed(Authentication::None)),
+            gate: Mutex::default(),
+            told: Mutex::default(),
             script: Box::new(script),
             budgets: Mutex::default(),
             piece: AtomicUsize::new(usize::MAX),
@@ -239,6 +259,19 @@ impl FakeTarget {
 
     pub(crate) fn authorize(&self, authorization: Authorization) {
         *self.shared.authorization.lock().unwrap() = authorization;
+    }
+
+    /// Who is let in decides this from now on.
+    pub(crate) fn guard(
+        &self,
+        gate: impl Fn(&LoginRequest, &str) -> Admission + Send + Sync + 'static,
+    ) {
+        *self.shared.gate.lock().unwrap() = Some(Box::new(gate));
+    }
+
+    /// Answers SendTargets with this text.
+    pub(crate) fn tell(&self, text: &[u8]) {
+        *self.shared.told.lock().unwrap() = text.to_vec();
     }
 
     /// The next connection is closed after so many bytes.
@@ -340,6 +373,16 @@ fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     let mut login = Login::new();
     loop {
         let (bhs, data) = peer.read_pdu()?;
+        let request = LoginRequest::parse(&bhs).map_err(io::Error::other)?;
+        let gate = shared.gate.lock().unwrap();
+        let text = String::from_utf8_lossy(&data).replace('\0', " ");
+        let admission = gate.as_ref().map(|gate| gate(&request, &text));
+        drop(gate);
+        match admission {
+            None | Some(Admission::Usual) => {}
+            Some(Admission::Refused(status)) => return peer.refuse(&request, status),
+            Some(Admission::Closed) => return Ok(()),
+        }
         let reply = login.receive(&bhs, &data, &mut policy, &mut KernelEntropy);
         if let LoginOutcome::Connected(result) = &reply.outcome {
             (peer.stat_sn, peer.exp_cmd_sn) = (result.stat_sn, result.exp_cmd_sn);
@@ -439,6 +482,10 @@ impl Peer {
                     }
                 }
             }
+            Opcode::TextRequest => {
+                let told = shared.told.lock().unwrap().clone();
+                self.tell(&bhs, &told)?;
+            }
             Opcode::LogoutRequest => {
                 let request = LogoutRequest::parse(&bhs).map_err(io::Error::other)?;
                 shared.logouts.fetch_add(1, Ordering::Relaxed);
@@ -459,6 +506,38 @@ impl Peer {
             _ => {}
         }
         Ok(true)
+    }
+
+    /// Answers a login request with a refusal.
+    fn refuse(&mut self, request: &LoginRequest, status: LoginStatus) -> io::Result<()> {
+        let mut bhs = [0; BHS_LENGTH];
+        bhs[0] = 0x23;
+        bhs[8..14].copy_from_slice(&request.isid.0);
+        bhs[16..20].copy_from_slice(&request.itt.to_be_bytes());
+        bhs[36..38].copy_from_slice(&status.0.to_be_bytes());
+        self.send(&bhs)
+    }
+
+    /// Answers SendTargets, whole.
+    fn tell(&mut self, bhs: &[u8; BHS_LENGTH], text: &[u8]) -> io::Result<()> {
+        let request = TextRequest::parse(bhs).map_err(io::Error::other)?;
+        let response = TextResponse {
+            is_final: true,
+            continues: false,
+            data_segment_length: text.len() as u32,
+            lun: 0,
+            itt: request.itt,
+            ttt: RESERVED_TAG,
+            stat_sn: self.next_stat_sn(),
+            exp_cmd_sn: self.exp_cmd_sn,
+            max_cmd_sn: self.max_cmd_sn(),
+        };
+        let mut answer = [0; BHS_LENGTH];
+        response.encode(&mut answer);
+        let mut answer = answer.to_vec();
+        answer.extend_from_slice(text);
+        answer.resize(answer.len().next_multiple_of(4), 0);
+        self.send(&answer)
     }
 
     /// Answers a task management function.

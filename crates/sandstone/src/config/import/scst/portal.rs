@@ -71,10 +71,10 @@ pub(super) fn names(given: &str, per_portal: bool, address: Option<IpAddr>) -> O
         (true, Some(address)) => before(text, &format!("#{address}")),
         (true, None) => anywhere(text)?,
     };
-    // Names with a `#` of their own are not let in where it stands before an address.
+    // A name with a `#` of its own is not let in by that: most likely an address was meant.
     let mut patterns = patterns
         .into_iter()
-        .filter(|p| !p.is_empty() && !(per_portal && p.contains('#')));
+        .filter(|p| !p.is_empty() && !(p.contains('#') && (per_portal || !inverted)));
     if !inverted {
         return Some(patterns.map(|p| Name::new(&p, false)).collect());
     }
