@@ -342,10 +342,10 @@ fn missing_and_wrong_names() {
             LoginStatus::SESSION_TYPE_NOT_SUPPORTED,
         ),
         (
-            &["InitiatorName=bad name", &target],
+            &["InitiatorName=bad,name", &target],
             LoginStatus::INITIATOR_ERROR,
         ),
-        (&[&initiator, "TargetName=x"], LoginStatus::NOT_FOUND),
+        (&[&initiator, "TargetName=x,y"], LoginStatus::NOT_FOUND),
         (
             &[&initiator, &initiator, &target],
             LoginStatus::INITIATOR_ERROR,

@@ -8,7 +8,7 @@ use std::fmt;
 use super::offer::{Offer, Reached};
 use crate::chap::{self, ChapAlgorithm, ChapChallenge, ChapCredential, ChapError, Entropy};
 use crate::negotiation::{
-    ConnectionParameters, DEFAULT_MAX_RECV_DATA_SEGMENT_LENGTH, Limits, Negotiation,
+    ConnectionParameters, DEFAULT_MAX_RECV_DATA_SEGMENT_LENGTH, Key, Limits, Negotiation,
     NegotiationError, Scope, SessionParameters,
 };
 use crate::pdu::{
@@ -188,6 +188,8 @@ enum State {
 /// The keys of one response that are not negotiated.
 #[derive(Default)]
 struct Answers<'a> {
+    /// Nothing is sent after them.
+    are_last: bool,
     auth_method: Option<&'a str>,
     chap_a: Option<&'a str>,
     chap_i: Option<&'a str>,
@@ -281,7 +283,10 @@ impl Login {
         }
         let text = self.input.take();
         let mut out = TextOutput::new();
-        let mut answers = Answers::default();
+        let mut answers = Answers {
+            are_last: response.transit && matches!(self.state, State::Operational),
+            ..Answers::default()
+        };
         for pair in TextPairs::new(&text) {
             let (key, value) = pair?;
             self.take_pair(key, value, &mut answers, &mut out)?;
@@ -366,6 +371,10 @@ impl Login {
                 return Ok(());
             }
             "TargetName" | "InitiatorName" | "InitiatorAlias" | "SessionType" => return Ok(()),
+            // In a last response a target states what it likes: keys of its own, or that it has no markers (RFC 3720).
+            _ if answers.are_last && Key::from_name(key).is_none_or(Key::is_obsolete) => {
+                return Ok(());
+            }
             _ => return Ok(self.negotiation.receive(key, value, out)?),
         };
         *slot = Some(value);
@@ -395,6 +404,11 @@ impl Login {
                 Some("None") if self.may_do_without() => self.state = State::Authenticated,
                 None if self.may_do_without() && response.transit => {
                     self.state = State::Authenticated;
+                }
+                Some("CHAP") => {
+                    return Err(LoginError::Authentication(
+                        "the target demands CHAP, and there is no secret to prove",
+                    ));
                 }
                 _ => return Err(LoginError::Authentication("no method in common")),
             },

@@ -102,7 +102,16 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     }
     if let Some(server) = &args.isns {
         match ask_isns(server, &name, limit) {
-            Ok(found) => rows.extend(found),
+            Ok(found) => {
+                let (usable, odd): (Vec<Row>, Vec<Row>) = found
+                    .into_iter()
+                    .partition(|row| name::foreign(&row.target).is_ok());
+                rows.extend(usable);
+                notes.extend(odd.into_iter().map(|row| {
+                    let note = format!("left out: {:?} is no target's name", row.target);
+                    (server.clone(), note)
+                }));
+            }
             Err(error) => failed.push(error),
         }
     }
@@ -169,10 +178,7 @@ fn ask_isns(server: &str, name: &str, limit: Duration) -> Result<Vec<Row>, Error
             portal_group_tag: tag,
         })
     });
-    // It comes from whoever listens there.
-    Ok(rows
-        .filter(|row| name::foreign(&row.target).is_ok())
-        .collect())
+    Ok(rows.collect())
 }
 
 fn isns_address(server: &str) -> std::io::Result<SocketAddr> {
