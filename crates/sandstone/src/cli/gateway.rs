@@ -13,7 +13,7 @@ use super::initiator::login::wait_for;
 use super::{Failure, Terminal};
 use crate::config::change::{LogIn, SetChap};
 use crate::config::initiator::{LoginParameters, LoginSpec};
-use crate::config::{Error, ErrorKind};
+use crate::config::{Error, ErrorKind, name};
 use crate::control::Client;
 use crate::control::answer::DeviceView;
 use crate::initiator::settings::{DeviceSettings, SessionSettings, TargetSettings};
@@ -94,10 +94,11 @@ pub(super) fn find(
     let error = sessions
         .iter()
         .find_map(|session| session.last_error.as_ref());
+    let shown = name::shown(&target);
     let (message, next) = match error {
         Some(error) => (
-            format!("no session to {target} came to be: {error}"),
-            format!("sandstone initiator modify {target} changes how it is logged in to, sandstone initiator logout {target} ends it"),
+            format!("no session to {shown} came to be: {error}"),
+            format!("sandstone initiator modify {shown} changes how it is logged in to, sandstone initiator logout {shown} ends it"),
         ),
         None => (
             format!("{target} shows no disk as LUN {lun} to this initiator"),

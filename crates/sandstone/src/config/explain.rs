@@ -385,7 +385,7 @@ fn check_targets(config: &Config, sees: &[Sight]) -> Vec<Step> {
             .flat_map(|g| &g.portals)
             .map(ToString::to_string)
             .collect();
-        let iqn = &target.iqn;
+        let iqn = name::shown(&target.iqn);
         if target.offline {
             let finding = format!("Target {iqn} is offline: it refuses logins with status 0301.");
             steps.push(blocked(finding, format!("sandstone target online {iqn}")));

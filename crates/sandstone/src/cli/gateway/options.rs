@@ -5,7 +5,7 @@ use hyper::Method;
 
 use super::super::edit::{EditArgs, tell};
 use super::super::{Failure, Terminal};
-use crate::config::Error;
+use crate::config::{Error, name};
 use crate::config::change::SetDevice;
 use crate::config::initiator::{AdapterTimes, LoginSpec};
 use crate::control::Client;
@@ -53,7 +53,7 @@ pub(super) fn refuse_other_login(url: &LunUrl, login: &LoginSpec) -> Result<(), 
         None if other_user => "the CHAP user",
         None => return Ok(()),
     };
-    let iqn = &login.iqn;
+    let iqn = name::shown(&login.iqn);
     Err(Error::invalid(
         format!("{iqn} is logged in to already, and {what} is not as in the URL"),
         format!(

@@ -13,7 +13,7 @@ use super::super::{Connection, Done, Terminal};
 use super::times::{bare_milliseconds, bare_seconds};
 use crate::config::change::{LogIn, ModifyLogin};
 use crate::config::initiator::LoginParameters;
-use crate::config::{Error, ErrorKind};
+use crate::config::{Error, ErrorKind, name};
 use crate::control::Client;
 use crate::control::client::escape;
 use crate::initiator::view::{InitiatorSession, SessionState};
@@ -230,7 +230,7 @@ fn tell_sessions(t: &mut Terminal<'_>, sessions: &[InitiatorSession]) -> Done {
     let Some(failed) = failed else {
         return Ok(());
     };
-    let target = &failed.target;
+    let target = name::shown(&failed.target);
     Err(Error::new(
         ErrorKind::Unavailable,
         format!("not every session to {target} came to be; the daemon goes on trying"),

@@ -121,6 +121,7 @@ impl Edit {
     pub(super) fn log_in(&mut self, request: &LogIn) -> Result<(), Error> {
         let iqn = request.iqn.clone();
         if self.config.initiator.target(&iqn).is_some() {
+            let iqn = name::shown(&iqn);
             return Err(Error::exists(
                 format!("{iqn} is logged in to already"),
                 format!(

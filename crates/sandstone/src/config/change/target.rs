@@ -144,7 +144,7 @@ impl Edit {
         self.refuse_if_used(
             &format!("target {iqn}"),
             &dependents,
-            &format!("sandstone target delete {iqn}"),
+            &format!("sandstone target delete {}", name::shown(&iqn)),
         )?;
         let maps = &mut self.config.maps;
         maps.retain(|map| map.target.as_ref() != Some(&iqn));
@@ -208,7 +208,10 @@ impl Edit {
         else {
             return Err(Error::not_found(
                 format!("target {} has no portal {portal}", target.iqn),
-                format!("sandstone target list -o iqn,portals {}", target.iqn),
+                format!(
+                    "sandstone target list -o iqn,portals {}",
+                    name::shown(&target.iqn)
+                ),
             ));
         };
         if count == 1 {
@@ -216,7 +219,10 @@ impl Edit {
                 format!(
                     "{portal} is the only portal of {iqn}; without it nobody could reach the target"
                 ),
-                format!("add another first, or take it offline: sandstone target offline {iqn}"),
+                format!(
+                    "add another first, or take it offline: sandstone target offline {}",
+                    name::shown(iqn)
+                ),
             ));
         }
         group.portals.retain(|&other| other != portal);

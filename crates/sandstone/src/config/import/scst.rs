@@ -210,7 +210,8 @@ impl Import<'_> {
         let offline = off || redirects || !target.on("enabled");
         if offline {
             self.imported.note(format!(
-                "target {iqn} is offline; `sandstone target online {iqn}` serves it"
+                "target {iqn} is offline; `sandstone target online {}` serves it",
+                name::shown(&iqn)
             ));
         }
         let outgoing = secrets(target, "OutgoingUser");

@@ -64,7 +64,7 @@ pub(super) fn targets(config: &Config) -> Result<(), Error> {
 }
 
 fn portal_groups(target: &TargetSpec) -> Result<(), Error> {
-    let iqn = &target.iqn;
+    let iqn = &name::shown(&target.iqn);
     if target.portal_groups.is_empty() {
         return Err(Error::invalid(
             format!("target {iqn} has no portal group, so nobody could reach it"),
