@@ -171,7 +171,7 @@ fn a_host_can_be_made_for_each_initiator_that_may_log_in() {
         .good();
         run(state, "map add vol --host all").good();
         log_in(portal, name).expect_err("past an exception");
-        run(state, "host delete all -r -y").good();
+        run(state, "host delete all -y").good();
     }
     for name in ["a*", "?", "a,b", " a", "a\x7f"] {
         let why = log_in(portal, name).expect_err(name);

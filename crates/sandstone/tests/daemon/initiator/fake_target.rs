@@ -381,7 +381,10 @@ fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
         match admission {
             None | Some(Admission::Usual) => {}
             Some(Admission::Refused(status)) => return peer.refuse(&request, status),
-            Some(Admission::Closed) => return Ok(()),
+            Some(Admission::Closed) => {
+                peer.close();
+                return Ok(());
+            }
         }
         let reply = login.receive(&bhs, &data, &mut policy, &mut KernelEntropy);
         if let LoginOutcome::Connected(result) = &reply.outcome {
