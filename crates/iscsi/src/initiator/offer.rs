@@ -136,10 +136,11 @@ fn is_about_offers(error: &LoginError, authenticates: bool) -> bool {
         LoginError::Chap(error) => {
             matches!(error, ChapError::NoCommonAlgorithm | ChapError::BadKey(_))
         }
-        LoginError::Authentication(_) | LoginError::Negotiation(_) | LoginError::Protocol(_) => {
-            true
-        }
-        LoginError::Redirected { .. } | LoginError::Text(_) | LoginError::Pdu(_) => false,
+        LoginError::Authentication(_) | LoginError::Negotiation(_) => true,
+        LoginError::Redirected { .. }
+        | LoginError::Text(_)
+        | LoginError::Pdu(_)
+        | LoginError::Protocol(_) => false,
     }
 }
 

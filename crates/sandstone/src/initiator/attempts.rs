@@ -31,6 +31,11 @@ impl Attempts {
         Ok(())
     }
 
+    /// Whether an attempt has failed, and another is under way.
+    pub(super) fn has_failed(&self) -> bool {
+        self.first.is_some()
+    }
+
     /// No attempt is left: the error for people.
     pub(super) fn give_up(&mut self, last: LinkError) -> LinkError {
         let given_up = std::mem::take(self);

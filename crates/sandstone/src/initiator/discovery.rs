@@ -218,6 +218,9 @@ impl Asking<'_> {
             match self.converse(&mut link) {
                 Ok(text) => return Ok((text, attempts.succeeded())),
                 Err(Reason::Link(error)) => attempts.failed(&link, error).map_err(Reason::Link)?,
+                Err(Reason::Late(limit)) if attempts.has_failed() => {
+                    return Err(Reason::Link(attempts.give_up(LinkError::Slow(limit))));
+                }
                 Err(other) => return Err(other),
             }
         }

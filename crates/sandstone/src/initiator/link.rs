@@ -187,12 +187,13 @@ impl Link {
 
     /// What another attempt should offer after this error, and that in words. `None`: it would change nothing.
     pub(super) fn second_offer(&self, error: &LinkError) -> Option<(Offer, String)> {
-        let Phase::LoggingIn { login, .. } = &self.phase else {
+        let Phase::LoggingIn { login, input } = &self.phase else {
             return None;
         };
         let refusal = match error {
             LinkError::Login(error) => Some(error),
-            LinkError::Closed | LinkError::Io(_) => None,
+            // Closed in the middle of a response it was for something else.
+            LinkError::Closed | LinkError::Io(_) if input.is_empty() => None,
             _ => return None,
         };
         let offer = login.second_offer(refusal)?;

@@ -5,9 +5,9 @@ use hyper::Method;
 
 use super::super::edit::{EditArgs, tell};
 use super::super::{Failure, Terminal};
-use crate::config::{Error, name};
 use crate::config::change::SetDevice;
 use crate::config::initiator::{AdapterTimes, LoginSpec};
+use crate::config::{Error, name};
 use crate::control::Client;
 use crate::control::client::escape;
 use crate::control::transaction::Committed;

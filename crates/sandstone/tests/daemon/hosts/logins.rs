@@ -164,13 +164,13 @@ fn logins_device_settings_and_rules_survive_a_restart() {
         );
         let adapter = run(state, "initiator adapter get").good();
         assert!(
-            adapter.contains("Name: iqn.2026-01.x:gateway\n"),
+            adapter.contains("Name: iqn.2026-01.x:Gateway\n"),
             "{adapter}"
         );
         assert!(
             run(back.folder(), "session list -H -o initiator")
                 .good()
-                .contains("iqn.2026-01.x:gateway")
+                .contains("iqn.2026-01.x:Gateway")
         );
     };
     check();
