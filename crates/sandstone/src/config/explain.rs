@@ -72,12 +72,10 @@ pub fn explain(config: &Config, initiator: &str, unit: Option<&str>) -> Explanat
     let name_step = check_name(&initiator);
     if name_step.outcome == Outcome::Blocked {
         return Explanation {
-            conclusion: conclude(
-                &initiator,
-                unit,
-                false,
-                &[],
-                std::slice::from_ref(&name_step),
+            conclusion: format!(
+                "{initiator:?} does not see {}: {}",
+                unit.unwrap_or("anything"),
+                name_step.finding
             ),
             initiator,
             unit: unit.map(str::to_owned),
