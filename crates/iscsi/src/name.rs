@@ -3,16 +3,16 @@
 //! RFC 7143 4.2.7 allows three forms (`iqn.`, `eui.`, `naa.`) in lower case. Systems in the field use names of other forms, with
 //! capitals, underscores and blanks, and compare them byte by byte. Nobody can rename them. [`check`] is the one rule for every
 //! name that another system chose, be it a target's or an initiator's, wherever such a name is taken: logins on both sides,
-//! discovery, hosts, maps, imports and the benchmark. What it lets through is kept, shown and sent byte for byte.
+//! discovery, hosts, maps, imports and the benchmark. Each name that it lets through is kept, shown and sent byte for byte.
 //!
 //! # When two names are one
 //! - **Targets, as an initiator.** Names are bytes. Two targets whose names differ in case are two targets.
 //! - **Initiators and targets, as a target.** Names are compared without regard to the case of ASCII letters ([`is_same`]), as
 //!   RFC 7143 4.2.7.1 demands. This holds for every decision alike: the patterns that let a host's members in, the exceptions
 //!   that keep them out, the check that no initiator is in two hosts, the secret that is asked for, and the session that a login
-//!   reinstates. So nobody gets past an exception, a secret or a reservation by another spelling, and no two hosts can
+//!   reinstates. Nobody gets past an exception, a secret or a reservation by another spelling, and no two hosts can
 //!   treat two spellings of one name differently.
-//! - No name holds a wildcard. So a pattern never stands for a name by accident, and every name can be a member of a host.
+//! - No name holds a wildcard. A pattern never stands for a name by accident, and every name can be a member of a host.
 
 use std::fmt;
 

@@ -35,9 +35,9 @@ pub fn push(target: &DiscoveredTarget, out: &mut TextOutput) {
 /// A SendTargets answer as an initiator reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// What can be used, in the order of the answer.
+    /// The targets that can be used, in the order of the answer.
     pub targets: Vec<DiscoveredTarget>,
-    /// What cannot be used, in words.
+    /// Everything that cannot be used, in words.
     pub left_out: Vec<String>,
 }
 

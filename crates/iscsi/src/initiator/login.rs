@@ -303,7 +303,7 @@ impl Login {
         self.security(&response, &answers, entropy, &mut out)
     }
 
-    /// What to offer in another attempt, on a new connection, after this one failed so; `error` is `None` where the target
+    /// The offer of another attempt, on a new connection, after this one failed so; `error` is `None` where the target
     /// closed the connection. `None`: another offer would change nothing.
     pub fn second_offer(&self, error: Option<&LoginError>) -> Option<Offer> {
         let reached = match self.state {
@@ -315,7 +315,7 @@ impl Login {
         self.settings.offer.after(reached, error, authenticates)
     }
 
-    /// Who logs in to what, and how.
+    /// The settings that it started from.
     pub const fn settings(&self) -> &LoginSettings {
         &self.settings
     }

@@ -3,7 +3,7 @@
 //!
 //! A second attempt never asks for less proof. All that it offers was in the list of the first one, as was what the target
 //! could have picked there: CHAP stays CHAP, an algorithm that was not configured is not offered, and a digest that is required
-//! stays required. So nobody who makes the first attempt fail gains by it.
+//! stays required. An attacker who makes the first attempt fail gains nothing by it.
 
 use super::login::{LoginError, LoginSettings};
 use crate::chap::{ChapAlgorithm, ChapError};
@@ -13,7 +13,7 @@ use crate::pdu::LoginStatus;
 /// MaxRecvDataSegmentLength that every target of old copes with, in bytes.
 const OLD_SEGMENT: u32 = 64 << 10;
 
-/// What a login offers less of than it could.
+/// Whether a login offers less than it could.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
     /// One method and one algorithm of authentication, in a stage that is not skipped.
@@ -34,7 +34,7 @@ pub(super) enum Reached {
 }
 
 impl Offer {
-    /// What to offer next after a login that offered this failed so; `error` is `None` where the target closed the
+    /// The next offer after a login that offered this failed so; `error` is `None` where the target closed the
     /// connection. `None`: another offer would change nothing.
     pub(super) fn after(
         self,
@@ -60,7 +60,7 @@ impl Offer {
         (next != self).then_some(next)
     }
 
-    /// What is special about it, in words.
+    /// In words: how it differs from the first offer.
     pub fn words(self, settings: &LoginSettings) -> String {
         let security = match settings.credential {
             Some(_) => {
@@ -233,7 +233,7 @@ mod tests {
             let next = Offer::default().after(Reached::Parameters, Some(&error), false);
             assert_eq!(next, None, "{status}");
         }
-        // Who has nothing to prove is not helped by another offer where a proof is demanded.
+        // Another offer does not help an initiator without a secret where a proof is demanded.
         let next = Offer::default().after(Reached::Parameters, Some(&refused), false);
         assert_eq!(next, None);
     }

@@ -210,7 +210,7 @@ pub(super) fn applies(config: &Config, map: &MapSpec, hosts: &[&HostSpec], iqn: 
             .is_none_or(|name| hosts.iter().any(|host| host.name == *name))
 }
 
-/// What `initiator` sees at the target `iqn`, ascending by LUN.
+/// The view of `initiator` at the target `iqn`, ascending by LUN.
 pub fn luns(config: &Config, initiator: &str, iqn: &str) -> Vec<LunView> {
     let hosts = hosts(config, initiator);
     let all = config.maps.iter();

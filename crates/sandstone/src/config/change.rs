@@ -334,7 +334,7 @@ fn target_named(config: &Config, given: &str) -> Result<String, Error> {
         .map_or_else(|| own_iqn(given), |target| Ok(target.iqn.clone()))
 }
 
-/// What a map's `target` names: a target as it is spelled, or else the name of a target group.
+/// The `target` of a map: a target as it is spelled, or else the name of a target group.
 fn scope_named(config: &Config, given: &str) -> String {
     target_named(config, given).unwrap_or_else(|_| given.to_owned())
 }

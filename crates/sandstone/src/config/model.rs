@@ -417,7 +417,7 @@ impl HostSpec {
             .map(String::as_str)
     }
 
-    /// That pattern among those of its members, as it is spelled.
+    /// A pattern among those of its members, as it is spelled there.
     pub fn has_pattern(&self, pattern: &str) -> Option<&str> {
         let mut all = self.initiators.iter();
         all.find(|it| name::is_same(it, pattern))

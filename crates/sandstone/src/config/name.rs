@@ -2,7 +2,7 @@
 //!
 //! A name that is made here ([`own`]) has the form of RFC 7143 4.2.7 and is in lower case. A name that another system chose is
 //! kept byte for byte, by the one rule of [`iscsi::name`]: that of a target to log in to, of an initiator that logs in, or of an
-//! imported target. That rule also tells when two names are one.
+//! imported target. The rule also tells when two names are one.
 
 use std::fmt;
 
@@ -54,7 +54,7 @@ impl std::error::Error for NameError {}
 /// A name to be made here, checked and in lower case.
 ///
 /// # Errors
-/// What the standard does not allow.
+/// The standard does not allow it.
 pub fn own(name: &str) -> Result<String, NameError> {
     if name.is_empty() {
         return Err(NameError::Empty);

@@ -5,12 +5,12 @@ use iscsi::initiator::Offer;
 
 use super::link::{Link, LinkError};
 
-/// What was tried so far, and what to offer next.
+/// The attempts so far, and the next offer.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     /// To be offered by the next attempt.
     pub(super) offer: Offer,
-    /// That offer in words, after an attempt that failed.
+    /// The offer in words, after an attempt that failed.
     words: Option<String>,
     first: Option<LinkError>,
 }
@@ -49,9 +49,9 @@ impl Attempts {
         }
     }
 
-    /// An attempt has succeeded. In words what was special about its offer, if it was not the first one. What the target
-    /// takes as a proof is remembered for the next login. Parameters, on which speed depends, are all offered again: their
-    /// attempt may have failed for a connection that broke.
+    /// An attempt has succeeded. Returns its offer in words, if it was not the first one. The proof that the target took is
+    /// offered by the next login too. Parameters, on which speed depends, are all offered again: their attempt may have
+    /// failed for a connection that broke.
     pub(super) fn succeeded(&mut self) -> Option<String> {
         self.first = None;
         self.offer.are_parameters_plain = false;

@@ -58,7 +58,7 @@ pub(super) enum LinkError {
     Again {
         /// The first failure.
         first: Box<LinkError>,
-        /// What the last attempt offered.
+        /// The offer of the last attempt.
         offer: String,
         /// The last failure.
         last: Box<LinkError>,
@@ -185,7 +185,7 @@ impl Link {
         }
     }
 
-    /// What another attempt should offer after this error, and that in words. `None`: it would change nothing.
+    /// The offer of another attempt after this error, also in words. `None`: it would change nothing.
     pub(super) fn second_offer(&self, error: &LinkError) -> Option<(Offer, String)> {
         let Phase::LoggingIn { login, input } = &self.phase else {
             return None;

@@ -69,7 +69,7 @@ pub(super) struct Nexus {
     pub(super) is_leaving: bool,
     /// Number of the connection, of those that were begun.
     pub(super) life: u32,
-    /// What the next login offers.
+    /// Attempts to log in, and the next offer.
     pub(super) attempts: Attempts,
     /// Tries in a row that failed, and lives that were of no use.
     pub(super) failures: u32,

@@ -184,7 +184,7 @@ impl Edit {
         if let Some(host) = hosts.find(|host| host.has_pattern(given).is_some()) {
             return Ok(host.name.clone());
         }
-        // Whoever mistypes a host means no initiator of that name.
+        // A mistyped host means no initiator of that name.
         if !name::begins_as_name(given) && !given.contains(['*', '?']) {
             return Err(Error::invalid(
                 format!("{given:?} is neither a host that exists nor an initiator name"),

@@ -88,7 +88,7 @@ impl Entropy for Open {
     }
 }
 
-/// Who logged in to what, as our target took it from our initiator.
+/// The names of a login, as our target took them from our initiator.
 fn logged_in(initiator: &str, target: &str) -> Option<LoginIdentity> {
     let settings = LoginSettings::new(initiator, Some(target.to_owned()), Isid([0; 6]));
     let (_, request) = Login::start(settings);
@@ -250,7 +250,7 @@ const INITIATORS: [Place; 9] = [
         member_of(&config, name)
     }),
     ("map explain", |name| {
-        // What is typed is stripped of blanks around it.
+        // Blanks around the typed name are dropped.
         let found = explain(&Config::default(), name, None);
         let is_name = found.steps[0].outcome != Outcome::Blocked && name.trim() == name;
         is_name.then_some(found.initiator)
@@ -429,7 +429,7 @@ fn targets_that_differ_in_case_are_one_to_us_and_two_at_others() {
 proptest! {
     #[test]
     fn every_place_gives_one_verdict_on_any_name(name in "[ -~éßİſK\u{202e}\u{85}\u{a0}\t]{0,12}") {
-        // What a file or a URL has signs of its own for is not a matter of names.
+        // Files and URLs have signs of their own, which are not a matter of names.
         let quoted = name.contains(['"', '\\', '@', '!', '?', '&', '#', '%', '\t', '\u{85}']);
         let wanted = foreign(&name).is_ok().then(|| name.clone());
         for (place, take) in places() {

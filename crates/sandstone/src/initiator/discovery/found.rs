@@ -1,4 +1,4 @@
-//! What a portal told, checked: it comes from whoever listens there. Each target or address that cannot be used is left out by
+//! The answer of a portal, checked: it comes from whoever listens there. Each target or address that cannot be used is left out by
 //! itself, and named.
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::initiator::url::with_port;
 /// Lines of one answer for people.
 const MAX_NOTES: usize = 100;
 
-/// What a portal told.
+/// The answer of a portal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// The targets that can be used, under the names that they told.
@@ -24,7 +24,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whoever listens there decides how much there is to note.
+    /// A portal cannot make us print without end.
     fn limit_notes(&mut self) {
         let more = self.notes.len().saturating_sub(MAX_NOTES);
         if more > 0 {

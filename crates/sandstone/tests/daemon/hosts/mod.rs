@@ -53,7 +53,7 @@ fn run(state: &Path, line: &str) -> Ran {
     run_words(state, &line.split_whitespace().collect::<Vec<_>>())
 }
 
-/// The same with words that may hold blanks.
+/// Runs a command line whose words may hold blanks.
 fn run_words(state: &Path, words: &[&str]) -> Ran {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let args = ["sandstone", "--state", state.to_str().unwrap()];

@@ -187,7 +187,7 @@ fn less_proof_than_configured_is_never_offered() {
     assert!(error.contains("sha3-256, sha256, sha1 and md5"), "{error}");
 }
 
-/// What a target of old refuses among parameters, and a session that came to be all the same.
+/// A target of old refuses one of our parameters, and a session comes to be all the same.
 #[test]
 fn targets_that_refuse_our_parameters_get_the_defaults() {
     type Refuses = fn(&iscsi::pdu::LoginRequest, &str) -> bool;

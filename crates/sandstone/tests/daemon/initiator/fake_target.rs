@@ -82,7 +82,7 @@ type Script = dyn Fn(&mut Peer, &Command) -> io::Result<bool> + Send + Sync;
 /// Sees each login request and its text first, and decides what becomes of it.
 type Gate = dyn Fn(&LoginRequest, &str) -> Admission + Send + Sync;
 
-/// What becomes of a login request.
+/// The fate of a login request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Admission {
     /// The usual.
@@ -103,7 +103,7 @@ struct Shared {
     world: Arc<Mutex<World>>,
     authorization: Mutex<Authorization>,
     gate: Mutex<Option<Box<Gate>>>,
-    /// What answers SendTargets.
+    /// The text that answers SendTargets.
     told: Mutex<Vec<u8>>,
     script: Box<Script>,
     /// Bytes after which each next connection is closed.
@@ -261,7 +261,7 @@ impl FakeTarget {
         *self.shared.authorization.lock().unwrap() = authorization;
     }
 
-    /// Who is let in decides this from now on.
+    /// This decides from now on about each login request.
     pub(crate) fn guard(
         &self,
         gate: impl Fn(&LoginRequest, &str) -> Admission + Send + Sync + 'static,
