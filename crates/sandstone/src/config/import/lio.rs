@@ -13,58 +13,35 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use super::access::{Name, Rule, Source, carry};
+use super::dropped::Dropped;
 use super::{Imported, free_name, parameters};
 use crate::config::Error;
 use crate::config::model::{BackendSpec, ChapSecret, PortalGroupSpec, TargetSpec, UnitSpec};
 use crate::config::name;
 
+mod attributes;
 mod file;
 
-use file::{Chap, Lun, NodeAcl, Portal, SaveConfig, StorageObject, Target, Tpg, number, on, shown};
+use file::{Lun, NodeAcl, Portal, SaveConfig, StorageObject, Target, Tpg};
 
 /// LIO's designators begin with this: type 6 and its company id.
 const LIO_NAA: &str = "6001405";
 
-/// Attributes that change what initiators meet, with the only values that we have.
-const UNIT_ATTRIBUTES: [(&str, i64); 9] = [
-    ("emulate_3pc", 1),
-    ("emulate_caw", 1),
-    ("emulate_dpo", 1),
-    ("emulate_pr", 1),
-    ("emulate_tas", 1),
-    ("emulate_ua_intlck_ctrl", 0),
-    ("enforce_pr_isids", 1),
-    ("force_pr_aptpl", 0),
-    ("pi_prot_type", 0),
-];
-
-/// Attributes of portal groups, each with the value that needs no note. The first four are read elsewhere, or mean nothing
-/// without LIO's own dynamic ACLs.
-const GROUP_ATTRIBUTES: [(&str, Option<i64>); 11] = [
-    ("authentication", None),
-    ("cache_dynamic_acls", None),
-    ("demo_mode_write_protect", None),
-    ("generate_node_acls", None),
-    ("default_cmdsn_depth", None),
-    ("prod_mode_write_protect", None),
-    ("demo_mode_discovery", Some(1)),
-    ("default_erl", Some(0)),
-    ("fabric_prot_type", Some(0)),
-    ("t10_pi", Some(0)),
-    ("tpg_enabled_sendtargets", Some(1)),
-];
+const NEXT: &str = "give the file that `targetcli saveconfig` writes, usually /etc/rtslib-fb-target/saveconfig.json";
 
 /// Reads a saveconfig.json.
 ///
 /// # Errors
 /// It is none, or its discovery asks for a proof that we cannot ask for.
 pub fn read(text: &str) -> Result<Imported, Error> {
-    let saved: SaveConfig = serde_json::from_str(text).map_err(|e| {
-        Error::invalid(
-            format!("this is no saveconfig.json of LIO: {e}"),
-            "give the file that `targetcli saveconfig` writes, usually /etc/rtslib-fb-target/saveconfig.json",
-        )
-    })?;
+    let saved: SaveConfig = serde_json::from_str(text)
+        .map_err(|e| Error::invalid(format!("this is no saveconfig.json of LIO: {e}"), NEXT))?;
+    if saved.storage_objects.is_empty() && saved.targets.is_empty() {
+        return Err(Error::invalid(
+            "line 1: this is no saveconfig.json of LIO: it has neither storage_objects nor targets",
+            NEXT,
+        ));
+    }
     let mut import = Import::default();
     import.imported.devices = saved.storage_objects.len();
     import.imported.targets = saved.targets.len();
@@ -77,6 +54,8 @@ pub fn read(text: &str) -> Result<Imported, Error> {
         let twice = saved.targets.iter().filter(same).count() > 1;
         import.target(target, twice);
     }
+    import.drop_rest("the file", &saved.rest, &[]);
+    std::mem::take(&mut import.dropped).tell(&mut import.imported);
     carry(&import.sources, &mut import.imported);
     super::drop_reflected(&mut import.imported);
     Ok(import.imported)
@@ -85,6 +64,7 @@ pub fn read(text: &str) -> Result<Imported, Error> {
 #[derive(Default)]
 struct Import {
     imported: Imported,
+    dropped: Dropped,
     /// Units by the path that LIO's LUNs name them with.
     units: BTreeMap<String, String>,
     sources: Vec<Source>,
@@ -97,7 +77,7 @@ impl Import {
             return Ok(());
         };
         let secret = secret(&iscsi.discovery_userid, &iscsi.discovery_password);
-        if on(Some(&iscsi.discovery_enable_auth), false) {
+        if iscsi.discovery_enable_auth == Some(true) {
             let usable = secret.as_ref().map(super::unusable);
             if usable != Some(None) {
                 return Err(Error::invalid(
@@ -135,6 +115,12 @@ impl Import {
                 size: object.size,
                 preallocate: false,
             },
+            // Such a disk forgets what is written to it.
+            "ramdisk" if object.rest.contains_key("nullio") => {
+                return self
+                    .imported
+                    .leave_out(source, "it is one of nullio, which keeps nothing");
+            }
             "ramdisk" => BackendSpec::Memory { size: object.size },
             other => {
                 let why = format!("there is no backend like {other}");
@@ -151,20 +137,10 @@ impl Import {
         if naa.is_none() {
             self.imported.note(format!("{name} has no usable wwn and gets a new identity: initiators will take it for a new disk"));
         }
+        self.drop_of_object(object);
         let attribute = |key: &str| object.attributes.get(key);
-        let block_size = attribute("block_size").and_then(number).unwrap_or(512);
+        let block_size = attribute("block_size").copied().unwrap_or(512);
         let block_size = u32::try_from(block_size).unwrap_or(0);
-        let others = UNIT_ATTRIBUTES.iter().filter(|(key, ours)| {
-            let value = attribute(key).and_then(number);
-            value.is_some_and(|value| value != *ours)
-        });
-        let others: Vec<_> = others.map(|(key, _)| *key).collect();
-        if !others.is_empty() {
-            self.imported.note(format!(
-                "{name} has our own {}: another value is not offered here",
-                others.join(", ")
-            ));
-        }
         let unit = UnitSpec {
             name,
             serial: naa.as_ref().map_or(String::new(), |_| object.wwn.clone()),
@@ -172,10 +148,10 @@ impl Import {
             backend,
             block_size,
             physical_block_size: block_size.max(4096),
-            write_cache: on(Some(&object.write_back), false)
+            write_cache: object.write_back == Some(true)
                 || on(attribute("emulate_write_cache"), false),
-            read_only: on(Some(&object.readonly), false),
-            thin: on(attribute("emulate_tpu"), false),
+            read_only: object.readonly == Some(true),
+            thin: on(attribute("emulate_tpu"), false) || on(attribute("emulate_tpws"), false),
             threshold_percent: None,
             offline: false,
         };
@@ -191,6 +167,7 @@ impl Import {
             let why = format!("its fabric is {}", target.fabric);
             return self.imported.leave_out(source, why);
         }
+        self.drop_rest(&source, &target.rest, &[]);
         let iqn = match name::foreign(&target.wwn) {
             Ok(()) if !twice => target.wwn.clone(),
             Ok(_) => return self.imported.leave_out(source, "the file has it twice"),
@@ -205,7 +182,7 @@ impl Import {
                 .iter()
                 .filter_map(|portal| self.portal(&iqn, portal))
                 .collect();
-            if !on(Some(&tpg.enable), true) || portals.is_empty() {
+            if tpg.enable == Some(false) || portals.is_empty() {
                 self.imported
                     .leave_out(what, "it is disabled or has no address");
                 continue;
@@ -269,31 +246,17 @@ impl Import {
     }
 
     fn parameters(&mut self, iqn: &str, tpg: &Tpg) -> Vec<(String, String)> {
-        let mut others = Vec::new();
-        for (key, value) in &tpg.attributes {
-            let ours = GROUP_ATTRIBUTES.iter().find(|(known, _)| known == key);
-            let is_ours = match ours {
-                Some((_, Some(ours))) => number(value) == Some(*ours),
-                Some((_, None)) => true,
-                None => key.ends_with("_timeout"),
-            };
-            if !is_ours {
-                others.push(format!("{key} {}", shown(value)));
-            }
-        }
-        if !others.is_empty() {
-            self.imported
-                .note(format!("target {iqn} goes without {}", others.join(", ")));
-        }
+        self.drop_of_group(iqn, tpg);
+        let own = tpg.parameters.iter();
+        let mut all: Vec<_> = own.map(|(k, v)| (k.clone(), v.clone())).collect();
         let depth = tpg.attributes.get_key_value("default_cmdsn_depth");
-        let all = tpg.parameters.iter().chain(depth);
-        all.map(|(key, value)| (key.clone(), shown(value)))
-            .collect()
+        all.extend(depth.map(|(key, depth)| (key.clone(), depth.to_string())));
+        all
     }
 
     fn portal(&mut self, iqn: &str, portal: &Portal) -> Option<SocketAddr> {
         let what = format!("portal {}:{} of {iqn}", portal.ip_address, portal.port);
-        if on(Some(&portal.iser), false) {
+        if portal.iser == Some(true) {
             self.imported.leave_out(what, "iSER is not offered");
             return None;
         }
@@ -307,13 +270,12 @@ impl Import {
     /// Who sees what through this portal group. An ACL decides alone for its initiator.
     fn rules(&mut self, iqn: &str, tpg: &Tpg) -> Vec<Rule> {
         let mut rules: Vec<Rule> = Vec::new();
-        let offers_none =
-            |value: &serde_json::Value| shown(value).split(',').any(|m| m.trim() == "None");
+        let offers_none = |value: &String| value.split(',').any(|m| m.trim() == "None");
         let by_method = !tpg.parameters.get("AuthMethod").is_none_or(offers_none);
         let by_attribute = on(tpg.attributes.get("authentication"), true);
         for acl in &tpg.node_acls {
-            let own = acl.attributes.get("authentication").and_then(number);
-            let own = own.filter(|own| *own != -1).map(|own| own != 0);
+            let own = acl.attributes.get("authentication");
+            let own = own.filter(|own| **own != -1).map(|own| *own != 0);
             let asks = by_method || own.unwrap_or(by_attribute);
             rules.push(self.acl(iqn, tpg, acl, asks));
         }
@@ -330,7 +292,8 @@ impl Import {
                 names: vec![Name::everyone()],
                 secrets: Vec::new(),
             };
-            self.prove(&mut rule, &tpg.chap, by_method || by_attribute);
+            let secret = secret(&tpg.chap_userid, &tpg.chap_password);
+            self.prove(&mut rule, secret, by_method || by_attribute);
             rules.push(rule);
         }
         rules
@@ -348,7 +311,7 @@ impl Import {
         let protected = on(tpg.attributes.get("prod_mode_write_protect"), false);
         let mut luns = Vec::new();
         for mapped in &acl.mapped_luns {
-            let read_only = protected || on(Some(&mapped.write_protect), false);
+            let read_only = protected || mapped.write_protect == Some(true);
             match tpg.luns.iter().find(|lun| lun.index == mapped.tpg_lun) {
                 Some(lun) => luns.extend(self.lun(&name, lun, mapped.index, read_only)),
                 None => {
@@ -365,16 +328,17 @@ impl Import {
             secrets: Vec::new(),
             luns,
         };
-        self.prove(&mut rule, &acl.chap, asks);
+        let secret = secret(&acl.chap_userid, &acl.chap_password);
+        self.prove(&mut rule, secret, asks);
         rule
     }
 
     /// Asks for what the portal group asks for. Nobody can give a proof where no user is set.
-    fn prove(&mut self, rule: &mut Rule, chap: &Chap, asks: bool) {
+    fn prove(&mut self, rule: &mut Rule, secret: Option<ChapSecret>, asks: bool) {
         if !asks {
             return;
         }
-        match secret(&chap.chap_userid, &chap.chap_password) {
+        match secret {
             Some(secret) => rule.secrets.push(secret),
             None => {
                 rule.luns.clear();
@@ -412,10 +376,15 @@ impl Import {
 
 /// The secrets that a portal group and its ACLs prove themselves with.
 fn mutual(tpg: &Tpg) -> Vec<ChapSecret> {
-    let acls = tpg.node_acls.iter().map(|acl| &acl.chap);
-    acls.chain([&tpg.chap])
-        .filter_map(|chap| secret(&chap.chap_mutual_userid, &chap.chap_mutual_password))
+    let acls = tpg.node_acls.iter();
+    let acls = acls.filter_map(|acl| secret(&acl.chap_mutual_userid, &acl.chap_mutual_password));
+    acls.chain(secret(&tpg.chap_mutual_userid, &tpg.chap_mutual_password))
         .collect()
+}
+
+/// Whether an attribute says yes; -1 stands for a default of LIO's, which is yes as well.
+fn on(value: Option<&i64>, default: bool) -> bool {
+    value.map_or(default, |value| *value != 0)
 }
 
 /// LIO asks for both, and lets nobody in where one of them is missing.
@@ -437,5 +406,7 @@ fn naa(wwn: &str) -> Option<String> {
     (!digits.is_empty()).then(|| format!("{LIO_NAA}{:0<25}", digits.to_ascii_lowercase()))
 }
 
+#[cfg(test)]
+mod mutations;
 #[cfg(test)]
 mod tests;

@@ -2,11 +2,14 @@
 //! and nobody gets at more than before, or with less proof. Whatever cannot be carried over is left out and named.
 
 mod access;
+mod dropped;
 pub mod lio;
 mod merge;
 mod parameters;
 pub mod scst;
 
+#[cfg(test)]
+mod mutations;
 #[cfg(test)]
 mod oracle;
 

@@ -72,10 +72,10 @@ trait Original {
 }
 
 /// Random numbers (xorshift).
-struct Dice(u64);
+pub(super) struct Dice(u64);
 
 impl Dice {
-    fn below(&mut self, n: usize) -> usize {
+    pub(super) fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -86,7 +86,7 @@ impl Dice {
         self.below(n) == 0
     }
 
-    fn of<T: Clone>(&mut self, all: &[T]) -> T {
+    pub(super) fn of<T: Clone>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())].clone()
     }
 
@@ -103,7 +103,7 @@ impl Dice {
     }
 }
 
-fn dice(seed: u64) -> Dice {
+pub(super) fn dice(seed: u64) -> Dice {
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     for _ in 0..4 {
         dice.below(2);

@@ -22,6 +22,27 @@ const WITHOUT_EFFECT: [(&str, &[&str]); 15] = [
     ("RDMAExtensions", &["Yes"]),
 ];
 
+/// What is carried over, where the value fits.
+const CARRIED: [&str; 12] = [
+    "DataDigest",
+    "FirstBurstLength",
+    "HeaderDigest",
+    "ImmediateData",
+    "InitialR2T",
+    "MaxBurstLength",
+    "MaxConnections",
+    "MaxOutstandingR2T",
+    "MaxRecvDataSegmentLength",
+    "MaxSessions",
+    "NopInInterval",
+    "QueuedCommands",
+];
+
+/// Whether those programs have a parameter of that name.
+pub(super) fn is_known(key: &str) -> bool {
+    CARRIED.contains(&key) || WITHOUT_EFFECT.iter().any(|(known, _)| *known == key)
+}
+
 /// The default FirstBurstLength of a target here; a smaller MaxBurstLength needs a smaller one.
 const FIRST_BURST: u32 = 262_144;
 

@@ -43,6 +43,7 @@ const ALLOWED: [&str; 5] = ["10.0.0.1", "10.0.0.2", "10.0.*", "!10.0.0.2", "!*"]
 
 #[derive(Debug)]
 struct Group {
+    name: &'static str,
     patterns: Vec<String>,
     luns: Vec<Lun>,
 }
@@ -87,7 +88,9 @@ impl Conf {
         let targets = (0..1 + dice.below(3)).map(|_| {
             let per_portal = dice.one_in(4);
             let pool: &[&str] = if per_portal { &PER_PORTAL } else { &PATTERNS };
+            let mut names = vec!["esx", "Lab", "10", "a_b", "z"];
             let groups = (0..dice.below(4)).map(|_| Group {
+                name: names.swap_remove(dice.below(names.len())),
                 patterns: dice.some(pool, 3).into_iter().map(str::to_owned).collect(),
                 luns: luns(dice, 4),
             });
@@ -194,8 +197,8 @@ impl Original for Conf {
                 luns.iter().map(line).collect()
             };
             text += &luns(&target.luns);
-            for (index, group) in target.groups.iter().enumerate() {
-                text += &format!("\tGROUP g{index} {{\n{}", luns(&group.luns));
+            for group in &target.groups {
+                text += &format!("\tGROUP {} {{\n{}", group.name, luns(&group.luns));
                 for pattern in &group.patterns {
                     text += &format!("\t\tINITIATOR {}\n", pattern.replace('#', "\\#"));
                 }
@@ -235,7 +238,22 @@ impl Original for Conf {
         };
         let is_member =
             |group: &&Group| group.patterns.iter().any(|pattern| matches(pattern, &name));
-        let group = target.groups.iter().find(is_member);
+        // scstadmin makes groups in the order of their names.
+        let mut groups: Vec<&Group> = target.groups.iter().collect();
+        groups.sort_by_key(|group| group.name);
+        // It gives a pattern to one of the groups that have it, and does not tell which: nothing is certain then.
+        let count = |pattern: &String| {
+            let has = |group: &&&Group| group.patterns.contains(pattern);
+            groups.iter().filter(has).count()
+        };
+        let patterns = groups.iter().flat_map(|group| &group.patterns);
+        if patterns
+            .into_iter()
+            .any(|pattern| count(pattern) > 1 && matches(pattern, &name))
+        {
+            return Vec::new();
+        }
+        let group = groups.into_iter().find(is_member);
         let luns = group.map_or(&target.luns, |group| &group.luns);
         // The fourth device does not exist.
         let there = luns.iter().filter(|(_, device, _)| *device < 3);

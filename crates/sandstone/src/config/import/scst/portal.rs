@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use super::parse::Node;
 use crate::config::import::access::Name;
-use crate::config::pattern;
+use crate::config::{Error, pattern};
 
 /// A pattern of SCST: a leading `!` means all the others.
 pub(super) fn inverted(given: &str) -> (&str, bool) {
@@ -35,13 +35,16 @@ fn allowed(patterns: &[&str], address: &str) -> bool {
 }
 
 /// The addresses of a target; empty for all that the machine has, `None` where they cannot be told.
-pub(super) fn addresses(target: &Node) -> Option<Vec<IpAddr>> {
+pub(super) fn addresses(target: &Node) -> Result<Option<Vec<IpAddr>>, Error> {
+    for node in target.all("allowed_portal") {
+        node.has_args(1)?;
+    }
     let patterns: Vec<_> = target
         .all("allowed_portal")
         .map(|node| node.arg(0))
         .collect();
     let mut named: Vec<IpAddr> = patterns.iter().filter_map(|p| p.parse().ok()).collect();
-    if target.on("per_portal_acl") {
+    if target.on("per_portal_acl")? {
         let groups = target.all("GROUP").flat_map(|group| group.all("INITIATOR"));
         let behind = groups.filter_map(|node| inverted(node.arg(0)).0.split_once('#'));
         named.extend(behind.filter_map(|(_, address)| address.parse::<IpAddr>().ok()));
@@ -52,10 +55,10 @@ pub(super) fn addresses(target: &Node) -> Option<Vec<IpAddr>> {
             unique.push(ip);
         }
     }
-    match (unique.is_empty(), patterns.is_empty()) {
+    Ok(match (unique.is_empty(), patterns.is_empty()) {
         (true, false) => None,
         _ => Some(unique),
-    }
+    })
 }
 
 /// The names that an INITIATOR line means for those who come to `address`, or to any where it is `None`. Nothing where no
