@@ -12,6 +12,7 @@ pub mod icf;
 pub mod initiator_login;
 pub mod initiator_session;
 pub mod input;
+pub mod iometer_results;
 pub mod isns;
 pub mod label;
 pub mod list;
@@ -38,6 +39,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("icf", icf::run),
     ("initiator_login", initiator_login::run),
     ("initiator_session", initiator_session::run),
+    ("iometer_results", iometer_results::run),
     ("isns", isns::run),
     ("label", label::run),
     ("list", list::run),

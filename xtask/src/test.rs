@@ -114,6 +114,7 @@ fn install() -> Result<(), String> {
         ("/sbin/ip", "iproute2"),
         ("/usr/bin/chromium", "chromium"),
         ("/usr/bin/chromedriver", "chromium-driver"),
+        ("/usr/bin/fio", "fio"),
     ];
     let missing: Vec<String> = wanted
         .iter()

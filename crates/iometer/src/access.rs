@@ -170,7 +170,7 @@ impl AccessSpecification {
 }
 
 impl AccessLine {
-    fn check(&self) -> Result<(), &'static str> {
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
         match () {
             () if self.size == 0 => Err("the size is 0"),
             () if self.size > MAX_SIZE => Err("the size is larger than 64 MiB"),

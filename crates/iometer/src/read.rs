@@ -15,6 +15,9 @@ use super::configuration::{
 };
 use crate::access::{AccessLine, AccessSpecification, Assignment, MAX_LINES};
 
+/// What IOmeter has without a definition: a worker that does nothing.
+const IDLE: &str = "Idle";
+
 /// Longest file that is read: far beyond any, and a bound on what a hostile one may cost.
 pub const MAX_FILE: usize = 16 << 20;
 
@@ -38,7 +41,19 @@ impl std::error::Error for ReadError {}
 type Result<T> = std::result::Result<T, ReadError>;
 
 /// Reads a whole file.
+///
+/// # Errors
+/// What is no configuration, with its line.
 pub fn read(text: &str) -> Result<Configuration> {
+    read_noting(text).map(|(configuration, _)| configuration)
+}
+
+/// Reads a whole file, and tells what IOmeter ignores of it: access specifications that a worker is assigned and that no
+/// section defines.
+///
+/// # Errors
+/// What is no configuration, with its line.
+pub fn read_noting(text: &str) -> Result<(Configuration, Vec<ReadError>)> {
     let mut reader = Reader::new(text);
     if text.len() > MAX_FILE {
         return Err(reader.error("the file is longer than 16 MiB"));
@@ -68,7 +83,8 @@ pub fn read(text: &str) -> Result<Configuration> {
             return Err(reader.error(format!("expected a section or the version, found {line:?}")));
         }
     }
-    Ok(configuration)
+    let ignored = reader.undefined(&configuration);
+    Ok((configuration, ignored))
 }
 
 fn once<T>(section: &mut Option<T>, reader: &Reader<'_>) -> Result<()> {
@@ -94,6 +110,8 @@ struct Reader<'a> {
     number: usize,
     /// The line of the last key.
     key_number: usize,
+    /// The names that workers are assigned, with their lines.
+    assigned: Vec<(usize, &'a str)>,
 }
 
 impl<'a> Reader<'a> {
@@ -103,6 +121,32 @@ impl<'a> Reader<'a> {
             lines: text.lines().peekable(),
             number: 0,
             key_number: 0,
+            assigned: Vec::new(),
+        }
+    }
+
+    fn undefined(&self, configuration: &Configuration) -> Vec<ReadError> {
+        let defined: Vec<&AccessSpecification> = configuration
+            .access_specifications
+            .iter()
+            .flatten()
+            .collect();
+        let is_known = |name: &str| same(name, IDLE) || defined.iter().any(|s| same(&s.name, name));
+        let undefined = self.assigned.iter().filter(|(_, name)| !is_known(name));
+        let ignored = undefined.map(|(line, name)| ReadError {
+            line: *line,
+            reason: format!(
+                "a worker is assigned the access specification {name:?}, which the file does not define; its turn is left out, as IOmeter does"
+            ),
+        });
+        ignored.collect()
+    }
+
+    /// Refuses what stands behind the last value of a line.
+    fn ends<'w>(&self, mut words: impl Iterator<Item = &'w str>) -> Result<()> {
+        match words.find(|word| !word.is_empty()) {
+            None => Ok(()),
+            Some(more) => Err(self.error(format!("{more:?} stands behind the last value"))),
         }
     }
 
@@ -227,6 +271,7 @@ impl<'a> Reader<'a> {
                 .filter(|word| !word.is_empty());
             if same(key, "'Test Description") {
                 setup.description = value.to_owned();
+                continue;
             } else if same(key, "'Run Time") {
                 setup.run_time = (
                     self.number("the run time in hours", words.next())?,
@@ -262,6 +307,7 @@ impl<'a> Reader<'a> {
             } else {
                 return Err(self.unknown(key, "the test setup"));
             }
+            self.ends(words)?;
         }
     }
 
@@ -310,9 +356,11 @@ impl<'a> Reader<'a> {
                 display.update_type = self.choice("the update type", words.next(), UPDATE)?;
             } else if begins(key, "'Bar chart ") {
                 self.bar_chart(&key["'Bar chart ".len()..], value, &mut display.bar_charts)?;
+                continue;
             } else {
                 return Err(self.unknown(key, "the results display"));
             }
+            self.ends(words)?;
         }
     }
 
@@ -541,18 +589,25 @@ impl<'a> Reader<'a> {
                     starting_sector: self.number("the starting sector", words.next())?,
                     data_pattern: None,
                 };
-                if key.to_ascii_lowercase().ends_with("data pattern") {
+                let key = key.to_ascii_lowercase();
+                if key.ends_with("data pattern") {
                     disk.data_pattern = Some(self.number("the data pattern", words.next())?);
+                } else if key.ends_with("use random data") {
+                    // A version between those two had a switch, which is the full random pattern of today.
+                    let random: u32 = self.number("the use of random data", words.next())?;
+                    disk.data_pattern = Some(if random == 0 { 0 } else { 2 });
                 }
                 defaults.disk = Some(disk);
             } else if same(key, "'Local network interface") {
                 defaults.local_network_interface = Some(value.to_owned());
+                continue;
             } else if same(key, "'VI outstanding IOs") {
                 defaults.vi_outstanding =
                     Some(self.number("the number of outstanding sends", words.next())?);
             } else {
                 return Err(self.unknown(key, "the default target settings"));
             }
+            self.ends(words)?;
         }
     }
 
@@ -564,7 +619,10 @@ impl<'a> Reader<'a> {
                 Some(line) if line.starts_with('\'') => {
                     return Err(self.unknown(line, "the list of assigned access specifications"));
                 }
-                Some(name) => names.push(name.to_owned()),
+                Some(name) => {
+                    self.assigned.push((self.number, name));
+                    names.push(name.to_owned());
+                }
                 None => {
                     return Err(
                         self.error("the file ends within the assigned access specifications")

@@ -437,3 +437,51 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_assigned_specification_that_is_not_defined_is_told_with_its_line() {
+    let (_, ignored) = read_noting(NEW).expect("a good file");
+    assert_eq!(ignored, []);
+    let at = 1 + NEW
+        .lines()
+        .position(|line| line == "'Assigned access specs")
+        .expect("there");
+    let mut lines: Vec<&str> = NEW.lines().collect();
+    lines.insert(at, "\tBackup 256K read");
+    lines.insert(at, "\tidle");
+    let (configuration, ignored) = read_noting(&lines.join("\r\n")).expect("a good file");
+    assert_eq!((ignored.len(), ignored[0].line), (1, at + 2));
+    assert!(
+        ignored[0].reason.contains("Backup 256K read"),
+        "{}",
+        ignored[0]
+    );
+    let worker = &configuration.managers.expect("managers")[0].workers[0];
+    assert!(
+        worker
+            .assigned
+            .as_ref()
+            .expect("names")
+            .contains(&"Backup 256K read".to_owned())
+    );
+}
+
+#[test]
+fn what_stands_behind_a_value_is_refused_with_its_line() {
+    for (key, value) in [
+        ("'\thours      minutes    seconds", "\t0,5 2 0"),
+        ("'Ramp Up Time (s)", "\t15 s"),
+        ("'Default Disk Workers to Spawn", "\tNUMBER_OF_CPUS 2"),
+        ("'Record Results", "\tALL NONE"),
+        ("'Test Type", "\tNORMAL, CYCLE_TARGETS"),
+    ] {
+        let at = 1 + NEW.lines().position(|line| line == key).expect(key);
+        let mut lines: Vec<&str> = NEW.lines().collect();
+        lines[at] = value;
+        let error = read(&lines.join("\n")).expect_err(value);
+        assert!(
+            error.line == at + 1 && error.reason.contains("stands behind"),
+            "{error}"
+        );
+    }
+}

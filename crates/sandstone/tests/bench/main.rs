@@ -5,7 +5,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod command_line;
+mod fio;
 mod hangs;
 mod lies;
 mod panics;
+#[path = "../shared/skipped.rs"]
+mod skipped;
 mod slow;

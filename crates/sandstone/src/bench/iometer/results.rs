@@ -1,18 +1,16 @@
 //! IOmeter's results: a text file of comma-separated values with headers that begin with an apostrophe.
 //!
-//! Read by the names of the columns, never by their places: version 1.1.0 has 80 columns, with megabytes both
-//! decimal and binary and a count of latencies by class; 2006.07.27 has 52. Written as 1.1.0 does where it
-//! records the whole of each test only, which is what scripts that parse these files look at.
+//! Written as version 1.1.0 does where it records the whole of each test only, which is what scripts that parse these
+//! files look at. What a file says is found by [`::iometer::results`].
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use crate::bench::measure::latency::{Distribution, LatencySummary};
 use crate::bench::parameters::Parameters;
 use crate::bench::results::{DirectionResult, FORMAT, Machine, Measurement, Results, Run, Target};
 use crate::bench::workload::{Stream, Workload};
-use ::iometer::access::{AccessLine, AccessSpecification, Assignment};
 use ::iometer::read::ReadError;
+use ::iometer::results::{Direction, Test};
 
 /// The columns of version 1.1.0.
 const COLUMNS: &str = "'Target Type,Target Name,Access Specification Name,# Managers,# Workers,# Disks,\
@@ -188,28 +186,22 @@ fn timestamp(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}:000")
 }
 
-/// Reads a file of results: one run for each test of which the whole was recorded.
+/// Reads a file of results: one run for each test of which the whole was recorded, and what is less than IOmeter wrote.
 ///
 /// # Errors
-/// It is no such file: the line, and why.
-pub fn read(text: &str, name: &str) -> Result<Results, ReadError> {
-    let mut reader = Reader::default();
-    for (index, line) in text.lines().enumerate() {
-        reader.line(line.trim()).map_err(|reason| ReadError {
-            line: index + 1,
-            reason,
-        })?;
+/// It is no such file, or a value is not understood: the line, and why.
+pub fn read(text: &str, name: &str) -> Result<(Results, Vec<String>), ReadError> {
+    let file = ::iometer::results::read(text)?;
+    let mut runs: Vec<Run> = Vec::new();
+    for test in file.tests {
+        let run = run(test);
+        let same = |other: &&Run| other.workload.name == run.workload.name;
+        let round = runs.iter().filter(same).count() as u32;
+        runs.push(Run { round, ..run });
     }
-    if reader.runs.is_empty() {
-        return Err(ReadError {
-            line: text.lines().count().max(1),
-            reason: "there is no row of results for ALL: this is no file of IOmeter's results"
-                .to_owned(),
-        });
-    }
-    Ok(Results {
+    let results = Results {
         format: FORMAT,
-        tool: format!("IOmeter {}", reader.version.trim()),
+        tool: format!("IOmeter {}", file.version.trim()),
         started_unix_s: 0,
         machine: Machine::default(),
         target: Target {
@@ -217,207 +209,65 @@ pub fn read(text: &str, name: &str) -> Result<Results, ReadError> {
             ..Target::default()
         },
         plan: Vec::new(),
-        runs: reader.runs,
+        runs,
         failed: Vec::new(),
-    })
+    };
+    let notes = file.notes.iter().map(|note| format!("{name}, {note}"));
+    Ok((results, notes.collect()))
 }
 
-#[derive(Default)]
-enum Expecting {
-    #[default]
-    Nothing,
-    Version,
-    Name,
-    Lines,
-    Rows,
-}
-
-#[derive(Default)]
-struct Reader {
-    expecting: Expecting,
-    version: String,
-    specifications: Vec<AccessSpecification>,
-    columns: HashMap<String, usize>,
-    runs: Vec<Run>,
-}
-
-impl Reader {
-    fn line(&mut self, line: &str) -> Result<(), String> {
-        if line.starts_with('\'') {
-            self.header(&line.to_ascii_lowercase());
-            return Ok(());
-        }
-        if line.is_empty() {
-            return Ok(());
-        }
-        match self.expecting {
-            Expecting::Nothing => {}
-            Expecting::Version => {
-                self.version = line.to_owned();
-                self.expecting = Expecting::Nothing;
-            }
-            Expecting::Name => {
-                let name = line.rsplit_once(',').map_or(line, |(name, _)| name);
-                self.specifications.push(AccessSpecification {
-                    name: name.trim().to_owned(),
-                    assignment: Assignment::None,
-                    lines: Vec::new(),
-                });
-            }
-            Expecting::Lines => self.access_line(line)?,
-            Expecting::Rows => {
-                let cells: Vec<&str> = line.split(',').map(str::trim).collect();
-                if cells[0].eq_ignore_ascii_case("ALL") {
-                    let run = self.run(&cells)?;
-                    self.runs.push(run);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn header(&mut self, header: &str) {
-        self.expecting = if header == "'version" {
-            Expecting::Version
-        } else if header == "'access specifications" {
-            self.specifications.clear();
-            Expecting::Nothing
-        } else if header.starts_with("'access specification name") {
-            Expecting::Name
-        } else if header.starts_with("'size,") {
-            Expecting::Lines
-        } else if header.starts_with("'target type,") {
-            let names = header.trim_start_matches('\'').split(',');
-            let columns = names
-                .enumerate()
-                .map(|(index, name)| (name.trim().to_owned(), index));
-            self.columns = columns.collect();
-            Expecting::Rows
-        } else {
-            Expecting::Nothing
-        };
-    }
-
-    fn access_line(&mut self, line: &str) -> Result<(), String> {
-        let mut words = line.trim_end_matches(',').split(',').map(str::trim);
-        let mut number = |what: &str| -> Result<u32, String> {
-            let word = words.next().unwrap_or_default();
-            word.parse()
-                .map_err(|_| format!("{what} is a whole number, not {word:?}"))
-        };
-        let small = |number: u32, what: &str| {
-            u8::try_from(number).map_err(|_| format!("{what} is at most 100, not {number}"))
-        };
-        let line = AccessLine {
-            size: number("the size")?,
-            of_size_percent: small(number("the share of the size")?, "the share of the size")?,
-            reads_percent: small(number("the share of reads")?, "the share of reads")?,
-            random_percent: small(number("the random share")?, "the random share")?,
-            delay_ms: number("the delay")?,
-            burst: number("the burst")?,
-            align: number("the alignment")?,
-            reply: number("the reply size")?,
-        };
-        match self.specifications.last_mut() {
-            Some(specification) => {
-                specification.lines.push(line);
-                Ok(())
-            }
-            None => Err("a line of an access specification stands before its name".to_owned()),
-        }
-    }
-
-    fn run(&self, cells: &[&str]) -> Result<Run, String> {
-        let cell = |name: &str| {
-            let index = self.columns.get(&name.to_ascii_lowercase());
-            index
-                .and_then(|index| cells.get(*index))
-                .copied()
-                .filter(|cell| !cell.is_empty())
-        };
-        let parse = |name: &str, text: &str| -> Result<f64, String> {
-            let number: f64 = text
-                .parse()
-                .map_err(|_| format!("column {name:?} holds {text:?}, no number"))?;
-            if number.is_finite() && number >= 0.0 {
-                Ok(number)
-            } else {
-                Err(format!("column {name:?} holds {text:?}, no measurement"))
-            }
-        };
-        let needed = |name: &str| {
-            let text = cell(name).ok_or_else(|| format!("there is no column {name:?}"))?;
-            parse(name, text)
-        };
-        let optional = |name: &str| cell(name).map_or(Ok(0.0), |text| parse(name, text));
-        let direction = |word: &str, bytes: &str| -> Result<DirectionResult, String> {
-            let accesses = needed(&format!("{word} I/Os"))? as u64;
-            Ok(DirectionResult {
-                accesses,
-                bytes: needed(bytes)? as u64,
-                errors: optional(&format!("{word} Errors"))? as u64,
-                latency: latency(
-                    accesses,
-                    optional(&format!("Average {word} Response Time"))?,
-                    optional(&format!("Maximum {word} Response Time"))?,
-                ),
-            })
-        };
-        let (read, write) = (
-            direction("Read", "Bytes Read")?,
-            direction("Write", "Bytes Written")?,
-        );
-        let accesses = read.accesses + write.accesses;
-        let iops = needed("IOps")?;
-        let elapsed_ns = if iops > 0.0 {
-            accesses as f64 * 1e9 / iops
-        } else {
-            0.0
-        };
-        let workers = optional("# Workers")?.max(1.0) as u32;
-        let depth = optional("Queue Depth")?.max(1.0) as u32;
-        let name = cell("Access Specification Name").unwrap_or("unnamed");
-        let measurement = Measurement {
-            elapsed_ns: elapsed_ns as u64,
-            workers,
-            outstanding: depth.saturating_mul(workers),
-            latency: latency(
-                accesses,
-                optional("Average Response Time")?,
-                optional("Maximum Response Time")?,
-            ),
-            read,
-            write,
-            ..Measurement::default()
-        };
-        Ok(Run {
-            round: self
-                .runs
-                .iter()
-                .filter(|run| run.workload.name == name)
-                .count() as u32,
-            settings: Default::default(),
-            workload: self.workload(name),
-            parameters: Parameters {
-                run_time_ms: (elapsed_ns / 1e6) as u64,
-                ramp_up_ms: 0,
-                outstanding: depth,
-                workers,
-                ..Parameters::default()
-            },
-            measurement,
-            reached: None,
-        })
-    }
-
-    fn workload(&self, name: &str) -> Workload {
-        let streams = self.specifications.iter().cloned().map(Stream::new);
-        Workload {
+fn run(test: Test) -> Run {
+    let (read, write) = (direction(&test.read), direction(&test.write));
+    let accesses = read.accesses + write.accesses;
+    let elapsed_ns = if test.iops > 0.0 {
+        accesses as f64 * 1e9 / test.iops
+    } else {
+        0.0
+    };
+    // IOmeter's queue depth is that of each target.
+    let depth = test.queue_depth.unwrap_or(1);
+    let outstanding = depth.saturating_mul(test.workers.max(test.disks));
+    let measurement = Measurement {
+        elapsed_ns: elapsed_ns as u64,
+        workers: test.workers,
+        outstanding,
+        latency: latency(accesses, test.mean_ms, test.max_ms),
+        read,
+        write,
+        ..Measurement::default()
+    };
+    let name = match test.name.as_str() {
+        "" => "unnamed",
+        name => name,
+    };
+    Run {
+        round: 0,
+        settings: Default::default(),
+        workload: Workload {
             name: name.to_owned(),
-            streams: streams.collect(),
+            streams: test.specifications.into_iter().map(Stream::new).collect(),
             data: None,
             amount: None,
-        }
+        },
+        parameters: Parameters {
+            run_time_ms: (elapsed_ns / 1e6) as u64,
+            ramp_up_ms: 0,
+            outstanding: outstanding / test.workers.max(1),
+            workers: test.workers,
+            ..Parameters::default()
+        },
+        measurement,
+        reached: None,
+    }
+}
+
+fn direction(direction: &Direction) -> DirectionResult {
+    let accesses = direction.accesses as u64;
+    DirectionResult {
+        accesses,
+        bytes: direction.bytes as u64,
+        errors: direction.errors as u64,
+        latency: latency(accesses, direction.mean_ms, direction.max_ms),
     }
 }
 
@@ -507,7 +357,7 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_again() {
-        let read = read(&write(&results()), "x").expect("we wrote it");
+        let (read, _) = read(&write(&results()), "x").expect("we wrote it");
         let (run, expected) = (&read.runs[0], &results().runs[0]);
         assert_eq!(run.workload.name, "Random-8k-70%Read");
         assert_eq!(run.workload.streams, expected.workload.streams);
@@ -529,7 +379,7 @@ mod tests {
         let text = "'Version\r\n2006.07.27\r\n'Results\r\n'Target Type,Write I/Os,Read I/Os,Bytes Written,Bytes Read,\
                     IOps,MBps,Access Specification Name,Average Response Time\r\nALL,0,500,0,4096000,50.0,0.2,some,1.5\r\n\
                     MANAGER,0,500,0,4096000,50.0,0.2,some,1.5\r\n'Time Stamp\r\n2013-01-01 00:00:00:000\r\n";
-        let results = read(text, "old.csv").expect("a good file");
+        let (results, _) = read(text, "old.csv").expect("a good file");
         assert_eq!(results.runs.len(), 1);
         let run = &results.runs[0];
         assert_eq!(

@@ -52,7 +52,7 @@ pub(super) fn import(args: &ImportArgs, t: &mut Terminal<'_>) -> Done {
     let name = args.file.display().to_string();
     let bytes =
         std::fs::read(&args.file).map_err(|error| Error::storage(format!("read {name}"), error))?;
-    let text = String::from_utf8_lossy(&bytes);
+    let text = iometer::text::decode(&bytes);
     let refused = |error: iometer::read::ReadError| {
         Error::invalid(format!("{name}, {error}"), "correct that line")
     };
@@ -61,7 +61,10 @@ pub(super) fn import(args: &ImportArgs, t: &mut Terminal<'_>) -> Done {
         .get(..7)
         .is_some_and(|word| word.eq_ignore_ascii_case("Version"));
     let converted = if is_configuration {
-        let configuration = iometer::read::read(&text).map_err(refused)?;
+        let (configuration, ignored) = iometer::read::read_noting(&text).map_err(refused)?;
+        for note in ignored {
+            writeln!(t.err, "note: {name}, {note}")?;
+        }
         let Imported {
             profile,
             parameters,
@@ -76,7 +79,11 @@ pub(super) fn import(args: &ImportArgs, t: &mut Terminal<'_>) -> Done {
             ..profile
         })?
     } else {
-        to_json(&results::read(&text, &name).map_err(refused)?)?
+        let (results, notes) = results::read(&text, &name).map_err(refused)?;
+        for note in notes {
+            writeln!(t.err, "note: {note}")?;
+        }
+        to_json(&results)?
     };
     put(t, args.output.as_deref(), &converted)
 }
@@ -102,10 +109,16 @@ pub(super) fn export(args: &ExportArgs, t: &mut Terminal<'_>) -> Done {
         return export_configuration(args, t);
     }
     let results = saved::results(Path::new(&args.source))?;
-    match (args.format, &args.output) {
-        (Format::Csv, output) => put(t, output.as_deref(), &results::write(&results)),
-        (_, None) => table::json(t, &fio::export(&results)),
-        (_, Some(path)) => put(t, Some(path), &to_json(&fio::export(&results))?),
+    if args.format == Format::Csv {
+        return put(t, args.output.as_deref(), &results::write(&results));
+    }
+    let (exported, notes) = fio::export(&results);
+    for note in notes {
+        writeln!(t.err, "note: {note}")?;
+    }
+    match &args.output {
+        None => table::json(t, &exported),
+        Some(path) => put(t, Some(path), &to_json(&exported)?),
     }
 }
 

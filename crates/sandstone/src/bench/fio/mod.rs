@@ -1,16 +1,24 @@
-//! Results as fio prints them with `--output-format=json`, for the tools that read that: one job per run.
+//! Results as fio prints them with `--output-format=json`, for the tools that read that: one job per run, or per stream
+//! where several ran side by side.
 //!
 //! Only what was measured has a value other than zero; what fio calls submission latency is part of the
 //! completion latency here, because a lane submits in batches.
 
 use serde_json::{Map, Value, json};
 
+use self::options::Job;
 use super::measure::latency::LatencySummary;
 use super::measure::window::Second;
 use super::results::{DirectionResult, Results, Run};
+use super::workload::Stream;
+
+mod options;
 
 /// The version of fio whose format this is.
 const FIO: &str = "fio-3.33";
+
+/// The error that fio has for accesses that failed.
+const EIO: u32 = 5;
 
 /// The percentiles that fio prints unless told otherwise.
 const PERCENTILES: [f64; 17] = [
@@ -37,81 +45,151 @@ const CLASSES: [(&str, u64, &[u64]); 3] = [
     ),
 ];
 
-/// All runs as one output of fio.
-pub fn export(results: &Results) -> Value {
-    json!({
+/// All runs as one output of fio, and what of them fio has no words for.
+pub fn export(results: &Results) -> (Value, Vec<String>) {
+    let mut notes = Vec::new();
+    let runs = results.runs.iter().enumerate();
+    let jobs: Vec<Value> = runs
+        .flat_map(|(group, run)| jobs(group, run, results, &mut notes))
+        .collect();
+    notes.sort();
+    notes.dedup();
+    // A colon ends a file name for fio.
+    let filename = results.target.name.replace(':', "\\:");
+    let value = json!({
         "fio version": FIO,
         "timestamp": results.started_unix_s,
         "timestamp_ms": results.started_unix_s * 1000,
         "time": "",
-        "global options": { "filename": results.target.name },
-        "jobs": results.runs.iter().enumerate().map(|(index, run)| job(index, run, results)).collect::<Vec<_>>(),
-    })
+        "global options": { "filename": filename },
+        "jobs": jobs,
+    });
+    (value, notes)
 }
 
-fn job(index: usize, run: &Run, results: &Results) -> Value {
-    let m = &run.measurement;
-    let mut job = json!({
-        "jobname": run.workload.name,
-        "groupid": index,
+/// A run, or the streams of a run that were measured one by one.
+fn jobs(group: usize, run: &Run, results: &Results, notes: &mut Vec<String>) -> Vec<Value> {
+    let (workload, m) = (&run.workload, &run.measurement);
+    let depth = |stream: &Stream| stream.outstanding.unwrap_or(run.parameters.outstanding);
+    let workers = |stream: &Stream| stream.workers.unwrap_or(run.parameters.workers);
+    if m.streams.len() == workload.streams.len() && m.streams.len() > 1 {
+        let streams = workload.streams.iter().zip(&m.streams);
+        let streams = streams.map(|(stream, measured)| {
+            let job = Job {
+                name: format!("{}: {}", workload.name, stream.specification.name),
+                lines: stream
+                    .specification
+                    .lines
+                    .iter()
+                    .map(|l| (1.0, l))
+                    .collect(),
+                outstanding: depth(stream),
+                workers: workers(stream),
+                region: None,
+            };
+            let figures = Figures {
+                read: &measured.read,
+                write: &measured.write,
+                series: &[],
+                cpu: None,
+            };
+            job_value(group, &job, &figures, run, results, notes)
+        });
+        return streams.collect();
+    }
+    if workload.streams.len() > 1 {
+        notes.push(format!(
+            "{}: its streams were measured together, and are one job of fio",
+            workload.name
+        ));
+    }
+    let lines = workload.streams.iter().flat_map(|stream| {
+        let weight = f64::from(workers(stream).max(1));
+        let lines = stream.specification.lines.iter();
+        lines.map(move |line| (weight, line))
+    });
+    let workers = m.workers.max(1);
+    let all = results.target.len.checked_sub(run.parameters.start);
+    let region = run.parameters.working_set.or(all.filter(|len| *len > 0));
+    let job = Job {
+        name: workload.name.clone(),
+        lines: lines.collect(),
+        outstanding: (m.outstanding / workers).max(1),
+        workers,
+        region: region.map(|bytes| bytes / u64::from(workers)),
+    };
+    let figures = Figures {
+        read: &m.read,
+        write: &m.write,
+        series: &m.series,
+        cpu: Some(run),
+    };
+    vec![job_value(group, &job, &figures, run, results, notes)]
+}
+
+/// What was measured of a job.
+struct Figures<'a> {
+    read: &'a DirectionResult,
+    write: &'a DirectionResult,
+    series: &'a [Second],
+    /// Processor time is that of a whole run.
+    cpu: Option<&'a Run>,
+}
+
+fn job_value(
+    group: usize,
+    job: &Job<'_>,
+    figures: &Figures<'_>,
+    run: &Run,
+    results: &Results,
+    notes: &mut Vec<String>,
+) -> Value {
+    let (m, series) = (&run.measurement, figures.series);
+    let (read, write) = (figures.read, figures.write);
+    let errors = read.errors + write.errors;
+    let error = if errors > 0 { EIO } else { 0 };
+    for stream in run.workload.streams.iter().filter(|s| s.sequences > 1) {
+        notes.push(format!(
+            "{}: fio goes on at one place per job, not at {} in turn",
+            job.name, stream.sequences
+        ));
+    }
+    let granularity = match results.target.granularity {
+        0 => 512,
+        granularity => granularity,
+    };
+    let mut value = json!({
+        "jobname": job.name,
+        "groupid": group,
         "job_start": results.started_unix_s * 1000,
-        "error": 0,
+        "error": error,
+        "total_err": errors,
+        "first_error": error,
         "eta": 0,
         "elapsed": m.elapsed_ns.div_ceil(1_000_000_000),
-        "job options": options(run),
-        "read": direction(&m.read, m.elapsed_ns, m.series.iter().map(|s| (s.reads, s.read_bytes, s))),
-        "write": direction(&m.write, m.elapsed_ns, m.series.iter().map(|s| (s.writes, s.written_bytes, s))),
+        "job options": options::options(job, &run.workload, &run.parameters, granularity, notes),
+        "read": direction(read, m.elapsed_ns, series.iter().map(|s| (s.reads, s.read_bytes, s))),
+        "write": direction(write, m.elapsed_ns, series.iter().map(|s| (s.writes, s.written_bytes, s))),
         "trim": direction(&DirectionResult::default(), m.elapsed_ns, std::iter::empty()),
         "sync": { "total_ios": 0, "lat_ns": latency(&LatencySummary::default(), false) },
-        "job_runtime": m.elapsed_ns / 1_000_000 * u64::from(m.workers),
-        "usr_cpu": cpu(run, |cpu| cpu.user_ns),
-        "sys_cpu": cpu(run, |cpu| cpu.system_ns),
+        "job_runtime": m.elapsed_ns / 1_000_000 * u64::from(job.workers),
+        "usr_cpu": figures.cpu.map_or(0.0, |run| cpu(run, |cpu| cpu.user_ns)),
+        "sys_cpu": figures.cpu.map_or(0.0, |run| cpu(run, |cpu| cpu.system_ns)),
         "ctx": 0,
         "majf": 0,
         "minf": 0,
-        "iodepth_level": depths(m.outstanding / m.workers.max(1)),
-        "latency_depth": run.parameters.outstanding,
+        "iodepth_level": levels(&["1", "2", "4", "8", "16", "32", ">=64"], Some(job.outstanding)),
+        "iodepth_submit": levels(&["0", "4", "8", "16", "32", "64", ">=64"], None),
+        "iodepth_complete": levels(&["0", "4", "8", "16", "32", "64", ">=64"], None),
+        "latency_depth": job.outstanding,
         "latency_target": 0,
         "latency_percentile": 100.0,
         "latency_window": 0,
     });
-    if let Value::Object(job) = &mut job {
-        job.extend(classes(&m.latency));
+    if let Value::Object(value) = &mut value {
+        value.extend(classes(&[&read.latency, &write.latency]));
     }
-    job
-}
-
-fn options(run: &Run) -> Value {
-    let lines = run
-        .workload
-        .streams
-        .iter()
-        .flat_map(|stream| &stream.specification.lines);
-    let sizes: Vec<String> = lines.map(|line| line.size.to_string()).collect();
-    let line = run
-        .workload
-        .streams
-        .first()
-        .and_then(|stream| stream.specification.lines.first());
-    let (reads, random) = line.map_or((100, 0), |line| (line.reads_percent, line.random_percent));
-    let rw = match (reads, random > 0) {
-        (100, false) => "read",
-        (100, true) => "randread",
-        (0, false) => "write",
-        (0, true) => "randwrite",
-        (_, false) => "rw",
-        (_, true) => "randrw",
-    };
-    json!({
-        "name": run.workload.name,
-        "rw": rw,
-        "rwmixread": reads.to_string(),
-        "bs": sizes.join(","),
-        "iodepth": run.parameters.outstanding.to_string(),
-        "numjobs": run.measurement.workers.to_string(),
-        "runtime": (run.parameters.run_time_ms / 1000).to_string(),
-        "ramp_time": (run.parameters.ramp_up_ms / 1000).to_string(),
-    })
+    value
 }
 
 fn direction<'a>(
@@ -217,26 +295,21 @@ fn cpu(run: &Run, of: fn(&super::results::CpuTime) -> u64) -> f64 {
     cpu.map_or(0.0, |cpu| of(&cpu) as f64 * 100.0 / cpu.elapsed_ns as f64)
 }
 
-/// All accesses were started at this depth.
-fn depths(depth: u32) -> Value {
-    let levels = ["1", "2", "4", "8", "16", "32", ">=64"];
-    let level = (depth.max(1).ilog2() as usize).min(levels.len() - 1);
-    let shares = levels.iter().enumerate();
+/// All accesses were started at this depth; which of them were submitted together is not known.
+fn levels(names: &[&str], depth: Option<u32>) -> Value {
+    let level = depth.map(|depth| (depth.max(1).ilog2() as usize).min(names.len() - 1));
+    let shares = names.iter().enumerate();
     let share = |(index, name): (usize, &&str)| {
-        (
-            (*name).to_owned(),
-            Value::from(if index == level { 100.0 } else { 0.0 }),
-        )
+        let share = if Some(index) == level { 100.0 } else { 0.0 };
+        ((*name).to_owned(), Value::from(share))
     };
     Value::Object(shares.map(share).collect())
 }
 
 /// The share of accesses in each class of latency, in percent.
-fn classes(latency: &LatencySummary) -> Map<String, Value> {
-    let buckets = latency
-        .distribution
-        .as_ref()
-        .map_or(&[][..], |distribution| &distribution.buckets);
+fn classes(latencies: &[&LatencySummary]) -> Map<String, Value> {
+    let distributions = latencies.iter().filter_map(|l| l.distribution.as_ref());
+    let buckets: Vec<(u64, u64)> = distributions.flat_map(|d| d.buckets.clone()).collect();
     let total: u64 = buckets.iter().map(|(_, count)| count).sum();
     let mut begin_ns = 0;
     let mut all = Map::new();
@@ -338,7 +411,7 @@ mod tests {
 
     #[test]
     fn the_fields_that_tools_read_are_there_and_true() {
-        let fio = export(&results());
+        let (fio, _) = export(&results());
         let job = &fio["jobs"][0];
         assert_eq!(job["jobname"], "RND4K Q32T1 read");
         let read = &job["read"];
@@ -373,7 +446,7 @@ mod tests {
 
     #[test]
     fn the_classes_of_latency_make_a_hundred_percent() {
-        let job = &export(&results())["jobs"][0];
+        let job = &export(&results()).0["jobs"][0];
         let units = ["latency_ns", "latency_us", "latency_ms"];
         let sum: f64 = units
             .iter()
