@@ -1,5 +1,6 @@
 //! `config`: the configuration as a whole.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
@@ -306,16 +307,28 @@ fn take_over(args: &Import, connection: &Connection, t: &mut Terminal<'_>, confi
 }
 
 fn read(path: &Path) -> Result<String, Error> {
-    let text = if path == Path::new("-") {
-        std::io::read_to_string(std::io::stdin())
+    let bytes = if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
     } else {
-        std::fs::read_to_string(path)
+        std::fs::read(path)
     };
-    text.map_err(|e| {
+    let name = path.display();
+    let bytes = bytes.map_err(|e| {
         Error::new(
             ErrorKind::Storage,
-            format!("{} could not be read: {e}", path.display()),
+            format!("{name} could not be read: {e}"),
             "check the path",
         )
-    })
+    })?;
+    let text = String::from_utf8(bytes).map_err(|e| {
+        let before = &e.as_bytes()[..e.utf8_error().valid_up_to()];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        Error::invalid(
+            format!("line {line} of {name} is not written in UTF-8"),
+            "save the file in UTF-8, or correct that line",
+        )
+    })?;
+    // Editors of Windows put this mark in front.
+    Ok(text.trim_start_matches('\u{feff}').to_owned())
 }

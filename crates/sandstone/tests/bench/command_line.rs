@@ -149,6 +149,54 @@ fn results_are_saved_compared_and_exported() {
 }
 
 #[test]
+fn files_that_programs_of_windows_saved_are_imported() {
+    let folder = tempfile::tempdir().unwrap();
+    let icf = folder.path().join("night.icf");
+    let key = "'Assigned access specs\n";
+    let configuration = include_str!("../../../iometer/src/read/new.icf")
+        .replace("File Server", "Größe")
+        .replacen(key, &format!("{key}\tBackup 256K read\n"), 1);
+    let code_page: Vec<u8> = configuration.chars().map(|c| c as u32 as u8).collect();
+    std::fs::write(&icf, code_page).unwrap();
+    for ran in [
+        run(&format!("bench | import | {}", text(&icf))),
+        run(&format!(
+            "bench | run | memory:16G | --profile | {} | --dry-run",
+            text(&icf)
+        )),
+    ] {
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        assert!(ran.out.contains("Größe"), "{}", ran.out);
+        assert!(ran.err.contains("Backup 256K read"), "{}", ran.err);
+    }
+    let csv = folder.path().join("results.csv");
+    let plain = include_str!("../../../iometer/src/results/two_tests.csv");
+    let german = plain.replace(',', ";").replace('.', ",");
+    let imported = |contents: &[u8]| {
+        std::fs::write(&csv, contents).unwrap();
+        let ran = run(&format!("bench | import | {}", text(&csv)));
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+        let results: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        results["runs"].clone()
+    };
+    let unicode: Vec<u8> = format!("\u{feff}{}", german.replace(';', "\t"))
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    let expected = imported(plain.as_bytes());
+    assert_eq!(expected.as_array().unwrap().len(), 2);
+    assert_eq!(imported(format!("\u{feff}{german}").as_bytes()), expected);
+    assert_eq!(imported(&unicode), expected);
+    std::fs::write(&csv, german.replacen("48,250000", "48. Mai", 1)).unwrap();
+    let ran = run(&format!("bench | import | {}", text(&csv)));
+    assert!(
+        ran.code == 1 && ran.err.contains("line 15: "),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
 fn profiles_go_to_iometer_and_back() {
     let folder = tempfile::tempdir().unwrap();
     let icf = folder.path().join("vmktree.icf");

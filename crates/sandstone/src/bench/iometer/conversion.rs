@@ -8,6 +8,7 @@ use ::iometer::configuration::{
     Configuration, DiskDefaults, Identity, LoadGenerator, QueueDefaults, StepType, Target,
     TargetDefaults, TestSetup, TestType, Worker, WorkerCount, WorkerType,
 };
+use ::iometer::read::{ReadError, read_noting};
 
 /// Bytes of a sector, which IOmeter counts a disk in.
 const SECTOR: u64 = 512;
@@ -24,6 +25,18 @@ pub struct Imported {
     pub parameters: Parameters,
     /// What the configuration says and is not done, each a sentence.
     pub notes: Vec<String>,
+}
+
+/// What a file runs.
+///
+/// # Errors
+/// It is no configuration, with the line.
+pub fn read(text: &str, name: &str) -> Result<Imported, ReadError> {
+    let (configuration, ignored) = read_noting(text)?;
+    let mut imported = to_profile(&configuration, name);
+    let ignored = ignored.iter().map(ToString::to_string);
+    imported.notes.extend(ignored);
+    Ok(imported)
 }
 
 /// What a configuration runs: the k-th workload is what the workers' k-th access specifications are together.
@@ -379,7 +392,7 @@ fn worker(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{read as read_profile, *};
     use crate::bench::profile;
     use ::iometer::{read::read, write::write};
 
@@ -491,6 +504,16 @@ mod tests {
             ["RealLife-60%Rand-65%Read", "File Server"],
             "what is not cycled"
         );
+    }
+
+    #[test]
+    fn an_assigned_specification_that_is_not_defined_is_noted_with_its_line() {
+        let text = include_str!("../../../../iometer/src/read/new.icf");
+        let key = "'Assigned access specs\n";
+        let assigned = text.replacen(key, &format!("{key}\tBackup 256K read\n"), 1);
+        let imported = read_profile(&assigned, "x").expect("a good file");
+        let told = |note: &String| note.starts_with("line ") && note.contains("Backup 256K read");
+        assert!(imported.notes.iter().any(told), "{:?}", imported.notes);
     }
 
     #[test]

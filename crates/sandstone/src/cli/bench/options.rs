@@ -291,8 +291,7 @@ pub(super) fn load(name: &str) -> Result<Chosen, Error> {
     }
     let bytes =
         std::fs::read(path).map_err(|error| Error::storage(format!("read {name}"), error))?;
-    // IOmeter writes the code page of its Windows; only names can be affected.
-    let text = String::from_utf8_lossy(&bytes);
+    let text = ::iometer::text::decode(&bytes);
     if text.trim_start().starts_with('{') {
         let profile: Profile = serde_json::from_str(&text).map_err(|error| {
             Error::invalid(
@@ -310,13 +309,12 @@ pub(super) fn load(name: &str) -> Result<Chosen, Error> {
             },
         });
     }
-    let configuration = ::iometer::read::read(&text)
-        .map_err(|error| Error::invalid(format!("{name}, {error}"), "correct that line"))?;
     let Imported {
         profile,
         parameters,
         notes,
-    } = conversion::to_profile(&configuration, name);
+    } = conversion::read(&text, name)
+        .map_err(|error| Error::invalid(format!("{name}, {error}"), "correct that line"))?;
     Ok(Chosen {
         profile,
         parameters,

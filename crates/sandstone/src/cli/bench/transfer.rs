@@ -61,15 +61,11 @@ pub(super) fn import(args: &ImportArgs, t: &mut Terminal<'_>) -> Done {
         .get(..7)
         .is_some_and(|word| word.eq_ignore_ascii_case("Version"));
     let converted = if is_configuration {
-        let (configuration, ignored) = iometer::read::read_noting(&text).map_err(refused)?;
-        for note in ignored {
-            writeln!(t.err, "note: {name}, {note}")?;
-        }
         let Imported {
             profile,
             parameters,
             notes,
-        } = conversion::to_profile(&configuration, &stem(&args.file));
+        } = conversion::read(&text, &stem(&args.file)).map_err(refused)?;
         for note in notes {
             writeln!(t.err, "note: {note}")?;
         }

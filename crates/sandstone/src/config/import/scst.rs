@@ -140,6 +140,8 @@ impl Import<'_> {
                 "set isns_servers with `sandstone config apply`",
             );
         }
+        // It says which addresses discovery lists; ours lists those that are configured.
+        driver.on("link_local")?;
         let off = driver.number("enabled")?.is_some() && !driver.on("enabled")?;
         for target in driver.all("TARGET") {
             self.target(target, off)?;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{Error as _, MapAccess, Visitor};
+use serde::de::{self, DeserializeSeed, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -172,60 +172,129 @@ fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
 
 /// A switch that may be `null`.
 fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
-    match Value::deserialize(deserializer)? {
-        Value::Null => Ok(None),
-        Value::Bool(value) => Ok(Some(value)),
-        Value::Number(value) if value.as_u64() == Some(0) => Ok(Some(false)),
-        Value::Number(value) if value.as_u64() == Some(1) => Ok(Some(true)),
-        other => Err(D::Error::custom(format!(
-            "{other} is neither true nor false"
-        ))),
+    deserializer.deserialize_any(Flag)
+}
+
+// Values are refused by visitors of the values themselves, since the line is known there.
+struct Flag;
+
+impl Visitor<'_> for Flag {
+    type Value = Option<bool>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true or false")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(Some(value))
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Self::Value, E> {
+        match value {
+            0 => Ok(Some(false)),
+            1 => Ok(Some(true)),
+            other => Err(E::invalid_value(Unexpected::Unsigned(other), &self)),
+        }
     }
 }
 
 fn attributes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attributes, D::Error> {
-    deserializer.deserialize_map(Each(|key: &str, value: &Value| {
-        let number = match value {
-            Value::Bool(value) => Some((*value).into()),
-            Value::Number(value) => value.as_i64(),
-            Value::String(value) => value.trim().parse().ok(),
-            _ => None,
-        };
-        // LIO refuses other values, and goes on with what it had.
-        let is_valid = |number: &i64| match key {
-            "authentication" => (-1..=1).contains(number),
-            key => !SWITCHES.contains(&key) || (0..=1).contains(number),
-        };
-        number.filter(is_valid)
-    }))
+    deserializer.deserialize_map(AllAttributes)
 }
 
-fn parameters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Parameters, D::Error> {
-    deserializer.deserialize_map(Each(|_: &str, value: &Value| match value {
-        Value::String(_) | Value::Number(_) | Value::Bool(_) => Some(shown(value)),
-        _ => None,
-    }))
-}
+struct AllAttributes;
 
-/// A map whose values are read by a function, which understands them or not.
-struct Each<F>(F);
-
-impl<'de, T, F: Fn(&str, &Value) -> Option<T>> Visitor<'de> for Each<F> {
-    type Value = BTreeMap<String, T>;
+impl<'de> Visitor<'de> for AllAttributes {
+    type Value = Attributes;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("names with values")
+        f.write_str("attributes with values")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut given: A) -> Result<Self::Value, A::Error> {
-        let mut map = BTreeMap::new();
-        while let Some((key, value)) = given.next_entry::<String, Value>()? {
-            let understood = (self.0)(&key, &value)
-                .ok_or_else(|| A::Error::custom(format!("{value} is no value of {key}")))?;
-            map.insert(key, understood);
+    fn visit_map<A: MapAccess<'de>>(self, mut given: A) -> Result<Attributes, A::Error> {
+        let mut map = Attributes::new();
+        while let Some(key) = given.next_key::<String>()? {
+            let value = given.next_value_seed(Attribute(&key))?;
+            map.insert(key, value);
         }
         Ok(map)
     }
+}
+
+/// A value of the attribute of that name.
+struct Attribute<'a>(&'a str);
+
+impl Attribute<'_> {
+    /// LIO refuses other values, and goes on with what it had.
+    fn checked<E: de::Error>(self, value: i64) -> Result<i64, E> {
+        let is_valid = match self.0 {
+            "authentication" => (-1..=1).contains(&value),
+            key => !SWITCHES.contains(&key) || (0..=1).contains(&value),
+        };
+        match is_valid {
+            true => Ok(value),
+            false => Err(E::invalid_value(Unexpected::Signed(value), &self)),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Attribute<'_> {
+    type Value = i64;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<i64, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Visitor<'_> for Attribute<'_> {
+    type Value = i64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a number that {} can have", self.0)
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<i64, E> {
+        self.checked(value.into())
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<i64, E> {
+        self.checked(value)
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<i64, E> {
+        match i64::try_from(value) {
+            Ok(value) => self.checked(value),
+            Err(_) => Err(E::invalid_value(Unexpected::Unsigned(value), &self)),
+        }
+    }
+
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<i64, E> {
+        match value.trim().parse() {
+            Ok(value) => self.checked(value),
+            Err(_) => Err(E::invalid_value(Unexpected::Str(value), &self)),
+        }
+    }
+}
+
+/// A session parameter: text, or a number that stands for its digits.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Parameter {
+    Text(String),
+    Number(i64),
+}
+
+fn parameters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Parameters, D::Error> {
+    let given = BTreeMap::<String, Parameter>::deserialize(deserializer)?;
+    let shown = |(key, value)| match value {
+        Parameter::Text(text) => (key, text),
+        Parameter::Number(number) => (key, number.to_string()),
+    };
+    Ok(given.into_iter().map(shown).collect())
 }
 
 /// A value as it is written in a configuration.

@@ -233,3 +233,69 @@ fn the_summary_counts_what_came_and_names_what_did_not() {
         "2 of 3 devices, 1 of 2 targets, 1 host, 2 maps; left out: storage object old, target naa.5001405000000001"
     );
 }
+
+#[test]
+fn a_switch_that_is_not_understood_is_refused_with_its_line() {
+    let file = |field: &str| {
+        format!(
+            "{{\"storage_objects\": [{{\"plugin\": \"fileio\", \"name\": \"a\", \"dev\": \"/srv/a\", \"size\": 1048576}}],\n\
+             \"targets\": [{{\"fabric\": \"iscsi\", \"wwn\": \"{IQN}\", \"tpgs\": [{{\"tag\": 1,\n{field},\n\
+             \"portals\": []}}]}}]}}"
+        )
+    };
+    assert!(read(&file("\"enable\": true")).is_ok());
+    for field in [
+        "\"enable\": \"yes\"",
+        "\"enable\": 2",
+        "\"chap_userid\": 7",
+        "\"chap_password\": [\"secret\"]",
+        "\"attributes\": {\"generate_node_acls\": -1}",
+        "\"attributes\": {\"generate_node_acls\": \"banana\"}",
+        "\"attributes\": {\"authentication\": 2}",
+        "\"attributes\": {\"demo_mode_write_protect\": null}",
+        "\"parameters\": {\"AuthMethod\": [\"None\"]}",
+        "\"node_acls\": [{\"node_wwn\": \"iqn.2001-04.x:a\", \"mapped_luns\": [{\"index\": 0, \"tpg_lun\": 0, \"write_protect\": \"ture\"}]}]",
+        "\"node_acls\": [{\"node_wwn\": \"iqn.2001-04.x:a\", \"chap_userid\": true}]",
+        "\"luns\": [{\"index\": -1, \"storage_object\": \"/backstores/fileio/a\"}]",
+    ] {
+        let error = read(&file(field)).expect_err(field);
+        let line = crate::config::import::mutations::refused_line(&error);
+        assert_eq!(line, Some(3), "{field}: {error}");
+    }
+    let error = read("{\"a\": 1}").unwrap_err();
+    assert!(error.message.contains("line 1"), "{error}");
+}
+
+#[test]
+fn attributes_without_a_counterpart_are_named() {
+    let mut saved =
+        saved(serde_json::json!({"attributes": {"authentication": 0, "generate_node_acls": 1}}));
+    saved["storage_objects"][0]["attributes"] = serde_json::json!({
+        "block_size": 4096, "emulate_model_alias": 1, "is_nonrot": 1, "max_unmap_lba_count": 8192,
+        "emulate_caw": 0, "emulate_dpo": 1, "hw_block_size": 512, "emulate_tpws": 1, "some_new_one": 3,
+    });
+    saved["storage_objects"][0]["aio"] = true.into();
+    saved["storage_objects"][0]["alua_tpgs"] =
+        serde_json::json!([{"name": "spare", "alua_access_state": 2}]);
+    let imported = read(&saved.to_string()).unwrap();
+    let (notes, summary) = (imported.notes.join("\n"), imported.summary());
+    for attribute in [
+        "emulate_model_alias 1 (a)",
+        "is_nonrot 1 (a)",
+        "max_unmap_lba_count 8192 (a)",
+        "emulate_caw 0 (a)",
+        "some_new_one 3 (a)",
+        "aio true (a)",
+        "ALUA group spare (state 2)",
+    ] {
+        assert!(notes.contains(attribute), "{attribute}: {notes}");
+        let name = attribute.split(' ').next().unwrap();
+        assert!(summary.contains(name), "{name}: {summary}");
+    }
+    assert!(
+        !notes.contains("emulate_dpo") && !notes.contains("hw_block_size"),
+        "{notes}"
+    );
+    let unit = &imported.config.units[0];
+    assert!(unit.block_size == 4096 && unit.thin);
+}

@@ -5,7 +5,7 @@
 
 use crate::config::import::dropped::Reason;
 
-/// Attributes of targets that are read here, or that mean nothing for what initiators meet.
+/// Attributes of targets that are read here, or that are no matter of iSCSI.
 pub(super) const TARGET: &[&str] = &[
     "LUN",
     "GROUP",
@@ -15,33 +15,30 @@ pub(super) const TARGET: &[&str] = &[
     "allowed_portal",
     "per_portal_acl",
     "redirect",
-    "cpu_mask",
-    "io_grouping_type",
-    "comment",
-    "addr_method",
     "hw_target",
     "black_hole",
 ];
 
 /// Attributes of targets that have no counterpart.
 pub(super) const TARGET_WITHOUT: &[&str] = &[
+    "addr_method",
     "aen_disabled",
+    "comment",
+    "cpu_mask",
     "dif_capabilities",
     "forward_dst",
     "forward_src",
     "forwarding",
     "internal_portal",
+    "io_grouping_type",
     "tid",
 ];
 
-pub(super) const GROUP: &[&str] = &[
-    "LUN",
-    "INITIATOR",
-    "cpu_mask",
-    "io_grouping_type",
-    "addr_method",
-    "black_hole",
-];
+/// Attributes of groups that are read here.
+pub(super) const GROUP: &[&str] = &["LUN", "INITIATOR", "black_hole"];
+
+/// Attributes of groups that have no counterpart.
+pub(super) const GROUP_WITHOUT: &[&str] = &["addr_method", "cpu_mask", "io_grouping_type"];
 
 /// Attributes of the driver iscsi.
 pub(super) const DRIVER: &[&str] = &["TARGET", "enabled", "link_local", "iSNSServer"];

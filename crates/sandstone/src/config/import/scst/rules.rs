@@ -87,6 +87,7 @@ impl Import<'_> {
             group.has_args(1)?;
             group.has_blocks(&["LUN", "INITIATOR"])?;
             let name = format!("group {} of {iqn}", group.arg(0));
+            self.name_the_rest(&name, group, attributes::GROUP);
             let mut names = Vec::new();
             for initiator in group.all("INITIATOR") {
                 initiator.has_args(1)?;
@@ -181,7 +182,10 @@ pub(super) fn unknown_in(target: &Node) -> Option<String> {
             && !parameters::is_known(key)
     });
     let groups = target.all("GROUP").flat_map(|group| &group.children);
-    let in_group = |child: &&Node| !attributes::GROUP.contains(&child.keyword.as_str());
+    let in_group = |child: &&Node| {
+        let key = child.keyword.as_str();
+        !attributes::GROUP.contains(&key) && !attributes::GROUP_WITHOUT.contains(&key)
+    };
     own.map(|child| unknown(child, "target"))
         .or_else(|| Some(unknown(groups.into_iter().find(in_group)?, "group")))
 }

@@ -226,3 +226,142 @@ fn a_block_that_stands_twice_is_refused() {
             .contains("was there before")
     );
 }
+
+#[test]
+fn groups_are_looked_at_in_the_order_of_their_names() {
+    let groups = |wide: &str, narrow: &str| {
+        imported(&format!(
+            "GROUP {wide} {{\nLUN 0 a\nINITIATOR iqn.2001-04.x:*\n}}\nGROUP {narrow} {{\nLUN 0 b\nINITIATOR iqn.2001-04.x:me\n}}"
+        ))
+        .0
+    };
+    let config = groups("zoo", "ark");
+    assert_eq!(sees(&config, "me"), [lun(0, "b")]);
+    assert_eq!(sees(&config, "other"), [lun(0, "a")]);
+    assert_eq!(sees(&groups("ark", "zoo"), "me"), [lun(0, "a")]);
+    assert_eq!(sees(&groups("Zoo", "ark"), "me"), [lun(0, "a")]);
+}
+
+#[test]
+fn a_pattern_of_two_groups_lets_nobody_in_and_is_named() {
+    let (config, notes) = imported(
+        "LUN 0 a\nGROUP one {\nLUN 0 b\nINITIATOR iqn.2001-04.x:me\n}\nGROUP two {\nLUN 0 c\nINITIATOR iqn.2001-04.x:me\nINITIATOR iqn.2001-04.x:you\n}",
+    );
+    assert_eq!(sees(&config, "me"), []);
+    assert_eq!(sees(&config, "you"), [lun(0, "c")]);
+    assert_eq!(sees(&config, "other"), [lun(0, "a")]);
+    let told = |note: &&String| note.contains("either of them") && note.contains("x:me");
+    assert_eq!(notes.iter().filter(told).count(), 2, "{notes:?}");
+}
+
+/// The line of a text, and why it was refused.
+fn refused(text: &str) -> (usize, String) {
+    let error = read(text, &MACHINE).expect_err(text);
+    let line = crate::config::import::mutations::refused_line(&error);
+    (line.expect("a line"), error.message)
+}
+
+#[test]
+fn a_switch_that_is_not_understood_is_refused_with_its_line() {
+    let unit = |line: &str| {
+        format!("HANDLER vdisk_fileio {{\nDEVICE a {{\nfilename /srv/data.img\n{line}\n}}\n}}\n")
+    };
+    let target = |line: &str| conf(&format!("LUN 0 a\n{line}"));
+    let lun = |line: &str| conf(&format!("LUN 0 a {{\n{line}\n}}"));
+    for word in ["yes", "true", "on", "2", "1x", "-1", "\"\"", "1 1"] {
+        for attribute in ["read_only", "write_through", "nv_cache", "thin_provisioned"] {
+            assert_eq!(
+                refused(&unit(&format!("{attribute} {word}"))).0,
+                4,
+                "{attribute} {word}"
+            );
+        }
+        let (line, why) = refused(&target(&format!("per_portal_acl {word}")));
+        assert_eq!(line, 17, "{word}: {why}");
+        assert_eq!(refused(&lun(&format!("read_only {word}"))).0, 17, "{word}");
+    }
+    assert_eq!(refused(&unit("read_only 0\nread_only 1")).0, 5);
+    assert!(read(&unit("read_only 0x1"), &MACHINE).unwrap().config.units[0].read_only);
+}
+
+#[test]
+fn a_misspelt_attribute_opens_nothing() {
+    for line in [
+        "IncomingUsr \"ann secret-of-ann\"",
+        "per_portal_acll 1",
+        "allowed_portl 10.0.0.1",
+    ] {
+        let (config, notes) = imported(&format!("LUN 0 a\n{line}"));
+        assert_eq!(config.targets.len(), 0, "{line}");
+        assert!(
+            notes.iter().any(|note| note.contains("line 17: ")),
+            "{notes:?}"
+        );
+        assert!(
+            notes.iter().all(|note| !note.contains("secret-of-ann")),
+            "{notes:?}"
+        );
+    }
+    let (config, _) = imported("GROUP g {\nLUN 0 a\nINITIATR iqn.2001-04.x:me\n}\nLUN 0 b");
+    assert_eq!(config.targets.len(), 0);
+    let (config, notes) = imported("LUN 0 a {\nreadonly 1\n}\nLUN 1 b");
+    assert_eq!(sees(&config, "me"), [lun(1, "b")], "{notes:?}");
+    let device = SAVED.replace("usn d4c3b2a1", "read_onyl 1");
+    let config = read(&device, &MACHINE).unwrap().config;
+    assert!(config.unit("data").is_none() && config.unit("vm1").is_some());
+    for (line, at) in [
+        ("GRUOP g {\nLUN 0 a\n}", 16),
+        ("IncomingUser ann", 16),
+        ("IncomingUserX \"ann secret-of-ann\"", 16),
+        ("IncomingUser \"ann secret of ann\"", 16),
+        ("LUN 0", 16),
+        ("LUN zero a", 16),
+    ] {
+        assert_eq!(refused(&conf(line)).0, at, "{line}");
+    }
+    let driver = conf("LUN 0 a").replace(
+        "TARGET_DRIVER iscsi {",
+        "TARGET_DRIVER iscsi {\nIncommingUser \"a b\"",
+    );
+    assert_eq!(refused(&driver).0, 13);
+}
+
+#[test]
+fn attributes_without_a_counterpart_are_named() {
+    let imported = read(include_str!("truenas.conf"), &MACHINE).unwrap();
+    let (notes, summary) = (imported.notes.join("\n"), imported.summary());
+    for (attribute, value) in [
+        ("prod_id", "\"iSCSI Disk\" (media, vmstore)"),
+        ("t10_vend_id", "TrueNAS (media)"),
+        ("t10_dev_id", "7c21b9d04e33f10 (media)"),
+        ("rotational", "0 (media)"),
+        ("threads_num", "32 (media)"),
+        ("nv_cache", "1 (vmstore)"),
+    ] {
+        assert!(
+            notes.contains(&format!("{attribute} {value}")),
+            "{attribute}: {notes}"
+        );
+        assert!(summary.contains(attribute), "{attribute}: {summary}");
+    }
+    assert!(!notes.contains("removable"), "it says what holds: {notes}");
+    let unit = |name: &str| imported.config.unit(name).unwrap();
+    assert!(unit("media").read_only && unit("media").block_size == 512);
+    assert!(!unit("vmstore").write_cache);
+}
+
+#[test]
+fn a_comment_inside_a_word_is_refused_and_other_files_too() {
+    for line in [
+        "INITIATOR iqn.2001-04.x:me#10.0.0.1",
+        "alias \"a # b\"",
+        "enabled 1#",
+    ] {
+        assert_eq!(refused(&conf(line)).0, 16, "{line}");
+    }
+    assert!(read(&conf("LUN 0 a # the first"), &MACHINE).is_ok());
+    let (line, why) = refused("# tgt\n<target iqn.2001-04.x:t>\nbacking-store /srv/a\n</target>\n");
+    assert!(line == 2 && why.contains("no scst.conf"), "{why}");
+    let deep = "a {\n".repeat(100_000);
+    assert_eq!(refused(&deep).0, 9);
+}
