@@ -124,7 +124,8 @@ impl Reader {
         match self.expecting {
             Expecting::Nothing => {}
             Expecting::Version => {
-                self.results.version.clone_from(&cells[0]);
+                // A program that turns points into commas does so here too.
+                self.results.version = cells[0].replace(',', ".");
                 self.expecting = Expecting::Nothing;
             }
             Expecting::Name => {

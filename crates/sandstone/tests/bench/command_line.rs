@@ -177,14 +177,14 @@ fn files_that_programs_of_windows_saved_are_imported() {
         let ran = run(&format!("bench | import | {}", text(&csv)));
         assert_eq!((ran.code, ran.err.as_str()), (0, ""));
         let results: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
-        results["runs"].clone()
+        (results["runs"].clone(), results["tool"].clone())
     };
     let unicode: Vec<u8> = format!("\u{feff}{}", german.replace(';', "\t"))
         .encode_utf16()
         .flat_map(u16::to_le_bytes)
         .collect();
     let expected = imported(plain.as_bytes());
-    assert_eq!(expected.as_array().unwrap().len(), 2);
+    assert_eq!(expected.0.as_array().unwrap().len(), 2);
     assert_eq!(imported(format!("\u{feff}{german}").as_bytes()), expected);
     assert_eq!(imported(&unicode), expected);
     std::fs::write(&csv, german.replacen("48,250000", "48. Mai", 1)).unwrap();

@@ -127,6 +127,10 @@ impl Import {
                 return self.imported.leave_out(source, why);
             }
         };
+        if let Some(field) = attributes::unknown_field(object) {
+            let why = format!("LIO has no field {field} in it, and it may restrict what is seen");
+            return self.imported.leave_out(source, why);
+        }
         let config = &self.imported.config;
         let name = free_name(&object.name, |name| config.unit(name).is_some());
         if name != object.name {

@@ -93,6 +93,22 @@ const GROUP: [(&str, i64); 8] = [
 
 const DEFAULT_ALUA_GROUP: &str = "default_tg_pt_gp";
 
+/// What rtslib passes over, or takes, beside the fields that are read here. It makes no object with another one.
+const FIELDS: [&str; 6] = [
+    "aio",
+    "alua_tpgs",
+    "buffered_mode",
+    "exclusive",
+    "exists",
+    "nullio",
+];
+
+/// A field for which rtslib refuses a storage object: it may be a misspelt `readonly`.
+pub(super) fn unknown_field(object: &StorageObject) -> Option<&String> {
+    let mut fields = object.rest.keys();
+    fields.find(|field| !FIELDS.contains(&field.as_str()))
+}
+
 impl Import {
     /// Gathers what is not taken over of a storage object.
     pub(super) fn drop_of_object(&mut self, object: &StorageObject) {
@@ -125,7 +141,11 @@ impl Import {
                 self.imported.leave_out(what, why);
             }
         }
-        self.drop_rest(&object.name, &object.rest, &["alua_tpgs", "exclusive"]);
+        self.drop_rest(
+            &object.name,
+            &object.rest,
+            &["alua_tpgs", "exclusive", "exists"],
+        );
     }
 
     /// Names what is not taken over of a portal group.

@@ -69,8 +69,7 @@ pub(super) struct StorageObject {
     pub(super) size: u64,
     #[serde(default, deserialize_with = "text")]
     pub(super) wwn: String,
-    /// Old files call it by the other name.
-    #[serde(default, alias = "buffered_mode", deserialize_with = "flag")]
+    #[serde(default, deserialize_with = "flag")]
     pub(super) write_back: Option<bool>,
     #[serde(default, deserialize_with = "flag")]
     pub(super) readonly: Option<bool>,
@@ -280,21 +279,41 @@ impl Visitor<'_> for Attribute<'_> {
     }
 }
 
-/// A session parameter: text, or a number that stands for its digits.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Parameter {
-    Text(String),
-    Number(i64),
-}
-
 fn parameters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Parameters, D::Error> {
     let given = BTreeMap::<String, Parameter>::deserialize(deserializer)?;
-    let shown = |(key, value)| match value {
-        Parameter::Text(text) => (key, text),
-        Parameter::Number(number) => (key, number.to_string()),
-    };
-    Ok(given.into_iter().map(shown).collect())
+    Ok(given
+        .into_iter()
+        .map(|(key, value)| (key, value.0))
+        .collect())
+}
+
+/// The value of a session parameter: text, or a number that stands for its digits.
+struct Parameter(String);
+
+impl<'de> Deserialize<'de> for Parameter {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Parameter;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the value of a session parameter")
+            }
+
+            fn visit_str<E>(self, value: &str) -> Result<Parameter, E> {
+                Ok(Parameter(value.to_owned()))
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Parameter, E> {
+                Ok(Parameter(value.to_string()))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Parameter, E> {
+                Ok(Parameter(value.to_string()))
+            }
+        }
+        deserializer.deserialize_any(Text)
+    }
 }
 
 /// A value as it is written in a configuration.

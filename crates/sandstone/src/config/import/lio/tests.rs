@@ -299,3 +299,25 @@ fn attributes_without_a_counterpart_are_named() {
     let unit = &imported.config.units[0];
     assert!(unit.block_size == 4096 && unit.thin);
 }
+
+#[test]
+fn a_misspelt_field_opens_nothing() {
+    let open = || {
+        saved(
+            serde_json::json!({"attributes": {"authentication": 0, "generate_node_acls": 1, "demo_mode_write_protect": 0}}),
+        )
+    };
+    let mut object = open();
+    object["storage_objects"][0]["read_only"] = true.into();
+    let (config, notes) = imported(&object);
+    assert_eq!((config.units.len(), config.maps.len()), (0, 0));
+    assert!(
+        notes.iter().any(|note| note.contains("no field read_only")),
+        "{notes:?}"
+    );
+    let mut group = open();
+    let attributes = &mut group["targets"][0]["tpgs"][0]["attributes"];
+    attributes["authentification"] = attributes["authentication"].take();
+    attributes.as_object_mut().unwrap().remove("authentication");
+    assert_eq!(opened_by(&imported(&group).0, INITIATOR), "shut");
+}
