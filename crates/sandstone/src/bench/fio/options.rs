@@ -138,7 +138,7 @@ pub(super) fn options(
     set("numjobs", job.workers.to_string());
     pattern(&read, &write, &mut set, &mut note);
     sizes(&read, &write, &mut set, &mut note);
-    alignment(job, &read, &write, granularity, &mut set);
+    alignment(job, &read, &write, granularity, &mut set, &mut note);
     thinking(job, &mut set, &mut note);
     duration(job, workload, parameters, &mut set);
     pace(job, &read, &write, parameters, &mut set, &mut note);
@@ -254,6 +254,7 @@ fn alignment(
     write: &Mix,
     granularity: u32,
     set: &mut impl FnMut(&str, String),
+    note: &mut impl FnMut(String),
 ) {
     if read.random + write.random == 0.0 {
         return;
@@ -267,8 +268,14 @@ fn alignment(
         0 => granularity,
         align => align,
     });
-    if let Some(least) = aligned.min().filter(|align| *align > 0) {
+    let mut aligned: Vec<u32> = aligned.collect();
+    aligned.sort_unstable();
+    aligned.dedup();
+    if let Some(least) = aligned.first() {
         set("blockalign", least.to_string());
+    }
+    if aligned.len() > 1 {
+        note("its lines are aligned differently, and fio has one alignment: the least".to_owned());
     }
 }
 

@@ -24,8 +24,11 @@ const OF_THE_DEVICE: [&str; 6] = [
     "queue_depth",
 ];
 
-/// The other attributes of storage objects, with the values that say what holds here anyway.
-const UNIT: &[(Reason, &[(&str, &[i64])])] = &[
+/// An attribute, and the values that say what holds here anyway.
+type Attribute = (&'static str, &'static [i64]);
+
+/// The other attributes of storage objects.
+const UNIT: &[(Reason, &[Attribute])] = &[
     (Reason::Identity, &[("emulate_model_alias", &[0])]),
     (
         Reason::Device,

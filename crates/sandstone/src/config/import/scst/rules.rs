@@ -10,6 +10,9 @@ use crate::config::import::access::{Lun, Name, Rule};
 use crate::config::import::parameters;
 use crate::config::model::ChapSecret;
 
+/// The addresses of a target, and the rules that hold at all of them.
+type AtAddresses = (Vec<IpAddr>, Vec<Rule>);
+
 impl Import<'_> {
     /// The addresses at which the same names belong to the same groups, and those rules.
     pub(super) fn at_one_rule(
@@ -17,7 +20,7 @@ impl Import<'_> {
         iqn: &str,
         target: &Node,
         all: Vec<IpAddr>,
-    ) -> Result<Option<(Vec<IpAddr>, Vec<Rule>)>, Error> {
+    ) -> Result<Option<AtAddresses>, Error> {
         if all.is_empty() {
             let any = vec![Ipv4Addr::UNSPECIFIED.into()];
             let rules = self.rules(iqn, target, None)?;
