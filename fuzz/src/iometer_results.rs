@@ -21,7 +21,11 @@ pub fn run(data: &[u8]) {
         Ok(results) => {
             for test in &results.tests {
                 let numbers = [test.iops, test.mean_ms, test.read.bytes, test.write.bytes];
-                assert!(numbers.iter().all(|number| number.is_finite() && *number >= 0.0));
+                assert!(
+                    numbers
+                        .iter()
+                        .all(|number| number.is_finite() && *number >= 0.0)
+                );
             }
         }
     }

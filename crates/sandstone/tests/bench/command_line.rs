@@ -158,10 +158,14 @@ fn files_that_programs_of_windows_saved_are_imported() {
         .replacen(key, &format!("{key}\tBackup 256K read\n"), 1);
     let code_page: Vec<u8> = configuration.chars().map(|c| c as u32 as u8).collect();
     std::fs::write(&icf, code_page).unwrap();
+    let disk = folder.path().join("disk");
+    let file = std::fs::File::create(&disk).unwrap();
+    file.set_len(16 << 30).unwrap();
     for ran in [
         run(&format!("bench | import | {}", text(&icf))),
         run(&format!(
-            "bench | run | memory:16G | --profile | {} | --dry-run",
+            "bench | run | {} | --profile | {} | --dry-run",
+            text(&disk),
             text(&icf)
         )),
     ] {

@@ -83,10 +83,16 @@ const READ_ELSEWHERE: [&str; 6] = [
 ];
 
 /// The other attributes of portal groups and ACLs, each with the value that says what holds here anyway.
-const GROUP: [(&str, i64); 8] = [
+const GROUP: [(&str, i64); 14] = [
+    ("dataout_timeout", 3),
+    ("dataout_timeout_retries", 5),
     ("default_erl", 0),
     ("demo_mode_discovery", 1),
     ("fabric_prot_type", 0),
+    ("login_timeout", 15),
+    ("netif_timeout", 2),
+    ("nopin_response_timeout", 30),
+    ("nopin_timeout", 15),
     ("random_datain_pdu_offsets", 0),
     ("random_datain_seq_offsets", 0),
     ("random_r2t_offsets", 0),
@@ -216,9 +222,7 @@ impl Import {
 fn others(attributes: &Attributes) -> Vec<String> {
     let others = attributes.iter().filter(|(key, value)| {
         let key = key.as_str();
-        let is_timer = key.ends_with("_timeout") || key.ends_with("_timeout_retries");
-        let is_ours = GROUP.contains(&(key, **value));
-        !is_timer && !is_ours && !READ_ELSEWHERE.contains(&key)
+        !GROUP.contains(&(key, **value)) && !READ_ELSEWHERE.contains(&key)
     });
     others
         .map(|(key, value)| format!("{key} {value}"))
