@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::block::budget::Budget;
-use crate::config::{Error, ErrorKind, store::Store};
+use crate::config::{Config, Error, ErrorKind, placement, store::Store};
 use crate::control::{ControlAddress, ControlServer, DataPlane, Plane, Transactions};
 use crate::initiator::host::Host;
+use crate::log::{self, EACH};
+use crate::notify;
 use crate::pool::{Disks, Pools, PoolsOptions};
 use crate::target::{DaemonLimits, Service, ServiceOptions};
 
@@ -54,6 +56,15 @@ pub struct DaemonOptions {
 #[derive(Debug)]
 pub struct StopSignals(Signals);
 
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// Look anew for what may have changed.
+    Reload,
+    /// End, because of the signal of this name.
+    Stop(&'static str),
+}
+
 impl StopSignals {
     /// Catches them.
     ///
@@ -63,10 +74,55 @@ impl StopSignals {
         Signals::new([SIGINT, SIGTERM]).map(Self)
     }
 
-    /// Waits for the first one.
-    pub fn wait(mut self) {
-        self.0.forever().next();
+    /// Catches SIGHUP too, which ends nothing from now on: a terminal that closes must not take the storage with it.
+    ///
+    /// # Errors
+    /// The kernel refuses the signal handlers.
+    pub fn catch_with_reload() -> std::io::Result<Self> {
+        Signals::new([SIGINT, SIGTERM, SIGHUP]).map(Self)
     }
+
+    /// Waits for one that ends; returns its name.
+    pub fn wait(mut self) -> &'static str {
+        loop {
+            if let Asked::Stop(reason) = self.next() {
+                return reason;
+            }
+        }
+    }
+
+    fn next(&mut self) -> Asked {
+        match self.0.forever().next() {
+            Some(SIGHUP) => Asked::Reload,
+            Some(SIGINT) => Asked::Stop("SIGINT"),
+            Some(SIGTERM) => Asked::Stop("SIGTERM"),
+            // Only these three are caught.
+            _ => Asked::Stop("a signal"),
+        }
+    }
+}
+
+/// The configuration, stored with the names that volumes have now. A folder that cannot be written keeps nothing from
+/// being served: the names are found again at the next start.
+fn with_names_of_volumes(store: &mut Store, before: Config, pools: &Pools) -> Config {
+    let news = placement::news(&before, pools);
+    if news.is_empty() {
+        return before;
+    }
+    let mut config = before.clone();
+    placement::take_over(&mut config, &news);
+    config.generation += 1;
+    if let Err(error) = store.save(&config) {
+        tracing::error!(%error, "the names that volumes have now could not be stored");
+        config.generation = before.generation;
+    }
+    config
+}
+
+/// Whether the program's file was replaced since it was started.
+fn is_replaced() -> bool {
+    std::fs::read_link("/proc/self/exe")
+        .is_ok_and(|path| path.to_string_lossy().ends_with(" (deleted)"))
 }
 
 /// A running daemon.
@@ -84,8 +140,7 @@ impl Daemon {
     /// # Errors
     /// The folder is damaged or in use, or a thread or socket cannot be had.
     pub fn start(options: DaemonOptions) -> Result<Self, Error> {
-        let (store, config) = Store::open(&options.state)?;
-        let config = Arc::new(config);
+        let (mut store, config) = Store::open(&options.state)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         // Pools and logical units may lie on what it reaches. Its sessions come up by themselves.
         let initiator = Arc::new(Host::new());
@@ -97,6 +152,8 @@ impl Daemon {
             io_uring: options.io_uring,
             disks: Disks::with(Arc::clone(&initiator)),
         });
+        // Before units are opened by their names: the daemon may have ended between a rename and its note.
+        let config = Arc::new(with_names_of_volumes(&mut store, config, &pools));
         let service_options = ServiceOptions {
             state: options.state.clone(),
             threads: options.threads.unwrap_or(cores),
@@ -152,10 +209,70 @@ impl Daemon {
         self.control.address()
     }
 
-    /// Waits for SIGINT or SIGTERM, then ends in order.
-    pub fn run_until(self, signals: StopSignals) {
-        signals.wait();
+    /// Waits for SIGINT or SIGTERM, then ends in order. Reloads at each SIGHUP until then.
+    pub fn run_until(self, mut signals: StopSignals) {
+        let reason = loop {
+            match signals.next() {
+                Asked::Reload => self.reload(),
+                Asked::Stop(reason) => break reason,
+            }
+        };
+        tracing::info!(target: EACH, reason, "stopping");
+        notify::stopping(reason);
         self.stop();
+        log::flush();
+        tracing::info!(target: EACH, "stopped");
+    }
+
+    /// Looks anew for all that may have changed outside of the daemon, and says what was looked at and what a restart
+    /// takes. Nothing that is served is interrupted.
+    pub fn reload(&self) {
+        notify::reloading();
+        tracing::info!(target: EACH, reason = "SIGHUP", "reloading");
+        let data_plane = self.transactions().data_plane();
+        self.plane.follow_volumes();
+        data_plane.try_again();
+        let rescans = data_plane.initiator_rescan(None);
+        self.warn_of_an_edited_file();
+        let config = self.transactions().config();
+        let units = data_plane.units();
+        let portals = data_plane.portals();
+        tracing::info!(
+            target: EACH,
+            generation = config.generation,
+            units = units.len(),
+            faulted = units.iter().filter(|unit| unit.fault.is_some()).count(),
+            portals = portals.len(),
+            unbound = portals.iter().filter(|portal| portal.error.is_some()).count(),
+            "reloaded: pools, disks, logical units and portals that were away were tried again{}; no session ended",
+            if rescans { ", and the initiator's targets scanned" } else { "" },
+        );
+        tracing::info!(
+            target: EACH,
+            "not reloaded: the configuration changes by commands at once (sandstone config apply FILE); options of the \
+             command line{} take a restart",
+            if is_replaced() { ", and the new version of the program that is installed," } else { "" },
+        );
+        notify::ready(&self.in_words());
+    }
+
+    /// What it serves, in one line.
+    pub fn in_words(&self) -> String {
+        let config = self.transactions().config();
+        let (units, targets) = (config.units.len(), config.targets.len());
+        format!("serving {units} logical units at {targets} targets")
+    }
+
+    /// Says so where somebody edited the file by hand and expects that to be taken.
+    fn warn_of_an_edited_file(&self) {
+        if let Err(error) = Store::peek(&self.plane.state_folder) {
+            tracing::warn!(
+                target: EACH,
+                %error,
+                "the configuration in the state folder is not read again, and not what is in force: sandstone config show \
+                 tells that, sandstone config apply FILE changes it, and the next change writes the file anew"
+            );
+        }
     }
 
     /// No new logins, every initiator told that its session ends, everything answered that was begun.

@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use hyper::Method;
 
-use super::edit::{
-    EditArgs, Guard, RemovalArgs, Request, make, make_briefly, remove_guarded, write_preview,
-};
+use super::edit::{EditArgs, Guard, Request, make, make_briefly, remove_guarded, write_preview};
 use super::host::SecretArgs;
 use super::lu::yes_no;
 use super::{Connection, Done, Failure, Terminal, table};
@@ -67,7 +65,7 @@ pub(super) struct ApplyArgs {
     /// TOML file, - for standard input
     file: PathBuf,
     #[command(flatten)]
-    removal: RemovalArgs,
+    removal: EditArgs,
 }
 
 #[derive(Debug, Args)]
@@ -114,7 +112,7 @@ pub(super) struct Rollback {
     /// The generation, from `config history`
     generation: u64,
     #[command(flatten)]
-    removal: RemovalArgs,
+    removal: EditArgs,
 }
 
 pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
@@ -133,6 +131,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             let edit = EditArgs {
                 dry_run: true,
                 json: args.json,
+                ..EditArgs::default()
             };
             make(
                 t,
@@ -241,7 +240,7 @@ fn rollback(args: &Rollback, connection: &Connection, t: &mut Terminal<'_>) -> D
         Err(Failure::Refused(error))
             if error.kind == ErrorKind::Unavailable && connection.state.is_some() =>
         {
-            if args.removal.edit.dry_run {
+            if args.removal.dry_run {
                 return Err(error.into());
             }
             let config = Store::recover(connection.state_folder(), args.generation)?;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::Connection;
 use super::client_instructions::{Access, instructions};
 use super::completion::size;
-use super::serve::{catch_signals, failed, log_to_stderr};
+use super::serve::{catch_signals, failed};
 use crate::config::change::{AddMap, AddPortal, Change, CreateTarget, CreateUnit, NewVolume};
 use crate::config::model::{AluaMode, BackendSpec, Config, TargetParameters};
 use crate::config::quantity::format_size;
@@ -86,7 +86,7 @@ pub(super) fn block_size(text: &str) -> Result<u32, String> {
 
 /// Runs until Ctrl-C, or with `--once` until the self-test is over.
 pub fn run(args: &Args, connection: &Connection) -> ExitCode {
-    log_to_stderr(if args.once || args.json {
+    crate::log::to_stderr(if args.once || args.json {
         "warn"
     } else {
         "info"

@@ -8,7 +8,7 @@ use hyper::Method;
 use serde::Serialize;
 
 use super::{Done, Failure, Terminal, table};
-use crate::config::diff::{Action, Difference};
+use crate::config::diff::Action;
 use crate::config::{Error, ErrorKind};
 use crate::control::Client;
 use crate::control::client::escape;
@@ -20,19 +20,12 @@ pub(super) struct EditArgs {
     /// Only show what would change
     #[arg(short = 'n', long)]
     pub(super) dry_run: bool,
+    /// Do not ask: neither where sessions end or lose a logical unit, nor where other objects go with a removed one
+    #[arg(short = 'y', long, visible_short_alias = 'f', visible_alias = "force")]
+    pub(super) yes: bool,
     /// JSON, as the control API gives it
     #[arg(long)]
     pub(super) json: bool,
-}
-
-/// How a change that may take something away is to be made.
-#[derive(Clone, Debug, Default, Args)]
-pub(super) struct RemovalArgs {
-    /// Do not ask; remove what depends on it too
-    #[arg(short = 'y', long, visible_short_alias = 'f', visible_alias = "force")]
-    pub(super) yes: bool,
-    #[command(flatten)]
-    pub(super) edit: EditArgs,
 }
 
 /// A request that changes something.
@@ -84,6 +77,9 @@ impl<B: Serialize> Request<'_, B> {
         if let Some(effect) = &how.if_effect {
             path.push_str(&format!("&if_effect={}", escape(effect)));
         }
+        if how.keep_sessions {
+            path.push_str("&keep_sessions=true");
+        }
         match self.body {
             Some(body) => client.send(&self.method, &path, body),
             None => client.call(&self.method, &path),
@@ -91,18 +87,60 @@ impl<B: Serialize> Request<'_, B> {
     }
 }
 
-/// Makes a change that takes nothing away.
+/// Makes a change that removes no object. Where sessions would end or lose a logical unit by it, that is shown and asked
+/// about first.
 pub(super) fn make<B: Serialize>(
     t: &mut Terminal<'_>,
     client: &Client,
     args: &EditArgs,
     request: &Request<'_, B>,
 ) -> Done {
+    let committed = commit_or_ask(t, client, args, request, None)?;
+    tell(t, args, &committed)
+}
+
+/// Makes a change, where it takes nothing from a session or somebody agrees to that.
+fn commit_or_ask<B: Serialize>(
+    t: &mut Terminal<'_>,
+    client: &Client,
+    args: &EditArgs,
+    request: &Request<'_, B>,
+    if_generation: Option<u64>,
+) -> Result<Committed, Failure> {
     let how = Commit {
         dry_run: args.dry_run,
+        keep_sessions: !args.yes && !args.dry_run,
+        if_generation,
         ..Commit::default()
     };
-    tell(t, args, &request.commit(client, &how)?)
+    loop {
+        // Most changes disturb nobody: these take one request.
+        let refused = match request.commit(client, &how) {
+            Err(error) if how.keep_sessions && error.kind == ErrorKind::InUse => error,
+            done => return Ok(done?),
+        };
+        let only_told = Commit {
+            dry_run: true,
+            keep_sessions: false,
+            ..how.clone()
+        };
+        let preview = request.commit(client, &only_told)?;
+        if !hurts(&preview) {
+            return Err(refused.into());
+        }
+        confirm(t, &preview)?;
+        let agreed = Commit {
+            if_effect: Some(preview.effect),
+            keep_sessions: false,
+            ..how.clone()
+        };
+        match request.commit(client, &agreed) {
+            Err(error) if error.kind == ErrorKind::Stale && if_generation.is_none() => {
+                writeln!(t.err, "{}: looking again", error.message)?;
+            }
+            done => return Ok(done?),
+        }
+    }
 }
 
 /// Makes a change of many objects, where that generation is still in force. A dry run prints one line for each object.
@@ -113,12 +151,7 @@ pub(super) fn make_briefly<B: Serialize>(
     request: &Request<'_, B>,
     if_generation: Option<u64>,
 ) -> Done {
-    let how = Commit {
-        dry_run: args.dry_run,
-        if_generation,
-        ..Commit::default()
-    };
-    let committed = request.commit(client, &how)?;
+    let committed = commit_or_ask(t, client, args, request, if_generation)?;
     if args.json || !args.dry_run || committed.differences.is_empty() {
         return tell(t, args, &committed);
     }
@@ -126,7 +159,12 @@ pub(super) fn make_briefly<B: Serialize>(
         writeln!(t.err, "note: {notice}")?;
     }
     for difference in &committed.differences {
-        writeln!(t.out, "  {} {}", sign(difference.action), short(difference))?;
+        writeln!(
+            t.out,
+            "  {} {}",
+            sign(difference.action),
+            difference.in_words()
+        )?;
     }
     Ok(writeln!(t.out, "nothing was changed (--dry-run)")?)
 }
@@ -136,7 +174,7 @@ pub(super) fn make_briefly<B: Serialize>(
 pub(super) fn remove<B: Serialize>(
     t: &mut Terminal<'_>,
     client: &Client,
-    args: &RemovalArgs,
+    args: &EditArgs,
     request: &Request<'_, B>,
     grave: bool,
 ) -> Done {
@@ -148,7 +186,7 @@ pub(super) fn remove<B: Serialize>(
 pub(super) fn remove_guarded<B: Serialize>(
     t: &mut Terminal<'_>,
     client: &Client,
-    args: &RemovalArgs,
+    args: &EditArgs,
     request: &Request<'_, B>,
     grave: bool,
     guard: Guard,
@@ -158,8 +196,8 @@ pub(super) fn remove_guarded<B: Serialize>(
         ..Commit::default()
     };
     // Whoever says --yes has agreed to whatever goes with it.
-    if args.yes && !args.edit.dry_run && guard == Guard::Effect {
-        return tell(t, &args.edit, &request.commit(client, &all)?);
+    if args.yes && !args.dry_run && guard == Guard::Effect {
+        return tell(t, args, &request.commit(client, &all)?);
     }
     loop {
         let preview = request.commit(
@@ -169,8 +207,8 @@ pub(super) fn remove_guarded<B: Serialize>(
                 ..all.clone()
             },
         )?;
-        if args.edit.dry_run {
-            return tell(t, &args.edit, &preview);
+        if args.dry_run {
+            return tell(t, args, &preview);
         }
         if !args.yes && (grave || hurts(&preview)) {
             confirm(t, &preview)?;
@@ -189,7 +227,7 @@ pub(super) fn remove_guarded<B: Serialize>(
             Err(error) if error.kind == ErrorKind::Stale && guard == Guard::Effect => {
                 writeln!(t.err, "{}: looking again", error.message)?;
             }
-            done => return tell(t, &args.edit, &done?),
+            done => return tell(t, args, &done?),
         }
     }
 }
@@ -234,7 +272,7 @@ pub(super) fn tell(t: &mut Terminal<'_>, args: &EditArgs, committed: &Committed)
         return Ok(writeln!(t.out, "nothing was changed (--dry-run)")?);
     }
     for difference in &committed.differences {
-        writeln!(t.out, "{}", short(difference))?;
+        writeln!(t.out, "{}", difference.in_words())?;
     }
     for session in &committed.sessions {
         writeln!(
@@ -244,46 +282,6 @@ pub(super) fn tell(t: &mut Terminal<'_>, args: &EditArgs, committed: &Committed)
         )?;
     }
     Ok(())
-}
-
-fn short(difference: &Difference) -> String {
-    let Difference {
-        object,
-        name,
-        fields,
-        ..
-    } = difference;
-    let field = |wanted: &str| {
-        fields
-            .iter()
-            .find(|f| f.field == wanted)
-            .and_then(|f| f.new.as_deref())
-    };
-    match difference.action {
-        Action::Remove => format!("{object} {name} removed"),
-        Action::Add => match (object.as_str(), field("naa"), field("lun")) {
-            ("lu", Some(naa), _) => format!("lu {name} created, naa.{naa}"),
-            ("map", _, Some(lun)) => format!("map {name} added as LUN {lun}"),
-            ("map", ..) => format!("map {name} added"),
-            ("login" | "claim rule", ..) => format!("{object} {name} added"),
-            ("device", ..) => {
-                let set = fields.iter().filter(|f| f.field != "name");
-                let set = set.map(|f| format!("{} {}", f.field, f.new.as_deref().unwrap_or("-")));
-                format!("device {name}: {}", set.collect::<Vec<_>>().join(", "))
-            }
-            _ => format!("{object} {name} created"),
-        },
-        Action::Modify => {
-            let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".into());
-            let changes = fields
-                .iter()
-                .map(|f| format!("{} {} -> {}", f.field, shown(&f.old), shown(&f.new)));
-            format!(
-                "{object} {name}: {}",
-                changes.collect::<Vec<_>>().join(", ")
-            )
-        }
-    }
 }
 
 fn sign(action: Action) -> char {

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 
 use super::completion::host_names;
-use super::edit::{EditArgs, RemovalArgs, Request, make, remove};
+use super::edit::{EditArgs, Request, make, remove};
 use super::secret::from_file;
 use super::table::{Column, ListArgs, left, or_dash, print, right};
 use super::{Connection, Done, Terminal};
@@ -64,7 +64,7 @@ pub(super) struct RemoveInitiator {
     /// Initiator name
     iqn: String,
     #[command(flatten)]
-    removal: RemovalArgs,
+    removal: EditArgs,
 }
 
 #[derive(Debug, Args)]
@@ -152,7 +152,7 @@ pub(super) struct Delete {
     #[arg(add = host_names())]
     name: String,
     #[command(flatten)]
-    removal: RemovalArgs,
+    removal: EditArgs,
 }
 
 pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 
 use super::completion::{lu_names, size};
-use super::edit::{EditArgs, RemovalArgs, Request, make, remove};
+use super::edit::{EditArgs, Request, make, remove};
 use super::gateway::{self, Remote, remote};
 use super::table::{Column, ListArgs, extra, left, or_dash, print, right};
 use super::{Connection, Done, Failure, Terminal};
@@ -258,7 +258,50 @@ pub(super) struct Modify {
     #[arg(long, value_name = "PERCENT")]
     threshold: Option<u8>,
     #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
     edit: EditArgs,
+}
+
+/// Where a logical unit is to find its data from now on. Its NAA, serial number and maps stay.
+#[derive(Debug, Default, Args)]
+#[group(id = "place", multiple = false)]
+struct Place {
+    /// Point it to this volume of a pool, or to a snapshot where it is read-only
+    #[arg(long = "volume", id = "other_volume", value_name = "POOL/NAME")]
+    volume: Option<String>,
+    /// Point it to this file, which is there; a relative path is below the state folder
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+    /// Point it to this block device
+    #[arg(long, value_name = "PATH")]
+    device: Option<PathBuf>,
+    /// Point it to this device of another machine: its name (naa.…), or iscsi://HOST[:PORT]/IQN/LUN
+    #[arg(long, value_name = "NAME|URL", value_parser = remote, add = super::completion::device_names())]
+    backend: Option<Remote>,
+}
+
+impl Place {
+    fn backend(
+        self,
+        client: &Client,
+        edit: &EditArgs,
+        t: &mut Terminal<'_>,
+    ) -> Result<Option<BackendSpec>, Failure> {
+        if let Some(remote) = &self.backend {
+            let device = gateway::find(remote, client, edit, t)?;
+            return Ok(Some(BackendSpec::Iscsi { device }));
+        }
+        let volume = self.volume.map(|volume| BackendSpec::Volume { volume });
+        let file = self.file.map(|path| BackendSpec::File {
+            path,
+            // The daemon looks.
+            size: 0,
+            preallocate: false,
+        });
+        let device = self.device.map(|path| BackendSpec::Device { path });
+        Ok(volume.or(file).or(device))
+    }
 }
 
 #[derive(Debug, Args)]
@@ -283,7 +326,7 @@ pub(super) struct Delete {
     #[arg(add = lu_names())]
     name: String,
     #[command(flatten)]
-    removal: RemovalArgs,
+    removal: EditArgs,
 }
 
 pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
@@ -302,6 +345,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                 read_only: args.read_only,
                 threshold_percent: args.threshold,
                 offline: None,
+                backend: args.place.backend(&client, &args.edit, t)?,
             };
             modify(t, connection, &args.name, &args.edit, &body)
         }
@@ -388,8 +432,13 @@ fn delete(t: &mut Terminal<'_>, connection: &Connection, args: &Delete) -> Done 
         BackendSpec::Volume { volume } => volume.clone(),
         BackendSpec::Memory { .. } | BackendSpec::Iscsi { .. } => return Ok(()),
     };
-    if !args.removal.edit.dry_run && !args.removal.edit.json {
-        writeln!(t.err, "its data stays in {place}")?;
+    if args.removal.dry_run || args.removal.json {
+        return Ok(());
+    }
+    match &view.status.fault {
+        None => writeln!(t.err, "its data stays in {place}")?,
+        // Nobody has seen what is there.
+        Some(fault) => writeln!(t.err, "it was not served from {place}: {fault}")?,
     }
     Ok(())
 }

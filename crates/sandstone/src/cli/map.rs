@@ -5,7 +5,7 @@ use hyper::Method;
 use serde::Serialize;
 
 use super::completion::{host_names, lu_names, target_and_group_names};
-use super::edit::{EditArgs, RemovalArgs, Request, make, remove};
+use super::edit::{EditArgs, Request, make, remove};
 use super::table::{self, Column, ListArgs, left, print, right};
 use super::{Connection, Done, Failure, Terminal};
 use crate::config::change::{AddMap, RemoveMap};
@@ -68,7 +68,7 @@ pub(super) struct Remove {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    removal: RemovalArgs,
+    removal: EditArgs,
 }
 
 #[derive(Debug, Args)]

@@ -9,7 +9,10 @@ use super::completion::size;
 use super::target::portal;
 use super::{Connection, report};
 use crate::config::{Error, ErrorKind};
+use crate::control::ControlAddress;
 use crate::daemon::{DEFAULT_MEMORY_CAP, Daemon, DaemonOptions, StopSignals, default_cache};
+use crate::log::{self, EACH};
+use crate::notify;
 use crate::target::try_listening;
 
 /// How to serve. The state folder and the control address are those of [`Connection`].
@@ -38,7 +41,7 @@ pub struct Args {
 
 /// Serves until it is told to stop.
 pub fn run(args: &Args, connection: &Connection) -> ExitCode {
-    log_to_stderr(&args.log);
+    log::to_stderr(&args.log);
     let options = DaemonOptions {
         state: connection.state_folder().to_owned(),
         control: connection.listening_address(),
@@ -50,24 +53,61 @@ pub fn run(args: &Args, connection: &Connection) -> ExitCode {
         io_uring: !args.no_io_uring,
         default_portals: args.portals.clone(),
     };
-    let started = catch_signals().and_then(|signals| Ok((signals, Daemon::start(options)?)));
+    tracing::info!(
+        target: EACH,
+        version = env!("CARGO_PKG_VERSION"),
+        state = %options.state.display(),
+        pid = std::process::id(),
+        "Sandstone starts"
+    );
+    let signals = signals(StopSignals::catch_with_reload());
+    let started = signals.and_then(|signals| Ok((signals, Daemon::start(options)?)));
     match started {
         Ok((signals, daemon)) => {
-            let served = daemon.transactions().data_plane().portals();
-            for portal in &served {
-                if let Some(error) = &portal.error {
-                    tracing::error!(portal = %portal.address, %error, "a portal is not served");
-                }
-            }
-            let is_served = |address: &SocketAddr| served.iter().any(|of| of.address == *address);
-            let idle = args.portals.iter().filter(|address| !is_served(address));
-            idle.for_each(try_portal);
-            tracing::info!(control = %daemon.control(), "serving");
+            tell_addresses(args, &daemon);
+            notify::ready(&daemon.in_words());
             daemon.run_until(signals);
             ExitCode::SUCCESS
         }
-        Err(error) => failed(&error),
+        Err(error) => {
+            log::flush();
+            failed(&error)
+        }
     }
+}
+
+/// Says where targets listen and where the control API and the metrics are.
+fn tell_addresses(args: &Args, daemon: &Daemon) {
+    let served = daemon.transactions().data_plane().portals();
+    for portal in &served {
+        let (address, iqn) = (portal.address, &portal.target);
+        match &portal.error {
+            None => tracing::info!(target: EACH, portal = %address, iqn, "a target listens"),
+            Some(error) => {
+                tracing::error!(target: EACH, portal = %address, iqn, %error, "a portal is not served");
+            }
+        }
+    }
+    let is_served = |address: &SocketAddr| served.iter().any(|of| of.address == *address);
+    let idle = args.portals.iter().filter(|address| !is_served(address));
+    idle.for_each(try_portal);
+    let control = daemon.control();
+    let metrics = match control {
+        ControlAddress::Tcp(address) => format!("http://{address}/metrics"),
+        ControlAddress::Unix(path) => {
+            format!("http://localhost/metrics at the socket {}", path.display())
+        }
+    };
+    let config = daemon.transactions().config();
+    tracing::info!(
+        target: EACH,
+        %control,
+        metrics,
+        generation = config.generation,
+        units = config.units.len(),
+        targets = config.targets.len(),
+        "serving"
+    );
 }
 
 /// Says so where nobody could listen at an address that no target uses yet: whoever makes one would wonder.
@@ -80,21 +120,13 @@ fn try_portal(address: &SocketAddr) {
     }
 }
 
-/// Events go to stderr, for the journal of the machine.
-pub(super) fn log_to_stderr(level: &str) {
-    let level = level.parse().unwrap_or(tracing::Level::INFO);
-    // A second subscriber in one process (tests) is refused; the first goes on.
-    let _ = tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_target(false)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .try_init();
-}
-
 /// Catches the signals that end a daemon in order.
 pub(super) fn catch_signals() -> Result<StopSignals, Error> {
-    StopSignals::catch().map_err(|error| {
+    signals(StopSignals::catch())
+}
+
+fn signals(caught: std::io::Result<StopSignals>) -> Result<StopSignals, Error> {
+    caught.map_err(|error| {
         Error::new(
             ErrorKind::Unavailable,
             format!("signals cannot be waited for: {error}"),

@@ -39,9 +39,6 @@ pub(super) struct Kill {
     /// The session's number (TSIH)
     #[arg(add = session_numbers())]
     session: u16,
-    /// Do not ask
-    #[arg(short = 'y', long, visible_short_alias = 'f', visible_alias = "force")]
-    yes: bool,
     #[command(flatten)]
     edit: EditArgs,
 }
@@ -83,11 +80,11 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             let would = format!("its initiator would be {asked} within {within} s");
             tell(t, &edit, &told, &done, &would)
         }
-        Verb::Kill(Kill { session, yes, edit }) => {
+        Verb::Kill(Kill { session, edit }) => {
             let session = find(sessions()?, session)?;
             let number = session.tsih;
             if !edit.dry_run {
-                if !yes {
+                if !edit.yes {
                     confirm(t, &session)?;
                 }
                 let () = client.call(&Method::DELETE, &format!("/v1/sessions/{number}"))?;

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 
 use super::completion::target_names;
-use super::edit::{EditArgs, RemovalArgs, Request, make, remove};
+use super::edit::{EditArgs, Request, make, remove};
 use super::host::SecretArgs;
 use super::lu::yes_no;
 use super::table::{Column, ListArgs, extra, left, or_dash, print, right};
@@ -96,7 +96,7 @@ pub(super) struct RemoveArgs {
     #[arg(value_name = "ADDR[:PORT]", value_parser = portal)]
     portal: SocketAddr,
     #[command(flatten)]
-    removal: RemovalArgs,
+    removal: EditArgs,
 }
 
 #[derive(Debug, Args)]
@@ -191,7 +191,7 @@ pub(super) struct Delete {
     #[arg(add = target_names())]
     iqn: String,
     #[command(flatten)]
-    removal: RemovalArgs,
+    removal: EditArgs,
 }
 
 pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 
 use super::completion::{target_group_names, target_names};
-use super::edit::{EditArgs, RemovalArgs, Request, make, remove};
+use super::edit::{EditArgs, Request, make, remove};
 use super::table::{Column, ListArgs, left, or_dash, print, right};
 use super::{Connection, Done, Terminal};
 use crate::config::change::CreateTargetGroup;
@@ -55,7 +55,7 @@ pub(super) struct RemoveTarget {
     #[arg(add = target_names())]
     iqn: String,
     #[command(flatten)]
-    removal: RemovalArgs,
+    removal: EditArgs,
 }
 
 #[derive(Debug, Args)]
@@ -72,7 +72,7 @@ pub(super) struct Delete {
     #[arg(add = target_group_names())]
     name: String,
     #[command(flatten)]
-    removal: RemovalArgs,
+    removal: EditArgs,
 }
 
 pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {

@@ -24,6 +24,50 @@ pub struct Difference {
     pub fields: Vec<FieldChange>,
 }
 
+impl Difference {
+    /// What was done, in a line.
+    pub fn in_words(&self) -> String {
+        let Difference {
+            object,
+            name,
+            fields,
+            ..
+        } = self;
+        let field = |wanted: &str| {
+            fields
+                .iter()
+                .find(|f| f.field == wanted)
+                .and_then(|f| f.new.as_deref())
+        };
+        match self.action {
+            Action::Remove => format!("{object} {name} removed"),
+            Action::Add => match (object.as_str(), field("naa"), field("lun")) {
+                ("lu", Some(naa), _) => format!("lu {name} created, naa.{naa}"),
+                ("map", _, Some(lun)) => format!("map {name} added as LUN {lun}"),
+                ("map", ..) => format!("map {name} added"),
+                ("login" | "claim rule", ..) => format!("{object} {name} added"),
+                ("device", ..) => {
+                    let set = fields.iter().filter(|f| f.field != "name");
+                    let set =
+                        set.map(|f| format!("{} {}", f.field, f.new.as_deref().unwrap_or("-")));
+                    format!("device {name}: {}", set.collect::<Vec<_>>().join(", "))
+                }
+                _ => format!("{object} {name} created"),
+            },
+            Action::Modify => {
+                let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".into());
+                let changes = fields
+                    .iter()
+                    .map(|f| format!("{} {} -> {}", f.field, shown(&f.old), shown(&f.new)));
+                format!(
+                    "{object} {name}: {}",
+                    changes.collect::<Vec<_>>().join(", ")
+                )
+            }
+        }
+    }
+}
+
 /// What happens to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]

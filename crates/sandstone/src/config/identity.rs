@@ -73,6 +73,7 @@ pub fn new_installation(seed: &mut Seed) -> IdentitySpec {
         installation: format!("{:09x}", seed.draw() >> 28),
         units_made: 0,
         last_relative_port_id: 0,
+        volumes: Vec::new(),
     }
 }
 
@@ -135,6 +136,13 @@ pub fn carry_over(before: &IdentitySpec, config: &mut Config) {
         .last_relative_port_id
         .max(before.last_relative_port_id)
         .max(highest);
+    // Both: which one holds is told by the name that the unit has.
+    let more = before
+        .volumes
+        .iter()
+        .filter(|note| !identity.volumes.contains(note));
+    let more: Vec<_> = more.cloned().collect();
+    identity.volumes.extend(more);
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ pub mod initiator;
 pub mod model;
 pub mod name;
 pub mod pattern;
+pub mod placement;
 pub mod quantity;
 pub mod redact;
 pub mod store;

@@ -12,6 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answer::Problem;
+use super::author::{self, Author};
 use super::names_in_use::NamesInUse;
 use super::transaction::{Commit, Committed, Transactions};
 use crate::config::change::Change;
@@ -72,7 +73,8 @@ type Answer<T> = Result<Json<T>, Problem>;
 async fn apart<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Problem> {
-    let done = tokio::task::spawn_blocking(work).await;
+    let author = Author::current();
+    let done = tokio::task::spawn_blocking(|| author.works(work)).await;
     let done = done.unwrap_or_else(|_| {
         Err(Error::new(
             ErrorKind::Unavailable,
@@ -197,6 +199,7 @@ pub fn router(plane: Shared) -> Router {
             )
         })
         .with_state(plane)
+        .layer(axum::middleware::from_fn(author::carry))
 }
 
 fn refuse(status: StatusCode, message: &str) -> (StatusCode, Json<Problem>) {

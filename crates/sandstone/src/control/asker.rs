@@ -5,6 +5,7 @@
 //! all may do everything.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 
 use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, FromRequestParts};
@@ -13,6 +14,7 @@ use axum::serve::IncomingStream;
 use serde::Serialize;
 use tokio::net::{TcpListener, UnixListener};
 
+use super::author::{Author, plain};
 use crate::pool::history::Deed;
 
 /// The header with the command line that was typed, percent-encoded.
@@ -24,25 +26,31 @@ const MAX_COMMAND: usize = 2048;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer {
     uid: Option<u32>,
+    /// Where it comes from, over TCP.
+    address: Option<SocketAddr>,
 }
 
 impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
         let known = stream.io().peer_cred().ok();
         let uid = known.map(|known| known.uid());
-        Self { uid }
+        Self { uid, address: None }
     }
 }
 
 impl Connected<IncomingStream<'_, TcpListener>> for Peer {
-    fn connect_info(_: IncomingStream<'_, TcpListener>) -> Self {
-        Self { uid: None }
+    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
+        Self {
+            uid: None,
+            address: Some(*stream.remote_addr()),
+        }
     }
 }
 
 /// Who asks, and what.
 #[derive(Clone, Debug)]
 pub(super) struct Asker {
+    peer: Option<Peer>,
     user: String,
     command: Option<String>,
     /// Method and path.
@@ -54,9 +62,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Asker {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         let peer = parts.extensions.get::<ConnectInfo<Peer>>();
-        let uid = peer.and_then(|ConnectInfo(peer)| peer.uid);
+        let peer = peer.map(|ConnectInfo(peer)| *peer);
+        let uid = peer.and_then(|peer| peer.uid);
         let command = parts.headers.get(COMMAND).and_then(|it| it.to_str().ok());
         Ok(Self {
+            peer,
             user: uid.map(user_name).unwrap_or_default(),
             command: command.map(unescape).filter(|command| !command.is_empty()),
             request: format!("{} {}", parts.method, parts.uri),
@@ -65,6 +75,20 @@ impl<S: Send + Sync> FromRequestParts<S> for Asker {
 }
 
 impl Asker {
+    /// For the log. The body of the request is left out: it may hold secrets.
+    pub(super) fn author(&self) -> Author {
+        let by = match self.peer {
+            Some(Peer { uid: Some(uid), .. }) => format!("{} (uid {uid})", self.user),
+            Some(Peer {
+                address: Some(address),
+                ..
+            }) => format!("somebody at {address}"),
+            _ => "somebody".to_owned(),
+        };
+        let command = self.command.as_ref().unwrap_or(&self.request);
+        Author::new(plain(&by), plain(command))
+    }
+
     /// What is asked, with the body of the request.
     pub(super) fn deed(&self, body: &impl Serialize) -> Deed {
         let text = self.command.clone().unwrap_or_else(|| {
@@ -149,6 +173,7 @@ mod tests {
     #[test]
     fn who_does_not_say_what_was_typed_is_told_by_the_request() {
         let mut asker = Asker {
+            peer: None,
             user: "root".to_owned(),
             command: None,
             request: "POST /v1/pools/tank/scrub".to_owned(),

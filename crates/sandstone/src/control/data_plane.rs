@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use crate::config::Config;
 use crate::config::model::BackendSpec;
+use crate::config::placement::{VolumeId, Volumes};
 use crate::initiator::view::{InitiatorDevice, InitiatorSession};
 
 /// Everything the control plane asks of the part that moves blocks.
@@ -63,8 +64,34 @@ pub trait DataPlane: Send + Sync {
     /// made of none, or the disk does not tell.
     fn physical_block_size(&self, backend: &BackendSpec) -> Option<u32>;
 
+    /// What is known of the volumes that logical units lie on.
+    fn volumes(&self) -> &dyn Volumes {
+        &NoVolumes
+    }
+
+    /// Waits until nothing is under way on these units, which are offline. Whether that was so in time.
+    fn is_at_rest(&self, _units: &[String]) -> bool {
+        true
+    }
+
+    /// The data of these units, which are at rest, was replaced by other data.
+    fn data_was_replaced(&self, _units: &[String]) {}
+
     /// Begins an orderly end: no new logins, all initiators told that their sessions end, everything flushed.
     fn shutdown(&self);
+}
+
+/// A data plane without pools.
+struct NoVolumes;
+
+impl Volumes for NoVolumes {
+    fn ids(&self, names: &[String]) -> Vec<Option<VolumeId>> {
+        vec![None; names.len()]
+    }
+
+    fn names(&self, ids: &[VolumeId]) -> Vec<Option<String>> {
+        vec![None; ids.len()]
+    }
 }
 
 /// Why a configuration could not be put in force.

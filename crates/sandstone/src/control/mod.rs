@@ -10,6 +10,7 @@ pub mod address;
 pub mod answer;
 pub mod api;
 mod asker;
+mod author;
 pub mod client;
 pub mod data_plane;
 mod json_list;
@@ -18,6 +19,7 @@ mod new_unit;
 pub mod server;
 mod streaming;
 pub mod transaction;
+mod unit_changes;
 
 pub use address::ControlAddress;
 pub use api::Plane;

@@ -16,11 +16,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use self::queue::{Job, Outcome, Queue, Wanted};
+use super::author;
 use super::data_plane::DataPlane;
 use crate::config::change::Change;
 use crate::config::diff::Difference;
 use crate::config::store::Store;
-use crate::config::{Config, Error, ErrorKind};
+use crate::config::{Config, Error, ErrorKind, placement};
 
 /// How a change is to be made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
@@ -40,6 +41,9 @@ pub struct Commit {
     /// meanwhile elsewhere does not matter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_effect: Option<String>,
+    /// Refuse where a session would end, or lose a logical unit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_sessions: bool,
 }
 
 /// What a change did, or would do.
@@ -162,7 +166,7 @@ impl Transactions {
             return self.take_turn(Wanted::Change(change.clone()), how);
         }
         let before = self.config();
-        let after = Wanted::change(change, &before, how)?;
+        let after = self.completed(&before, Wanted::change(change, &before, how)?);
         let told = Committed::of(&before, &after, &self.data_plane.sessions(), how);
         Ok((told, Arc::new(after)))
     }
@@ -176,12 +180,22 @@ impl Transactions {
         let store = self.lock();
         let before = self.config();
         let after = Wanted::Generation(generation).applied(&before, &store, how)?;
+        let after = self.completed(&before, after);
         let told = Committed::of(&before, &after, &self.data_plane.sessions(), how);
         Ok(told)
     }
 
-    /// Waits until it was done, by this thread or by one that had its turn before.
+    /// Waits until it was done, and notes who did it.
     fn take_turn(&self, wanted: Wanted, how: &Commit) -> Outcome {
+        let done = self.wait_for_turn(wanted, how);
+        if let Ok((committed, _)) = &done {
+            author::note(committed);
+        }
+        done
+    }
+
+    /// Waits until it was done, by this thread or by one that had its turn before.
+    fn wait_for_turn(&self, wanted: Wanted, how: &Commit) -> Outcome {
         let job = self.queue.add(Job::new(wanted, how.clone()));
         let mut store = self.lock();
         if let Some(done) = job.outcome() {
@@ -197,6 +211,14 @@ impl Transactions {
             )
             .not_changed("it is not known whether the request was carried out"))
         })
+    }
+
+    /// A changed configuration with notes of the volumes that its units lie on.
+    fn completed(&self, before: &Config, mut after: Config) -> Config {
+        if after.generation != before.generation {
+            placement::complete(before, &mut after, self.data_plane.volumes());
+        }
+        after
     }
 
     fn set(&self, config: Arc<Config>) {

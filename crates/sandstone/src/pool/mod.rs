@@ -58,6 +58,7 @@ mod name_watch;
 mod new_devices;
 mod opening;
 mod overlay;
+mod placed;
 pub mod properties;
 mod read_ahead;
 pub mod rebuild_labels;

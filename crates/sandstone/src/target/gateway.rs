@@ -105,7 +105,11 @@ pub(super) fn refuse_to_cut(
         if cut.contains(device) {
             return Err(refused(
                 format!("lu {} is served from {device}", unit.name),
-                format!("sandstone lu delete {} first; the data stays", unit.name),
+                format!(
+                    "keep the login, or point the unit to other data first: sandstone lu modify {} --volume POOL/NAME; its \
+                     NAA, serial number and maps stay",
+                    unit.name
+                ),
             ));
         }
     }

@@ -204,10 +204,12 @@ impl ServedSession {
                     let itl = unit.logical.attach(nexus.clone());
                     itl.set_read_only(wanted.read_only);
                     let before = old.iter().find(|mapped| mapped.lun == wanted.lun);
-                    let is_back = before.is_some_and(|before| {
-                        before.unit.logical.stands_in() && !unit.logical.stands_in()
+                    // It is the disk that the initiator knows, over a device that is back or another one.
+                    let is_other = before.is_some_and(|before| {
+                        let naa = before.unit.logical.config().naa;
+                        naa == unit.logical.config().naa && !unit.logical.stands_in()
                     });
-                    if is_back {
+                    if is_other {
                         itl.raise(UnitAttention::INQUIRY_DATA_HAS_CHANGED);
                         itl.raise(UnitAttention::CAPACITY_DATA_HAS_CHANGED);
                     }

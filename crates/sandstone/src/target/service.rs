@@ -4,6 +4,7 @@
 //! |---|---|
 //! | what is in force | `applied.rs` |
 //! | a configuration is put in force | `change.rs` |
+//! | units that a change points to other data | `retarget.rs` |
 //! | what could not be served at first | `second_try.rs` |
 //! | the control plane's questions | `data_plane.rs` |
 //! | portals and port groups of a configuration | `layout.rs` |
@@ -12,6 +13,7 @@ mod applied;
 mod change;
 mod data_plane;
 mod layout;
+mod retarget;
 mod second_try;
 
 use std::io;

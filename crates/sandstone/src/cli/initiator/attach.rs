@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::super::Connection;
 use super::super::completion::size;
 use super::super::demo::block_size;
-use super::super::serve::{catch_signals, failed, log_to_stderr};
+use super::super::serve::{catch_signals, failed};
 use super::configured::configured;
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
@@ -122,7 +122,7 @@ fn export_name(text: &str) -> Result<String, String> {
 
 /// Serves until Ctrl-C or SIGTERM.
 pub(in super::super) fn run(args: &Args, connection: &Connection) -> ExitCode {
-    log_to_stderr(if args.json { "warn" } else { "info" });
+    crate::log::to_stderr(if args.json { "warn" } else { "info" });
     // Caught before the socket is there: it never stays behind.
     let signals = match catch_signals() {
         Ok(signals) => signals,

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use hyper::Method;
 
-use super::super::edit::{EditArgs, RemovalArgs, Request, make, remove};
+use super::super::edit::{EditArgs, Request, make, remove};
 use super::super::table::{Column, ListArgs, extra, left, or_dash, print};
 use super::super::{Connection, Done, Terminal};
 use crate::control::answer::SatpView;
@@ -56,7 +56,7 @@ pub(in super::super) struct Remove {
     #[command(flatten)]
     rule: Rule,
     #[command(flatten)]
-    removal: RemovalArgs,
+    removal: EditArgs,
 }
 
 /// Who claims what.

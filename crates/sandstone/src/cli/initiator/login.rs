@@ -6,7 +6,7 @@ use clap::Args;
 use hyper::Method;
 
 use super::super::completion::{login_names, size};
-use super::super::edit::{EditArgs, RemovalArgs, Request, make, remove};
+use super::super::edit::{EditArgs, Request, make, remove};
 use super::super::lu::yes_no;
 use super::super::secret::LoginSecrets;
 use super::super::{Connection, Done, Terminal};
@@ -81,7 +81,7 @@ pub(in super::super) struct Logout {
     #[arg(value_name = "IQN", add = login_names())]
     target: String,
     #[command(flatten)]
-    removal: RemovalArgs,
+    removal: EditArgs,
 }
 
 /// How sessions are made and kept.

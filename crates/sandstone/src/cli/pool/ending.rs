@@ -118,7 +118,7 @@ fn told(pool: &PoolView, datasets: &[DatasetView], serving: &[(String, String)])
     }
     for (unit, volume) in serving {
         text.push_str(&format!(
-            "refused while lu {unit} serves {volume}: `sandstone lu delete {unit}`\n"
+            "refused while lu {unit} serves {volume}: `sandstone lu modify {unit} --volume POOL/NAME` points it elsewhere\n"
         ));
     }
     text
@@ -149,6 +149,8 @@ mod tests {
         assert!(text.contains("would destroy volume tank/v19\n"), "{text}");
         assert!(!text.contains("tank/v20"), "{text}");
         assert!(text.contains("would destroy 2 more "), "{text}");
-        assert!(text.ends_with("refused while lu vm1 serves tank/v1: `sandstone lu delete vm1`\n"));
+        let refusal = "refused while lu vm1 serves tank/v1: `sandstone lu modify vm1 --volume POOL/NAME` points it \
+                       elsewhere\n";
+        assert!(text.ends_with(refusal), "{text}");
     }
 }

@@ -73,6 +73,10 @@ pub struct ModifyUnit {
     /// Take it offline or online.
     #[serde(default)]
     pub offline: Option<bool>,
+    /// Points it to other data. Its NAA, serial number and maps stay; it must not become smaller. The size of a file may
+    /// be 0: then it is what the file has.
+    #[serde(default)]
+    pub backend: Option<BackendSpec>,
 }
 
 impl Edit {
@@ -108,6 +112,9 @@ impl Edit {
 
     pub(super) fn modify_unit(&mut self, name: &str, request: &ModifyUnit) -> Result<(), Error> {
         let unit = self.unit_mut(name)?;
+        if let Some(backend) = &request.backend {
+            unit.backend.clone_from(backend);
+        }
         if let Some(wanted) = request.size {
             resize(unit, wanted)?;
         }

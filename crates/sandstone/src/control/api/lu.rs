@@ -77,10 +77,14 @@ pub(super) async fn create(
 pub(super) async fn modify(
     State(plane): State<Shared>,
     Path(name): Path<String>,
+    asker: Asker,
     Params(how): Params<Commit>,
     Body(request): Body<ModifyUnit>,
 ) -> Answer<Committed> {
-    plane.commit(Change::ModifyUnit(name, request), how).await
+    let deed = asker.deed(&request);
+    apart(move || plane.modify_unit(&name, request, &how, &deed))
+        .await
+        .map(Json)
 }
 
 /// Removes a logical unit; the file or device behind it stays.

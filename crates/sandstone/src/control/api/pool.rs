@@ -10,6 +10,7 @@ use super::{Answer, Plane, Shared, apart};
 use crate::config::Error;
 use crate::control::answer::{Body, Params, Problem};
 use crate::control::asker::Asker;
+use crate::control::author::Author;
 use crate::pool::administer::VdevChange;
 use crate::pool::create::{CreatePool, ExportView};
 use crate::pool::events::Happening;
@@ -69,6 +70,7 @@ pub(super) async fn create(
 ) -> Answer<PoolView> {
     let made = apart(move || {
         if request.dry_run {
+            Author::asks_only();
             return plane.pools.would_create(&request);
         }
         plane.pools.create(&request)?;
@@ -86,6 +88,7 @@ pub(super) async fn destroy(
     Path(name): Path<String>,
 ) -> Result<StatusCode, Problem> {
     apart(move || {
+        plane.follow_volumes();
         let _unchanged = plane.transactions.unchanged();
         plane.refuse_if_pool_served(&name)?;
         plane.pools.destroy(&name)
@@ -114,6 +117,7 @@ pub(super) async fn export(
     asker: Asker,
 ) -> Answer<ExportView> {
     let exported = apart(move || {
+        plane.follow_volumes();
         let unchanged = plane.transactions.unchanged();
         if !how.force {
             plane.refuse_if_pool_served(&name).map_err(|mut error| {
@@ -151,6 +155,7 @@ pub(super) async fn change_vdevs(
 ) -> Answer<PoolView> {
     let changed = apart(move || {
         if matches!(change, VdevChange::Add { dry_run: true, .. }) {
+            Author::asks_only();
             return plane.pools.would_add(&name, &change);
         }
         plane.pools.change_vdevs(&name, &change)?;
@@ -276,11 +281,15 @@ pub(super) async fn import(
     Body(request): Body<ImportPool>,
 ) -> Answer<Vec<FoundPool>> {
     let found = apart(move || {
+        if request.pool.is_none() || request.dry_run {
+            Author::asks_only();
+        }
         if request.pool.is_none() {
             return Ok(plane.pools.importable(&request.paths));
         }
         let imported = plane.pools.import(&request);
         // It may be open although an error is to be told.
+        plane.follow_volumes();
         plane.transactions.data_plane().try_again();
         let imported = imported?;
         if !request.dry_run {

@@ -21,6 +21,7 @@ use super::{Answer, Plane, Shared, apart};
 use crate::config::{Error, ErrorKind};
 use crate::control::answer::{Body, Params, Problem};
 use crate::control::asker::Asker;
+use crate::control::author::Author;
 use crate::control::streaming::{PIECES, Pieces};
 use crate::pool::dataset::split;
 use crate::pool::salvage::SalvageRequest;
@@ -115,6 +116,7 @@ pub(super) async fn estimate(
     State(plane): State<Shared>,
     Body(request): Body<SendRequest>,
 ) -> Answer<Vec<PartView>> {
+    Author::asks_only();
     let parts = apart(move || plane.pools.sender(&request)?.estimate());
     parts.await.map(Json)
 }

@@ -6,7 +6,9 @@ use axum::response::Response;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::{Answer, Shared, apart};
+use super::{Answer, Plane, Shared, apart};
+use crate::config::model::{BackendSpec, UnitSpec};
+use crate::config::{Error, ErrorKind};
 use crate::control::answer::{Body, Params, Problem};
 use crate::control::asker::Asker;
 use crate::control::json_list::json_list;
@@ -76,15 +78,24 @@ pub(super) async fn change(
         if how.dry_run {
             return plane.pools.preview(&request, &Served::of(&plane.config()));
         }
-        let unchanged = request
-            .may_disturb()
-            .then(|| plane.transactions.unchanged());
-        let served = Served::of(&plane.config());
+        let may_rename = request.may_disturb();
+        if may_rename {
+            plane.follow_volumes();
+        }
+        let unchanged = may_rename.then(|| plane.transactions.unchanged());
+        let at_rest = at_rest(&plane, &request)?;
+        let served = Served::of(&plane.config()).with_at_rest(at_rest.clone());
         let changed = plane.pools.change_beneath(&request, &served);
+        if changed.is_ok() {
+            plane.transactions.data_plane().data_was_replaced(&at_rest);
+        }
         if changed.as_ref().is_ok_and(|changed| !changed.unchanged) {
             plane.pools.note(request.pool()?, &asker.deed(&request));
         }
         drop(unchanged);
+        if may_rename {
+            plane.follow_volumes();
+        }
         // Of one that failed a part may have been made.
         if request.is_seen_by_units() {
             plane.transactions.data_plane().try_again();
@@ -92,4 +103,31 @@ pub(super) async fn change(
         changed
     });
     changed.await.map(Json)
+}
+
+/// The units of a volume that is to be rolled back, where they are offline; once nothing is under way on them. A write
+/// that came before they were taken offline must not land on what was rolled back.
+fn at_rest(plane: &Plane, change: &DatasetChange) -> Result<Vec<String>, Error> {
+    let Some(volume) = change.rolled_back() else {
+        return Ok(Vec::new());
+    };
+    let config = plane.config();
+    let on_it = |unit: &&UnitSpec| matches!(&unit.backend, BackendSpec::Volume { volume: of } if of == volume);
+    let offline = config
+        .units
+        .iter()
+        .filter(|unit| unit.offline)
+        .filter(on_it);
+    let offline: Vec<String> = offline.map(|unit| unit.name.clone()).collect();
+    match plane.transactions.data_plane().is_at_rest(&offline) {
+        true => Ok(offline),
+        false => Err(Error::new(
+            ErrorKind::InUse,
+            format!(
+                "commands are still under way on lu {}",
+                offline.join(", lu ")
+            ),
+            "try again when the pool has answered them; see `sandstone pool status`",
+        )),
+    }
 }

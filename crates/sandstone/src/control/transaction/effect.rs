@@ -2,7 +2,7 @@
 
 use super::{Commit, Committed, SessionEffect};
 use crate::config::diff::{self, ViewChange};
-use crate::config::{Config, Error, ErrorKind};
+use crate::config::{Config, Error, ErrorKind, access, placement};
 use crate::control::data_plane::SessionInfo;
 
 impl Committed {
@@ -41,6 +41,30 @@ impl Committed {
         }
     }
 
+    /// Refuses a change that takes something from a session, where that was to be kept.
+    pub(super) fn check_sessions(&self, how: &Commit) -> Result<(), Error> {
+        let losing: Vec<&SessionEffect> = self.sessions.iter().filter(|it| it.loses).collect();
+        let Some(first) = losing.first().filter(|_| how.keep_sessions) else {
+            return Ok(());
+        };
+        let SessionEffect {
+            tsih,
+            initiator,
+            target,
+            effect,
+            ..
+        } = first;
+        let more = match losing.len() - 1 {
+            0 => String::new(),
+            more => format!("; and {more} more sessions"),
+        };
+        Err(Error::new(
+            ErrorKind::InUse,
+            format!("session {tsih} of {initiator} at {target} {effect}{more}"),
+            "ask its host to log out first, or repeat the command with --yes",
+        ))
+    }
+
     /// Generations are left out: what others changed elsewhere makes no difference.
     fn digest(&self) -> String {
         let losing: Vec<(u16, &str)> = self
@@ -74,25 +98,7 @@ impl Committed {
 fn effects(before: &Config, after: &Config, sessions: &[SessionInfo]) -> Vec<SessionEffect> {
     let of_one = |session: &SessionInfo| {
         let target = session.target.clone()?;
-        let (effect, loses) = match diff::view_change(before, after, &session.initiator, &target) {
-            ViewChange::Same => return None,
-            ViewChange::End(reason) => (format!("ends: {reason}"), true),
-            ViewChange::Luns {
-                added,
-                removed,
-                protection,
-            } => {
-                let parts = [
-                    ("gains", &added),
-                    ("loses", &removed),
-                    ("other write protection of", &protection),
-                ];
-                let parts = parts.into_iter().filter(|(_, luns)| !luns.is_empty());
-                let parts = parts.map(|(word, luns)| format!("{word} {}", lun_list(luns)));
-                let parts: Vec<String> = parts.collect();
-                (parts.join(", "), !removed.is_empty())
-            }
-        };
+        let (effect, loses) = effect(before, after, session, &target)?;
         Some(SessionEffect {
             tsih: session.tsih,
             initiator: session.initiator.clone(),
@@ -102,6 +108,64 @@ fn effects(before: &Config, after: &Config, sessions: &[SessionInfo]) -> Vec<Ses
         })
     };
     sessions.iter().filter_map(of_one).collect()
+}
+
+/// What happens to a session, and whether it loses something; `None`: nothing.
+fn effect(
+    before: &Config,
+    after: &Config,
+    session: &SessionInfo,
+    target: &str,
+) -> Option<(String, bool)> {
+    let initiator = &session.initiator;
+    let luns = match diff::view_change(before, after, initiator, target) {
+        ViewChange::End(reason) => return Some((format!("ends: {reason}"), true)),
+        ViewChange::Same => None,
+        ViewChange::Luns {
+            added,
+            removed,
+            protection,
+        } => Some((added, removed, protection)),
+    };
+    if let Some(reason) = portal_change(before, after, session, target) {
+        return Some((format!("ends: {reason}"), true));
+    }
+    let (added, removed, protection) = luns.unwrap_or_default();
+    let moved = placement::moved_luns(before, after, initiator, target);
+    let loses = !removed.is_empty() || !moved.is_empty();
+    let parts = [
+        ("gains", added),
+        ("loses", removed),
+        ("other write protection of", protection),
+        ("finds other data behind", moved),
+    ];
+    let parts = parts.into_iter().filter(|(_, luns)| !luns.is_empty());
+    let parts: Vec<String> = parts
+        .map(|(word, luns)| format!("{word} {}", lun_list(&luns)))
+        .collect();
+    (!parts.is_empty()).then(|| (parts.join(", "), loses))
+}
+
+/// Why a session cannot keep the target port that it came to: as the event loops decide it.
+fn portal_change(
+    before: &Config,
+    after: &Config,
+    session: &SessionInfo,
+    target: &str,
+) -> Option<String> {
+    let port = |config: &Config, local| {
+        let access = access::granted(config, &session.initiator, target, Some(local))?;
+        let group = access.portal_group;
+        Ok::<_, access::Refusal>((group.tag, group.relative_port_id, group.target_port_group))
+    };
+    session.connections.iter().find_map(|connection| {
+        let was = port(before, connection.local).ok()?;
+        match port(after, connection.local) {
+            Ok(is) if is == was => None,
+            Ok(_) => Some("its portal belongs to another portal group then".to_owned()),
+            Err(refusal) => Some(refusal.to_string()),
+        }
+    })
 }
 
 fn lun_list(luns: &[u16]) -> String {

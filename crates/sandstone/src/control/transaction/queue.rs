@@ -198,8 +198,10 @@ impl Transactions {
         let plan_one = |job: Arc<Job>| {
             let applied = job.wanted.applied(&newest, store, &job.how);
             let outcome = applied.and_then(|after| {
+                let after = self.completed(&newest, after);
                 let told = Committed::of(&newest, &after, sessions, &job.how);
                 told.check_effect(&job.how)?;
+                told.check_sessions(&job.how)?;
                 Ok((told, Arc::new(after)))
             });
             if let Ok((_, after)) = &outcome {

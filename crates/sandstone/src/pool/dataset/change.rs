@@ -189,6 +189,14 @@ impl DatasetChange {
         }
     }
 
+    /// The volume that becomes again what it was.
+    pub fn rolled_back(&self) -> Option<&str> {
+        match self {
+            Self::Rollback { snapshot, .. } => snapshot.split_once('@').map(|(volume, _)| volume),
+            _ => None,
+        }
+    }
+
     fn names(&self) -> Vec<&str> {
         match self {
             Self::Create { name, .. } | Self::Promote { name } | Self::Inherit { name, .. } => {

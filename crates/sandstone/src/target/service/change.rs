@@ -1,6 +1,6 @@
 //! A configuration is put in force while another is: everything that can fail comes first, then nothing fails.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use scsi::WriteThrough;
 use super::Service;
 use super::applied::Applied;
 use super::layout::{group_layout, portals};
+use super::retarget::moved;
 use crate::config::model::{Config, UnitSpec};
 use crate::control::ApplyError;
 use crate::initiator::host::HostError;
@@ -40,16 +41,23 @@ impl Service {
         config: Arc<Config>,
     ) -> Result<(), ApplyError> {
         let mut made = MadeFiles::default();
-        let units = self.open_units(current, &config, &mut made)?;
+        let moved = moved(&current.config, &config);
+        let units = self.open_units(current, &config, &moved, &mut made)?;
         let listeners = Self::bind_portals(current, &config)?;
         let emptied = Self::empty_caches(&current.config, &config, &units)?;
-        let larger = self.make_room(&current.config, &config, &units, &mut made)?;
+        let larger = self.make_room(&current.config, &config, &units, &moved, &mut made)?;
         let layout = group_layout(&config);
         let before = self.opener.groups.layout();
         // Those that are deleted, too: until they are out of the views their commands come as ever.
         let served: Vec<Arc<Unit>> = current.units.values().cloned().collect();
         let gone: Vec<&UnitSpec> = deleted(&current.config, &config).collect();
-        let units_gone = gone.iter().filter_map(|gone| current.units.get(&gone.name));
+        let replaced = current
+            .config
+            .units
+            .iter()
+            .filter(|old| moved.contains(&old.naa));
+        let units_gone = gone.iter().copied().chain(replaced);
+        let units_gone = units_gone.filter_map(|gone| current.units.get(&gone.name));
         let deletion = Deletion::begin(units_gone.cloned().collect())?;
         transition::leave_service(&self.shared, &self.opener.groups, &layout, &served)?;
         // From here on nothing can fail.
@@ -105,13 +113,15 @@ impl Service {
         &self,
         old: &Applied,
         config: &Config,
+        moved: &HashSet<String>,
         made: &mut MadeFiles,
     ) -> Result<BTreeMap<String, Arc<Unit>>, ApplyError> {
         let mut units = BTreeMap::new();
         let by_naa = old.config.units_by_naa();
         for spec in &config.units {
             let before = by_naa.get(spec.naa.as_str()).copied();
-            if let Some(unit) = self.open_or_keep(old, before, spec, &units, made)? {
+            let is_moved = moved.contains(&spec.naa);
+            if let Some(unit) = self.open_or_keep(old, before, spec, &units, is_moved, made)? {
                 units.insert(spec.name.clone(), unit);
             }
         }
@@ -124,6 +134,7 @@ impl Service {
         before: Option<&UnitSpec>,
         spec: &UnitSpec,
         opened: &BTreeMap<String, Arc<Unit>>,
+        is_moved: bool,
         made: &mut MadeFiles,
     ) -> Result<Option<Arc<Unit>>, ApplyError> {
         let others = || old.units.values().chain(opened.values());
@@ -134,6 +145,9 @@ impl Service {
             return opened.map(Some);
         };
         let Some(unit) = old.units.get(&before.name) else {
+            if is_moved {
+                return self.open_elsewhere(old, before, spec, others()).map(Some);
+            }
             // It could not be opened before. It may be whole again; if not, that is no news.
             return Ok(self.opener.open(spec, others(), Duration::ZERO).ok());
         };
@@ -148,13 +162,15 @@ impl Service {
             spec.thin,
             &spec.name,
         );
-        if same_shape && same_backend(before, spec) {
+        if same_shape && is_moved {
+            return self.open_elsewhere(old, before, spec, others()).map(Some);
+        }
+        if same_shape {
             return Ok(Some(unit.clone()));
         }
         Err(ApplyError {
             object: format!("lu {}", spec.name),
-            message: "its backend, block size, provisioning or name cannot change while it exists"
-                .into(),
+            message: "its block size, provisioning or name cannot change while it exists".into(),
             next: "create another logical unit with the new properties and copy the data".into(),
         })
     }
@@ -166,6 +182,7 @@ impl Service {
         old: &Config,
         config: &Config,
         units: &BTreeMap<String, Arc<Unit>>,
+        moved: &HashSet<String>,
         made: &mut MadeFiles,
     ) -> Result<Vec<(Arc<Unit>, u64)>, ApplyError> {
         let mut larger = Vec::new();
@@ -178,7 +195,8 @@ impl Service {
             let (Some(was), Some(wanted)) = (size(before), size(spec)) else {
                 continue;
             };
-            if wanted == was {
+            // One that is pointed elsewhere has the size that it was opened with.
+            if wanted == was || moved.contains(&spec.naa) {
                 continue;
             }
             let failed = |message: String, next: &str| ApplyError {
@@ -297,19 +315,6 @@ fn size(spec: &UnitSpec) -> Option<u64> {
     match spec.backend {
         Memory { size } | File { size, .. } => Some(size),
         Device { .. } | Iscsi { .. } | Volume { .. } => None,
-    }
-}
-
-fn same_backend(a: &UnitSpec, b: &UnitSpec) -> bool {
-    use crate::config::model::BackendSpec::{Device, File, Iscsi, Memory, Volume};
-    match (&a.backend, &b.backend) {
-        (Memory { .. }, Memory { .. }) => true,
-        (File { path: a, .. }, File { path: b, .. }) | (Device { path: a }, Device { path: b }) => {
-            a == b
-        }
-        (Iscsi { device: a }, Iscsi { device: b }) => a == b,
-        (Volume { volume: a }, Volume { volume: b }) => a == b,
-        _ => false,
     }
 }
 

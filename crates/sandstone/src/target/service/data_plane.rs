@@ -3,14 +3,17 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use scsi::UnitAttention;
+
 use super::Service;
 use crate::block::{self, BlockDevice};
 use crate::config::model::{BackendSpec, Config};
+use crate::config::placement::Volumes;
 use crate::control::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatus};
 use crate::initiator::view::{InitiatorDevice, InitiatorSession};
-use crate::target::gateway;
 use crate::target::message::Message;
 use crate::target::unit::Unit;
+use crate::target::{gateway, transition};
 
 impl DataPlane for Service {
     fn try_again(&self) {
@@ -126,12 +129,40 @@ impl DataPlane for Service {
         self.lock().portals()
     }
 
+    fn volumes(&self) -> &dyn Volumes {
+        &*self.opener.pools
+    }
+
+    fn is_at_rest(&self, units: &[String]) -> bool {
+        let units = self.served(units);
+        units.is_empty() || transition::outlast(&self.shared, &units)
+    }
+
+    fn data_was_replaced(&self, units: &[String]) {
+        for unit in self.served(units) {
+            unit.logical.note_loss();
+            unit.logical
+                .raise(UnitAttention::INQUIRY_DATA_HAS_CHANGED, None);
+            unit.logical
+                .raise(UnitAttention::CAPACITY_DATA_HAS_CHANGED, None);
+        }
+    }
+
     fn shutdown(&self) {
         self.isns.stop();
         self.space_monitor.stop();
         self.second_try.stop();
         self.acceptor.stop();
         self.shared.send_to_all(|| Message::Stop);
+    }
+}
+
+impl Service {
+    /// Those of these units that are served.
+    fn served(&self, names: &[String]) -> Vec<Arc<Unit>> {
+        let current = self.lock();
+        let units = names.iter().filter_map(|name| current.units.get(name));
+        units.cloned().collect()
     }
 }
 

@@ -1,0 +1,131 @@
+//! Who asks for a change: carried along with a request, so that the log names the author of whatever it changes.
+//!
+//! Whatever happens without a request is the daemon's own.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::extract::Request;
+use axum::http::Method;
+use axum::middleware::Next;
+use axum::response::Response;
+
+use super::asker::Asker;
+use super::transaction::Committed;
+use crate::log::EACH;
+
+tokio::task_local! {
+    static AUTHOR: Arc<Author>;
+}
+
+/// Who asks, and in which words.
+#[derive(Debug)]
+pub(super) struct Author {
+    by: String,
+    command: String,
+    /// Whether what the request changed stands in the log already.
+    is_told: AtomicBool,
+}
+
+impl Author {
+    pub(super) fn new(by: String, command: String) -> Self {
+        let is_told = AtomicBool::new(false);
+        Self {
+            by,
+            command,
+            is_told,
+        }
+    }
+
+    /// Whose request this thread works for.
+    pub(super) fn current() -> Arc<Self> {
+        let own = || Arc::new(Self::new("the daemon".into(), String::new()));
+        AUTHOR.try_with(Arc::clone).unwrap_or_else(|_| own())
+    }
+
+    /// Whoever asks only wants to know.
+    pub(super) fn asks_only() {
+        Self::current().is_told.store(true, Ordering::Relaxed);
+    }
+
+    /// Does this author's work, on whichever thread.
+    pub(super) fn works<T>(self: Arc<Self>, work: impl FnOnce() -> T) -> T {
+        AUTHOR.sync_scope(self, work)
+    }
+}
+
+/// The user; and, where the socket knows it, the number.
+impl fmt::Display for Author {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.by)
+    }
+}
+
+/// Notes who changed which objects of the configuration: a line each.
+pub(super) fn note(committed: &Committed) {
+    let author = Author::current();
+    let generation = committed.generation;
+    for difference in &committed.differences {
+        let what = plain(&difference.in_words());
+        tracing::info!(target: EACH, by = %author, command = author.command, generation, "{what}");
+    }
+    author.is_told.store(true, Ordering::Relaxed);
+}
+
+/// Notes who changed what beside the configuration: pools, volumes, sessions.
+pub(super) async fn carry(asker: Asker, request: Request, next: Next) -> Response {
+    let author = Arc::new(asker.author());
+    let is_change = request.method() != Method::GET && !asks_only(request.uri().query());
+    let answer = AUTHOR.scope(Arc::clone(&author), next.run(request)).await;
+    if is_change && answer.status().is_success() && !author.is_told.load(Ordering::Relaxed) {
+        tracing::info!(target: EACH, by = %author, command = author.command, "done");
+    }
+    answer
+}
+
+/// Whether a request says that nothing is to be changed.
+fn asks_only(query: Option<&str>) -> bool {
+    let mut words = query.unwrap_or_default().split('&');
+    words.any(|word| word == "dry_run=true")
+}
+
+/// A text that stays on its line of the log.
+pub(super) fn plain(text: &str) -> String {
+    let visible = |letter: char| match letter.is_control() {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    };
+    text.chars().map(visible).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preview_is_no_change() {
+        assert!(asks_only(Some("cascade=true&dry_run=true")));
+        assert!(!asks_only(Some("dry_run=false&cascade=true")));
+        assert!(!asks_only(None));
+    }
+
+    #[test]
+    fn nobody_writes_a_second_line() {
+        assert_eq!(
+            plain("lu a\nINFO all is well\u{1b}[2J ä"),
+            "lu a\\nINFO all is well\\u{1b}[2J ä"
+        );
+    }
+
+    #[test]
+    fn work_on_another_thread_has_its_author() {
+        let author = Arc::new(Author::new(
+            "root (uid 0)".into(),
+            "sandstone lu offline a".into(),
+        ));
+        let told = std::thread::spawn(|| author.works(|| Author::current().to_string()));
+        assert_eq!(told.join().expect("it ends"), "root (uid 0)");
+        assert_eq!(Author::current().to_string(), "the daemon");
+    }
+}

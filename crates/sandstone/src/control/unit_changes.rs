@@ -1,0 +1,143 @@
+//! Logical units that there are: they grow, are pointed to other data, and follow their volumes to other names.
+
+use std::path::Path;
+
+use super::api::Plane;
+use super::transaction::{Commit, Committed};
+use crate::config::change::{Change, ModifyUnit};
+use crate::config::diff::{Action, Difference, FieldChange};
+use crate::config::model::{BackendSpec, UnitSpec};
+use crate::config::quantity::format_size;
+use crate::config::{Error, ErrorKind, placement};
+use crate::pool::dataset::{DatasetChange, split};
+use crate::pool::history::Deed;
+
+impl Plane {
+    /// Has units use the names that their volumes have now, and notes volumes that were not known before. Called before
+    /// what could take volumes away, and after what could have renamed them.
+    pub fn follow_volumes(&self) {
+        let data_plane = self.transactions.data_plane();
+        let news = placement::news(&self.transactions.config(), data_plane.volumes());
+        if news.is_empty() {
+            return;
+        }
+        let change = Change::FollowVolumes(news);
+        if let Err(error) = self.transactions.commit(&change, &Commit::default()) {
+            // Their numbers are noted: the next start, or the next change of a volume, tries it again.
+            tracing::error!(%error, "logical units do not have the names of their volumes");
+        }
+    }
+
+    /// `lu modify`, `lu online`, `lu offline`
+    ///
+    /// # Errors
+    /// What was wrong; nothing was changed, or what was is told.
+    pub fn modify_unit(
+        &self,
+        name: &str,
+        mut request: ModifyUnit,
+        how: &Commit,
+        deed: &Deed,
+    ) -> Result<Committed, Error> {
+        if let Some(BackendSpec::File { path, size, .. }) = &mut request.backend
+            && *size == 0
+        {
+            *size = length_of(&self.state_folder, path)?;
+        }
+        let config = self.transactions.config();
+        let unit = config.unit(name);
+        let backend = request.backend.as_ref().or(unit.map(|unit| &unit.backend));
+        let volume = match backend {
+            Some(BackendSpec::Volume { volume }) => Some(volume.clone()),
+            _ => None,
+        };
+        let (Some(unit), Some(volume), Some(size)) = (unit, volume, request.size) else {
+            let change = Change::ModifyUnit(name.to_owned(), request);
+            return self.transactions.commit(&change, how);
+        };
+        // The volume first: what a unit is pointed to must not be smaller than the unit.
+        request.size = None;
+        let grown = self.grow(unit, &volume, size, how, deed)?;
+        let change = Change::ModifyUnit(name.to_owned(), request);
+        let committed = self.transactions.commit(&change, how);
+        let mut committed = committed.map_err(|error| match grown {
+            Some(_) if !how.dry_run => error.not_changed(format!(
+                "{volume} has {} now; nothing else was changed",
+                format_size(size)
+            )),
+            _ => error,
+        })?;
+        committed.differences.extend(grown);
+        Ok(committed)
+    }
+
+    /// `volume set volsize` for a unit; `None` where the volume has that size already.
+    fn grow(
+        &self,
+        unit: &UnitSpec,
+        volume: &str,
+        size: u64,
+        how: &Commit,
+        deed: &Deed,
+    ) -> Result<Option<Difference>, Error> {
+        let change = DatasetChange::Set {
+            names: vec![volume.to_owned()],
+            properties: [("volsize".to_owned(), size.to_string())].into(),
+            shrink: false,
+        };
+        let before = self.pools.volume_size(volume)?;
+        if size < before {
+            return Err(Error::invalid(
+                format!(
+                    "lu {} is the volume {volume} of {}; {} would cut off data",
+                    unit.name,
+                    format_size(before),
+                    format_size(size)
+                ),
+                format!(
+                    "sandstone volume set --shrink volsize=SIZE {volume}, where what lies beyond it may be lost"
+                ),
+            ));
+        }
+        if size == before {
+            return Ok(None);
+        }
+        match how.dry_run {
+            true => drop(self.pools.preview(&change, &Default::default())?),
+            false => {
+                self.pools.change(&change)?;
+                self.pools.note(split(volume).0, deed);
+                self.transactions.data_plane().try_again();
+            }
+        }
+        Ok(Some(Difference {
+            action: Action::Modify,
+            object: "volume".to_owned(),
+            name: volume.to_owned(),
+            fields: vec![FieldChange {
+                field: "volsize".to_owned(),
+                old: Some(format_size(before)),
+                new: Some(format_size(size)),
+            }],
+        }))
+    }
+}
+
+/// The length of a file that is there.
+fn length_of(state: &Path, path: &Path) -> Result<u64, Error> {
+    let path = state.join(path);
+    let metadata = std::fs::metadata(&path).map_err(|error| {
+        Error::new(
+            ErrorKind::NotFound,
+            format!("{} cannot be used: {error}", path.display()),
+            "name a file that is there; a relative path is below the state folder",
+        )
+    })?;
+    match metadata.is_file() {
+        true => Ok(metadata.len()),
+        false => Err(Error::invalid(
+            format!("{} is no file", path.display()),
+            "name a block device with --device",
+        )),
+    }
+}

@@ -1,0 +1,46 @@
+//! What a service manager is told of the daemon's state (`sd_notify(3)`): that its targets listen, that it reloads, that
+//! it ends. Where none asks for it (`NOTIFY_SOCKET`), nothing is sent.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Targets listen; or what was to be reloaded is.
+pub(crate) fn ready(status: &str) {
+    tell(&format!("READY=1\nSTATUS={status}"));
+}
+
+/// It looks anew for what may have changed.
+pub(crate) fn reloading() {
+    let now = clock_gettime(ClockId::Monotonic);
+    let micros = i128::from(now.tv_sec) * 1_000_000 + i128::from(now.tv_nsec) / 1000;
+    tell(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
+}
+
+/// It ends, and why.
+pub(crate) fn stopping(reason: &str) {
+    tell(&format!("STOPPING=1\nSTATUS=stopping: {reason}"));
+}
+
+fn tell(state: &str) {
+    let Some(socket) = std::env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty()) else {
+        return;
+    };
+    if let Err(error) = send(&socket, state) {
+        tracing::warn!(socket = %socket.display(), %error, "the service manager could not be told of the daemon's state");
+    }
+}
+
+/// `@` begins an abstract name.
+fn send(socket: &OsStr, state: &str) -> io::Result<()> {
+    let address = match socket.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+        _ => SocketAddr::from_pathname(socket)?,
+    };
+    let sender = UnixDatagram::unbound()?;
+    sender.send_to_addr(state.as_bytes(), &address).map(|_| ())
+}
