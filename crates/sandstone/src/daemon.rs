@@ -232,7 +232,8 @@ impl Daemon {
         let data_plane = self.transactions().data_plane();
         self.plane.follow_volumes();
         data_plane.try_again();
-        let rescans = data_plane.initiator_rescan(None);
+        let rescans = data_plane.initiator_rescan(None)
+            && !self.transactions().config().initiator.targets.is_empty();
         self.warn_of_an_edited_file();
         let config = self.transactions().config();
         let units = data_plane.units();
@@ -265,10 +266,10 @@ impl Daemon {
 
     /// Says so where somebody edited the file by hand and expects that to be taken.
     fn warn_of_an_edited_file(&self) {
-        if let Err(error) = Store::peek(&self.plane.state_folder) {
+        if let Some(reason) = Store::damage(&self.plane.state_folder) {
             tracing::warn!(
                 target: EACH,
-                %error,
+                reason,
                 "the configuration in the state folder is not read again, and not what is in force: sandstone config show \
                  tells that, sandstone config apply FILE changes it, and the next change writes the file anew"
             );

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
 
 use crate::control::address::{SERVICE_SOCKET, SOCKET_NAME};
 use crate::control::{Client, ControlAddress};
@@ -47,6 +48,14 @@ impl Connection {
         self.control
             .clone()
             .unwrap_or_else(|| ControlAddress::Unix(self.state_folder().join(SOCKET_NAME)))
+    }
+
+    /// Forgets what the environment said: a demo must not get into the state folder or at the socket of a daemon that
+    /// serves.
+    pub(super) fn forget_environment(&mut self, matches: &ArgMatches) {
+        let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        self.state = self.state.take().filter(|_| is_typed("state"));
+        self.control = self.control.take().filter(|_| is_typed("control"));
     }
 
     fn client_at(&self, address: ControlAddress) -> Client {

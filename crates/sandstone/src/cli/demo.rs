@@ -1,18 +1,24 @@
 //! `demo`: a pool on files, a volume, a logical unit, a target and a map, made and served by one command.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+mod existing;
+mod folder;
+mod portal;
+
+use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
+use self::folder::Folder;
+use self::portal::Wanted;
 use super::Connection;
-use super::client_instructions::{Access, instructions};
+use super::client_instructions::{Access, instructions, reachable};
 use super::completion::size;
 use super::serve::{catch_signals, failed};
 use crate::config::change::{AddMap, AddPortal, Change, CreateTarget, CreateUnit, NewVolume};
-use crate::config::model::{AluaMode, BackendSpec, Config, TargetParameters};
+use crate::config::model::{AluaMode, BackendSpec, Config, TargetParameters, default_block_size};
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
 use crate::control::ControlAddress;
@@ -23,7 +29,8 @@ use crate::pool::create::CreatePool;
 use crate::pool::history::Deed;
 use crate::pool::vdev_request::{VdevKind, VdevRequest};
 
-const DEFAULT_PORT: u16 = 3260;
+/// Bytes of the volume where nothing else is said.
+const DEFAULT_SIZE: u64 = 10 << 30;
 const UNIT: &str = "demo";
 const POOL: &str = "tank";
 const VOLUME: &str = "tank/demo";
@@ -44,14 +51,18 @@ pub struct Args {
     #[arg(long)]
     pub once: bool,
     /// TCP port on 127.0.0.1 [default: 3260, or the next free one]
-    #[arg(long)]
+    #[arg(long, conflicts_with = "portal")]
     pub port: Option<u16>,
-    /// Capacity of the volume
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "10G")]
-    pub size: u64,
-    /// Logical block size
-    #[arg(long, value_name = "512|4096", default_value_t = 512, value_parser = block_size)]
-    pub block_size: u32,
+    /// Listen here, so that other machines reach it: an address of this machine, or 0.0.0.0 for all of them. Whoever
+    /// reaches it can read and write the disk
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = super::target::portal)]
+    pub portal: Option<SocketAddr>,
+    /// Capacity of the volume [default: 10G]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub size: Option<u64>,
+    /// Logical block size [default: 512]
+    #[arg(long, value_name = "512|4096", value_parser = block_size)]
+    pub block_size: Option<u32>,
     /// Physical block size [default: 4096]
     #[arg(long, value_name = "512|4096", value_parser = block_size)]
     pub physical_block_size: Option<u32>,
@@ -91,34 +102,14 @@ pub fn run(args: &Args, connection: &Connection) -> ExitCode {
     } else {
         "info"
     });
-    let (state, temporary) = match &connection.state {
-        Some(state) => (state.clone(), false),
-        None => match state_folder(args) {
-            Ok(state) => (state, args.once || args.memory.is_some()),
-            Err(error) => return failed(&error),
-        },
-    };
-    let code = match start(args, connection, &state) {
-        Ok((daemon, access)) => serve(args, daemon, &access, &state),
+    let started = Folder::choose(args, connection).and_then(|folder| {
+        let (daemon, access) = start(args, connection, &folder.path)?;
+        Ok((folder, daemon, access))
+    });
+    match started {
+        Ok((folder, daemon, access)) => serve(args, daemon, &access, &folder.path),
         Err(error) => failed(&error),
-    };
-    if temporary {
-        // Made for this run only, and nobody can want it back: the unit was memory or a test.
-        let _ = std::fs::remove_dir_all(&state);
     }
-    code
-}
-
-/// `./sandstone-demo`, so that the user finds it; a folder of its own where nothing is to be kept.
-fn state_folder(args: &Args) -> Result<PathBuf, Error> {
-    if !args.once && args.memory.is_none() {
-        return Ok(PathBuf::from("sandstone-demo"));
-    }
-    let name = format!("sandstone-demo-{}", std::process::id());
-    let folder = std::env::temp_dir().join(name);
-    std::fs::create_dir(&folder)
-        .map_err(|error| Error::storage(format!("make {}", folder.display()), error))?;
-    Ok(folder)
 }
 
 fn start(args: &Args, connection: &Connection, state: &Path) -> Result<(Daemon, Access), Error> {
@@ -135,23 +126,71 @@ fn start(args: &Args, connection: &Connection, state: &Path) -> Result<(Daemon, 
         io_uring: !args.no_io_uring,
         default_portals: Vec::new(),
     })?;
-    if daemon.transactions().config().unit(UNIT).is_none() {
-        configure(args, &daemon, state)?;
-    } else {
-        move_portal(args, &daemon)?;
+    match bring_up(args, &daemon, state) {
+        Ok(access) => Ok((daemon, access)),
+        Err(error) => {
+            daemon.stop();
+            Err(error.not_changed("nothing is served"))
+        }
     }
-    let access = access(&daemon.transactions().config())?;
-    Ok((daemon, access))
 }
 
-/// Makes the pool, the unit, the target and the map in a fresh state folder.
-fn configure(args: &Args, daemon: &Daemon, state: &Path) -> Result<(), Error> {
+/// Makes what is missing of the demo, or moves it to where it is wanted now.
+fn bring_up(args: &Args, daemon: &Daemon, state: &Path) -> Result<Access, Error> {
+    let wanted = Wanted::of(args);
+    let config = daemon.transactions().config();
+    if let Some(unit) = config.unit(UNIT) {
+        existing::refuse_contradictions(args, daemon, unit, state)?;
+    }
+    match config.target(TARGET) {
+        Some(_) if config.unit(UNIT).is_some() => move_portal(wanted, daemon)?,
+        _ => {
+            wanted.check()?;
+            configure(args, wanted, daemon, state)?;
+        }
+    }
+    access(&daemon.transactions().config())
+}
+
+/// Makes the pool, the unit, the target and the map, as far as an earlier demo has not come.
+fn configure(args: &Args, wanted: Wanted, daemon: &Daemon, state: &Path) -> Result<(), Error> {
+    let config = daemon.transactions().config();
+    if config.unit(UNIT).is_none() {
+        make_unit(args, daemon, state)?;
+    }
+    if config.target(TARGET).is_none() {
+        wanted.listen(|portal| {
+            let target = CreateTarget {
+                iqn: TARGET.into(),
+                alias: "Sandstone demo".into(),
+                portals: vec![portal],
+                alua: AluaMode::default(),
+                parameters: TargetParameters::default(),
+            };
+            commit(daemon, &Change::CreateTarget(target))
+        })?;
+    }
+    if config.maps.iter().any(|map| map.unit == UNIT) {
+        return Ok(());
+    }
+    let map = AddMap {
+        unit: UNIT.into(),
+        host: None,
+        target: Some(TARGET.into()),
+        lun: Some(0),
+        read_only: false,
+    };
+    commit(daemon, &Change::AddMap(map))
+}
+
+fn make_unit(args: &Args, daemon: &Daemon, state: &Path) -> Result<(), Error> {
+    let size = args.size.unwrap_or(DEFAULT_SIZE);
     let volume = match args.memory {
         Some(_) => None,
         None => {
-            make_pool(args.size, daemon, state)?;
+            make_pool(size, daemon, state)?;
             Some(NewVolume {
-                size: args.size,
+                size,
                 ..NewVolume::default()
             })
         }
@@ -164,7 +203,7 @@ fn configure(args: &Args, daemon: &Daemon, state: &Path) -> Result<(), Error> {
                 volume: VOLUME.into(),
             },
         },
-        block_size: args.block_size,
+        block_size: args.block_size.unwrap_or_else(default_block_size),
         physical_block_size: args.physical_block_size,
         new_volume: volume,
         write_cache: args.write_cache,
@@ -174,27 +213,10 @@ fn configure(args: &Args, daemon: &Daemon, state: &Path) -> Result<(), Error> {
         naa: None,
         serial: None,
     };
-    let map = AddMap {
-        unit: UNIT.into(),
-        host: None,
-        target: Some(TARGET.into()),
-        lun: Some(0),
-        read_only: false,
-    };
-    daemon
+    let made = daemon
         .plane()
-        .create_unit(unit, &Commit::default(), &deed())?;
-    at_a_port(args.port, |portal| {
-        let target = CreateTarget {
-            iqn: TARGET.into(),
-            alias: "Sandstone demo".into(),
-            portals: vec![portal],
-            alua: AluaMode::default(),
-            parameters: TargetParameters::default(),
-        };
-        commit(daemon, &Change::CreateTarget(target))
-    })?;
-    commit(daemon, &Change::AddMap(map))
+        .create_unit(unit, &Commit::default(), &deed());
+    made.map(|_| ())
 }
 
 /// A mirror of two sparse files that can hold all of a volume of `size` bytes.
@@ -232,9 +254,9 @@ fn deed() -> Deed {
     }
 }
 
-/// Moves the target of an earlier demo to the port asked for now, or to a free one where somebody else
-/// has taken its own meanwhile.
-fn move_portal(args: &Args, daemon: &Daemon) -> Result<(), Error> {
+/// Moves the target of an earlier demo to the address asked for now, or to a free port where somebody else has taken its
+/// own meanwhile.
+fn move_portal(wanted: Wanted, daemon: &Daemon) -> Result<(), Error> {
     let Some(old) = access(&daemon.transactions().config())?
         .portals
         .first()
@@ -244,51 +266,34 @@ fn move_portal(args: &Args, daemon: &Daemon) -> Result<(), Error> {
     };
     let portals = daemon.transactions().data_plane().portals();
     let taken = portals.iter().any(|portal| portal.error.is_some());
-    let asked = args.port.filter(|port| *port != 0);
-    if asked.map_or(!taken, |port| port == old.port()) {
-        return Ok(());
+    match wanted.named() {
+        Some(named) if named == old && taken => return wanted.check(),
+        Some(named) if named == old => return Ok(()),
+        Some(_) => wanted.check()?,
+        None if !taken => return Ok(()),
+        None => {}
     }
-    at_a_port(asked, |portal| {
-        tracing::info!(from = %old, to = %portal, taken, "the demo moves");
+    let mut moved_to = None;
+    wanted.listen(|portal| {
         let add = AddPortal {
             portal,
             tag: 1,
             target_port_group: None,
             alua_state: None,
         };
-        commit(daemon, &Change::AddPortal(TARGET.into(), add))
+        commit(daemon, &Change::AddPortal(TARGET.into(), add))?;
+        moved_to = Some(portal);
+        Ok(())
     })?;
+    if let Some(to) = moved_to {
+        tracing::info!(from = %old, %to, "the demo has moved");
+    }
     commit(daemon, &Change::RemovePortal(TARGET.into(), old))
 }
 
 fn commit(daemon: &Daemon, change: &Change) -> Result<(), Error> {
     let committed = daemon.transactions().commit(change, &Commit::default());
     committed.map(|_| ())
-}
-
-/// Has `listen` use the port asked for, or the first from 3260 on that it gets: another demo that begins at the same
-/// moment sees the same one free.
-fn at_a_port(
-    wanted: Option<u16>,
-    mut listen: impl FnMut(SocketAddr) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    if let Some(port) = wanted.filter(|port| *port != 0) {
-        return listen(at(port));
-    }
-    let is_free = |port: u16| TcpListener::bind(at(port)).is_ok();
-    let last = DEFAULT_PORT + 999;
-    for port in (DEFAULT_PORT..=last).filter(|port| is_free(*port)) {
-        let listens = listen(at(port));
-        if listens.is_ok() || is_free(port) {
-            return listens;
-        }
-    }
-    Err(Error::new(
-        ErrorKind::Unavailable,
-        format!("no port from {DEFAULT_PORT} to {last} is free on 127.0.0.1"),
-        "give one with --port",
-    ))
 }
 
 fn access(config: &Config) -> Result<Access, Error> {
@@ -324,7 +329,8 @@ fn serve(args: &Args, daemon: Daemon, access: &Access, state: &Path) -> ExitCode
             ErrorKind::Unavailable,
             format!("the demo's logical unit cannot be served: {fault}"),
             "put back what was there, or use another --state",
-        );
+        )
+        .not_changed("nothing is served");
         daemon.stop();
         return failed(&error);
     }
@@ -342,7 +348,8 @@ fn serve(args: &Args, daemon: Daemon, access: &Access, state: &Path) -> ExitCode
                 unserved.unwrap_or_default()
             ),
             "stop what listens there, or use another --state and --port",
-        );
+        )
+        .not_changed("nothing is served");
         daemon.stop();
         return failed(&error);
     };
@@ -354,22 +361,32 @@ fn serve(args: &Args, daemon: Daemon, access: &Access, state: &Path) -> ExitCode
         Err(error) => return failed(&error),
     };
     if args.json {
+        let access = reached(access);
         let served = Served {
             url: access.url(),
-            portal,
+            portal: access.portals.first().copied().unwrap_or(portal),
             target: access.target.clone(),
             lun: access.lun,
             control: daemon.control().to_string(),
         };
         println!("{}", serde_json::json!(served));
     } else {
-        announce(access, state, &daemon);
+        announce(&reached(access), portal, state, &daemon);
     }
     daemon.run_until(signals);
     ExitCode::SUCCESS
 }
 
-fn announce(access: &Access, state: &Path, daemon: &Daemon) {
+/// The same with addresses that other machines reach.
+fn reached(access: &Access) -> Access {
+    let portals = access.portals.iter().map(|portal| reachable(*portal));
+    Access {
+        portals: portals.collect(),
+        ..access.clone()
+    }
+}
+
+fn announce(access: &Access, portal: SocketAddr, state: &Path, daemon: &Daemon) {
     // The unit may be an earlier demo's.
     let config = daemon.transactions().config();
     let size = daemon.transactions().data_plane().units().into_iter();
@@ -390,6 +407,9 @@ fn announce(access: &Access, state: &Path, daemon: &Daemon) {
     };
     println!("Serving {what} as");
     println!("    {}", access.url());
+    if !portal.ip().is_loopback() {
+        println!("Whoever reaches {portal} can read and write it.");
+    }
     println!();
     print!("{}", instructions(access, None));
     println!("Control it from another terminal:");
@@ -442,43 +462,5 @@ fn self_test(args: &Args, daemon: Daemon, portal: SocketAddr) -> ExitCode {
             format!("the self-test failed: {error}"),
             "run it again with RUST_BACKTRACE=1 and report what it prints",
         )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_that_another_takes_meanwhile_is_passed_over() {
-        let mut others = Vec::new();
-        let mut tried = Vec::new();
-        let listen = |portal: SocketAddr| {
-            tried.push(portal.port());
-            if tried.len() < 3 {
-                others.push(TcpListener::bind(portal));
-                return Err(Error::invalid("it is taken", "try another"));
-            }
-            Ok(())
-        };
-        at_a_port(None, listen).expect("the third is free");
-        assert!(tried.is_sorted_by(|a, b| a < b), "{tried:?}");
-        assert_eq!(tried.len(), 3);
-    }
-
-    #[test]
-    fn what_fails_at_a_port_that_stays_free_fails_once() {
-        let mut tried = 0;
-        let listen = |_| {
-            tried += 1;
-            Err(Error::invalid("no", "never"))
-        };
-        assert_eq!(at_a_port(None, listen).expect_err("it fails").message, "no");
-        assert_eq!(tried, 1);
-        let asked = at_a_port(Some(7), |portal| {
-            assert_eq!(portal.port(), 7);
-            Err(Error::invalid("asked for", "never"))
-        });
-        assert_eq!(asked.expect_err("no other").message, "asked for");
     }
 }

@@ -218,7 +218,13 @@ fn parse(
     let args: Vec<OsString> = args.into_iter().collect();
     let parsed = Cli::command()
         .try_get_matches_from(&args)
-        .and_then(|matches| Cli::from_arg_matches(&matches));
+        .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let parsed = parsed.map(|(mut cli, matches)| {
+        if matches!(cli.verb, Verb::Demo(_)) {
+            cli.connection.forget_environment(&matches);
+        }
+        cli
+    });
     let typed = parsed.map(|mut cli| {
         cli.connection.command = Some(typed::line(&args));
         cli

@@ -134,6 +134,12 @@ impl Store {
         }
     }
 
+    /// Why the file itself is not what the daemon wrote; a whole copy of it may be there all the same.
+    pub fn damage(folder: &Path) -> Option<String> {
+        let mut file = KeptFile::at(folder.join("config.toml"), HISTORY);
+        file.load(open).trouble.map(|trouble| trouble.reason)
+    }
+
     /// Puts an earlier generation in force in a folder that no daemon uses: the way out when
     /// `config.toml` is damaged. The damaged file is kept as `config.toml.damaged`.
     pub fn recover(folder: &Path, generation: u64) -> Result<Config, Error> {
@@ -242,6 +248,7 @@ impl Store {
         let failed = |e| Error::storage(format!("use the state folder {}", folder.display()), e);
         let private = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
         private(folder).map_err(failed)?;
+        let typed = folder;
         // Absolute, so that a daemon that changes its directory still finds it.
         let folder = folder.canonicalize().map_err(failed)?;
         private(&folder.join("history")).map_err(failed)?;
@@ -279,7 +286,10 @@ impl Store {
                         "the state folder {} is in use by {holder}",
                         folder.display()
                     ),
-                    "talk to that daemon (sandstone status), stop it, or give another folder with --state",
+                    format!(
+                        "talk to that daemon (sandstone --state {} status), stop it, or give another folder with --state",
+                        typed.display()
+                    ),
                 ));
             }
             Err(fs::TryLockError::Error(e)) => return Err(failed(e)),

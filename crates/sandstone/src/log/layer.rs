@@ -19,6 +19,8 @@ static LOG: OnceLock<Arc<Gatherer>> = OnceLock::new();
 #[derive(Debug)]
 struct Gatherer {
     since: Instant,
+    /// How long ago that is.
+    clock: fn(&Instant) -> Duration,
     gathering: Mutex<Gathering>,
     /// There is a line again that may be repeated.
     begun: Condvar,
@@ -33,6 +35,7 @@ impl GatheringLayer {
     pub(super) fn start() -> Self {
         let gatherer = Arc::new(Gatherer {
             since: Instant::now(),
+            clock: Instant::elapsed,
             gathering: Mutex::default(),
             begun: Condvar::new(),
         });
@@ -55,7 +58,7 @@ impl<S: Subscriber> Layer<S> for GatheringLayer {
 
 impl Gatherer {
     fn now(&self) -> Duration {
-        self.since.elapsed()
+        (self.clock)(&self.since)
     }
 
     fn lock(&self) -> MutexGuard<'_, Gathering> {
@@ -145,6 +148,7 @@ mod tests {
         let lines = Lines::default();
         let gatherer = Arc::new(Gatherer {
             since: Instant::now(),
+            clock: |_| Duration::ZERO,
             gathering: Mutex::default(),
             begun: Condvar::new(),
         });

@@ -45,8 +45,8 @@ const _: () = assert!(READ_AHEAD_SHARE > UNCOUNTED_SHARE as u64);
 pub struct PoolVolume {
     host: Arc<PoolHost>,
     dataset: DatasetId,
-    /// With the pool's.
-    name: String,
+    /// With the pool's, as it was when the pool was asked last.
+    name: Mutex<String>,
     len: AtomicU64,
     /// volblocksize.
     block_size: u32,
@@ -98,7 +98,7 @@ impl PoolVolume {
         Ok(Self {
             host,
             dataset,
-            name,
+            name: Mutex::new(name),
             len: AtomicU64::new(size),
             block_size,
             granularity,
@@ -258,12 +258,17 @@ impl PoolVolume {
     }
 
     fn refuse_change(&self) -> Submitted {
-        let context = format!("{} is a snapshot", self.name);
+        let context = format!("{} is a snapshot", self.name());
         Submitted::Ready(Err(BlockError::new(BlockErrorKind::ReadOnly, context)))
     }
 
     fn gone(&self, error: &pool::PoolError) -> BlockError {
-        BlockError::new(BlockErrorKind::Gone, format!("{}: {error}", self.name))
+        BlockError::new(BlockErrorKind::Gone, format!("{}: {error}", self.name()))
+    }
+
+    fn name(&self) -> MutexGuard<'_, String> {
+        // Every change is one assignment: a panic leaves nothing halfway.
+        self.name.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn asking(&self) -> MutexGuard<'_, ()> {
@@ -276,18 +281,20 @@ impl PoolVolume {
         let asked = self.host.ask(move |pool| {
             let settings = pool.catalog().settings(dataset);
             let recipe = Recipe::of(&settings, block_size);
-            let told = (settings.sync, settings.is_readonly, recipe);
+            let name = pool.catalog().full_name(dataset);
+            let told = (settings.sync, settings.is_readonly, recipe, name);
             Some((pool.dataset_space(dataset)?, told))
         });
-        let (space, (sync, is_readonly, recipe)) =
+        let (space, (sync, is_readonly, recipe, name)) =
             asked.map_err(|error| self.gone(&error))?.ok_or_else(|| {
-                let context = format!("{} was destroyed", self.name);
+                let context = format!("{} was destroyed", self.name());
                 BlockError::new(BlockErrorKind::Gone, context)
             })?;
         self.durability
             .store(durability(sync) as u8, Ordering::Relaxed);
         self.is_readonly.store(is_readonly, Ordering::Relaxed);
         *self.recipe.lock().unwrap_or_else(PoisonError::into_inner) = recipe;
+        *self.name() = name;
         Ok(space)
     }
 }

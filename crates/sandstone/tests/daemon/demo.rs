@@ -83,7 +83,7 @@ fn a_later_demo_obeys_its_port_and_tells_the_size_that_the_unit_has() {
     let moved = Demo::start(state.path(), &options);
     assert_eq!(moved.portal().port(), port);
     drop(moved);
-    let told = Demo::start(state.path(), &["--size", "1G"]);
+    let told = Demo::start(state.path(), &[]);
     assert!(
         told.line.starts_with(
             "Serving tank/demo, a thin volume of 16M in a pool mirrored over two files in "
@@ -161,4 +161,190 @@ fn a_demo_tests_itself_once_and_ends() {
         assert!(said.contains("found equal"), "{said}");
         assert!(said.contains("has 32768 blocks of 512 bytes"), "{said}");
     }
+}
+
+/// Runs a demo that must end by itself, in this folder and environment.
+fn refused(folder: &Path, options: &[&str], variables: &[(&str, &Path)]) -> String {
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_sandstone"));
+    demo.arg("demo").args(options).current_dir(folder);
+    demo.envs(variables.iter().copied());
+    let ended = demo.output().unwrap();
+    assert!(!ended.status.success(), "{ended:?}");
+    String::from_utf8([ended.stdout, ended.stderr].concat()).unwrap()
+}
+
+fn entries(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// It put its pool into the state of a daemon that was stopped.
+#[test]
+fn a_demo_stays_out_of_the_state_of_a_daemon() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("production");
+    let serving = |verb: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sandstone"));
+        command.args(verb).arg("--state").arg(&state);
+        command
+    };
+    let mut daemon = serving(&["serve", "--cache", "64M", "--log", "error"])
+        .spawn()
+        .unwrap();
+    while !serving(&["status"]).output().unwrap().status.success() {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    rustix::process::kill_process(Pid::from_child(&daemon), Signal::TERM).unwrap();
+    daemon.wait().unwrap();
+    let before = entries(&state);
+    let config = std::fs::read(state.join("config.toml")).unwrap();
+    // What README has its reader export.
+    let socket = state.join("control.sock");
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_sandstone"));
+    demo.args(["demo", "--json", "--size", "16M"])
+        .env("SANDSTONE_STATE", &state)
+        .env("SANDSTONE_CONTROL", &socket)
+        .current_dir(folder.path())
+        .stdout(Stdio::piped());
+    let mut demo = demo.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(demo.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    rustix::process::kill_process(Pid::from_child(&demo), Signal::TERM).unwrap();
+    assert!(demo.wait().unwrap().success(), "{line}");
+    assert!(line.contains("sandstone-demo/control.sock"), "{line}");
+    // Nor does it go there where that is typed.
+    let typed = ["--state", "production"];
+    let said = refused(folder.path(), &typed, &[]);
+    assert!(
+        said.contains("is the state folder of a Sandstone that is no demo"),
+        "{said}"
+    );
+    assert!(
+        said.contains("sandstone serve --state production"),
+        "{said}"
+    );
+    assert_eq!(entries(&state), before);
+    assert_eq!(std::fs::read(state.join("config.toml")).unwrap(), config);
+    assert_eq!(entries(folder.path()), ["production", "sandstone-demo"]);
+}
+
+#[test]
+fn a_second_demo_in_one_folder_says_how_to_talk_to_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("sandstone-demo");
+    std::fs::create_dir(&state).unwrap();
+    let _first = Demo::start(&state, &["--json", "--size", "16M"]);
+    let said = refused(folder.path(), &[], &[]);
+    let hint = "sandstone --state sandstone-demo status";
+    assert!(said.contains(hint), "{said}");
+    let mut words = hint.split(' ').skip(1);
+    let status = Command::new(env!("CARGO_BIN_EXE_sandstone"))
+        .args(words.by_ref())
+        .current_dir(folder.path())
+        .output();
+    assert!(status.unwrap().status.success(), "the hint works");
+}
+
+#[test]
+fn options_that_contradict_a_demo_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("sandstone-demo");
+    std::fs::create_dir(&state).unwrap();
+    drop(Demo::start(&state, &["--json", "--size", "16M"]));
+    let before = std::fs::read(state.join("config.toml")).unwrap();
+    for (options, words) in [
+        (
+            &["--size", "32M"][..],
+            "sandstone --state sandstone-demo lu modify demo --size 32M",
+        ),
+        (&["--size", "8M"], "a volume of 16M"),
+        (
+            &["--memory", "16M", "--state", "sandstone-demo"],
+            "a volume of 16M",
+        ),
+        (&["--block-size", "4096"], "leave --block-size out"),
+        (
+            &["--physical-block-size", "512"],
+            "leave --physical-block-size out",
+        ),
+        (&["--write-cache"], "no write cache"),
+    ] {
+        let said = refused(folder.path(), options, &[]);
+        assert!(said.contains(words), "{options:?}: {said}");
+        assert!(
+            said.contains("sandstone demo --state DIR"),
+            "{options:?}: {said}"
+        );
+        assert!(said.contains("nothing is served"), "{options:?}: {said}");
+    }
+    assert_eq!(std::fs::read(state.join("config.toml")).unwrap(), before);
+    // What it is may be said again.
+    drop(Demo::start(
+        &state,
+        &["--json", "--size", "16M", "--block-size", "512"],
+    ));
+}
+
+#[test]
+fn a_port_that_is_taken_is_told_as_it_is_and_the_next_demo_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let said = refused(folder.path(), &["--size", "16M", "--port", &port], &[]);
+    assert!(said.contains("another program listens there"), "{said}");
+    assert!(said.contains("state: nothing is served"), "{said}");
+    assert!(
+        !said.contains("session") && !said.contains("moves"),
+        "{said}"
+    );
+    drop(taken);
+    let state = folder.path().join("sandstone-demo");
+    drop(Demo::start(
+        &state,
+        &["--json", "--size", "16M", "--port", &port],
+    ));
+    let taken = TcpListener::bind(("127.0.0.1", port.parse().unwrap())).unwrap();
+    // Its own port; then one that it is to move to.
+    let said = refused(folder.path(), &["--port", &port], &[]);
+    assert!(said.contains("another program listens there"), "{said}");
+    drop(taken);
+    let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let other_port = other.local_addr().unwrap().port().to_string();
+    let said = refused(folder.path(), &["--port", &other_port], &[]);
+    assert!(said.contains("another program listens there"), "{said}");
+    assert!(!said.contains("has moved"), "{said}");
+}
+
+#[test]
+fn a_demo_serves_other_machines_where_that_is_asked_for() {
+    let state = tempfile::tempdir().unwrap();
+    let portal = format!("0.0.0.0:{}", free_port());
+    let demo = Demo::start(
+        state.path(),
+        &["--json", "--size", "16M", "--portal", &portal],
+    );
+    let told = demo.portal();
+    assert!(
+        !told.ip().is_unspecified(),
+        "what a client is to type: {told}"
+    );
+    std::net::TcpStream::connect(told).unwrap();
+    drop(demo);
+    let mut demo = Demo::start(state.path(), &["--portal", &portal]);
+    let mut said = demo.line.clone();
+    while !said.contains("Ctrl-C ends it.") {
+        let length = demo.out.read_line(&mut said).unwrap();
+        assert_ne!(length, 0, "it ended: {said}");
+    }
+    assert!(
+        said.contains(&format!("Whoever reaches {portal} can read and write it.")),
+        "{said}"
+    );
+    assert!(!said.contains("//0.0.0.0"), "{said}");
 }

@@ -18,6 +18,7 @@ mod hosts;
 mod initiator;
 mod isns;
 mod known_sectors;
+mod live_sessions;
 #[path = "../shared/loop_device.rs"]
 mod loop_device;
 mod no_unit;
@@ -49,6 +50,7 @@ mod reinstatement;
 mod sanitize;
 mod saved_write_cache;
 mod served;
+mod service;
 #[path = "../shared/skipped.rs"]
 mod skipped;
 mod small_folder;
@@ -59,3 +61,4 @@ mod stream_names;
 mod stream_rest;
 mod taken_portal;
 mod transfer_lengths;
+mod unit_changes;

@@ -80,7 +80,6 @@ fn what_is_served_is_not_taken_away(process: &Process) {
         "pool export tank",
         "pool destroy -y tank",
         "volume destroy -y -r tank/vm1",
-        "volume rename tank/vm1 tank/vm2",
         "volume rollback tank/vm1@before",
     ] {
         let text = process.refused(line);

@@ -33,7 +33,7 @@ fn a_dry_run_shows_what_would_be() {
         "would destroy pool tank (",
         "would destroy volume tank/vm1\n",
         "would destroy snapshot tank/vm1@one\n",
-        "refused while lu vm1 serves tank/vm1: `sandstone lu delete vm1`\n",
+        "refused while lu vm1 serves tank/vm1: `sandstone lu modify vm1 --volume POOL/NAME` points it elsewhere\n",
     ] {
         assert!(told.contains(line), "{line}: {told}");
     }

@@ -136,6 +136,7 @@ pub(in super::super) fn run(args: &Args, connection: &Connection) -> ExitCode {
                 announce(args, &server, &attached);
             }
             signals.wait();
+            crate::log::flush();
             server.stop();
             ExitCode::SUCCESS
         }

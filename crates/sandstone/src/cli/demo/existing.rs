@@ -1,0 +1,75 @@
+//! A demo that there is already: what it is stays, so options that say otherwise are refused.
+
+use std::path::Path;
+
+use super::{Args, UNIT};
+use crate::config::model::{BackendSpec, UnitSpec};
+use crate::config::quantity::format_size;
+use crate::config::{Error, ErrorKind};
+use crate::daemon::Daemon;
+
+/// Refuses options of a new demo that contradict this one.
+pub(super) fn refuse_contradictions(
+    args: &Args,
+    daemon: &Daemon,
+    unit: &UnitSpec,
+    state: &Path,
+) -> Result<(), Error> {
+    let status = daemon.transactions().data_plane().unit(UNIT);
+    let size = status.map_or(0, |status| status.size);
+    let Some((asked, has)) = contradiction(args, unit, size) else {
+        return Ok(());
+    };
+    let folder = state.display();
+    let grow = match args.size {
+        Some(wanted) if wanted > size && asked.starts_with("--size") => format!(
+            "; or run it, and let it grow: sandstone --state {folder} lu modify {UNIT} --size {}",
+            format_size(wanted)
+        ),
+        _ => String::new(),
+    };
+    Err(Error::new(
+        ErrorKind::Exists,
+        format!(
+            "there is a demo in {folder} already, and it has {has}: {asked} would make another one"
+        ),
+        format!(
+            "leave {} out; or make another demo: sandstone demo --state DIR {asked}{grow}",
+            asked.split(' ').next().unwrap_or_default()
+        ),
+    ))
+}
+
+/// An option as it was given, and what the demo has instead.
+fn contradiction(args: &Args, unit: &UnitSpec, size: u64) -> Option<(String, String)> {
+    let is_memory = matches!(unit.backend, BackendSpec::Memory { .. });
+    let kind = match is_memory {
+        true => format!("{} of memory", format_size(size)),
+        false => format!("a volume of {}", format_size(size)),
+    };
+    let differs = |asked: Option<u64>, has: u64, is_kind: bool| {
+        asked.filter(|asked| !is_kind || *asked != has)
+    };
+    if let Some(asked) = differs(args.memory, size, is_memory) {
+        return Some((format!("--memory {}", format_size(asked)), kind));
+    }
+    // Where the volume is away its size is not known.
+    if let Some(asked) = differs(args.size, size, !is_memory).filter(|_| size > 0) {
+        return Some((format!("--size {}", format_size(asked)), kind));
+    }
+    let blocks = [
+        ("--block-size", args.block_size, unit.block_size),
+        (
+            "--physical-block-size",
+            args.physical_block_size,
+            unit.physical_block_size,
+        ),
+    ];
+    for (option, asked, has) in blocks {
+        if let Some(asked) = asked.filter(|asked| *asked != has) {
+            return Some((format!("{option} {asked}"), format!("{has}")));
+        }
+    }
+    let wants_cache = args.write_cache && !unit.write_cache;
+    wants_cache.then(|| ("--write-cache".to_owned(), "no write cache".to_owned()))
+}

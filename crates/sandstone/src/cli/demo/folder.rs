@@ -1,0 +1,97 @@
+//! Where a demo keeps its state: in a folder of its own. The state of anything else is left alone.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use super::{Args, TARGET, UNIT};
+use crate::cli::Connection;
+use crate::config::store::Store;
+use crate::config::{Error, ErrorKind};
+
+/// Where nothing else is said.
+const FOLDER: &str = "sandstone-demo";
+/// The file that says that a state folder is a demo's.
+const MARK: &str = "demo";
+/// What a state folder has.
+const STATE: [&str; 4] = ["config.toml", "pools.json", "units", "history"];
+
+/// A demo's state folder.
+pub(super) struct Folder {
+    pub(super) path: PathBuf,
+    /// Made for one run: nobody can want it back.
+    is_temporary: bool,
+}
+
+impl Folder {
+    /// As told, else `./sandstone-demo`, so that the user finds it; a temporary one where nothing is to be kept.
+    pub(super) fn choose(args: &Args, connection: &Connection) -> Result<Self, Error> {
+        let kept = connection.state.clone().or_else(|| {
+            let is_kept = !args.once && args.memory.is_none();
+            is_kept.then(|| PathBuf::from(FOLDER))
+        });
+        let folder = match kept {
+            Some(path) => Self {
+                path,
+                is_temporary: false,
+            },
+            None => Self {
+                path: std::env::temp_dir().join(format!("{FOLDER}-{}", std::process::id())),
+                is_temporary: true,
+            },
+        };
+        folder.claim()?;
+        Ok(folder)
+    }
+
+    /// Makes it a demo's, where it is nothing else yet.
+    fn claim(&self) -> Result<(), Error> {
+        let mark = self.path.join(MARK);
+        if mark.exists() {
+            return Ok(());
+        }
+        let is_state = STATE.iter().any(|name| self.path.join(name).exists());
+        if is_state && !was_made_by_a_demo(&self.path) {
+            return Err(foreign(&self.path));
+        }
+        let made = DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.path);
+        let marked =
+            made.and_then(|()| fs::write(&mark, "This state folder is of `sandstone demo`.\n"));
+        marked.map_err(|error| {
+            Error::storage(
+                format!("use the state folder {}", self.path.display()),
+                error,
+            )
+        })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.is_temporary {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// A demo of an earlier version, which left no mark.
+fn was_made_by_a_demo(folder: &Path) -> bool {
+    let config = Store::peek(folder);
+    config.is_ok_and(|config| config.unit(UNIT).is_some() && config.target(TARGET).is_some())
+}
+
+fn foreign(folder: &Path) -> Error {
+    let folder = folder.display();
+    Error::new(
+        ErrorKind::Exists,
+        format!("{folder} is the state folder of a Sandstone that is no demo"),
+        format!(
+            "run the demo in a folder of its own: sandstone demo --state DIR; or serve what is in this one: sandstone \
+             serve --state {folder}"
+        ),
+    )
+    .not_changed("nothing was started, and nothing in it was touched")
+}
