@@ -12,7 +12,6 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::access;
 use super::model::{BackendSpec, Config, UnitSpec};
 
 /// A volume or snapshot by what never changes.
@@ -54,13 +53,17 @@ fn volume(unit: &UnitSpec) -> Option<&str> {
     }
 }
 
+/// Whether a note holds for one of these units.
+fn holds(note: &PlacedUnit, units: &HashMap<&str, &UnitSpec>) -> bool {
+    let unit = units.get(note.naa.as_str());
+    unit.is_some_and(|unit| volume(unit) == Some(&note.volume))
+}
+
 /// The notes that hold, by designator.
 fn notes(config: &Config) -> HashMap<&str, &PlacedUnit> {
     let units = config.units_by_naa();
-    let notes = config.identity.volumes.iter().filter(|note| {
-        let unit = units.get(note.naa.as_str());
-        unit.is_some_and(|unit| volume(unit) == Some(&note.volume))
-    });
+    let notes = config.identity.volumes.iter();
+    let notes = notes.filter(|note| holds(note, &units));
     notes.map(|note| (note.naa.as_str(), note)).collect()
 }
 
@@ -128,40 +131,23 @@ pub fn take_over(config: &mut Config, news: &[PlacedUnit]) {
 /// Notes the volumes of units that a change made or pointed elsewhere, and forgets what holds no more.
 pub fn complete(before: &Config, after: &mut Config, volumes: &dyn Volumes) {
     let old = before.units_by_naa();
-    let is_new = |unit: &UnitSpec| {
+    let is_new = |unit: &&UnitSpec| {
         let same = old.get(unit.naa.as_str());
-        same.is_none_or(|same| same.backend != unit.backend)
+        volume(unit).is_some() && same.is_none_or(|same| same.backend != unit.backend)
     };
-    let mut changed = Config {
-        units: after
-            .units
-            .iter()
-            .filter(|unit| is_new(unit))
-            .cloned()
-            .collect(),
-        identity: after.identity.clone(),
-        ..Config::default()
-    };
-    changed.units.retain(|unit| volume(unit).is_some());
-    if !changed.units.is_empty() {
-        let news = news(&changed, volumes);
-        take_over(after, &news);
+    let changed: Vec<UnitSpec> = after.units.iter().filter(is_new).cloned().collect();
+    if !changed.is_empty() {
+        let changed = Config {
+            units: changed,
+            identity: after.identity.clone(),
+            ..Config::default()
+        };
+        take_over(after, &news(&changed, volumes));
     }
-    let held: Vec<String> = notes(after).into_keys().map(str::to_owned).collect();
-    let held: std::collections::HashSet<String> = held.into_iter().collect();
+    let mut notes = std::mem::take(&mut after.identity.volumes);
     let units = after.units_by_naa();
-    let holds = |note: &PlacedUnit| {
-        let unit = units.get(note.naa.as_str());
-        held.contains(&note.naa) && unit.is_some_and(|unit| volume(unit) == Some(&note.volume))
-    };
-    let kept: Vec<PlacedUnit> = after
-        .identity
-        .volumes
-        .iter()
-        .filter(|note| holds(note))
-        .cloned()
-        .collect();
-    after.identity.volumes = kept;
+    notes.retain(|note| holds(note, &units));
+    after.identity.volumes = notes;
 }
 
 /// The units that a change points to other data, by designator.
@@ -191,19 +177,6 @@ pub fn moved<'a>(before: &'a Config, after: &'a Config) -> Vec<&'a UnitSpec> {
         }
     };
     differ.into_iter().filter(is_moved).collect()
-}
-
-/// The LUNs behind which an initiator finds other data after a change, although it knows the disk.
-pub fn moved_luns(before: &Config, after: &Config, initiator: &str, target: &str) -> Vec<u16> {
-    let moved = moved(before, after);
-    if moved.is_empty() {
-        return Vec::new();
-    }
-    let luns = access::luns(after, initiator, &target.to_ascii_lowercase()).into_iter();
-    let is_moved = |naa: &str| moved.iter().any(|unit| unit.naa == naa);
-    luns.filter(|view| is_moved(&view.naa))
-        .map(|view| view.lun)
-        .collect()
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ impl Visit for Reader {
             _ => without_numbers(&value),
         };
         // Nothing fails that writes to a String.
-        let _ = write!(self.about, "{name}={told}\n");
+        let _ = writeln!(self.about, "{name}={told}");
         match name {
             "message" => self.message = value,
             _ => drop(write!(self.fields, " {name}={value}")),

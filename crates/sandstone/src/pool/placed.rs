@@ -66,6 +66,9 @@ impl Pools {
     }
 }
 
+/// A pool, and what it is asked, with the place of each question among all.
+type Questions<'a, Q> = (&'a Arc<OpenPool>, Vec<(usize, Q)>);
+
 /// Asks pools for each of these, each pool once. Answers with the pool's number; `None` where there is nothing, or the
 /// pool does not answer.
 fn ask_each<Q: Send + 'static, A: Send + 'static>(
@@ -73,7 +76,7 @@ fn ask_each<Q: Send + 'static, A: Send + 'static>(
     answer: fn(&store::catalog::Catalog, &Q) -> Option<A>,
 ) -> Vec<Option<(u64, A)>> {
     let mut answers: Vec<Option<(u64, A)>> = asked.iter().map(|_| None).collect();
-    let mut by_pool: BTreeMap<u64, (&Arc<OpenPool>, Vec<(usize, Q)>)> = BTreeMap::new();
+    let mut by_pool: BTreeMap<u64, Questions<'_, Q>> = BTreeMap::new();
     for (at, question) in asked.into_iter().enumerate() {
         if let Some((pool, question)) = question {
             let of_pool = by_pool

@@ -1,8 +1,10 @@
 //! What a change does, told: objects, sessions, and a digest by which a preview is recognised.
 
 use super::{Commit, Committed, SessionEffect};
+use crate::config::access::{self, Refusal};
 use crate::config::diff::{self, ViewChange};
-use crate::config::{Config, Error, ErrorKind, access, placement};
+use crate::config::model::{PortalGroupSpec, UnitSpec};
+use crate::config::{Config, Error, ErrorKind, placement};
 use crate::control::data_plane::SessionInfo;
 
 impl Committed {
@@ -96,9 +98,10 @@ impl Committed {
 
 /// What a change means for each session that notices.
 fn effects(before: &Config, after: &Config, sessions: &[SessionInfo]) -> Vec<SessionEffect> {
+    let moved = placement::moved(before, after);
     let of_one = |session: &SessionInfo| {
         let target = session.target.clone()?;
-        let (effect, loses) = effect(before, after, session, &target)?;
+        let (effect, loses) = effect(before, after, &moved, session, &target)?;
         Some(SessionEffect {
             tsih: session.tsih,
             initiator: session.initiator.clone(),
@@ -110,28 +113,29 @@ fn effects(before: &Config, after: &Config, sessions: &[SessionInfo]) -> Vec<Ses
     sessions.iter().filter_map(of_one).collect()
 }
 
-/// What happens to a session, and whether it loses something; `None`: nothing.
+/// What happens to a session, and whether it loses something; `None`: nothing. `moved` are the units that are pointed to
+/// other data.
 fn effect(
     before: &Config,
     after: &Config,
+    moved: &[&UnitSpec],
     session: &SessionInfo,
     target: &str,
 ) -> Option<(String, bool)> {
     let initiator = &session.initiator;
-    let luns = match diff::view_change(before, after, initiator, target) {
+    let (added, removed, protection) = match diff::view_change(before, after, initiator, target) {
         ViewChange::End(reason) => return Some((format!("ends: {reason}"), true)),
-        ViewChange::Same => None,
+        ViewChange::Same => Default::default(),
         ViewChange::Luns {
             added,
             removed,
             protection,
-        } => Some((added, removed, protection)),
+        } => (added, removed, protection),
     };
     if let Some(reason) = portal_change(before, after, session, target) {
         return Some((format!("ends: {reason}"), true));
     }
-    let (added, removed, protection) = luns.unwrap_or_default();
-    let moved = placement::moved_luns(before, after, initiator, target);
+    let moved = moved_luns(after, moved, initiator, target);
     let loses = !removed.is_empty() || !moved.is_empty();
     let parts = [
         ("gains", added),
@@ -146,6 +150,18 @@ fn effect(
     (!parts.is_empty()).then(|| (parts.join(", "), loses))
 }
 
+/// The LUNs behind which a session finds other data, although it knows the disk.
+fn moved_luns(after: &Config, moved: &[&UnitSpec], initiator: &str, target: &str) -> Vec<u16> {
+    if moved.is_empty() {
+        return Vec::new();
+    }
+    let luns = access::luns(after, initiator, &target.to_ascii_lowercase()).into_iter();
+    let is_moved = |naa: &str| moved.iter().any(|unit| unit.naa == naa);
+    luns.filter(|view| is_moved(&view.naa))
+        .map(|view| view.lun)
+        .collect()
+}
+
 /// Why a session cannot keep the target port that it came to: as the event loops decide it.
 fn portal_change(
     before: &Config,
@@ -153,17 +169,19 @@ fn portal_change(
     session: &SessionInfo,
     target: &str,
 ) -> Option<String> {
-    let port = |config: &Config, local| {
-        let access = access::granted(config, &session.initiator, target, Some(local))?;
-        let group = access.portal_group;
-        Ok::<_, access::Refusal>((group.tag, group.relative_port_id, group.target_port_group))
-    };
+    let target = target.to_ascii_lowercase();
+    let (before, after) = (before.target(&target)?, after.target(&target)?);
+    if before.portal_groups == after.portal_groups {
+        return None;
+    }
+    let port =
+        |group: &PortalGroupSpec| (group.tag, group.relative_port_id, group.target_port_group);
     session.connections.iter().find_map(|connection| {
-        let was = port(before, connection.local).ok()?;
-        match port(after, connection.local) {
-            Ok(is) if is == was => None,
-            Ok(_) => Some("its portal belongs to another portal group then".to_owned()),
-            Err(refusal) => Some(refusal.to_string()),
+        let was = access::portal_group(before, connection.local)?;
+        match access::portal_group(after, connection.local) {
+            Some(is) if port(is) == port(was) => None,
+            Some(_) => Some("its portal belongs to another portal group then".to_owned()),
+            None => Some(Refusal::WrongPortal.to_string()),
         }
     })
 }

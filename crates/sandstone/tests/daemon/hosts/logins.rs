@@ -381,7 +381,7 @@ fn everything_changes_while_io_runs() {
     traffic.go_on(20);
     // The only way to a disk that is served stays.
     let error = run(state, &format!("initiator logout {TARGET} --yes")).bad();
-    assert!(error.contains("sandstone lu delete gw"), "{error}");
+    assert!(error.contains("sandstone lu modify gw"), "{error}");
     traffic.go_on(5);
     traffic.end();
     run(state, "lu delete gw --yes").good();

@@ -119,7 +119,7 @@ fn a_served_snapshot_is_followed_to_its_new_name() {
     assert_eq!(backend(&bench).trim(), "tank/copy@daily");
     let mut session = bench.log_in(1, 1);
     assert_eq!(read(&mut session, 0, 0, 8), vec![0; 8 * BLOCK]);
-    let refused = bench.process.refused("volume destroy -R tank/copy");
+    let refused = bench.process.refused("volume destroy -y -R tank/copy");
     assert!(
         refused.contains("tank/copy@daily is busy: lu daily serves it"),
         "{refused}"
