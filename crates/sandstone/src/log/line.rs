@@ -1,10 +1,11 @@
 //! What a line of the log is about.
 //!
 //! Two lines are the same news where they come from one place in the program, about one object and one client, and for
-//! one reason. Objects and clients are fields of the event. Numbers in the message and in other fields (an offset, a
-//! port, how often) make no other news.
+//! one reason. Objects and clients are fields of the event, or words of its message. Numbers (an offset, a port, how often)
+//! make no other news, unless they are a part of a name.
 
 use std::fmt::{self, Write as _};
+use std::net::{IpAddr, SocketAddr};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
@@ -109,19 +110,38 @@ fn address_of(peer: &str) -> &str {
     peer.rsplit_once(':').map_or(peer, |(address, _)| address)
 }
 
-/// A text with one sign for each number in it; hexadecimal ones count where they begin with a digit.
+/// What separates words of a text. Names of initiators and targets have none of these.
+const SEPARATORS: [char; 8] = [' ', '=', ',', ';', '(', ')', '"', '\n'];
+
+/// A text with one sign in place of each number. Numbers that are a part of a name stay, and so do addresses.
 fn without_numbers(text: &str) -> String {
+    let words = text.split_inclusive(SEPARATORS);
     let mut out = String::with_capacity(text.len());
-    let mut is_number = false;
-    for letter in text.chars() {
-        is_number = letter.is_ascii_digit() || is_number && letter.is_ascii_hexdigit();
-        match is_number {
-            false => out.push(letter),
-            true if out.ends_with('#') => {}
-            true => out.push('#'),
+    for word in words {
+        let bare = word.trim_end_matches(SEPARATORS);
+        match bare.parse::<SocketAddr>() {
+            Ok(address) => out.push_str(&address.ip().to_string()),
+            Err(_) if is_number(bare) => out.push('#'),
+            Err(_) => out.push_str(bare),
         }
+        out.push_str(&word[bare.len()..]);
     }
     out
+}
+
+fn is_number(word: &str) -> bool {
+    let word = word.trim_end_matches(['.', ':', '%']);
+    match word.strip_prefix("0x") {
+        Some(digits) => digits.chars().all(|of| of.is_ascii_hexdigit()),
+        None => {
+            let has_digits = word.contains(|of: char| of.is_ascii_digit());
+            let is_address = word.parse::<IpAddr>().is_ok();
+            let is_plain = word
+                .chars()
+                .all(|of| of.is_ascii_digit() || "./-+".contains(of));
+            has_digits && is_plain && !is_address
+        }
+    }
 }
 
 #[cfg(test)]
@@ -130,10 +150,23 @@ mod tests {
 
     #[test]
     fn numbers_make_no_other_news_and_names_do() {
-        assert_eq!(
-            without_numbers("4096 bytes at 0x1f00 of vm: no space"),
-            "# bytes at #x# of vm: no space"
-        );
+        for (text, told) in [
+            (
+                "4096 bytes at 0x1f00: MaxBurst=262144, no space (0200)",
+                "# bytes at # MaxBurst=#, no space (#)",
+            ),
+            (
+                "login of iqn.1991-05.com.microsoft:host1 to vm2 refused",
+                "login of iqn.1991-05.com.microsoft:host1 to vm2 refused",
+            ),
+            (
+                "from 10.0.0.1:40312 by 10.0.0.2",
+                "from 10.0.0.1 by 10.0.0.2",
+            ),
+            ("from [fd00::1]:40312", "from fd00::1"),
+        ] {
+            assert_eq!(without_numbers(text), told);
+        }
         assert_eq!(address_of("10.0.0.1:40312"), "10.0.0.1");
         assert_eq!(address_of("[fd00::1]:40312"), "[fd00::1]");
     }

@@ -229,7 +229,8 @@ impl Core {
             Ok(_) => good(None),
             Err(error) => {
                 let mapped = &entry.mapped;
-                mapped.unit.note_error(&error);
+                let initiator = &mapped.itl.nexus().initiator.name;
+                mapped.unit.note_error(&error, Some(initiator));
                 completion(
                     mapped
                         .unit
@@ -301,7 +302,7 @@ impl Core {
             }
             None => {
                 if let (Work::Emptying(unit, _), Err(error)) = (&operation.work, &outcome) {
-                    unit.note_error(error);
+                    unit.note_error(error, None);
                     unit.logical.keep_write_cache();
                 }
                 good(None)

@@ -260,7 +260,8 @@ impl Core {
                 .step(Input::Extents(&to_extents(unit, asked, &extents))),
             (Ok(_), _) => run.task.step(Input::Done),
             (Err(error), _) => {
-                unit.note_error(&error);
+                let initiator = &entry.mapped.itl.nexus().initiator.name;
+                unit.note_error(&error, Some(initiator));
                 run.task.step(Input::Failed(scsi_error(unit, &error)))
             }
         }

@@ -89,11 +89,11 @@ impl Unit {
         }
     }
 
-    /// Counts and logs a block request that failed.
+    /// Counts and logs a block request that failed, and the initiator that asked for it; `None`: the daemon did.
     #[cold]
-    pub fn note_error(&self, error: &BlockError) {
+    pub fn note_error(&self, error: &BlockError, initiator: Option<&str>) {
         self.errors.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!(unit = self.name, %error, "block request failed");
+        tracing::warn!(unit = self.name, initiator, %error, "block request failed");
     }
 
     /// Block requests that failed.
@@ -172,7 +172,7 @@ impl Unit {
         let is_off = self.logical.would_switch_write_cache_off(fixed);
         let emptied = match is_off.then(|| self.empty_cache()) {
             // It is asked again in a second.
-            Some(Err(error)) => return self.note_error(&error),
+            Some(Err(error)) => return self.note_error(&error, None),
             Some(Ok(hold)) => Some(hold),
             None => None,
         };
