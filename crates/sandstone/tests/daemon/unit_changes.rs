@@ -170,6 +170,25 @@ fn units_follow_renamed_volumes_folders_and_snapshots_without_a_word_to_hosts() 
     holds(&mut log_in(bench.portal), 1);
 }
 
+/// A configuration of before a rename has the old name.
+#[test]
+fn a_unit_stays_on_its_volume_where_the_configuration_goes_back_behind_a_rename() {
+    let bench = Bench::new();
+    let process = &bench.process;
+    let mut session = log_in(bench.portal);
+    assert_eq!(sense(&write(&mut session, 0, &pattern(1))), None);
+    let status: serde_json::Value = serde_json::from_str(&process.done("status --json")).unwrap();
+    let generation = &status["generation"];
+    process.done("volume rename tank/v1 tank/v2");
+    process.done("lu modify l1 --threshold 80");
+    process.done("volume create -s -V 64M tank/v1");
+    process.done(&format!("config rollback {generation} --yes"));
+    assert_eq!(bench.backend(), "tank/v2");
+    assert_eq!(process.done("lu list -H -o threshold l1"), "-\n");
+    attentions(&mut session);
+    holds(&mut session, 1);
+}
+
 /// The power fails between the rename and the change of the configuration: as if the configuration of before were found.
 #[test]
 fn a_unit_follows_where_the_daemon_died_before_it_noted_the_name() {
