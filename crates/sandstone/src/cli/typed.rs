@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use crate::locate;
+
 /// Options that say where the daemon is, and nothing of what it is to do.
 const OF_CONNECTION: [&str; 2] = ["--state", "--control"];
 
@@ -28,7 +30,7 @@ pub(super) fn line(args: &[OsString]) -> String {
         }
         line.push(' ');
         if !SECRET.contains(&option) {
-            line.push_str(&quoted(&word));
+            line.push_str(&quoted(&without_secrets(&word)));
             continue;
         }
         line.push_str(option);
@@ -42,6 +44,23 @@ pub(super) fn line(args: &[OsString]) -> String {
         line.push_str(REDACTED);
     }
     line
+}
+
+/// A word without the secrets that a URL may have, before its host and among its options.
+fn without_secrets(word: &str) -> String {
+    let begin = word
+        .split_once("://")
+        .and_then(|(scheme, _)| scheme.rfind('='));
+    let (option, what) = word.split_at(begin.map_or(0, |at| at + 1));
+    let options = locate::shown_options(what).into_iter();
+    let options: Vec<String> = options
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let options = match options.is_empty() {
+        true => String::new(),
+        false => format!("?{}", options.join("&")),
+    };
+    format!("{option}{}{options}", locate::shown(what))
 }
 
 /// A word in quotes, where a shell would take it for something else.
@@ -87,6 +106,26 @@ mod tests {
             r"sandstone volume set 'my:note=it'\''s' tank/v ''"
         );
         assert_eq!(line(&[]), "");
+    }
+
+    #[test]
+    fn urls_have_no_secrets_and_other_words_stay_as_they_are() {
+        for (word, told) in [
+            (
+                "iscsi://me%5ca1ab1e@h/iqn.a:b/0?psp=rr&target_password=5ca1ab1e",
+                "iscsi://h/iqn.a:b/0?psp=rr&target_password=…",
+            ),
+            (
+                "--backend=iscsi://me%5ca1ab1e@h/iqn.a:b/0",
+                "--backend=iscsi://h/iqn.a:b/0",
+            ),
+            ("iqn.1994-05.com.redhat:a?*", "iqn.1994-05.com.redhat:a?*"),
+            ("tank/v@monday", "tank/v@monday"),
+            ("my:note=a?b", "my:note=a?b"),
+            ("", ""),
+        ] {
+            assert_eq!(without_secrets(word), told);
+        }
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Gatherer {
 
     fn note(&self, line: Line) -> bool {
         let mut gathering = self.lock();
-        let is_idle = gathering.due().is_none();
+        let is_idle = gathering.is_empty();
         let is_first = gathering.note(self.now(), line);
         if is_idle {
             self.begun.notify_all();
