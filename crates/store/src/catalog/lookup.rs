@@ -177,6 +177,14 @@ impl Catalog {
         successors(first, move |dataset| older(dataset))
     }
 
+    /// The epochs of these snapshots, ascending.
+    pub fn epochs_beneath(&self, id: DatasetId) -> Vec<Epoch> {
+        let snapshots = self.chain(id).filter_map(Dataset::as_snapshot);
+        let mut epochs: Vec<Epoch> = snapshots.map(|snapshot| snapshot.epoch).collect();
+        epochs.reverse();
+        epochs
+    }
+
     /// The snapshot that a clone was made of; `None` of other volumes.
     pub fn origin(&self, volume: DatasetId) -> Option<DatasetId> {
         self.dataset(volume)?.as_volume()?;

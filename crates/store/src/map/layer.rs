@@ -228,6 +228,18 @@ impl Layer {
                 .all(|(_, pointer)| pointer.is_hole())
     }
 
+    /// How many blocks of `range` it says nothing of. Takes time for what it says in the range, not for its size.
+    pub fn absent_in(&self, range: Range<u64>) -> u64 {
+        if range.is_empty() {
+            return 0;
+        }
+        let cleared = self.cleared(range.clone()).map(|of| of.end - of.start);
+        let cleared: u64 = cleared.sum();
+        let written = self.written(range.clone());
+        let written = written.filter(|(index, _)| !self.cleared.contains(*index));
+        (range.end - range.start).saturating_sub(cleared + written.count() as u64)
+    }
+
     /// The first block from `index` on that the layer says something of.
     pub fn next(&self, index: u64) -> Option<u64> {
         let written = self.next_written(index);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::format::{Epoch, Pointer};
 
-use super::{Hit, Layer};
+use super::{Hit, Layer, Tally};
 
 /// A layer that takes no more changes.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub struct Closed {
     /// The epoch that ended with it: no block in it was born later. The tree that it is merged into
     /// is born in it.
     pub epoch: Epoch,
+    /// What it changes in the count of blocks.
+    pub tally: Tally,
 }
 
 /// A stack of layers.
@@ -25,6 +27,8 @@ pub struct Layers {
     /// The lowest, which is the oldest, first.
     closed: Vec<Arc<Closed>>,
     top: Layer,
+    /// Of the top.
+    tally: Tally,
 }
 
 impl Layers {
@@ -38,7 +42,7 @@ impl Layers {
     pub fn fork(&self) -> Self {
         Self {
             closed: self.closed.clone(),
-            top: Layer::new(),
+            ..Self::default()
         }
     }
 
@@ -76,7 +80,12 @@ impl Layers {
     pub fn close(&mut self, epoch: Epoch) {
         if !self.top.is_empty() {
             let layer = std::mem::take(&mut self.top);
-            self.closed.push(Arc::new(Closed { layer, epoch }));
+            let tally = std::mem::take(&mut self.tally);
+            self.closed.push(Arc::new(Closed {
+                layer,
+                epoch,
+                tally,
+            }));
         }
     }
 
@@ -88,6 +97,16 @@ impl Layers {
     /// The layer that takes changes.
     pub fn top(&self) -> &Layer {
         &self.top
+    }
+
+    /// What that changes in the count of blocks.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// The top and its tally, for changes that are counted.
+    pub(super) fn top_mut(&mut self) -> (&mut Layer, &mut Tally) {
+        (&mut self.top, &mut self.tally)
     }
 
     /// A tree has all that `merged` and the layers below it say: they go. Says whether `merged` was

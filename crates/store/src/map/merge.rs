@@ -198,7 +198,7 @@ impl<const N: usize> Merge<N> {
                 return Ok(Progress::More);
             }
             if let Some(walk) = &mut self.dropping {
-                let mut count = Tally {
+                let mut count = Counted {
                     statistics: &mut self.statistics,
                     sink: &mut *sink,
                 };
@@ -310,7 +310,7 @@ impl<const N: usize> Merge<N> {
         }
         let pointer = self.write(cache, sink, old, &node)?;
         // Only now: a write that found no place is tried again.
-        let mut count = Tally {
+        let mut count = Counted {
             statistics: &mut self.statistics,
             sink,
         };
@@ -390,7 +390,7 @@ impl<const N: usize> Merge<N> {
             self.statistics.node_sectors_written += pointer.stored_sectors();
         }
         if !old.is_hole() {
-            Tally {
+            Counted {
                 statistics: &mut self.statistics,
                 sink,
             }
@@ -433,12 +433,12 @@ fn touched_child<const N: usize>(layer: &Layer, node: &Node<N>, slot: usize) -> 
 }
 
 /// Counts what the sink is given. What was lost has no place that could be given back.
-struct Tally<'a, S> {
+struct Counted<'a, S> {
     statistics: &'a mut Statistics,
     sink: &'a mut S,
 }
 
-impl<S> Tally<'_, S> {
+impl<S> Counted<'_, S> {
     fn drop_block<const N: usize>(&mut self, pointer: Pointer)
     where
         S: Sink<N>,

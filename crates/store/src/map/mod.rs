@@ -16,6 +16,7 @@
 //! | how do changes come into the tree, which blocks die of it | `merge.rs` |
 //! | who visits all blocks (destroy, scrub) | `walk.rs` |
 //! | how many nodes will changes cost | `touched.rs` |
+//! | how many blocks will the volume have with them | `tally.rs` |
 //! | which blocks differ between two snapshots | `diff.rs` |
 
 pub mod diff;
@@ -25,6 +26,7 @@ pub mod layers;
 pub mod merge;
 pub mod node_cache;
 pub mod range_set;
+pub mod tally;
 pub mod touched;
 pub mod tree;
 pub mod view;
@@ -35,6 +37,7 @@ pub use layer::{Hit, Layer};
 pub use layers::{Closed, Layers};
 pub use merge::{Merge, NoSpace, Sink, Stop};
 pub use node_cache::{Missing, NodeCache};
+pub use tally::{Count, Tally};
 pub use tree::Tree;
 pub use view::Map;
 pub use walk::{Progress, Visit, Walk};

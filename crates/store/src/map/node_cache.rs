@@ -122,6 +122,14 @@ impl<const N: usize> NodeCache<N> {
         }
     }
 
+    /// The node `id` that `pointer` names, where it is here; this is not counted as a use.
+    #[inline]
+    pub fn peek(&self, pointer: &Pointer, id: NodeId) -> Option<&Node<N>> {
+        let place = self.places.get(&pointer.address.to_bits())?;
+        let entry = self.entries[*place as usize].as_ref()?;
+        (entry.pointer == *pointer && entry.node.id() == id).then_some(&*entry.node)
+    }
+
     /// Whether the node that `pointer` names is here; this is not counted as a use.
     pub fn has(&self, pointer: &Pointer) -> bool {
         self.places

@@ -148,6 +148,28 @@ impl<const N: usize> Tree<N> {
         Ok(())
     }
 
+    /// The pointer of block `index`, where all nodes that lead to it are in memory; this counts as a use of none.
+    pub fn peek(&self, cache: &NodeCache<N>, index: u64) -> Option<Pointer> {
+        if index >= self.end() {
+            return Some(Pointer::HOLE);
+        }
+        let mut pointer = self.root;
+        for level in (0..self.height).rev() {
+            if pointer.is_hole() || pointer.is_lost() {
+                break;
+            }
+            let id = NodeId {
+                volume: self.volume,
+                level,
+                index: index
+                    .checked_shr(Self::BITS * (u32::from(level) + 1))
+                    .unwrap_or(0),
+            };
+            pointer = cache.peek(&pointer, id)?.get(Self::slot(level, index));
+        }
+        Some(pointer)
+    }
+
     /// Lets go of the leaf of block `index`, where it is in memory.
     pub fn forget_leaf(&self, cache: &mut NodeCache<N>, index: u64) {
         if index < self.end()

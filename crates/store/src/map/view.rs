@@ -1,11 +1,15 @@
 //! A volume's or snapshot's whole map: layers above a tree.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use crate::format::Pointer;
 use crate::format::node::FAN_OUT;
+use crate::format::{Epoch, Pointer};
 
-use super::{Closed, Hit, Layers, Missing, NodeCache, Tree};
+use super::{Closed, Count, Hit, Layer, Layers, Missing, NodeCache, Tally, Tree};
+
+/// Places that a range of zeros covers and whose former blocks are looked at, at most: what takes time for each is bounded.
+const MOST_SEEN: u64 = 4096;
 
 /// Which block lies where.
 #[derive(Debug)]
@@ -76,6 +80,79 @@ impl<const N: usize> Map<N> {
             }
         }
         Ok(())
+    }
+
+    /// Block `index` was written, as in [`Layers::insert`], and the tally knows. `snapshots` are the epochs of all that the
+    /// volume builds on, ascending: they are asked for with the first change of a layer.
+    pub fn insert(
+        &mut self,
+        cache: &NodeCache<N>,
+        snapshots: impl FnOnce() -> Vec<Epoch>,
+        index: u64,
+        pointer: Pointer,
+    ) -> Option<Pointer> {
+        let is_new = self.layers.top().get(index) == Hit::Absent;
+        let beneath = is_new.then(|| self.beneath(cache, index));
+        let (top, tally) = self.counted(snapshots);
+        let old = top.insert(index, pointer);
+        if let Some(beneath) = beneath {
+            tally.cover(beneath);
+        }
+        if let Some(old) = &old {
+            tally.forget(old);
+        }
+        tally.write(&pointer);
+        old
+    }
+
+    /// Blocks `range` were unmapped, as in [`Layers::clear`], and the tally knows.
+    pub fn clear(
+        &mut self,
+        cache: &NodeCache<N>,
+        snapshots: impl FnOnce() -> Vec<Epoch>,
+        range: Range<u64>,
+        mut drop: impl FnMut(Pointer),
+    ) {
+        let len = range.end.saturating_sub(range.start);
+        let near = range.start..range.start.saturating_add(len.min(MOST_SEEN));
+        let absent = near.filter(|index| self.layers.top().get(*index) == Hit::Absent);
+        let seen: Vec<Option<Pointer>> = absent.map(|index| self.beneath(cache, index)).collect();
+        let far = range.start.saturating_add(MOST_SEEN)..range.end;
+        let unseen = self.layers.top().absent_in(far);
+        let (top, tally) = self.counted(snapshots);
+        top.clear(range, |pointer| {
+            tally.forget(&pointer);
+            drop(pointer);
+        });
+        seen.into_iter().for_each(|beneath| tally.cover(beneath));
+        tally.cover_unseen(unseen);
+    }
+
+    /// The top and its tally, before a change.
+    fn counted(&mut self, snapshots: impl FnOnce() -> Vec<Epoch>) -> (&mut Layer, &mut Tally) {
+        let (top, tally) = self.layers.top_mut();
+        if top.is_empty() {
+            *tally = Tally::new(snapshots());
+        }
+        (top, tally)
+    }
+
+    /// The block below the top layer, where it is known without a read.
+    fn beneath(&self, cache: &NodeCache<N>, index: u64) -> Option<Pointer> {
+        let newest_first = self.layers.closed().iter().rev();
+        let mut hits = newest_first.map(|closed| closed.layer.get(index));
+        match hits.find(|hit| *hit != Hit::Absent) {
+            Some(Hit::Block(pointer)) => Some(pointer),
+            Some(_) => Some(Pointer::HOLE),
+            None => self.tree.peek(cache, index),
+        }
+    }
+
+    /// The blocks of the whole map now, where `of_tree` are those of the tree. There are so many places.
+    pub fn count(&self, of_tree: Count, places: u64) -> Count {
+        let closed = self.layers.closed().iter().map(|closed| &closed.tally);
+        let tallies = closed.chain([self.layers.tally()]);
+        tallies.fold(of_tree, |beneath, tally| tally.above(beneath, places))
     }
 
     /// `tree` has all that `merged` and the layers below it say. Says whether that was so; where

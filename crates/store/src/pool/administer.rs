@@ -282,12 +282,7 @@ impl Pool {
             return;
         };
         self.scan_follows(snapshot, next);
-        let mut snapshots: Vec<Epoch> = self
-            .catalog
-            .chain(next)
-            .filter_map(|of| Some(of.as_snapshot()?.epoch))
-            .collect();
-        snapshots.reverse();
+        let snapshots = self.catalog.epochs_beneath(next);
         let is_staying = self.catalog.dataset(next).is_some();
         if let Some(next) = self.contents.get_mut(&next) {
             let freed = next.dead.split_after(after);

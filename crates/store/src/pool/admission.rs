@@ -11,6 +11,7 @@ use super::checkpoint::Making;
 use super::request::{PoolError, PoolErrorKind};
 use super::state::{Contents, Pool};
 use super::unmerged::{NODE_SIZE, Widths};
+use super::usage::{Moment, Own};
 use super::write::Write;
 use crate::catalog::size::print_size;
 use crate::catalog::{
@@ -195,7 +196,10 @@ impl Pool {
             has_reserved(of) && is_large
         });
         let large: Vec<(u64, u32)> = large
-            .map(|(id, of)| (self.unused_places(*id, of), of.block_size))
+            .map(|(id, of)| {
+                let own = self.own(*id, of, Moment::Checkpoint);
+                (self.unused_places(of, &own), of.block_size)
+            })
             .collect();
         if large.is_empty() {
             return self.space.keep_runs(&[], 0, 0);
@@ -237,69 +241,35 @@ impl Pool {
     /// Sectors that are kept for a volume and that it does not use, as far as the last checkpoint knows.
     /// Where it builds on a snapshot, it may have to write again all that it shares with that.
     fn unused_reservation(&self, dataset: DatasetId, of: &Contents) -> u64 {
-        self.sectors_for(self.unused_places(dataset, of), of.block_size)
+        let own = self.own(dataset, of, Moment::Checkpoint);
+        self.sectors_for(self.unused_places(of, &own), of.block_size)
     }
 
     /// Places that the blocks of a volume may still need of what it reserved: as many as it wants copies of those that it
     /// has not, and another for those that lie once where it wants two.
-    pub(super) fn unused_places(&self, dataset: DatasetId, of: &Contents) -> u64 {
+    pub(super) fn unused_places(&self, of: &Contents, own: &Own) -> u64 {
         let copies = u64::from(of.settings.copies);
-        let unused = self.unused_blocks(dataset, of);
+        let block_size = u64::from(of.block_size);
+        let unused = self.unused_bytes(of, own).div_ceil(block_size);
         if copies == 1 {
             return unused;
         }
-        let reserved = of.settings.refreservation.div_ceil(of.block_size.into());
+        let reserved = of.settings.refreservation.div_ceil(block_size);
         let used = reserved.saturating_sub(unused);
-        unused * copies + used.saturating_sub(self.doubled_blocks(dataset, of))
+        unused * copies + used.saturating_sub(doubled_blocks(of, own))
     }
 
-    /// Blocks of a volume that are not packed and lie twice, and that no snapshot has: so many at least. Sectors count
-    /// both copies, and packed blocks have as many as they can have.
-    fn doubled_blocks(&self, dataset: DatasetId, of: &Contents) -> u64 {
-        let counts = self
-            .written_count(dataset, of)
-            .zip(self.whole_count(dataset, of));
-        let Some((written, whole)) = counts else {
-            return 0;
-        };
-        let longest = u64::from(of.block_size) / SECTOR_SIZE as u64;
-        let packed = written.blocks.saturating_sub(whole) * 2 * longest.saturating_sub(1);
-        let doubled = written.sectors.saturating_sub(whole * longest + packed) / longest;
-        doubled.min(whole)
-    }
-
-    /// Its blocks of that kind. One that is packed uses none of what is kept: when it is written again it may be as long
-    /// as it can be, and its own place is too short for that.
-    fn unused_blocks(&self, dataset: DatasetId, of: &Contents) -> u64 {
-        self.unused_bytes(dataset, of)
-            .div_ceil(of.block_size.into())
-    }
-
-    /// The same in bytes.
-    pub(super) fn unused_bytes(&self, dataset: DatasetId, of: &Contents) -> u64 {
+    /// Bytes that a volume reserved and does not use. A block that is packed uses none: when it is written again it may be
+    /// as long as it can be, and its own place is too short for that.
+    pub(super) fn unused_bytes(&self, of: &Contents, own: &Own) -> u64 {
         let block_size = u64::from(of.block_size);
-        let is_shared = (self.catalog.dataset(dataset)).is_some_and(|of| of.previous().is_some());
-        let used = match (is_shared, of.referenced.whole) {
+        let used = match (own.before, own.referenced.whole) {
             // What was written since the snapshot is its own.
-            (true, _) => self.whole_since_snapshot(dataset, of) * block_size,
-            (false, Some(whole)) => whole * block_size,
-            (false, None) => of.referenced.sectors * SECTOR_SIZE as u64,
+            (Some(_), _) => whole_since_snapshot(of, own) * block_size,
+            (None, Some(whole)) => whole * block_size,
+            (None, None) => own.referenced.sectors * SECTOR_SIZE as u64,
         };
         of.settings.refreservation.saturating_sub(used)
-    }
-
-    /// Blocks that were written since the snapshot that the volume builds on, and are not packed: so many at least, where a
-    /// program wrote some that did not count them.
-    fn whole_since_snapshot(&self, dataset: DatasetId, of: &Contents) -> u64 {
-        if let Some(whole) = self.whole_count(dataset, of) {
-            return whole;
-        }
-        let Some(written) = self.written_count(dataset, of) else {
-            return 0;
-        };
-        // Were all but these packed, each would be a sector shorter at least.
-        let longest = u64::from(of.block_size) / SECTOR_SIZE as u64;
-        (written.sectors).saturating_sub(written.blocks * longest.saturating_sub(1))
     }
 
     /// Whether a packed block of so many sectors may take space that nobody reserved. Of a volume that reserved its
@@ -319,6 +289,15 @@ impl Pool {
     fn sectors_for(&self, blocks: u64, block_size: u32) -> u64 {
         let sectors = blocks * self.widest(block_size);
         sectors + sectors.div_ceil(32)
+    }
+
+    /// Sectors for blocks that could still be reserved. Of all that could be, a part is left for maps
+    /// ([`Pool::sectors_for`]) and for pieces that are shorter than blocks; pieces are not counted, so where free space is
+    /// in many of them it may be less. What is to become free only after a checkpoint does not count yet.
+    pub(super) fn reservable(&self) -> u64 {
+        let kept = self.slop() + self.reserved + self.cost_of_all().sectors;
+        let room = self.space.counts().available.saturating_sub(kept);
+        room - room.div_ceil(24)
     }
 
     /// Refuses what would, all of it together, promise more to volumes than there is.
@@ -669,6 +648,32 @@ impl Pool {
         self.want_second_copies();
         self.count_reserved();
     }
+}
+
+/// Blocks of a volume that are not packed and lie twice, and that no snapshot has: so many at least. Sectors count
+/// both copies, and packed blocks have as many as they can have.
+fn doubled_blocks(of: &Contents, own: &Own) -> u64 {
+    let Some((written, whole)) = own.written().zip(own.whole()) else {
+        return 0;
+    };
+    let longest = u64::from(of.block_size) / SECTOR_SIZE as u64;
+    let packed = written.blocks.saturating_sub(whole) * 2 * longest.saturating_sub(1);
+    let doubled = written.sectors.saturating_sub(whole * longest + packed) / longest;
+    doubled.min(whole)
+}
+
+/// Blocks that were written since the snapshot that the volume builds on, and are not packed: so many at least, where a
+/// program wrote some that did not count them.
+fn whole_since_snapshot(of: &Contents, own: &Own) -> u64 {
+    if let Some(whole) = own.whole() {
+        return whole;
+    }
+    let Some(written) = own.written() else {
+        return 0;
+    };
+    // Were all but these packed, each would be a sector shorter at least.
+    let longest = u64::from(of.block_size) / SECTOR_SIZE as u64;
+    (written.sectors).saturating_sub(written.blocks * longest.saturating_sub(1))
 }
 
 fn has_reserved(of: &Contents) -> bool {

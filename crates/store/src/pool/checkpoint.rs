@@ -153,8 +153,9 @@ impl Pool {
             return;
         }
         if self.checkpoint.is_none() {
-            let is_old = self.now_us >= self.last_checkpoint_us + self.limits.checkpoint_us;
-            if !(self.is_checkpoint_due() || is_old && self.has_changed()) {
+            let timed_us = self.timed_checkpoint_us();
+            let is_time = timed_us.is_some_and(|timed| timed <= self.now_us);
+            if !(self.is_checkpoint_due() || is_time) {
                 return;
             }
             self.begin_checkpoint();
@@ -288,6 +289,7 @@ impl Pool {
             return;
         };
         self.space.commit_checkpoint();
+        self.rest.commit_checkpoint();
         self.unmerged.commit_checkpoint();
         for merged in &making.merged {
             for contents in self.contents.values_mut() {

@@ -2,6 +2,7 @@
 //! And what a volume's user is told of space.
 
 use super::state::Pool;
+use super::usage::Moment;
 use crate::format::{DatasetId, SECTOR_SIZE};
 
 /// Space of a volume or snapshot, in bytes.
@@ -9,7 +10,7 @@ use crate::format::{DatasetId, SECTOR_SIZE};
 pub struct DatasetSpace {
     /// The size that clients see.
     pub size: u64,
-    /// What its blocks take as of the last checkpoint, parity not counted.
+    /// What its blocks take, parity not counted.
     pub referenced: u64,
     /// What data of it may still take, uncompressed; parity not counted.
     pub available: u64,
@@ -21,13 +22,13 @@ impl Pool {
     /// The space of a volume or snapshot; `None` where there is none of that number.
     pub fn dataset_space(&self, dataset: DatasetId) -> Option<DatasetSpace> {
         let contents = self.contents.get(&dataset)?;
-        let size = self.space.counts().size;
-        let data = |sectors| self.data_in(sectors, contents.block_size);
+        let referenced = self.referenced(contents, Moment::Now);
+        let all = self.space.counts().size.saturating_sub(self.slop());
         Some(DatasetSpace {
             size: contents.size,
-            referenced: contents.referenced.sectors * SECTOR_SIZE as u64,
-            available: data(self.unused_by_others(dataset)),
-            capacity: data(size.saturating_sub(self.slop())),
+            referenced: referenced.sectors * SECTOR_SIZE as u64,
+            available: self.available_to(dataset, contents),
+            capacity: self.data_of(contents, all),
         })
     }
 

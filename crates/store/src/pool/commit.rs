@@ -189,6 +189,7 @@ impl Pool {
         };
         let is_wanted = self.commit.is_group_wanted();
         let bytes = self.commit.group.payload_bytes();
+        self.rest.note_change(self.now_us);
         let changes: Vec<Change> = self.commit.group.take().collect();
         self.updates += changes.len() as u64;
         let mut blocks = Vec::with_capacity(changes.len() + 1);

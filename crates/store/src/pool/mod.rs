@@ -65,6 +65,7 @@ mod read;
 mod read_ahead;
 mod receive;
 mod request;
+mod rest;
 mod scan;
 mod second;
 mod send;

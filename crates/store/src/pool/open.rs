@@ -335,6 +335,7 @@ impl Opening {
         opening.pool.behind = behind.map(|of| (of.leaf, of.clone())).collect();
         opening.pool.now_us = now_us;
         opening.pool.last_checkpoint_us = now_us;
+        opening.pool.rest.note_change(now_us);
         if let Some(protection) = &examined.protection {
             opening.pool.hold(protection.clone());
         }
@@ -715,6 +716,7 @@ fn empty(
         may_lie_twice: false,
         written_once: Default::default(),
         last_checkpoint_us: 0,
+        rest: super::rest::Rest::default(),
         taken: 0,
         asked_us: None,
         tags: HashMap::default(),

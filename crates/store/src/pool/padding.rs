@@ -1,9 +1,9 @@
 //! How much room for data a volume's block size leaves. On raidz each block has parity of its own and is padded: small
 //! blocks pay far more for that than the vdev's share of parity.
 
-use super::state::Pool;
+use super::state::{Contents, Pool};
 use crate::catalog::{MAX_BLOCK_SIZE, MIN_BLOCK_SIZE};
-use crate::format::SECTOR_SIZE;
+use crate::format::{DatasetId, SECTOR_SIZE};
 
 /// A volume's block size where nothing is said; zfs's.
 const USUAL: u32 = 16 << 10;
@@ -52,6 +52,25 @@ impl Pool {
         let bytes = u128::from(sectors) * u128::from(block_size);
         let data = bytes / u128::from(self.widest(block_size).max(1));
         u64::try_from(data).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes of a volume's data for which so many sectors have room, in as many copies as it wants.
+    pub(super) fn data_of(&self, of: &Contents, sectors: u64) -> u64 {
+        self.data_in(sectors, of.block_size) / u64::from(of.settings.copies)
+    }
+
+    /// Bytes that data of a volume may still take.
+    pub(super) fn available_to(&self, volume: DatasetId, of: &Contents) -> u64 {
+        self.data_of(of, self.unused_by_others(volume))
+    }
+
+    /// Bytes of the largest volume that could be made in a folder now, in blocks of the usual size and with all of it
+    /// reserved.
+    pub(super) fn room_for_volume(&self, folder: DatasetId) -> u64 {
+        let block_size = self.default_block_size();
+        let copies = u64::from(self.catalog.settings(folder).copies);
+        let data = self.data_in(self.reservable(), block_size) / copies;
+        data - data % u64::from(block_size)
     }
 
     /// Of the data that a vdev has room for in very long blocks, what it has room for in these; the worst vdev counts.

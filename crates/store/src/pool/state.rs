@@ -41,6 +41,8 @@ pub struct Limits {
     pub groups: u64,
     /// After so long without a checkpoint one is made, if anything changed. Microseconds.
     pub checkpoint_us: u64,
+    /// After so long without a change one is made, if anything changed or what was freed waits for one. Microseconds.
+    pub rest_us: u64,
     /// A group that nobody waits for is written after this. Microseconds.
     pub gather_us: u64,
     /// Nodes of maps that a call handles at most in work that nobody waits for; each takes about
@@ -63,6 +65,7 @@ impl Default for Limits {
             updates: 1 << 20,
             groups: 1 << 16,
             checkpoint_us: 60_000_000,
+            rest_us: 5_000_000,
             gather_us: 2_000,
             budget: 1,
             freed_blocks: 1 << 18,
@@ -290,6 +293,7 @@ pub struct Pool {
     /// What was to lie twice and lies once.
     pub(super) written_once: super::second::WrittenOnce,
     pub(super) last_checkpoint_us: u64,
+    pub(super) rest: super::rest::Rest,
     /// Sectors that data took since the last checkpoint began.
     pub(super) taken: u64,
     pub(super) tags: HashMap<u64, Tag, BuildNumberHasher>,
@@ -461,9 +465,7 @@ impl Pool {
         let group = self.commit.deadline_us(&self.limits);
         let copies = self.logs.deadline_us(self.now_us);
         let caches = self.caches.deadline_us();
-        // One that is being made goes on by what the devices answer.
-        let checkpoint = (self.checkpoint.is_none() && self.has_changed())
-            .then(|| self.last_checkpoint_us + self.limits.checkpoint_us);
+        let checkpoint = self.timed_checkpoint_us();
         let (array, trim) = (self.array.deadline_us(), self.trim_due_us());
         let all = [array, group, copies, caches, checkpoint, activity, trim];
         all.into_iter().flatten().min()

@@ -12,6 +12,7 @@ mod features;
 mod foreign_bugs;
 mod full;
 mod growth;
+mod live_figures;
 mod log_vdevs;
 mod manifest_room;
 mod old_copies;

@@ -123,7 +123,8 @@ impl Pool {
         };
         let height = height_of(of);
         let before = of.map.layers.top().touched_nodes(height);
-        let old = of.map.layers.insert(block, pointer);
+        let snapshots = || self.catalog.epochs_beneath(dataset);
+        let old = of.map.insert(&self.nodes, snapshots, block, pointer);
         let after = of.map.layers.top().touched_nodes(height);
         self.unmerged.note_sealed(before, after, 1);
         if let Some(old) = old {
@@ -141,7 +142,10 @@ impl Pool {
         let before = of.map.layers.top().touched_nodes(height);
         let mut dropped: Vec<Pointer> = Vec::new();
         let range = block..block.saturating_add(count);
-        (of.map.layers).clear(range, |pointer| dropped.push(pointer));
+        let snapshots = || self.catalog.epochs_beneath(dataset);
+        of.map.clear(&self.nodes, snapshots, range, |pointer| {
+            dropped.push(pointer);
+        });
         let after = of.map.layers.top().touched_nodes(height);
         self.unmerged.note_sealed(before, after, count);
         for pointer in dropped {

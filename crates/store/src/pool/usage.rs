@@ -1,13 +1,67 @@
-//! What datasets take, in zfs's parts: by themselves, by their snapshots, by what is kept for them. As of the last
-//! checkpoint; parity is not counted. Nodes of maps count where only a snapshot keeps them, and as written where they
-//! replaced others.
+//! What datasets take, in zfs's parts: by themselves, by their snapshots, by what is kept for them. Parity is not counted.
+//!
+//! Figures are of now: those of the last checkpoint, and what the layers above the trees change in them
+//! ([`Tally`]). They differ from what the next checkpoint will find in two ways only:
+//! - Nodes of maps count where only a snapshot keeps them, and as written where they replaced others. Both is known when
+//!   a checkpoint has replaced them.
+//! - Where the leaf of a replaced block is not in memory, the block is a guess: the volume is taken to be equally full
+//!   everywhere. What snapshots keep of guessed blocks counts for their volume, and as a snapshot's own where there is
+//!   only one.
+//!
+//! Admission counts as of the last checkpoint ([`Moment::Checkpoint`]): a guess must not promise space.
 
 use std::collections::BTreeMap;
 
-use super::state::{Contents, Pool};
+use super::state::{Contents, Pool, Referenced};
 use crate::catalog::{Dataset, Kind};
 use crate::format::{DatasetId, Epoch, SECTOR_SIZE};
+use crate::map::{Count, Tally};
 use crate::snapshot::deadlist::{BlockCount, Figure};
+
+/// Of when a figure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// The last durable checkpoint.
+    Checkpoint,
+    Now,
+}
+
+/// What a dataset has of its own, beside the snapshot that it builds on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Own {
+    pub(super) referenced: Referenced,
+    /// What that snapshot has, where there is one.
+    pub(super) before: Option<Referenced>,
+    /// What the dataset lost of that.
+    lost: Figure,
+}
+
+impl Own {
+    /// The blocks that the dataset has and the snapshot before it has not; `None` where they were not counted.
+    pub(super) fn written(&self) -> Option<BlockCount> {
+        let kept = match self.before {
+            Some(before) => count_of(before)?.without(self.lost.volume_blocks()?),
+            None => BlockCount::default(),
+        };
+        Some(count_of(self.referenced)?.without(kept))
+    }
+
+    /// How many of these are not packed; `None` as before.
+    pub(super) fn whole(&self) -> Option<u64> {
+        let kept = match self.before {
+            Some(before) => before.whole?.saturating_sub(self.lost.whole_blocks()?),
+            None => 0,
+        };
+        Some(self.referenced.whole?.saturating_sub(kept))
+    }
+
+    /// Sectors of these, with the nodes of maps that replaced others.
+    fn written_sectors(&self) -> u64 {
+        let before = self.before.map_or(0, |before| before.sectors);
+        let kept = before.saturating_sub(self.lost.sectors);
+        self.referenced.sectors.saturating_sub(kept)
+    }
+}
 
 /// Blocks of volumes, in bytes. Nodes of maps, parity, and what is only kept are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +106,9 @@ pub struct DatasetUsage {
     pub by_refreservation: u64,
     /// What lies below a folder takes.
     pub by_children: u64,
+    /// What data of a volume may still take, uncompressed; the largest volume that a folder could still get, all of it
+    /// reserved. Not told of snapshots.
+    pub available: Option<u64>,
     /// The blocks of `by_dataset` and `by_snapshots`, or of `by_children`; not told of snapshots. `None`: a program
     /// wrote some of it that did not count blocks.
     pub used_blocks: Option<BlockBytes>,
@@ -96,6 +153,7 @@ impl Pool {
         Some(DatasetUsage {
             used: by_children,
             by_children,
+            available: Some(self.room_for_volume(folder)),
             used_blocks,
             ..DatasetUsage::default()
         })
@@ -103,114 +161,107 @@ impl Pool {
 
     fn volume_usage(&self, volume: DatasetId) -> Option<DatasetUsage> {
         let contents = self.contents.get(&volume)?;
+        let own = self.own(volume, contents, Moment::Now);
         let origin = self.catalog.origin(volume);
         let since = origin.map_or(Epoch(0), |origin| self.epoch_of(origin));
-        let own = self.catalog.snapshots(volume);
-        let lists: Vec<DatasetId> = own.iter().map(|of| of.id).chain([volume]).collect();
+        let snapshots = self.catalog.snapshots(volume);
+        let lists: Vec<DatasetId> = snapshots.iter().map(|of| of.id).chain([volume]).collect();
         // Every block that the volume has lost is on one of these lists.
-        let sum = |after| lists.iter().map(|of| self.dead(*of, after).sectors).sum();
-        let (lost, by_snapshots): (u64, u64) = (sum(Epoch(0)), sum(since));
+        let sum = |after| {
+            let figures = lists.iter().map(|of| self.dead(*of, after, Moment::Now));
+            figures.fold(Figure::default(), Figure::and)
+        };
+        let (lost, by_snapshots) = (sum(Epoch(0)), sum(since));
         let origin_has = origin.and_then(|origin| self.contents.get(&origin));
-        let shared = origin_has.map_or(0, |of| of.referenced.sectors);
-        let shared = shared.saturating_sub(lost.saturating_sub(by_snapshots));
-        let by_dataset = bytes(contents.referenced.sectors.saturating_sub(shared));
-        let by_snapshots = bytes(by_snapshots);
-        let by_refreservation = self.kept_for(volume, contents);
+        let origin_has = origin_has.map(|of| self.referenced(of, Moment::Now));
+        let shared = origin_has.map_or(0, |of| of.sectors);
+        let shared = shared.saturating_sub(lost.sectors.saturating_sub(by_snapshots.sectors));
+        let by_dataset = bytes(own.referenced.sectors.saturating_sub(shared));
+        // The blocks that a volume and its snapshots have, and its origin has not.
+        let used_blocks = || {
+            let (lost, by_snapshots) = (lost.volume_blocks()?, by_snapshots.volume_blocks()?);
+            let shared = match origin_has {
+                // What the volume and its snapshots have lost of the origin's blocks is not theirs.
+                Some(origin) => count_of(origin)?.without(lost.without(by_snapshots)),
+                None => BlockCount::default(),
+            };
+            let used = count_of(own.referenced)?.without(shared).and(by_snapshots);
+            Some(BlockBytes::new(used, contents.block_size))
+        };
+        let by_refreservation = self.kept_for(contents, &own);
         Some(DatasetUsage {
-            used: by_dataset + by_snapshots + by_refreservation,
-            referenced: bytes(contents.referenced.sectors),
-            written: self.written(volume, contents),
+            used: by_dataset + bytes(by_snapshots.sectors) + by_refreservation,
+            referenced: bytes(own.referenced.sectors),
+            written: bytes(own.written_sectors()),
             by_dataset,
-            by_snapshots,
+            by_snapshots: bytes(by_snapshots.sectors),
             by_refreservation,
             by_children: 0,
-            used_blocks: self.used_blocks(volume, contents),
-            referenced_blocks: referenced_blocks(contents),
+            available: Some(self.available_to(volume, contents)),
+            used_blocks: used_blocks(),
+            referenced_blocks: referenced_blocks(own.referenced, contents),
         })
-    }
-
-    /// The blocks that a volume and its snapshots have, and its origin has not.
-    fn used_blocks(&self, volume: DatasetId, contents: &Contents) -> Option<BlockBytes> {
-        let origin = self.catalog.origin(volume);
-        let since = origin.map_or(Epoch(0), |origin| self.epoch_of(origin));
-        let own = self.catalog.snapshots(volume);
-        let lists: Vec<DatasetId> = own.iter().map(|of| of.id).chain([volume]).collect();
-        let lost_after = |after| {
-            let mut counts = lists.iter().map(|of| self.dead(*of, after).volume_blocks());
-            counts.try_fold(BlockCount::default(), |sum, of| Some(sum.and(of?)))
-        };
-        let (lost, by_snapshots) = (lost_after(Epoch(0))?, lost_after(since)?);
-        let shared = match origin.and_then(|origin| self.contents.get(&origin)) {
-            // What the volume and its snapshots have lost of the origin's blocks is not theirs.
-            Some(origin) => count_of(origin)?.without(lost.without(by_snapshots)),
-            None => BlockCount::default(),
-        };
-        let own = count_of(contents)?.without(shared).and(by_snapshots);
-        Some(BlockBytes::new(own, contents.block_size))
     }
 
     fn snapshot_usage(&self, snapshot: &Dataset) -> Option<DatasetUsage> {
         let contents = self.contents.get(&snapshot.id)?;
+        let own = self.own(snapshot.id, contents, Moment::Now);
         let next = self.catalog.next_of_volume(snapshot);
         let before = self.catalog.shared_until(snapshot.id);
         Some(DatasetUsage {
-            used: bytes(self.dead(next, before).sectors),
-            referenced: bytes(contents.referenced.sectors),
-            written: self.written(snapshot.id, contents),
-            referenced_blocks: referenced_blocks(contents),
+            used: bytes(self.dead(next, before, Moment::Now).sectors),
+            referenced: bytes(own.referenced.sectors),
+            written: bytes(own.written_sectors()),
+            referenced_blocks: referenced_blocks(own.referenced, contents),
             ..DatasetUsage::default()
         })
     }
 
-    /// The blocks that a dataset has and the snapshot before it has not; `None` where they were not counted.
-    pub(super) fn written_count(
-        &self,
-        dataset: DatasetId,
-        contents: &Contents,
-    ) -> Option<BlockCount> {
-        let before = self.catalog.chain(dataset).next();
-        let kept = match before.and_then(|of| self.contents.get(&of.id)) {
-            Some(before) => {
-                let lost = self.dead(dataset, Epoch(0)).volume_blocks()?;
-                count_of(before)?.without(lost)
-            }
-            None => BlockCount::default(),
-        };
-        Some(count_of(contents)?.without(kept))
-    }
-
-    /// How many of these are not packed; `None` as before.
-    pub(super) fn whole_count(&self, dataset: DatasetId, contents: &Contents) -> Option<u64> {
-        let before = self.catalog.chain(dataset).next();
-        let kept = match before.and_then(|of| self.contents.get(&of.id)) {
-            Some(before) => {
-                let lost = self.dead(dataset, Epoch(0)).whole_blocks();
-                before.referenced.whole?.saturating_sub(lost?)
-            }
-            None => 0,
-        };
-        Some(contents.referenced.whole?.saturating_sub(kept))
-    }
-
-    fn written(&self, dataset: DatasetId, contents: &Contents) -> u64 {
-        let before = self.catalog.chain(dataset).next();
-        let before = before.and_then(|of| self.contents.get(&of.id));
-        let kept = before.map_or(0, |of| {
-            (of.referenced.sectors).saturating_sub(self.dead(dataset, Epoch(0)).sectors)
-        });
-        bytes(contents.referenced.sectors.saturating_sub(kept))
-    }
-
     /// What is reserved and not used; where a volume builds on a snapshot, all of it may be written anew.
-    fn kept_for(&self, volume: DatasetId, contents: &Contents) -> u64 {
+    fn kept_for(&self, contents: &Contents, own: &Own) -> u64 {
         match contents.settings.copies {
-            1 => self.unused_bytes(volume, contents),
-            _ => self.unused_places(volume, contents) * u64::from(contents.block_size),
+            1 => self.unused_bytes(contents, own),
+            _ => self.unused_places(contents, own) * u64::from(contents.block_size),
         }
     }
 
-    /// What a dead list has that was born after an epoch, as of the last checkpoint; one that is being made has taken it.
-    fn dead(&self, dataset: DatasetId, after: Epoch) -> Figure {
+    pub(super) fn own(&self, dataset: DatasetId, contents: &Contents, at: Moment) -> Own {
+        let before = self.catalog.chain(dataset).next();
+        let before = before.and_then(|of| self.contents.get(&of.id));
+        Own {
+            referenced: self.referenced(contents, at),
+            before: before.map(|of| self.referenced(of, at)),
+            lost: self.dead(dataset, Epoch(0), at),
+        }
+    }
+
+    /// The blocks of a dataset.
+    pub(super) fn referenced(&self, of: &Contents, at: Moment) -> Referenced {
+        match at {
+            Moment::Checkpoint => of.referenced,
+            Moment::Now => {
+                let now = of.map.count(counted(of), places(of));
+                let then = of.referenced;
+                Referenced {
+                    sectors: now.sectors,
+                    blocks: then.blocks.map(|_| now.blocks),
+                    whole: then.whole.map(|_| now.whole),
+                }
+            }
+        }
+    }
+
+    /// What a dead list has that was born after an epoch.
+    fn dead(&self, dataset: DatasetId, after: Epoch, at: Moment) -> Figure {
+        let listed = self.listed(dataset, after);
+        match at {
+            Moment::Checkpoint => listed,
+            Moment::Now => listed.and(self.to_be_listed(dataset, after)),
+        }
+    }
+
+    /// The same as of the last checkpoint; one that is being made has taken it.
+    fn listed(&self, dataset: DatasetId, after: Epoch) -> Figure {
         let listed = self.contents.get(&dataset).map(|of| of.dead.after(after));
         let making = self.checkpoint.iter().flat_map(|making| {
             let own = Some(dataset).filter(|of| !making.heirs.contains_key(of));
@@ -225,6 +276,54 @@ impl Pool {
             .fold(Figure::default(), Figure::and)
     }
 
+    /// What checkpoints will add to it: what the dataset's own layers replace, and the snapshot before it holds.
+    fn to_be_listed(&self, dataset: DatasetId, after: Epoch) -> Figure {
+        let (Some(of), Some(before)) = (
+            self.contents.get(&dataset),
+            self.catalog.chain(dataset).next(),
+        ) else {
+            return Figure::default();
+        };
+        let since = self.epoch_of(before.id);
+        let mut beneath = counted(of);
+        let mut sum = Count::default();
+        let closed = of.map.layers.closed().iter();
+        let closed = closed.map(|closed| (closed.epoch > since, &closed.tally));
+        for (is_own, tally) in closed.chain([(true, of.map.layers.tally())]) {
+            if is_own {
+                let held = tally.held_until(since).filter(|(born, _)| *born >= after);
+                sum = held.fold(sum, |sum, (_, count)| sum.and(count));
+                if after == Epoch(0) {
+                    sum = sum.and(self.guessed_held(before.id, of, (tally, beneath), sum));
+                }
+            }
+            beneath = tally.above(beneath, places(of));
+        }
+        sum.into()
+    }
+
+    /// Blocks that a layer replaces unseen and the snapshot holds that the dataset builds on: the share of those that both
+    /// have. `lost` is what the dataset has lost of them beside its list.
+    fn guessed_held(
+        &self,
+        snapshot: DatasetId,
+        of: &Contents,
+        (tally, beneath): (&Tally, Count),
+        lost: Count,
+    ) -> Count {
+        if tally.is_exact() {
+            return Count::default();
+        }
+        let shared = self.contents.get(&snapshot).map_or(0, |of| {
+            let snapshot = self.referenced(of, Moment::Now);
+            snapshot.sectors
+        });
+        let shared = shared.saturating_sub(of.dead.sectors() + lost.sectors);
+        let rest = beneath.without(tally.replaced()).sectors;
+        let guessed = tally.guessed(beneath, places(of));
+        guessed.share(shared.min(rest), rest)
+    }
+
     fn epoch_of(&self, snapshot: DatasetId) -> Epoch {
         let of = self.catalog.dataset(snapshot);
         of.and_then(Dataset::as_snapshot)
@@ -233,14 +332,29 @@ impl Pool {
 }
 
 /// A dataset's blocks, where they were counted.
-fn count_of(contents: &Contents) -> Option<BlockCount> {
-    let blocks = contents.referenced.blocks?;
-    let sectors = contents.referenced.sectors;
+fn count_of(referenced: Referenced) -> Option<BlockCount> {
+    let (blocks, sectors) = (referenced.blocks?, referenced.sectors);
     Some(BlockCount { blocks, sectors })
 }
 
-fn referenced_blocks(contents: &Contents) -> Option<BlockBytes> {
-    Some(BlockBytes::new(count_of(contents)?, contents.block_size))
+fn referenced_blocks(referenced: Referenced, of: &Contents) -> Option<BlockBytes> {
+    Some(BlockBytes::new(count_of(referenced)?, of.block_size))
+}
+
+/// The blocks of a dataset's tree. Where they were not counted, there are at least so many.
+fn counted(of: &Contents) -> Count {
+    let sectors = of.referenced.sectors;
+    let longest = u64::from(of.block_size) / SECTOR_SIZE as u64;
+    Count {
+        blocks: of.referenced.blocks.unwrap_or(sectors / longest.max(1)),
+        sectors,
+        whole: of.referenced.whole.unwrap_or(0),
+    }
+}
+
+/// How many blocks a dataset can have.
+fn places(of: &Contents) -> u64 {
+    of.size.div_ceil(of.block_size.into())
 }
 
 fn bytes(sectors: u64) -> u64 {

@@ -109,7 +109,7 @@ impl Pool {
             short: self.short_devices(),
             scan: self.scan_status(),
             waiting_scrub: self.waiting_scrub(),
-            counts: self.space.counts(),
+            counts: self.counts(),
             available,
             space: self.space.by_vdev(),
             caches: self.caches.statuses(),

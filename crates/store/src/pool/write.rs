@@ -674,6 +674,7 @@ impl Pool {
     fn open_group(&mut self) {
         if self.commit.group.is_empty() {
             self.commit.group.since_us = self.now_us;
+            self.rest.note_change(self.now_us);
         }
     }
 

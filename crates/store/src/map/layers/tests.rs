@@ -72,7 +72,7 @@ fn merged_layers_go_from_the_bottom_of_every_stack_that_has_them() {
     let (first, second, third) = (Arc::clone(first), Arc::clone(second), Arc::clone(third));
     let mut snapshot = Layers {
         closed: vec![Arc::clone(&first)],
-        top: Layer::new(),
+        ..Layers::new()
     };
     assert!(live.drop_merged(&second));
     assert_eq!(live.closed().len(), 1);

@@ -163,6 +163,7 @@ fn a_layer_that_is_not_younger_than_the_tree_is_refused() {
     let closed = Closed {
         layer: Layer::new(),
         epoch: Epoch(5),
+        tally: crate::map::Tally::default(),
     };
     let _ = Merge::new(tree, Arc::new(closed));
 }

@@ -9,7 +9,7 @@ use super::writer::Writer;
 use super::{Making, Stage};
 use crate::catalog::{Catalog, Dataset};
 use crate::format::{DatasetId, Epoch, Pointer};
-use crate::map::merge::{Merge, Stop};
+use crate::map::merge::{Merge, Statistics, Stop};
 use crate::map::walk::Progress;
 use crate::map::{Closed, Map, Tree};
 use crate::snapshot::deadlist::Dead;
@@ -207,6 +207,7 @@ impl Pool {
             "{statistics:?} of {:?}",
             task.closed.layer
         );
+        debug_assert!(is_as_tallied(&task.closed, &statistics), "{statistics:?}");
         let changed = |before: u64, added: u64, dropped| (before + added).saturating_sub(dropped);
         let referenced = Referenced {
             sectors: changed(
@@ -227,6 +228,16 @@ impl Pool {
             });
         }
     }
+}
+
+/// Whether a layer changed what its tally said, as far as that knew.
+fn is_as_tallied(closed: &Closed, merged: &Statistics) -> bool {
+    let (added, dropped) = (closed.tally.written(), closed.tally.replaced());
+    let is_same = added.sectors + merged.block_sectors_dropped
+        == dropped.sectors + merged.block_sectors_added
+        && added.blocks + merged.blocks_dropped == dropped.blocks + merged.blocks_added
+        && added.whole + merged.whole_dropped == dropped.whole + merged.whole_added;
+    is_same || !closed.tally.is_exact()
 }
 
 /// The tree that a task's layer lies upon, and its blocks.
@@ -253,13 +264,8 @@ fn owner_of(catalog: &Catalog, dataset: DatasetId, epoch: Epoch) -> Owner {
         of.id == dataset && of.as_snapshot().is_none() || has_layer(of)
     });
     let owner = older.last().map_or(dataset, |of| of.id);
-    let mut snapshots: Vec<Epoch> = catalog
-        .chain(owner)
-        .filter_map(|of| Some(of.as_snapshot()?.epoch))
-        .collect();
-    snapshots.reverse();
     Owner {
         dataset: Some(owner),
-        snapshots,
+        snapshots: catalog.epochs_beneath(owner),
     }
 }

@@ -101,7 +101,7 @@ impl Pool {
     fn place_rest(&mut self, manifest: &Manifest) -> Result<Places, NoSpace> {
         let old = std::mem::take(&mut self.persisted);
         for pointer in old.manifest.iter().chain(&old.deferred) {
-            self.drop_block(pointer);
+            self.drop_table(pointer);
         }
         self.persisted = Persisted {
             manifest: Vec::new(),
@@ -123,7 +123,7 @@ impl Pool {
                 let number = page.number as usize;
                 table.resize(table.len().max(number + 1), Pointer::HOLE);
                 let old = std::mem::take(&mut table[number]);
-                self.drop_block(&old);
+                self.drop_table(&old);
                 places.pages.insert(page, self.place(1)?);
             }
             let touched: BTreeSet<(u16, usize)> = places
@@ -136,7 +136,7 @@ impl Pool {
                 let table = &mut self.persisted.index[usize::from(vdev)];
                 table.resize(table.len().max(node + 1), Pointer::HOLE);
                 let old = std::mem::take(&mut table[node]);
-                self.drop_block(&old);
+                self.drop_table(&old);
                 places
                     .index
                     .insert((vdev, node), self.place(INDEX_SECTORS)?);

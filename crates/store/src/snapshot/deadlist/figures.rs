@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::format::{Epoch, Pointer};
+use crate::map::Count;
 
 use super::Dead;
 
@@ -102,6 +103,20 @@ impl Figure {
                 self.nodes.sectors += sectors;
             }
             Dead::Block => self.whole.count += u64::from(block.is_whole()),
+        }
+    }
+}
+
+impl From<Count> for Figure {
+    fn from(blocks: Count) -> Self {
+        Self {
+            blocks: blocks.blocks,
+            sectors: blocks.sectors,
+            whole: Whole {
+                count: blocks.whole,
+                is_unknown: false,
+            },
+            ..Self::default()
         }
     }
 }

@@ -1,0 +1,208 @@
+//! What a layer changes in the count of a volume's blocks, counted as the changes come.
+//!
+//! A checkpoint counts blocks as it merges layers into trees. Between two checkpoints the tally of each layer tells what
+//! that will come to. The blocks that a layer holds are counted exactly. A block that it replaces lies in a closed layer
+//! or in a leaf of the tree; where that leaf is in memory, the block is counted exactly as well. No leaf is read for it.
+//! Places whose leaves are not in memory are counted as unseen: they are taken to be as full as the rest of the volume.
+
+use crate::format::{Epoch, Pointer};
+
+/// Blocks of a volume, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// How many.
+    pub blocks: u64,
+    /// Their sectors, second copies with them, parity not counted.
+    pub sectors: u64,
+    /// How many of them are not packed.
+    pub whole: u64,
+}
+
+impl Count {
+    /// Counts a block. Holes and what was lost are nothing.
+    fn add(&mut self, pointer: &Pointer) {
+        if !pointer.is_hole() && !pointer.is_lost() {
+            self.blocks += 1;
+            self.sectors += pointer.stored_sectors();
+            self.whole += u64::from(pointer.is_whole());
+        }
+    }
+
+    /// These, and others.
+    #[must_use]
+    pub fn and(self, others: Self) -> Self {
+        Self {
+            blocks: self.blocks + others.blocks,
+            sectors: self.sectors + others.sectors,
+            whole: self.whole + others.whole,
+        }
+    }
+
+    /// These without some of them.
+    #[must_use]
+    pub fn without(self, some: Self) -> Self {
+        Self {
+            blocks: self.blocks.saturating_sub(some.blocks),
+            sectors: self.sectors.saturating_sub(some.sectors),
+            whole: self.whole.saturating_sub(some.whole),
+        }
+    }
+
+    /// `part` of `all` of them, rounded.
+    #[must_use]
+    pub fn share(self, part: u64, all: u64) -> Self {
+        let all = u128::from(all.max(1));
+        let of = |count: u64| ((u128::from(count) * u128::from(part) + all / 2) / all) as u64;
+        Self {
+            blocks: of(self.blocks),
+            sectors: of(self.sectors),
+            whole: of(self.whole),
+        }
+    }
+}
+
+/// What a layer adds and replaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// The epochs of the snapshots that the volume built on when the first change came, ascending.
+    snapshots: Vec<Epoch>,
+    /// Blocks that the layer holds.
+    written: Count,
+    /// Blocks that it replaces: those born before the first snapshot, those born before the second, and so on.
+    replaced: Vec<Count>,
+    /// Places whose former blocks are known.
+    seen: u64,
+    /// Places that the layer covers, and whose former blocks are not known.
+    unseen: u64,
+}
+
+impl Tally {
+    /// Of a layer above these snapshots: the epochs of all that its volume builds on, ascending.
+    pub fn new(snapshots: Vec<Epoch>) -> Self {
+        Self {
+            replaced: vec![Count::default(); snapshots.len() + 1],
+            snapshots,
+            ..Self::default()
+        }
+    }
+
+    /// The layer holds one more block.
+    pub(super) fn write(&mut self, pointer: &Pointer) {
+        self.written.add(pointer);
+    }
+
+    /// The layer does not hold this block any more.
+    pub(super) fn forget(&mut self, pointer: &Pointer) {
+        let mut gone = Count::default();
+        gone.add(pointer);
+        self.written = self.written.without(gone);
+    }
+
+    /// The layer covers a place of which it said nothing before; the block beneath, where that is known.
+    pub(super) fn cover(&mut self, beneath: Option<Pointer>) {
+        let Some(pointer) = beneath else {
+            self.unseen += 1;
+            return;
+        };
+        self.seen += 1;
+        let older = (self.snapshots).partition_point(|epoch| *epoch < pointer.birth);
+        if let Some(replaced) = self.replaced.get_mut(older) {
+            replaced.add(&pointer);
+        }
+    }
+
+    /// The same of many places of whose blocks nothing is known.
+    pub(super) fn cover_unseen(&mut self, places: u64) {
+        self.unseen += places;
+    }
+
+    /// Whether all that the layer replaces is known.
+    pub fn is_exact(&self) -> bool {
+        self.unseen == 0
+    }
+
+    /// Blocks that the layer holds.
+    pub fn written(&self) -> Count {
+        self.written
+    }
+
+    /// Blocks that it is known to replace.
+    pub fn replaced(&self) -> Count {
+        let all = self.replaced.iter();
+        all.fold(Count::default(), |sum, of| sum.and(*of))
+    }
+
+    /// Those of them that snapshots up to this epoch hold, by the epoch of the snapshot after which they were born, 0
+    /// where there is none.
+    pub fn held_until(&self, newest: Epoch) -> impl Iterator<Item = (Epoch, Count)> + '_ {
+        let after = [Epoch(0)].into_iter().chain(self.snapshots.iter().copied());
+        let parts = after.zip(self.replaced.iter().copied());
+        parts.filter(move |(after, count)| *after < newest && count.blocks > 0)
+    }
+
+    /// Blocks that it replaces unseen, at a guess: `beneath` are all blocks below the layer, in so many places.
+    pub fn guessed(&self, beneath: Count, places: u64) -> Count {
+        let rest = beneath.without(self.replaced());
+        let places = places.saturating_sub(self.seen);
+        rest.share(self.unseen.min(places), places)
+    }
+
+    /// The blocks of the view with the layer, where `beneath` are those below it, in so many places.
+    pub fn above(&self, beneath: Count, places: u64) -> Count {
+        let left = beneath.without(self.replaced());
+        left.without(self.guessed(beneath, places))
+            .and(self.written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(blocks: u64) -> Count {
+        Count {
+            blocks,
+            sectors: 4 * blocks,
+            whole: blocks,
+        }
+    }
+
+    #[test]
+    fn unseen_places_are_as_full_as_the_rest_of_the_volume() {
+        let mut tally = Tally::new(Vec::new());
+        tally.cover_unseen(50);
+        // An empty volume, a full one, and one that is half full.
+        assert_eq!(tally.above(blocks(0), 100), blocks(0));
+        assert_eq!(tally.above(blocks(100), 100), blocks(50));
+        assert_eq!(tally.above(blocks(50), 100), blocks(25));
+        // A whole volume is unmapped.
+        tally.cover_unseen(50);
+        assert_eq!(tally.above(blocks(37), 100), blocks(0));
+        // More places than there are, of a volume that became smaller.
+        tally.cover_unseen(1000);
+        assert_eq!(tally.above(blocks(37), 100), blocks(0));
+    }
+
+    #[test]
+    fn what_is_replaced_is_held_by_the_snapshots_that_are_left() {
+        let born = |epoch| Pointer {
+            birth: Epoch(epoch),
+            sectors: 1,
+            ..Pointer::HOLE
+        };
+        let mut tally = Tally::new(vec![Epoch(3), Epoch(7)]);
+        for epoch in [1, 3, 4, 7, 8, 9] {
+            tally.cover(Some(born(epoch)));
+        }
+        tally.cover(Some(Pointer::HOLE));
+        let held = |newest| -> Vec<(u64, u64)> {
+            let held = tally.held_until(Epoch(newest));
+            held.map(|(after, count)| (after.0, count.blocks)).collect()
+        };
+        assert_eq!(held(7), [(0, 2), (3, 2)]);
+        // The newer one is gone, then both.
+        assert_eq!(held(3), [(0, 2)]);
+        assert_eq!(held(0), []);
+        assert_eq!(tally.replaced().blocks, 6);
+    }
+}

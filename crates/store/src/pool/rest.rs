@@ -1,0 +1,77 @@
+//! A pool at rest: soon after the last change its checkpoints are made, until nothing that was freed waits for one.
+//!
+//! What was freed is free when two more checkpoints are durable. While a pool is in use they come by themselves. After
+//! the last change nobody would make them for long, and figures would tell of space that is on its way.
+//!
+//! Each checkpoint replaces tables of its own: pages of the space map, lists, the manifest. Their former places wait for
+//! two checkpoints as well, so some space waits at all times. It counts as in use, and asks for no checkpoint.
+
+use super::state::Pool;
+use crate::format::Pointer;
+use crate::space::Counts;
+
+/// Checkpoints in a row at rest, at most: one for the changes, and two until what they freed is free. What else would ask
+/// for more is a fault, and no reason to write for ever.
+const MOST: u8 = 4;
+
+/// What is known of a pool's rest.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rest {
+    /// When the last change came.
+    changed_us: u64,
+    /// Checkpoints that became durable since.
+    checkpoints: u8,
+    /// Sectors of tables that the checkpoint being made replaces.
+    replacing: u64,
+    /// Sectors of tables that the last durable one replaced.
+    replaced: u64,
+}
+
+impl Rest {
+    /// A group of changes came.
+    pub(super) fn note_change(&mut self, now_us: u64) {
+        self.changed_us = now_us;
+        self.checkpoints = 0;
+    }
+
+    /// A checkpoint is durable.
+    pub(super) fn commit_checkpoint(&mut self) {
+        self.checkpoints = self.checkpoints.saturating_add(1);
+        self.replaced = std::mem::take(&mut self.replacing);
+    }
+}
+
+impl Pool {
+    /// When a checkpoint is to be made though nobody asks for it; `None` where none is, or one is being made.
+    pub(super) fn timed_checkpoint_us(&self) -> Option<u64> {
+        if self.checkpoint.is_some() {
+            return None;
+        }
+        let (has_changed, limits) = (self.has_changed(), &self.limits);
+        let is_waited_for = self.rest.checkpoints < MOST && self.counts().deferred > 0;
+        let old = has_changed.then(|| self.last_checkpoint_us.saturating_add(limits.checkpoint_us));
+        let rested = (has_changed || is_waited_for)
+            .then(|| self.rest.changed_us.saturating_add(limits.rest_us));
+        old.into_iter().chain(rested).min()
+    }
+
+    /// Sectors of the pool. Tables that checkpoints replaced count as in use.
+    pub(super) fn counts(&self) -> Counts {
+        let counts = self.space.counts();
+        let tables = self.rest.replacing + self.rest.replaced;
+        let tables = tables.min(counts.deferred);
+        Counts {
+            deferred: counts.deferred - tables,
+            allocated: counts.allocated + tables,
+            ..counts
+        }
+    }
+
+    /// A checkpoint replaces a table of the one before.
+    pub(super) fn drop_table(&mut self, table: &Pointer) {
+        for extent in self.extents_of(table) {
+            self.rest.replacing += u64::from(extent.sectors);
+        }
+        self.drop_block(table);
+    }
+}
