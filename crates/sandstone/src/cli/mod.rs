@@ -3,7 +3,8 @@
 //! Most verbs are clients of a daemon: they say what they want through [`crate::control::Client`] and print the
 //! answer. `serve` and `demo` are a daemon; `bench`, `pool check`, `initiator discover` and `attach` of a URL, and what describes
 //! the program itself (`openapi`, `completion`, `man`) need none. Exit codes: 0 done, 1 refused or failed,
-//! 2 the command line was wrong.
+//! 2 the command line was wrong; of `status` and `pool status -x` also 3 where something is to be done, and 4 where something
+//! is not served, not redundant, or lost ([`Health`]).
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write};
@@ -12,6 +13,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::config::Error;
+use crate::pool::health::Health;
 
 mod bench;
 pub mod client_instructions;
@@ -105,7 +107,10 @@ enum Verb {
     /// The configuration as a whole
     #[command(subcommand)]
     Config(Later<config::Verb>),
-    /// How the daemon is
+    /// How the daemon is, and its pools
+    ///
+    /// The exit status is 0 where all is well, 3 where something is to be done, and 4 where something is not served, not
+    /// redundant, or lost: a pool that is not ONLINE or full, a faulted logical unit, a portal that does not listen.
     Status(Later<status::Args>),
     /// Print the OpenAPI document of the control API
     Openapi,
@@ -134,11 +139,21 @@ enum Failure {
     Refused(Error),
     /// It was said already.
     Said,
+    /// The command did what it was to do: it told of something that is not well.
+    Unwell(Health),
     /// The reader of the output went away; nothing is wrong and nobody listens.
     Closed,
 }
 
 type Done = Result<(), Failure>;
+
+/// How a command ends that told how something is.
+fn unwell(health: Health) -> Done {
+    match health {
+        Health::Healthy => Ok(()),
+        unwell => Err(Failure::Unwell(unwell)),
+    }
+}
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
@@ -268,6 +283,7 @@ fn client(cli: Cli, mut terminal: Terminal<'_>) -> u8 {
     match done {
         Ok(()) | Err(Failure::Closed) => 0,
         Err(Failure::Said) => 1,
+        Err(Failure::Unwell(health)) => health.exit_code(),
         Err(Failure::Refused(error)) => {
             let _ = report(terminal.err, &error);
             1

@@ -9,12 +9,13 @@ use self::layout::layout;
 use self::named_vdevs::NamedVdevs;
 use super::completion::{pool_names, size};
 use super::table::json;
-use super::{Connection, Done, Failure, Terminal};
+use super::{Connection, Done, Failure, Terminal, unwell};
 use crate::config::Error;
 use crate::config::quantity::format_size;
 use crate::control::client::escape;
 use crate::pool::create::CreatePool;
 use crate::pool::disks::is_remote;
+use crate::pool::health::Health;
 use crate::pool::status::{NO_ERRORS, PoolView, VdevView};
 use crate::pool::trim::text as trim_text;
 
@@ -43,6 +44,9 @@ pub(super) enum Verb {
     /// List pools
     List(list::List),
     /// How pools are: what happened, what it means, what to do
+    ///
+    /// With -x the exit status is 0 where all of them are healthy, 3 where something is to be done, and 4 where a pool is
+    /// not ONLINE, full, or has lost data.
     Status(Status),
     /// Properties of pools
     Get(get::Get),
@@ -253,21 +257,25 @@ fn sync(connection: &Connection, args: &Sync) -> Done {
 
 fn status(t: &mut Terminal<'_>, connection: &Connection, args: &Status) -> Done {
     let mut pools = wanted(connection, &args.names)?;
+    let worst = pools.iter().map(PoolView::health).max().unwrap_or_default();
+    let any = !pools.is_empty();
     if args.unwell {
-        pools.retain(|pool| pool.status.is_some());
+        if !args.json {
+            let named = pools.iter().filter(|_| !args.names.is_empty());
+            for pool in named.filter(|pool| pool.health() == Health::Healthy) {
+                writeln!(t.out, "pool '{}' is healthy", pool.name)?;
+            }
+        }
+        pools.retain(|pool| pool.health() != Health::Healthy);
     }
     if args.json {
-        return json(t, &pools);
+        json(t, &pools)?;
+    } else if !any {
+        writeln!(t.out, "no pools available")?;
+    } else if pools.is_empty() && args.names.is_empty() {
+        writeln!(t.out, "all pools are healthy")?;
     }
-    if pools.is_empty() {
-        let text = if args.unwell {
-            "all pools are healthy"
-        } else {
-            "no pools available"
-        };
-        return Ok(writeln!(t.out, "{text}")?);
-    }
-    for (number, pool) in pools.iter().enumerate() {
+    for (number, pool) in pools.iter().enumerate().filter(|_| !args.json) {
         if number > 0 {
             writeln!(t.out)?;
         }
@@ -276,7 +284,10 @@ fn status(t: &mut Terminal<'_>, connection: &Connection, args: &Status) -> Done 
             write!(t.out, "{}", damaged(pool))?;
         }
     }
-    Ok(())
+    match args.unwell {
+        true => unwell(worst),
+        false => Ok(()),
+    }
 }
 
 /// Bytes of a block as most initiators count them.
@@ -420,12 +431,18 @@ fn tree<'a>(vdev: &'a VdevView, depth: usize, lines: &mut Vec<(String, &'a VdevV
 
 /// Lines of at most 72 characters behind a tab, as zpool wraps them.
 fn wrapped(words: &str) -> String {
+    wrapped_behind("\t", words)
+}
+
+/// Lines of at most 72 characters, each but the first behind `indent`.
+pub(super) fn wrapped_behind(indent: &str, words: &str) -> String {
     let mut text = String::new();
     let mut width = 0;
     for word in words.split_whitespace() {
         let len = word.chars().count();
         if width > 0 && width + 1 + len > 72 {
-            text.push_str("\n\t");
+            text.push('\n');
+            text.push_str(indent);
             width = 0;
         } else if width > 0 {
             text.push(' ');

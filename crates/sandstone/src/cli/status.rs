@@ -2,9 +2,13 @@
 
 use clap::Args as ClapArgs;
 
+use super::pool::wrapped_behind;
 use super::table::{self, Numbers};
-use super::{Connection, Done, Terminal};
+use super::{Connection, Done, Terminal, unwell};
+use crate::control::ControlAddress;
 use crate::control::answer::Status;
+use crate::pool::health::PoolHealth;
+use crate::pool::status::NO_ERRORS;
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct Args {
@@ -17,8 +21,14 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
     let client = connection.client();
     let status: Status = client.get("/v1/status")?;
     if args.json {
-        return table::json(t, &status);
+        table::json(t, &status)?;
+    } else {
+        tell(t, client.address(), &status)?;
     }
+    unwell(status.health)
+}
+
+fn tell(t: &mut Terminal<'_>, control: &ControlAddress, status: &Status) -> Done {
     writeln!(
         t.out,
         "Sandstone {}, process {}, up {}",
@@ -31,7 +41,7 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
         "state     {} (generation {})",
         status.state, status.generation
     )?;
-    writeln!(t.out, "control   {}", client.address())?;
+    writeln!(t.out, "control   {control}")?;
     let faulted = if status.faulted_units == 0 {
         String::new()
     } else {
@@ -42,6 +52,9 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
         "serving   {} logical units{faulted}, {} targets, {} hosts, {} sessions",
         status.units, status.targets, status.hosts, status.sessions
     )?;
+    for pool in &status.pools {
+        pool_lines(t, pool)?;
+    }
     for notice in &status.notices {
         writeln!(t.out, "notice    {notice}.")?;
     }
@@ -57,6 +70,23 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
             "portal    {},{} {} {state}",
             portal.address, portal.tag, portal.target
         )?;
+    }
+    Ok(())
+}
+
+/// A pool: how it is, and where it is not well what happened and what to do.
+fn pool_lines(t: &mut Terminal<'_>, pool: &PoolHealth) -> Done {
+    writeln!(t.out, "pool      {} {}", pool.name, pool.state)?;
+    let errors = Some(&pool.errors).filter(|errors| *errors != NO_ERRORS);
+    let told = [
+        ("status", pool.status.as_ref()),
+        ("action", pool.action.as_ref()),
+        ("errors", errors),
+    ];
+    for (title, words) in told {
+        if let Some(words) = words {
+            writeln!(t.out, "  {title}  {}", wrapped_behind("          ", words))?;
+        }
     }
     Ok(())
 }

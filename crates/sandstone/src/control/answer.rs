@@ -14,6 +14,7 @@ use crate::config::initiator::{AdapterTimes, DeviceSpec};
 use crate::config::model::{HostSpec, MapSpec, TargetGroupSpec, TargetSpec, UnitSpec};
 use crate::config::{Error, ErrorKind};
 use crate::initiator::view::InitiatorDevice;
+use crate::pool::health::{Health, PoolHealth};
 
 /// The daemon in short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -38,11 +39,34 @@ pub struct Status {
     pub hosts: usize,
     /// Sessions logged in.
     pub sessions: usize,
+    /// Whether somebody has to see to something: the worst of all that is told here.
+    #[serde(default)]
+    pub health: Health,
+    /// Pools, also those that should be open and are not.
+    #[serde(default)]
+    pub pools: Vec<PoolHealth>,
     /// Portals, bound or not.
     pub portals: Vec<PortalStatus>,
     /// Damage to files of the state folder, and its remedy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
+}
+
+impl Status {
+    /// The worst of what is told.
+    pub fn worst(&self) -> Health {
+        let is_cut_off = self.portals.iter().any(|portal| portal.error.is_some());
+        let served = match self.faulted_units > 0 || is_cut_off {
+            true => Health::Impaired,
+            false => Health::Healthy,
+        };
+        let noticed = match self.notices.is_empty() {
+            true => Health::Healthy,
+            false => Health::Attention,
+        };
+        let pools = self.pools.iter().map(|pool| pool.health);
+        pools.fold(served.max(noticed), Health::max)
+    }
 }
 
 /// A logical unit: what is wanted and what is.

@@ -14,6 +14,7 @@ mod author;
 pub mod client;
 pub mod data_plane;
 mod json_list;
+mod metrics;
 mod names_in_use;
 mod new_unit;
 pub mod server;

@@ -57,12 +57,13 @@ pub struct DatasetView {
     /// volblocksize in bytes.
     pub block_size: Option<u32>,
     /// Bytes that it, its snapshots and all below it take, and what is kept for it; of a snapshot what only it
-    /// has. As of the last checkpoint, parity not counted.
+    /// has. Parity is not counted.
     #[serde(default)]
     pub used: u64,
-    /// Bytes of its blocks as of the last checkpoint, parity not counted.
+    /// Bytes of its blocks, parity not counted; folders have none.
     pub referenced: Option<u64>,
-    /// Bytes that its data may still take.
+    /// Bytes that data of a volume may still take; of a folder, the largest volume that could still be made in it with all
+    /// of it reserved. Not told of snapshots.
     pub available: Option<u64>,
     /// The snapshot that it was cloned of.
     pub origin: Option<String>,

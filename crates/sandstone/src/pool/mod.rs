@@ -18,7 +18,7 @@
 //! | how is one opened that is damaged | `rewind.rs`; without writing anything: `overlay.rs` |
 //! | how are its devices replaced, put aside, attached, spared, added, removed | `administer.rs` and the files beside it |
 //! | scrubs and resilvers | `scan.rs`; the proof of a pool that is not open: `check.rs` |
-//! | how is it, in zpool's words | `status.rs`, what that means and what to do: `advice.rs`; how full it is: `fullness.rs`; which of its bytes are lost: `damaged.rs`; what happened to it: `events.rs`; what was done to it: `history.rs` |
+//! | how is it, in zpool's words | `status.rs`, what that means and what to do: `advice.rs`; how full it is: `fullness.rs`; whether somebody has to see to it: `health.rs`; which of its bytes are lost: `damaged.rs`; what happened to it: `events.rs`; what was done to it: `history.rs` |
 //! | which free space are devices told of | `trim.rs` |
 //! | what do its devices read and write | `io.rs` |
 //! | what may administrators set | `properties.rs` |
@@ -45,6 +45,7 @@ mod fence;
 mod foreign;
 pub mod found;
 mod fullness;
+pub mod health;
 pub mod history;
 pub mod host;
 mod identity;

@@ -55,10 +55,13 @@ pub struct PoolView {
     pub size: u64,
     /// Bytes of these in use, parity included.
     pub allocated: u64,
-    /// Bytes that were freed and will be free after two checkpoints.
+    /// Bytes that were freed and will be free after two checkpoints. Where nothing is written, these follow by themselves.
     pub freeing: u64,
     /// Bytes that are free.
     pub free: u64,
+    /// Bytes of these that data may take, parity included; the rest is kept for what checkpoints write.
+    #[serde(default)]
+    pub available: u64,
     /// How much of what is free lies in small pieces, per cent: zpool's FRAG; `None` where the pool is not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fragmentation: Option<u8>,
@@ -374,6 +377,7 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         allocated: bytes(status.counts.allocated),
         freeing: bytes(status.counts.deferred),
         free: bytes(status.counts.available),
+        available: bytes(status.available),
         open_for_us: Some(now_us),
         vdevs: status
             .top_levels

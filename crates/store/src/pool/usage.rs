@@ -112,7 +112,7 @@ pub struct DatasetUsage {
     /// The blocks of `by_dataset` and `by_snapshots`, or of `by_children`; not told of snapshots. `None`: a program
     /// wrote some of it that did not count blocks.
     pub used_blocks: Option<BlockBytes>,
-    /// The blocks of `referenced`, in the same way; not told of folders.
+    /// The blocks of `referenced`, in the same way.
     pub referenced_blocks: Option<BlockBytes>,
 }
 
@@ -155,6 +155,7 @@ impl Pool {
             by_children,
             available: Some(self.room_for_volume(folder)),
             used_blocks,
+            referenced_blocks: Some(BlockBytes::default()),
             ..DatasetUsage::default()
         })
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use store::catalog::size::print_size;
 use store::catalog::{Catalog, Dataset, Kind, Native, PROPERTIES, Property, ROOT, Source};
 use store::format::DatasetId;
-use store::pool::{BlockBytes, DatasetSpace, DatasetUsage, Pool};
+use store::pool::{BlockBytes, DatasetUsage, Pool};
 
 use super::{DatasetView, HoldView, PropertyView};
 use crate::date;
@@ -43,20 +43,14 @@ impl Selection {
 pub struct Listing {
     catalog: Catalog,
     usage: BTreeMap<DatasetId, DatasetUsage>,
-    space: BTreeMap<DatasetId, DatasetSpace>,
 }
 
 impl Listing {
     /// As the pool is now.
     pub(super) fn of(pool: &Pool) -> Self {
-        let catalog = pool.catalog();
-        let space = catalog
-            .datasets()
-            .filter_map(|dataset| Some((dataset.id, pool.dataset_space(dataset.id)?)));
         Self {
-            space: space.collect(),
             usage: pool.usage(),
-            catalog: catalog.clone(),
+            catalog: pool.catalog().clone(),
         }
     }
 
@@ -71,10 +65,8 @@ impl Listing {
 
     fn view(&self, dataset: &Dataset, selection: &Selection) -> DatasetView {
         let (catalog, id) = (&self.catalog, dataset.id);
-        let space = self.space.get(&id);
-        let available = space.map(|space| space.available);
         let usage = self.usage.get(&id).copied().unwrap_or_default();
-        let figures = figures(&dataset.kind, usage, available, selection);
+        let figures = figures(&dataset.kind, usage, selection);
         let mut properties = self.properties(dataset, selection);
         properties.retain(|known| figures.iter().all(|figure| figure.name != known.name));
         properties.extend(figures);
@@ -91,8 +83,8 @@ impl Listing {
             created_s: dataset.created_s,
             size: geometry.map(|(size, _)| size),
             block_size: geometry.map(|(_, block_size)| block_size),
-            referenced: space.map(|space| space.referenced),
-            available,
+            referenced: Some(usage.referenced),
+            available: usage.available,
             used: usage.used,
             origin: catalog.origin(id).map(|id| catalog.full_name(id)),
             properties,
@@ -136,29 +128,21 @@ impl Listing {
 }
 
 /// What a dataset takes, by the names of zfs's properties.
-fn figures(
-    kind: &Kind,
-    usage: DatasetUsage,
-    available: Option<u64>,
-    selection: &Selection,
-) -> Vec<PropertyView> {
-    let mut figures = vec![("used", usage.used)];
-    match kind {
-        Kind::Folder => figures.push(("usedbychildren", usage.by_children)),
-        Kind::Volume(_) => figures.extend([
-            ("referenced", usage.referenced),
+fn figures(kind: &Kind, usage: DatasetUsage, selection: &Selection) -> Vec<PropertyView> {
+    let mut figures = vec![
+        ("used", usage.used),
+        ("referenced", usage.referenced),
+        ("written", usage.written),
+    ];
+    if !matches!(kind, Kind::Snapshot(_)) {
+        figures.extend([
+            ("usedbychildren", usage.by_children),
             ("usedbydataset", usage.by_dataset),
             ("usedbysnapshots", usage.by_snapshots),
             ("usedbyrefreservation", usage.by_refreservation),
-            ("written", usage.written),
-        ]),
-        Kind::Snapshot(_) => {
-            figures.extend([("referenced", usage.referenced), ("written", usage.written)])
-        }
+        ]);
     }
-    if let Some(available) = available.filter(|_| !matches!(kind, Kind::Snapshot(_))) {
-        figures.push(("available", available));
-    }
+    figures.extend(usage.available.map(|available| ("available", available)));
     let figures = figures.into_iter();
     let figures = figures.filter(|(name, _)| selection.has_property(name));
     let figures = figures.map(|(name, bytes)| computed(name, bytes.to_string(), print_size(bytes)));
@@ -183,8 +167,7 @@ fn compression_figures(kind: &Kind, usage: DatasetUsage) -> Vec<PropertyView> {
         None => unknown(name),
     };
     match kind {
-        Kind::Folder => vec![logical("logicalused", used), ratio("compressratio", used)],
-        Kind::Volume(_) => vec![
+        Kind::Folder | Kind::Volume(_) => vec![
             logical("logicalused", used),
             logical("logicalreferenced", referenced),
             ratio("compressratio", used),

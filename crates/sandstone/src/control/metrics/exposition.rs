@@ -1,0 +1,80 @@
+//! Prometheus's text format: families of samples, with labels that may hold anything.
+
+use std::fmt::{Display, Write as _};
+
+/// What a family's values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It only grows, until the daemon starts anew.
+    Counter,
+    Gauge,
+}
+
+/// A text that grows by families.
+#[derive(Debug, Default)]
+pub(super) struct Exposition {
+    text: String,
+    /// The family whose samples come.
+    name: &'static str,
+}
+
+impl Exposition {
+    /// Begins a family; its samples follow.
+    pub(super) fn family(&mut self, name: &'static str, kind: Kind, help: &str) {
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+        };
+        debug_assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
+        self.name = name;
+        // A String takes whatever is written to it.
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    /// A sample of the family.
+    pub(super) fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
+        self.text.push_str(self.name);
+        for (at, (label, text)) in labels.iter().enumerate() {
+            let before = if at == 0 { '{' } else { ',' };
+            let _ = write!(self.text, "{before}{label}=\"{}\"", escaped(text));
+        }
+        if !labels.is_empty() {
+            self.text.push('}');
+        }
+        let _ = writeln!(self.text, " {value}");
+    }
+
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+}
+
+/// The value of a label, as the format wants it: paths of devices may hold anything.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\\' => escaped.push_str("\\\\"),
+            '"' => escaped.push_str("\\\""),
+            '\n' => escaped.push_str("\\n"),
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_may_hold_whatever_paths_do() {
+        let mut out = Exposition::default();
+        out.family("sandstone_things", Kind::Gauge, "Things.");
+        out.sample(&[], 3);
+        out.sample(&[("path", "a\"b\\c\nd"), ("kind", "x")], 0.5);
+        let expected = "# HELP sandstone_things Things.\n# TYPE sandstone_things gauge\nsandstone_things 3\n\
+                        sandstone_things{path=\"a\\\"b\\\\c\\nd\",kind=\"x\"} 0.5\n";
+        assert_eq!(out.into_text(), expected);
+    }
+}
