@@ -9,8 +9,10 @@ use scsi::application_client::report_luns;
 use scsi::application_client::sense::{Reaction, SenseCode};
 
 /// Logical units of one target that are looked at.
-const MAX_LUNS: usize = 1024;
+pub(super) const MAX_LUNS: usize = 1024;
 const FIRST_ALLOCATION: u32 = 4096;
+/// The answer to REPORT LUNS with all that are looked at.
+const MOST_ALLOCATION: u32 = 8 + 8 * MAX_LUNS as u32;
 const MAX_TRIES: u8 = 12;
 
 /// A scan under way.
@@ -20,6 +22,7 @@ pub(super) struct Scan {
     luns: Vec<u64>,
     found: Vec<Unit>,
     refused: Vec<(u64, ProbeError)>,
+    left_out: usize,
 }
 
 #[derive(Debug)]
@@ -41,6 +44,8 @@ pub(super) struct Scanned {
     pub(super) units: Vec<Unit>,
     /// LUNs that are there but no use, and why.
     pub(super) refused: Vec<(u64, ProbeError)>,
+    /// LUNs beyond those that are looked at.
+    pub(super) left_out: usize,
 }
 
 /// What comes next.
@@ -71,6 +76,7 @@ impl Scan {
             luns: lun.map(report_luns::from_number).into_iter().collect(),
             found: Vec::new(),
             refused: Vec::new(),
+            left_out: 0,
         }
     }
 
@@ -101,14 +107,18 @@ impl Scan {
                     // SPC-4 obliges a target to know it; who does not has LUN 0 at most.
                     self.luns = vec![0];
                 } else if let Some(list) = report_luns::parse(data) {
-                    if list.needed > *allocation && (list.needed as usize) < MAX_LUNS * 8 + 8 {
-                        *allocation = list.needed;
+                    let wanted = list.needed.min(MOST_ALLOCATION);
+                    if wanted > *allocation {
+                        *allocation = wanted;
                         return Next::Go { later: false };
                     }
+                    let listed = (list.needed as usize).saturating_sub(8) / 8;
+                    let unseen = listed.saturating_sub(list.luns.len());
                     self.luns = list.luns;
                     // One that is listed twice is one.
                     self.luns.sort_unstable();
                     self.luns.dedup();
+                    self.left_out = unseen + self.luns.len().saturating_sub(MAX_LUNS);
                     self.luns.truncate(MAX_LUNS);
                 }
                 self.unit(0)
@@ -139,6 +149,37 @@ impl Scan {
         Next::Over(Scanned {
             units: std::mem::take(&mut self.found),
             refused: std::mem::take(&mut self.refused),
+            left_out: self.left_out,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The answer of a target with so many LUNs, as far as it fits.
+    fn listed(count: u32, allocation: u32) -> Vec<u8> {
+        let mut data = (count * 8).to_be_bytes().to_vec();
+        data.extend([0; 4]);
+        let luns = (0..count).map(|lun| report_luns::from_number(lun as u16));
+        data.extend(luns.flat_map(u64::to_be_bytes));
+        data.truncate(allocation as usize);
+        data
+    }
+
+    #[test]
+    fn luns_beyond_those_that_are_looked_at_are_counted() {
+        let mut scan = Scan::new(None);
+        let (_, _, first) = scan.command();
+        assert!(matches!(
+            scan.answer(0, &[], &listed(5000, first)),
+            Next::Go { later: false }
+        ));
+        let (_, _, all) = scan.command();
+        assert_eq!(all, MOST_ALLOCATION);
+        scan.answer(0, &[], &listed(5000, all));
+        assert_eq!(scan.luns.len(), MAX_LUNS);
+        assert_eq!(scan.left_out, 5000 - MAX_LUNS);
     }
 }

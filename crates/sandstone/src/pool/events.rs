@@ -34,6 +34,8 @@ pub struct Happening {
 #[derive(Debug, Default)]
 pub(super) struct EventLog {
     lines: VecDeque<Happening>,
+    /// Lines that are not kept any more.
+    dropped: u64,
     /// By the device that it is of, if it is of one.
     bursts: HashMap<(Option<LeafId>, &'static str), Burst>,
     /// How full the pool was when that was told.
@@ -43,24 +45,44 @@ pub(super) struct EventLog {
 #[derive(Debug)]
 struct Burst {
     until: Instant,
+    /// How often it happened since it was told, and the last time.
     more: u64,
+    last: Option<Happening>,
 }
 
 impl EventLog {
-    /// Everything, oldest first.
+    /// Everything, oldest first: with what is not kept any more, and what was not told by itself yet, as numbers.
     pub(super) fn all(&self) -> Vec<Happening> {
-        self.lines.iter().cloned().collect()
+        let first = self.lines.front().filter(|_| self.dropped > 0);
+        let dropped = first.map(|first| Happening {
+            time_s: first.time_s,
+            text: format!("{} earlier events are not kept any more", self.dropped),
+        });
+        let bursts = self.bursts.values();
+        let untold = bursts.filter_map(|burst| {
+            let last = burst.last.as_ref()?;
+            let text = format!(
+                "{}: the last of {} since it was told",
+                last.text, burst.more
+            );
+            Some(Happening {
+                text,
+                time_s: last.time_s,
+            })
+        });
+        let mut untold: Vec<Happening> = untold.collect();
+        untold.sort_by(|a, b| (a.time_s, &a.text).cmp(&(b.time_s, &b.text)));
+        let kept = self.lines.iter().cloned();
+        dropped.into_iter().chain(kept).chain(untold).collect()
     }
 
     /// Keeps a line.
     pub(super) fn note(&mut self, text: &str) {
         if self.lines.len() >= KEPT {
             self.lines.pop_front();
+            self.dropped += 1;
         }
-        self.lines.push_back(Happening {
-            time_s: wall_clock_s(),
-            text: text.to_owned(),
-        });
+        self.lines.push_back(happening(text));
     }
 
     /// How full the pool is now; whether it became fuller than was told.
@@ -71,22 +93,43 @@ impl EventLog {
     }
 
     /// Whether something of this kind is told now, and how much of it was not since the last time.
-    fn is_told(&mut self, leaf: Option<LeafId>, what: &'static str, now: Instant) -> Option<u64> {
+    fn is_told(
+        &mut self,
+        leaf: Option<LeafId>,
+        what: &'static str,
+        text: &str,
+        now: Instant,
+    ) -> Option<u64> {
         let until = now + QUIET;
         match self.bursts.get_mut(&(leaf, what)) {
             Some(burst) if burst.until > now => {
                 burst.more += 1;
+                burst.last = Some(happening(text));
                 None
             }
             Some(burst) => {
                 burst.until = until;
+                burst.last = None;
                 Some(std::mem::take(&mut burst.more))
             }
             None => {
-                self.bursts.insert((leaf, what), Burst { until, more: 0 });
+                let burst = Burst {
+                    until,
+                    more: 0,
+                    last: None,
+                };
+                self.bursts.insert((leaf, what), burst);
                 Some(0)
             }
         }
+    }
+}
+
+/// Something that happened now.
+fn happening(text: &str) -> Happening {
+    Happening {
+        time_s: wall_clock_s(),
+        text: text.to_owned(),
     }
 }
 
@@ -117,7 +160,9 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
     };
     let device = |leaf: LeafId| device_of(pool.guid(leaf).unwrap_or(0));
     let told = |leaf: Option<LeafId>, what: &'static str, text: String| {
-        let more = shared.event_log().is_told(leaf, what, Instant::now())?;
+        let more = shared
+            .event_log()
+            .is_told(leaf, what, &text, Instant::now())?;
         Some(match more {
             0 => text,
             more => format!("{text}, and {more} times since it was told"),
@@ -312,7 +357,10 @@ mod tests {
         let mut log = EventLog::default();
         let (leaf, start) = (LeafId(1), Instant::now());
         let told: Vec<Option<u64>> = (0..25)
-            .map(|second| log.is_told(Some(leaf), "error", start + Duration::from_secs(second)))
+            .map(|second| {
+                let now = start + Duration::from_secs(second);
+                log.is_told(Some(leaf), "error", "it failed", now)
+            })
             .collect();
         let heard: Vec<(usize, u64)> = told
             .iter()
@@ -320,14 +368,20 @@ mod tests {
             .filter_map(|(at, more)| Some((at, (*more)?)))
             .collect();
         assert_eq!(heard, [(0, 0), (10, 9), (20, 9)]);
-        assert_eq!(log.is_told(Some(LeafId(2)), "error", start), Some(0));
+        // The last of them are not told by themselves, and not hidden either.
+        let all = log.all();
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].text, "it failed: the last of 4 since it was told");
+        assert_eq!(log.is_told(Some(LeafId(2)), "error", "", start), Some(0));
     }
 
     #[test]
-    fn only_the_last_lines_are_kept() {
+    fn only_the_last_lines_are_kept_and_it_is_told_how_many_were_not() {
         let mut log = EventLog::default();
         (0..KEPT + 3).for_each(|number| log.note(&number.to_string()));
         let all = log.all();
-        assert_eq!((all.len(), all[0].text.as_str()), (KEPT, "3"));
+        let first: Vec<&str> = all.iter().take(2).map(|of| of.text.as_str()).collect();
+        assert_eq!(first, ["3 earlier events are not kept any more", "3"]);
+        assert_eq!(all.len(), KEPT + 1);
     }
 }

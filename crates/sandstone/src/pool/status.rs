@@ -62,6 +62,9 @@ pub struct PoolView {
     /// Bytes of these that data may take, parity included; the rest is kept for what checkpoints write.
     #[serde(default)]
     pub available: u64,
+    /// Per cent that is not free, with what was freed and is not free yet: zpool's CAP; `None` where the pool is not open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u64>,
     /// How much of what is free lies in small pieces, per cent: zpool's FRAG; `None` where the pool is not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fragmentation: Option<u8>,
@@ -378,6 +381,7 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         freeing: bytes(status.counts.deferred),
         free: bytes(status.counts.available),
         available: bytes(status.available),
+        capacity: Some(capacity(status.counts.size, status.counts.available)),
         open_for_us: Some(now_us),
         vdevs: status
             .top_levels
@@ -471,6 +475,11 @@ pub(super) fn layout(view: &mut PoolView, what: Additions<'_>) {
     view.logs.extend(what.logs.iter().map(top));
     view.caches.extend(what.caches.iter().map(leaf));
     view.spares.extend(what.spares.iter().map(leaf));
+}
+
+/// Per cent that is not free.
+pub fn capacity(size: u64, free: u64) -> u64 {
+    size.saturating_sub(free).saturating_mul(100) / size.max(1)
 }
 
 fn bytes(sectors: u64) -> u64 {

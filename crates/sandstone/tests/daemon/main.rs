@@ -14,10 +14,12 @@ mod datasets;
 mod demo;
 mod duplicate_backing;
 mod full_disk;
+mod health;
 mod hosts;
 mod initiator;
 mod isns;
 mod known_sectors;
+mod live_figures;
 mod live_sessions;
 #[path = "../shared/loop_device.rs"]
 mod loop_device;

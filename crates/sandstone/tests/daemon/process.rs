@@ -65,8 +65,14 @@ impl Process {
         self.state.path()
     }
 
-    /// Whether a verb ended well, and what it said.
+    /// Whether a verb did what it was to do, and what it said. One that tells that something is not well did it.
     pub(crate) fn verb(&self, line: &str) -> (bool, String) {
+        let (code, text) = self.ended(line);
+        (matches!(code, 0 | 3 | 4), text)
+    }
+
+    /// The exit code of a verb, and what it said.
+    pub(crate) fn ended(&self, line: &str) -> (i32, String) {
         let output = Command::new(env!("CARGO_BIN_EXE_sandstone"))
             .arg("--state")
             .arg(self.state.path())
@@ -76,10 +82,8 @@ impl Process {
             .output()
             .unwrap();
         let text = [output.stdout, output.stderr].concat();
-        (
-            output.status.success(),
-            String::from_utf8_lossy(&text).into_owned(),
-        )
+        let code = output.status.code().expect("no signal ended it");
+        (code, String::from_utf8_lossy(&text).into_owned())
     }
 
     /// What a verb said that ended well.

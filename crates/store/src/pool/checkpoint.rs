@@ -289,7 +289,6 @@ impl Pool {
             return;
         };
         self.space.commit_checkpoint();
-        self.rest.commit_checkpoint();
         self.unmerged.commit_checkpoint();
         for merged in &making.merged {
             for contents in self.contents.values_mut() {
@@ -319,6 +318,7 @@ impl Pool {
         self.start_is_reached(making.seq);
         self.begin_epoch(self.epoch);
         self.bury();
+        self.rest.commit_checkpoint(self.is_freeing());
         self.last_checkpoint_us = self.now_us;
         let epoch = making.epoch.0;
         self.output.events.push(Event::Checkpoint { epoch });

@@ -14,7 +14,7 @@
 //! | what of a write is done before the engine gets it | `prepared.rs` |
 //! | how is a block found and read | `read.rs` |
 //! | when do labels say that a leaf missed something | `labels.rs` |
-//! | what makes the log short | `checkpoint.rs` and the files beside it |
+//! | what makes the log short | `checkpoint.rs` and the files beside it; when it is time for one: `rest.rs` |
 //! | what is in no durable checkpoint yet | `unmerged.rs` |
 //! | what does a checkpoint keep | `manifest.rs` |
 //! | how does a pool open after a crash | `open.rs`; how does its log go on then: `anew.rs` |

@@ -10,7 +10,7 @@ use super::state::Pool;
 use crate::format::Pointer;
 use crate::space::Counts;
 
-/// Checkpoints in a row at rest, at most: one for the changes, and two until what they freed is free. What else would ask
+/// Checkpoints in a row at rest, at most: one for the changes, and two until what they freed is free. Whatever would ask
 /// for more is a fault, and no reason to write for ever.
 const MOST: u8 = 4;
 
@@ -19,7 +19,7 @@ const MOST: u8 = 4;
 pub(super) struct Rest {
     /// When the last change came.
     changed_us: u64,
-    /// Checkpoints that became durable since.
+    /// Checkpoints that became durable since, and since blocks of deleted datasets were freed.
     checkpoints: u8,
     /// Sectors of tables that the checkpoint being made replaces.
     replacing: u64,
@@ -34,9 +34,12 @@ impl Rest {
         self.checkpoints = 0;
     }
 
-    /// A checkpoint is durable.
-    pub(super) fn commit_checkpoint(&mut self) {
-        self.checkpoints = self.checkpoints.saturating_add(1);
+    /// A checkpoint is durable; perhaps more is to be freed with the next one.
+    pub(super) fn commit_checkpoint(&mut self, is_freeing: bool) {
+        self.checkpoints = match is_freeing {
+            true => 0,
+            false => self.checkpoints.saturating_add(1),
+        };
         self.replaced = std::mem::take(&mut self.replacing);
     }
 }
@@ -48,9 +51,9 @@ impl Pool {
             return None;
         }
         let (has_changed, limits) = (self.has_changed(), &self.limits);
-        let is_waited_for = self.rest.checkpoints < MOST && self.counts().deferred > 0;
+        let is_waited_for = || self.rest.checkpoints < MOST && self.counts().deferred > 0;
         let old = has_changed.then(|| self.last_checkpoint_us.saturating_add(limits.checkpoint_us));
-        let rested = (has_changed || is_waited_for)
+        let rested = (has_changed || is_waited_for())
             .then(|| self.rest.changed_us.saturating_add(limits.rest_us));
         old.into_iter().chain(rested).min()
     }

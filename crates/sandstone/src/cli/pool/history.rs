@@ -38,9 +38,15 @@ pub(in super::super) fn run(t: &mut Terminal<'_>, connection: &Connection, args:
         false => args.pools.clone(),
         true => {
             let pools: Vec<PoolView> = client.get("/v1/pools")?;
-            // One that is not open tells nothing; its status says why.
-            let open = pools.into_iter().filter(|pool| pool.state != "UNAVAIL");
-            open.map(|pool| pool.name).collect()
+            let (shut, open): (Vec<_>, Vec<_>) =
+                pools.into_iter().partition(|pool| pool.state == "UNAVAIL");
+            for PoolView { name, .. } in &shut {
+                writeln!(
+                    t.err,
+                    "the history of {name} is not told: the pool is not open; see `sandstone pool status {name}`"
+                )?;
+            }
+            open.into_iter().map(|pool| pool.name).collect()
         }
     };
     let ask = |name: &String| client.get(&format!("/v1/pools/{}/history", escape(name)));

@@ -6,7 +6,7 @@ use super::super::completion::pool_names;
 use super::super::table::{Column, ListArgs, Numbers, extra, left, print, right};
 use super::super::{Connection, Done, Terminal};
 use super::wanted;
-use crate::pool::status::{PoolView, VdevView};
+use crate::pool::status::{self, PoolView, VdevView};
 
 #[derive(Debug, Args)]
 pub(in super::super) struct List {
@@ -58,7 +58,7 @@ pub(super) fn space(pool: &PoolView, numbers: Numbers, bytes: u64) -> String {
 
 /// Per cent that is not free, with what was freed and is not free yet.
 pub(super) fn capacity(pool: &PoolView) -> u64 {
-    (pool.size - pool.free.min(pool.size)) * 100 / pool.size.max(1)
+    status::capacity(pool.size, pool.free)
 }
 
 pub(super) fn fragmentation(pool: &PoolView, numbers: Numbers) -> String {

@@ -4,7 +4,7 @@ use super::super::adapter::AdapterError;
 use super::super::commands::{CommandLimits, geometry};
 use super::super::link::LinkError;
 use super::super::nexus::PathOf;
-use super::super::scan::{Next, Scanned, Unit};
+use super::super::scan::{MAX_LUNS, Next, Scanned, Unit};
 use super::{Device, Fabric, Purpose, Way};
 use crate::block::Geometry;
 use crate::multipath::{self, PathId, PathIdentity};
@@ -73,6 +73,13 @@ impl Fabric {
         }
         let refusal = scanned.refused.last();
         self.nexuses[at].refusal = refusal.map(|(_, error)| error.to_string());
+        if scanned.left_out > 0 {
+            let (portal, more) = (self.nexuses[at].portal, scanned.left_out);
+            tracing::warn!(%portal, more, "the target shows more LUNs than are looked at");
+            self.nexuses[at].refusal = Some(format!(
+                "{more} LUNs of the target are not used: {MAX_LUNS} are looked at"
+            ));
+        }
         // A unit that is busy or broken may come back as it was; where none is, it is gone.
         let refused = |lun: u64| {
             let mut refused = scanned.refused.iter();

@@ -288,7 +288,12 @@ fn guesses_promise_no_space() {
 fn freed_space_is_free_soon_after_the_last_change_and_then_nothing_is_written() {
     for kind in [Kind::Leaf, Kind::Raidz { parity: 1 }] {
         let disks = if kind == Kind::Leaf { 1 } else { 3 };
-        let mut world = World::of_size(kind, disks, 64 << 20, Limits::default());
+        // What is destroyed takes many checkpoints.
+        let limits = Limits {
+            freed_blocks: 10,
+            ..Limits::default()
+        };
+        let mut world = World::of_size(kind, disks, 64 << 20, limits);
         let volume = world.create_volume("v", 8 << 20, BLOCK as u32);
         write(&mut world, volume, 0..200, 1);
         world.checkpoint();
