@@ -50,7 +50,7 @@ fn what_was_just_written_is_told_at_once_by_all_that_tell_it() {
         "volume get -H -p -o value written tank/vm1",
         "volume get -H -p -o value logicalused tank/vm1",
         "volume list -H -p -o used tank",
-        "lu list -H -p -o allocated vm1",
+        "lu list -H -p -o used vm1",
     ] {
         assert_eq!(number(&process, line), expected, "{line}");
     }

@@ -131,7 +131,7 @@ pub const PROPERTIES: &[PropertyInfo] = &[
         Native::Available,
         "available",
         "fv",
-        "space that it could still take",
+        "space that data of it could still take; of a folder, the largest volume that could be made in it",
     ),
     computed(
         Native::Referenced,
@@ -148,7 +148,7 @@ pub const PROPERTIES: &[PropertyInfo] = &[
     computed(
         Native::Refcompressratio,
         "refcompressratio",
-        "vs",
+        "fvs",
         "bytes written per byte stored, of what can be reached through it",
     ),
     computed(
@@ -266,37 +266,37 @@ pub const PROPERTIES: &[PropertyInfo] = &[
     computed(
         Native::Logicalreferenced,
         "logicalreferenced",
-        "vs",
+        "fvs",
         "referenced, before compression",
     ),
     computed(
         Native::Usedbydataset,
         "usedbydataset",
-        "v",
+        "fv",
         "space that destroying it alone would free, were there no snapshots",
     ),
     computed(
         Native::Usedbysnapshots,
         "usedbysnapshots",
-        "v",
+        "fv",
         "space that only its snapshots keep",
     ),
     computed(
         Native::Usedbychildren,
         "usedbychildren",
-        "f",
+        "fv",
         "space that what lies below it takes",
     ),
     computed(
         Native::Usedbyrefreservation,
         "usedbyrefreservation",
-        "v",
+        "fv",
         "space that is kept for it and not used yet",
     ),
     computed(
         Native::Written,
         "written",
-        "vs",
+        "fvs",
         "space of what was written since the snapshot before",
     ),
     computed(
