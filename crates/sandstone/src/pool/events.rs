@@ -92,6 +92,14 @@ impl EventLog {
         (self.fill > before).then_some(self.fill)
     }
 
+    /// The words for something of this kind, where it is told now.
+    fn told(&mut self, leaf: Option<LeafId>, what: &'static str, text: String) -> Option<String> {
+        Some(match self.is_told(leaf, what, &text, Instant::now())? {
+            0 => text,
+            more => format!("{text}, and {more} times since it was told"),
+        })
+    }
+
     /// Whether something of this kind is told now, and how much of it was not since the last time.
     fn is_told(
         &mut self,
@@ -160,13 +168,7 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
     };
     let device = |leaf: LeafId| device_of(pool.guid(leaf).unwrap_or(0));
     let told = |leaf: Option<LeafId>, what: &'static str, text: String| {
-        let more = shared
-            .event_log()
-            .is_told(leaf, what, &text, Instant::now())?;
-        Some(match more {
-            0 => text,
-            more => format!("{text}, and {more} times since it was told"),
-        })
+        shared.event_log().told(leaf, what, text)
     };
     let burst = |leaf: LeafId, what: &'static str, text: String| {
         told(Some(leaf), what, format!("{}: {text}", device(leaf)))
