@@ -151,11 +151,18 @@ fn check_name(initiator: &str) -> Step {
     }
     match name::own(initiator) {
         Ok(_) => ok(format!("{shown} is a well-formed iSCSI name.")),
-        Err(error) => Step {
-            outcome: Outcome::Note,
-            finding: format!("{shown} bends RFC 7143, and may log in all the same: {error}."),
-            next: Some(compare.into()),
-        },
+        Err(error) => {
+            let bends = format!("bends RFC 7143, and may log in all the same: {error}");
+            let finding = match name::begins_as_name(initiator) {
+                true => format!("{shown} {bends}."),
+                false => format!("{shown} is no host; as an initiator's name it {bends}."),
+            };
+            Step {
+                outcome: Outcome::Note,
+                finding,
+                next: Some(compare.into()),
+            }
+        }
     }
 }
 

@@ -75,7 +75,7 @@ fn every_problem_is_json_of_four_fields() {
         ("POST /v1/initiator/rescan?lun=1", "", 400, "invalid"),
         (
             "PATCH /v1/initiator",
-            "{\"name\": \"host\"}",
+            "{\"name\": \"host*\"}",
             400,
             "invalid",
         ),
