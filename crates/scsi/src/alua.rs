@@ -4,17 +4,13 @@
 //! - [`TargetPortGroups`] is device-wide and belongs to the administrator: which groups exist,
 //!   which ports are in them and the state each has for every unit (implicit ALUA).
 //! - [`UnitAccess`] belongs to one logical unit and holds what initiators asked for with SET
-//!   TARGET PORT GROUPS (explicit ALUA). SPC-4 5.15.2.1 defines a state "for a logical unit", and
-//!   ESXi and Linux send the command to one unit and expect only that unit to move: were the state
-//!   shared, two hosts balancing two units would take each other's paths away.
-//!
-//! An initiator may only choose among paths that the administrator holds open: where the
-//! administrator's state is standby, unavailable or transitioning, that state wins; where it is
-//! active, the initiator's choice does.
+//!   TARGET PORT GROUPS (explicit ALUA).
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
+
+mod unit_access;
+
+pub use unit_access::{Choice, DamagedChoices, MAX_CHOICES, TooManyChoices, UnitAccess};
 
 /// A primary target port asymmetric access state (SPC-4 table 265). LBA-dependent and offline
 /// are not offered.
@@ -306,160 +302,6 @@ pub enum StatusCode {
     Explicit = 1,
     /// The target's own doing.
     Implicit = 2,
-}
-
-/// The access states of one logical unit: the administrator's, narrowed by what initiators set.
-#[derive(Debug)]
-pub struct UnitAccess {
-    groups: Arc<TargetPortGroups>,
-    /// What SET TARGET PORT GROUPS asked for, by group.
-    chosen: Mutex<BTreeMap<u16, AccessState>>,
-    /// Whether every group serves every command; the hot path asks nothing else.
-    all_active: AtomicBool,
-    /// The TPGS mode that initiators were told.
-    told_mode: AtomicU8,
-}
-
-impl UnitAccess {
-    /// A unit on which no initiator has chosen anything yet.
-    pub fn new(groups: Arc<TargetPortGroups>) -> Self {
-        let access = Self {
-            told_mode: AtomicU8::new(groups.mode() as u8),
-            groups,
-            chosen: Mutex::new(BTreeMap::new()),
-            all_active: AtomicBool::new(true),
-        };
-        access.refresh();
-        access
-    }
-
-    /// The device's groups.
-    pub fn groups(&self) -> &Arc<TargetPortGroups> {
-        &self.groups
-    }
-
-    /// Whether every path to the unit serves every command: one relaxed load. Where it does not,
-    /// ask [`UnitAccess::state`]. Follows [`TargetPortGroups::replace`] at [`UnitAccess::refresh`].
-    pub fn all_active(&self) -> bool {
-        self.all_active.load(Ordering::Relaxed)
-    }
-
-    /// The state of a group for this unit.
-    pub fn state(&self, group: u16) -> AccessState {
-        self.state_and_reason(group).0
-    }
-
-    /// The state of a group for this unit and who put it there.
-    pub fn state_and_reason(&self, group: u16) -> (AccessState, StatusCode) {
-        let layout = self.groups.layout();
-        let chosen = self.chosen().get(&group).copied();
-        effective(&layout, group, chosen)
-    }
-
-    /// Recomputes [`UnitAccess::all_active`] after [`TargetPortGroups::replace`].
-    pub fn refresh(&self) {
-        let chosen = self.chosen();
-        self.recompute(&chosen);
-    }
-
-    /// The TPGS mode, where it is another than that of the last call: then initiators are to be told now.
-    pub(crate) fn take_changed_mode(&self) -> Option<TpgsMode> {
-        let mode = self.groups.mode();
-        (self.told_mode.swap(mode as u8, Ordering::Relaxed) != mode as u8).then_some(mode)
-    }
-
-    /// Takes over the states an initiator set, already checked. Returns whether any changed, in
-    /// which case every other nexus is owed ASYMMETRIC ACCESS STATE CHANGED.
-    pub fn choose(&self, states: &[(u16, AccessState)]) -> bool {
-        let layout = self.groups.layout();
-        let mut chosen = self.chosen();
-        let mut changed = false;
-        for &(group, state) in states {
-            let before = effective(&layout, group, chosen.get(&group).copied()).0;
-            chosen.insert(group, state);
-            changed |= before != effective(&layout, group, Some(state)).0;
-        }
-        self.recompute(&chosen);
-        changed
-    }
-
-    /// The chosen states as bytes, for the unit's persistent image: three bytes a group.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for (&group, &state) in self.chosen().iter() {
-            bytes.extend_from_slice(&group.to_be_bytes());
-            bytes.push(state as u8);
-        }
-        bytes
-    }
-
-    /// Restores the states saved by [`UnitAccess::to_bytes`].
-    ///
-    /// # Errors
-    /// [`DamagedAccessImage`] where the bytes are not such an image; nothing changes then.
-    pub fn restore(&self, bytes: &[u8]) -> Result<(), DamagedAccessImage> {
-        let mut restored = BTreeMap::new();
-        if !bytes.len().is_multiple_of(3) {
-            return Err(DamagedAccessImage);
-        }
-        for entry in bytes.chunks_exact(3) {
-            let group = u16::from_be_bytes([entry[0], entry[1]]);
-            let state = AccessState::from_code(entry[2])
-                .filter(|&state| state != AccessState::Transitioning)
-                .ok_or(DamagedAccessImage)?;
-            restored.insert(group, state);
-        }
-        let mut chosen = self.chosen();
-        *chosen = restored;
-        self.recompute(&chosen);
-        Ok(())
-    }
-
-    fn chosen(&self) -> MutexGuard<'_, BTreeMap<u16, AccessState>> {
-        self.chosen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn recompute(&self, chosen: &BTreeMap<u16, AccessState>) {
-        let layout = self.groups.layout();
-        let all_active = layout.groups.iter().all(|group| {
-            effective(&layout, group.id, chosen.get(&group.id).copied())
-                .0
-                .is_active()
-        });
-        self.all_active.store(all_active, Ordering::Relaxed);
-    }
-}
-
-/// The saved access states are not what [`UnitAccess::to_bytes`] writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DamagedAccessImage;
-
-impl std::fmt::Display for DamagedAccessImage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the saved target port group states are damaged")
-    }
-}
-
-impl std::error::Error for DamagedAccessImage {}
-
-fn effective(
-    layout: &GroupLayout,
-    id: u16,
-    chosen: Option<AccessState>,
-) -> (AccessState, StatusCode) {
-    let Some(group) = layout.group(id) else {
-        return (AccessState::ActiveOptimized, StatusCode::None);
-    };
-    if !group.state.is_active() {
-        return (group.state, StatusCode::Implicit);
-    }
-    match chosen {
-        // A choice outlives the layout it was made under; it binds only while it is still offered.
-        Some(state) if layout.mode.is_explicit() && group.supported.contains(state) => {
-            (state, StatusCode::Explicit)
-        }
-        _ => (group.state, StatusCode::None),
-    }
 }
 
 #[cfg(test)]

@@ -5,19 +5,23 @@
 //! drop it silently. The caller adds a checksum and stores the image atomically.
 
 use crate::alua::UnitAccess;
-use crate::logical_unit::{SanitizeFailure, State};
+use crate::logical_unit::State;
 use crate::persistent_reservation::PersistentReservations;
+use crate::readiness::SanitizeFailure;
 
 /// "SLU" and the version of the layout.
 const MAGIC: [u8; 8] = *b"SLUIMG\0\x01";
 /// Saved mode pages.
 const SECTION_MODE_PAGES: u16 = 1;
-/// Asymmetric access states that initiators set.
-const SECTION_ACCESS_STATES: u16 = 2;
+/// Access states that bound all initiators, whoever had set them. They are read no more: the administrator's hold
+/// instead.
+const SECTION_SHARED_ACCESS_STATES: u16 = 2;
 /// Persistent reservations with APTPL.
 const SECTION_RESERVATIONS: u16 = 3;
 /// A SANITIZE that has not ended, or that failed: AUSE. Only while there is one.
 const SECTION_SANITIZE: u16 = 4;
+/// Asymmetric access states that initiators chose for themselves. Only where one did.
+const SECTION_ACCESS_CHOICES: u16 = 5;
 
 /// Why an image is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +65,6 @@ pub(crate) fn make(state: &mut State, access: &UnitAccess) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     out.extend_from_slice(&state.image_generation.to_be_bytes());
     section(&mut out, SECTION_MODE_PAGES, &state.mode.to_bytes());
-    section(&mut out, SECTION_ACCESS_STATES, &access.to_bytes());
     section(
         &mut out,
         SECTION_RESERVATIONS,
@@ -70,6 +73,10 @@ pub(crate) fn make(state: &mut State, access: &UnitAccess) -> Vec<u8> {
     if let Some(failure) = state.readiness.unfinished_sanitize() {
         let ause = [u8::from(failure.allow_exit)];
         section(&mut out, SECTION_SANITIZE, &ause);
+    }
+    let choices = access.to_bytes();
+    if !choices.is_empty() {
+        section(&mut out, SECTION_ACCESS_CHOICES, &choices);
     }
     out
 }
@@ -88,7 +95,7 @@ pub(crate) fn restore(
 ) -> Result<(), RestoreError> {
     let number = generation(image).ok_or(RestoreError::NotAnImage)?;
     let mut mode = state.mode.clone();
-    let mut access_states: &[u8] = &[];
+    let mut access_choices: &[u8] = &[];
     let mut reservations = PersistentReservations::default();
     let mut sanitize_failed = None;
     let mut rest = &image[16..];
@@ -98,7 +105,8 @@ pub(crate) fn restore(
             SECTION_MODE_PAGES => {
                 mode.restore(body).ok_or(RestoreError::Damaged(tag))?;
             }
-            SECTION_ACCESS_STATES => access_states = body,
+            SECTION_SHARED_ACCESS_STATES => {}
+            SECTION_ACCESS_CHOICES => access_choices = body,
             SECTION_RESERVATIONS => {
                 reservations = PersistentReservations::from_bytes(body)
                     .map_err(|_| RestoreError::Damaged(tag))?;
@@ -116,8 +124,8 @@ pub(crate) fn restore(
         rest = after;
     }
     access
-        .restore(access_states)
-        .map_err(|_| RestoreError::Damaged(SECTION_ACCESS_STATES))?;
+        .restore(access_choices)
+        .map_err(|_| RestoreError::Damaged(SECTION_ACCESS_CHOICES))?;
     state.mode = mode;
     state.reservations = reservations;
     // Where it ended is not known: what the blocks hold is not, either.

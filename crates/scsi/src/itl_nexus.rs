@@ -218,10 +218,7 @@ impl ItlNexus {
         if self.gate.load(Ordering::Acquire) & NOT_ACTIVE == 0 {
             return Ok(());
         }
-        let state = self
-            .unit
-            .access()
-            .state(self.nexus.target_port.target_port_group);
+        let state = self.unit.access_state_for(&self.nexus);
         match state.not_ready_qualifier() {
             Some(qualifier) if !state.permits(cdb) => Err(Sense::not_ready(Asc(0x04, qualifier))),
             _ => Ok(()),

@@ -24,6 +24,7 @@ pub mod cdb;
 pub mod command;
 pub mod command_table;
 mod dispatch;
+pub mod hindrance;
 pub mod image;
 mod inquiry;
 pub mod itl_nexus;
@@ -35,6 +36,7 @@ pub mod nexus;
 pub mod persistent_reservation;
 pub mod range;
 pub mod range_lock;
+mod readiness;
 pub mod response;
 pub mod sense;
 pub mod statistics;
@@ -52,6 +54,7 @@ pub use command::{
     AbortScope, BlockError, Command, Extent, Input, Start, Step, Task, TaskAttribute,
 };
 pub use dispatch::start_without_unit;
+pub use hindrance::{Hindrance, Imposed};
 pub use range::{BlockCount, BlockRange, Lba};
 pub use response::{Response, Status};
 pub use sense::{Asc, Sense, SenseKey};

@@ -7,15 +7,16 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::BlockRange;
-use crate::alua::{TargetPortGroups, UnitAccess};
+use crate::alua::{AccessState, TargetPortGroups, UnitAccess};
 use crate::command::read_write;
 use crate::image;
 use crate::itl_nexus::{ItlNexus, Verdict};
 use crate::lost_nexuses::LostNexuses;
 use crate::mode_page::ModePages;
-use crate::nexus::{Nexus, NexusId};
+use crate::nexus::{InitiatorPort, Nexus, NexusId};
 use crate::persistent_reservation::{AccessClass, PersistentReservations};
-use crate::sense::{Asc, Sense, SenseFormat, SenseKey};
+use crate::readiness::Readiness;
+use crate::sense::{Sense, SenseFormat};
 use crate::statistics::Statistics;
 use crate::task_set::TaskSetType;
 use crate::thin_provisioning::Space;
@@ -164,50 +165,16 @@ pub(crate) struct State {
     pub(crate) readiness: Readiness,
     /// Counts the images made, so that the newest can be told.
     pub(crate) image_generation: u64,
-    read_only: bool,
+    /// Write protected by the administrator.
+    pub(crate) read_only: bool,
     /// The backend takes no writes.
-    protected_beneath: bool,
+    pub(crate) protected_beneath: bool,
+    /// The initiator that set SWP last; `None` where that was before a restart.
+    pub(crate) software_protected_by: Option<Arc<InitiatorPort>>,
     /// How many [`crate::WriteThrough`] there are.
     write_through: i32,
     nexuses: Vec<Weak<ItlNexus>>,
     lost: LostNexuses,
-}
-
-/// What keeps the medium from being accessed; several may hold at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Readiness {
-    /// The device beneath is away. Set once, for a unit that stands in for another.
-    pub(crate) away: bool,
-    /// Set by the administrator.
-    pub(crate) offline: bool,
-    /// START STOP UNIT with START = 0.
-    pub(crate) stopped: bool,
-    /// SANITIZE runs.
-    pub(crate) sanitizing: Option<Sanitizing>,
-    /// No SANITIZE may begin: the unit is about to be deleted.
-    pub(crate) sanitize_forbidden: bool,
-    /// SANITIZE failed; only another SANITIZE leads out (SBC-4 4.11.4).
-    pub(crate) sanitize_failed: Option<SanitizeFailure>,
-}
-
-/// A SANITIZE that is under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sanitizing {
-    /// How far it is, in 65 536ths.
-    pub(crate) progress: u16,
-    /// The target port group that it was asked for through.
-    pub(crate) target_port_group: u16,
-    /// How it may be left where it fails.
-    pub(crate) on_failure: SanitizeFailure,
-    /// Everything is overwritten; all that is left is to store that.
-    pub(crate) is_complete: bool,
-}
-
-/// How a SANITIZE that did not end well may be left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SanitizeFailure {
-    /// AUSE: EXIT FAILURE MODE is allowed.
-    pub(crate) allow_exit: bool,
 }
 
 /// What resets a logical unit (SAM-5 6.3.3, 6.3.2).
@@ -234,6 +201,7 @@ impl LogicalUnit {
             image_generation: 0,
             read_only: config.read_only,
             protected_beneath: false,
+            software_protected_by: None,
             write_through: 0,
             nexuses: Vec::new(),
             lost: LostNexuses::default(),
@@ -554,7 +522,7 @@ impl LogicalUnit {
         let mut state = self.state();
         let had_cache = state.mode.write_cache();
         state.reserve6 = None;
-        state.readiness.stopped = false;
+        state.readiness.stopped = None;
         state.lost.clear();
         state.mode.reset();
         self.publish(&state);
@@ -567,12 +535,13 @@ impl LogicalUnit {
         had_cache && !state.mode.write_cache()
     }
 
-    /// The access states may have changed (an administrator replaced the layout, an initiator set
-    /// states): every nexus but one is told (06/2A/06). Where the TPGS mode is another, so are TPGS in the INQUIRY
-    /// data (06/3F/03) and, it may be, IALUAE of the control extension page (06/2A/01).
-    pub fn access_states_changed(&self, except: Option<NexusId>) {
-        self.access.refresh();
+    /// An administrator replaced the layout of target port groups: every nexus is told (06/2A/06). Where the TPGS mode
+    /// is another, so are TPGS in the INQUIRY data (06/3F/03) and, it may be, IALUAE of the control extension page
+    /// (06/2A/01). Choices of initiators that are void by that are dropped; where there were any, the caller stores
+    /// [`Self::image_to_save`].
+    pub fn access_states_changed(&self) -> bool {
         let mut state = self.state();
+        let had_void_choices = self.access.drop_void_choices();
         self.publish(&state);
         if let Some(mode) = self.access.take_changed_mode() {
             self.raise_locked(&state, UnitAttention::INQUIRY_DATA_HAS_CHANGED, None);
@@ -580,17 +549,29 @@ impl LogicalUnit {
                 self.raise_locked(&state, UnitAttention::MODE_PARAMETERS_CHANGED, None);
             }
         }
-        self.raise_locked(
-            &state,
-            UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED,
-            except,
-        );
+        self.raise_locked(&state, UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED, None);
+        had_void_choices
+    }
+
+    /// An initiator chose access states for itself: its other nexuses are told (06/2A/06).
+    pub(crate) fn access_states_chosen(&self, by: &Nexus) {
+        let state = self.state();
+        self.publish(&state);
+        let changed = UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED;
+        state.raise_where(changed, |nexus| {
+            nexus.id != by.id && nexus.initiator.name == by.initiator.name
+        });
+    }
+
+    /// The access state of the target port group of a nexus, for its initiator.
+    pub(crate) fn access_state_for(&self, nexus: &Nexus) -> AccessState {
+        let group = nexus.target_port.target_port_group;
+        self.access.state(&nexus.initiator.name, group)
     }
 
     /// An administrator's change of access states has begun: the new layout holds, and nobody is told before
     /// [`Self::access_states_changed`].
     pub fn access_states_are_changing(&self) {
-        self.access.refresh();
         self.publish(&self.state());
     }
 
@@ -685,12 +666,8 @@ impl LogicalUnit {
         if self.gate() & GATE_WRITE_PROTECTED == 0 {
             return Ok(());
         }
-        let asc = if self.state().is_protected() {
-            Asc::WRITE_PROTECTED
-        } else {
-            Asc::LOGICAL_UNIT_SOFTWARE_WRITE_PROTECTED
-        };
-        Err(Sense::new(SenseKey::DataProtect, asc))
+        let protection = self.state().protections().find_map(|it| it.sense());
+        protection.map_or(Ok(()), Err)
     }
 
     /// Whether writing is forbidden for every nexus.
@@ -726,7 +703,7 @@ impl LogicalUnit {
         set(&mut flags, FLAG_QUEUE_ERROR, queue_error);
         let per_nexus = state.mode.task_set_type() == TaskSetType::PerNexus;
         set(&mut flags, FLAG_TASK_SET_PER_NEXUS, per_nexus);
-        let protected = state.is_protected() || state.mode.software_write_protect();
+        let protected = state.protections().next().is_some();
         set(&mut gate, GATE_WRITE_PROTECTED, protected);
         set(&mut gate, GATE_NOT_READY, state.readiness.check().is_err());
         set(&mut gate, GATE_AWAY, state.readiness.away);
@@ -734,8 +711,7 @@ impl LogicalUnit {
         self.gate.store(gate, Ordering::Release);
         for nexus in state.nexuses() {
             nexus.set_verdict(state.verdict(nexus.nexus()));
-            let group = nexus.nexus().target_port.target_port_group;
-            nexus.set_active(self.access.all_active() || self.access.state(group).is_active());
+            nexus.set_active(self.access_state_for(nexus.nexus()).is_active());
         }
     }
 
@@ -771,42 +747,5 @@ impl State {
             writes_conflict: conflicts(AccessClass::Write),
             reserved_by_other: self.reserve6.is_some_and(|holder| holder != nexus.id),
         }
-    }
-}
-
-impl Readiness {
-    /// NOT READY with the most lasting reason.
-    pub(crate) fn check(&self) -> Result<(), Sense> {
-        self.check_but_sanitize_failure()?;
-        if self.sanitize_failed.is_some() {
-            let asc = Asc::SANITIZE_COMMAND_FAILED;
-            return Err(Sense::new(SenseKey::MediumError, asc));
-        }
-        Ok(())
-    }
-
-    /// What a restart must find: that a SANITIZE failed, or that one had not ended.
-    pub(crate) fn unfinished_sanitize(&self) -> Option<SanitizeFailure> {
-        match self.sanitizing {
-            Some(sanitizing) => (!sanitizing.is_complete).then_some(sanitizing.on_failure),
-            None => self.sanitize_failed,
-        }
-    }
-
-    /// As [`Self::check`] for SANITIZE, which leads out of a failed SANITIZE.
-    pub(crate) fn check_but_sanitize_failure(&self) -> Result<(), Sense> {
-        if self.offline {
-            return Err(Sense::not_ready(Asc::OFFLINE));
-        }
-        if self.away {
-            return Err(Sense::not_ready(Asc::IN_PROCESS_OF_BECOMING_READY));
-        }
-        if let Some(Sanitizing { progress, .. }) = self.sanitizing {
-            return Err(Sense::not_ready(Asc::SANITIZE_IN_PROGRESS).with_progress(progress));
-        }
-        if self.stopped {
-            return Err(Sense::not_ready(Asc::INITIALIZING_COMMAND_REQUIRED));
-        }
-        Ok(())
     }
 }

@@ -182,6 +182,12 @@ impl ModePages {
         self.current.software_write_protect
     }
 
+    /// Switches SWP off, for now and after a reset. Returns whether what MODE SENSE tells changed.
+    pub(crate) fn end_software_write_protect(&mut self) -> bool {
+        self.saved.software_write_protect = false;
+        std::mem::replace(&mut self.current.software_write_protect, false)
+    }
+
     /// TAS.
     pub(crate) fn task_aborted_status(&self) -> bool {
         self.current.task_aborted_status

@@ -130,6 +130,12 @@ impl Registrant {
             relative_port_id: nexus.target_port.relative_port_id,
         }
     }
+
+    /// Whether this nexus is the registrant.
+    pub(crate) fn is(&self, nexus: &Nexus) -> bool {
+        self.relative_port_id == nexus.target_port.relative_port_id
+            && self.initiator == *nexus.initiator
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -426,6 +432,15 @@ impl PersistentReservations {
             attentions,
             abort: Vec::new(),
         })
+    }
+
+    /// Clears everything in an administrator's name, as CLEAR does. Returns the registrants that there were: each is owed
+    /// RESERVATIONS PREEMPTED.
+    pub(crate) fn end(&mut self) -> Vec<Registrant> {
+        let registrations = std::mem::take(&mut self.registrations);
+        self.reservation = None;
+        self.bump_generation();
+        registrations.into_keys().collect()
     }
 
     /// SPC-4 5.13.11.4 and 5.13.11.5.

@@ -59,48 +59,71 @@ fn contradictory_layouts_are_refused_and_change_nothing() {
     }
 }
 
+const A: &str = "iqn.2026-01.test:a";
+const B: &str = "iqn.2026-01.test:b";
+
 #[test]
-fn a_choice_is_the_unit_s_own() {
+fn a_choice_is_the_unit_s_and_the_initiator_s_own() {
     let groups = two_groups();
-    let (a, b) = (
+    let (one, two) = (
         UnitAccess::new(Arc::clone(&groups)),
         UnitAccess::new(Arc::clone(&groups)),
     );
-    assert!(a.choose(&[(2, AccessState::Standby)]));
-    assert_eq!(a.state(2), AccessState::Standby);
-    assert_eq!(b.state(2), AccessState::ActiveNonOptimized);
-    assert!(!a.all_active());
-    assert!(b.all_active());
-    assert!(!a.choose(&[(2, AccessState::Standby)]), "nothing changed");
+    let standby = [(2, AccessState::Standby)];
+    assert_eq!(one.choose(A, &standby), Ok(true));
+    assert_eq!(one.state(A, 2), AccessState::Standby);
+    assert_eq!(one.state(B, 2), AccessState::ActiveNonOptimized);
+    assert_eq!(two.state(A, 2), AccessState::ActiveNonOptimized);
+    assert_eq!(one.choose(A, &standby), Ok(false), "nothing changed");
+    // What the administrator says anyway is no choice.
+    let same = [(2, AccessState::ActiveNonOptimized)];
+    assert_eq!(one.choose(A, &same), Ok(true));
+    assert!(one.choices().is_empty());
 }
 
 #[test]
-fn the_administrator_closes_what_an_initiator_opened() {
+fn the_administrator_closes_what_an_initiator_opened_and_it_stays_so() {
     let groups = two_groups();
     let unit = UnitAccess::new(Arc::clone(&groups));
-    unit.choose(&[(2, AccessState::ActiveOptimized)]);
-    groups
-        .replace(layout(vec![group(2, AccessState::Unavailable, &[2])]))
+    unit.choose(A, &[(2, AccessState::ActiveOptimized)])
         .unwrap();
-    unit.refresh();
-    assert_eq!(
-        unit.state_and_reason(2),
-        (AccessState::Unavailable, StatusCode::Implicit)
-    );
-    assert!(!unit.all_active());
-    groups
-        .replace(layout(vec![group(
-            2,
-            AccessState::ActiveNonOptimized,
-            &[2],
-        )]))
-        .unwrap();
-    unit.refresh();
-    assert_eq!(
-        unit.state_and_reason(2),
-        (AccessState::ActiveOptimized, StatusCode::Explicit)
-    );
-    assert!(unit.all_active());
+    let chosen = (AccessState::ActiveOptimized, StatusCode::Explicit);
+    assert_eq!(unit.state_and_reason(A, 2), chosen);
+    let word = |state| {
+        let groups_of = vec![group(2, state, &[2])];
+        groups.replace(layout(groups_of)).unwrap();
+    };
+    // A change that is taken back ends no choice.
+    word(AccessState::Transitioning);
+    let closed = (AccessState::Transitioning, StatusCode::Implicit);
+    assert_eq!(unit.state_and_reason(A, 2), closed);
+    word(AccessState::ActiveNonOptimized);
+    assert_eq!(unit.state_and_reason(A, 2), chosen);
+    // One that holds does.
+    word(AccessState::Unavailable);
+    assert!(unit.drop_void_choices());
+    word(AccessState::ActiveNonOptimized);
+    let open = (AccessState::ActiveNonOptimized, StatusCode::None);
+    assert_eq!(unit.state_and_reason(A, 2), open);
+    assert!(!unit.drop_void_choices());
+}
+
+#[test]
+fn choices_have_a_bound_that_no_initiator_can_use_up_for_those_who_have_chosen() {
+    let groups = two_groups();
+    let unit = UnitAccess::new(groups);
+    let standby = [(2, AccessState::Standby)];
+    for number in 0..MAX_CHOICES {
+        assert_eq!(unit.choose(&format!("{A}{number}"), &standby), Ok(true));
+    }
+    assert_eq!(unit.choose(B, &standby), Err(TooManyChoices));
+    assert_eq!(unit.state(B, 2), AccessState::ActiveNonOptimized);
+    let first = format!("{A}0");
+    let unavailable = [(2, AccessState::Unavailable)];
+    assert_eq!(unit.choose(&first, &unavailable), Ok(true));
+    assert_eq!(unit.end_choices(Some(1)), []);
+    assert_eq!(unit.end_choices(Some(2)).len(), MAX_CHOICES);
+    assert_eq!(unit.choose(B, &standby), Ok(true));
 }
 
 #[test]
@@ -108,15 +131,27 @@ fn choices_survive_a_restart_and_damage_is_told() {
     let groups = two_groups();
     let before = UnitAccess::new(Arc::clone(&groups));
     let choice = [(1, AccessState::Standby), (2, AccessState::ActiveOptimized)];
-    before.choose(&choice);
+    before.choose(A, &choice).unwrap();
+    before.choose(B, &choice[..1]).unwrap();
     let image = before.to_bytes();
 
     let after = UnitAccess::new(groups);
     after.restore(&image).unwrap();
-    assert_eq!(after.state(1), AccessState::Standby);
-    assert!(!after.all_active());
-    for damaged in [&image[1..], &[0, 1, 9][..], &[0, 1, 0xF][..]] {
-        assert_eq!(after.restore(damaged), Err(DamagedAccessImage));
+    assert_eq!(after.choices(), before.choices());
+    assert_eq!(after.state(A, 1), AccessState::Standby);
+    assert_eq!(after.state(B, 2), AccessState::ActiveNonOptimized);
+    let mut bad_state = image.clone();
+    let at = bad_state.len() - 2;
+    bad_state[at] = 0x0F;
+    let mut bad_name = image.clone();
+    bad_name[2] = 0xFF;
+    for damaged in [
+        &image[1..],
+        &image[..image.len() - 1],
+        &bad_state,
+        &bad_name,
+    ] {
+        assert_eq!(after.restore(damaged), Err(DamagedChoices));
         assert_eq!(after.to_bytes(), image);
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::cdb::Cdb;
 use crate::dispatch::Request;
+use crate::itl_nexus::ItlNexus;
 use crate::logical_unit::LogicalUnit;
 use crate::mode_page::{ModePages, PageControl};
-use crate::nexus::NexusId;
 use crate::sense::Sense;
 use crate::write_through::WriteThrough;
 use crate::{Input, Response, Start, Step, Task, UnitAttention};
@@ -113,7 +113,7 @@ fn select(request: &Request<'_>, header_len: usize, list_len: u32) -> Result<Sta
     }
     Ok(Start::Task(Box::new(Select {
         unit: Arc::clone(request.unit),
-        nexus: request.nexus.nexus().id,
+        nexus: Arc::clone(request.nexus),
         header_len,
         list_len,
         save: cdb.bit(1, 0),
@@ -126,7 +126,7 @@ fn select(request: &Request<'_>, header_len: usize, list_len: u32) -> Result<Sta
 #[derive(Debug)]
 struct Select {
     unit: Arc<LogicalUnit>,
-    nexus: NexusId,
+    nexus: Arc<ItlNexus>,
     header_len: usize,
     list_len: u32,
     save: bool,
@@ -235,9 +235,14 @@ impl Select {
         let before = state.mode.clone();
         state.mode.select(&list[pages_at..], pages_at)?;
         if state.mode != before {
+            if state.mode.software_write_protect() && !before.software_write_protect() {
+                let by = Arc::clone(&self.nexus.nexus().initiator);
+                state.software_protected_by = Some(by);
+            }
             self.unit.publish(&state);
             let ua = UnitAttention::MODE_PARAMETERS_CHANGED;
-            self.unit.raise_locked(&state, ua, Some(self.nexus));
+            self.unit
+                .raise_locked(&state, ua, Some(self.nexus.nexus().id));
         }
         if !self.save {
             drop(state);
@@ -268,7 +273,8 @@ impl Select {
         state.mode.revert_to(before);
         self.unit.publish(&state);
         let ua = UnitAttention::MODE_PARAMETERS_CHANGED;
-        self.unit.raise_locked(&state, ua, Some(self.nexus));
+        self.unit
+            .raise_locked(&state, ua, Some(self.nexus.nexus().id));
     }
 
     /// Where the pages start in a list that is all there.

@@ -18,7 +18,8 @@ use crate::cdb::Cdb;
 use crate::dispatch::Request;
 use crate::itl_nexus::ItlNexus;
 use crate::limits;
-use crate::logical_unit::{LogicalUnit, Readiness, SanitizeFailure, Sanitizing};
+use crate::logical_unit::LogicalUnit;
+use crate::readiness::{Readiness, SanitizeFailure, Sanitizing};
 use crate::sense::Sense;
 use crate::{BlockRange, Input, Response, Start, Step, Task};
 
@@ -72,7 +73,7 @@ pub(crate) fn start_exit_failure_mode(request: &Request<'_>) -> Result<Start, Se
     if request.cdb.u16(7) != 0 {
         return Err(Sense::invalid_field_in_cdb(7));
     }
-    let readiness = request.unit.state().readiness;
+    let readiness = request.unit.state().readiness.clone();
     readiness.check_but_sanitize_failure()?;
     match readiness.sanitize_failed {
         None => Ok(Start::good()),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::dispatch::Request;
-use crate::logical_unit::{LogicalUnit, Readiness};
+use crate::itl_nexus::ItlNexus;
 use crate::sense::Sense;
 use crate::{Input, Response, Start, Step, Task};
 
@@ -14,12 +14,7 @@ use crate::{Input, Response, Start, Step, Task};
 /// failed after the status would be told to nobody.
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
-    let readiness = request.unit.state().readiness;
-    Readiness {
-        stopped: false,
-        ..readiness
-    }
-    .check()?;
+    request.unit.state().readiness.check_but_stop()?;
     if cdb.u8(4) >> 4 != 0 {
         return Err(Sense::invalid_bit_in_cdb(4, 7));
     }
@@ -27,20 +22,20 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     let wanted = cdb.bit(4, 0);
     if wanted {
         let mut state = request.unit.state();
-        state.readiness.stopped = false;
+        state.readiness.stopped = None;
         request.unit.publish(&state);
         return Ok(Start::good());
     }
     // Cached data becomes durable before the unit stops unless NO_FLUSH says it need not.
     let no_flush = cdb.bit(4, 2);
-    let unit = Arc::clone(request.unit);
-    Ok(Start::Task(Box::new(Stop { unit, no_flush })))
+    let nexus = Arc::clone(request.nexus);
+    Ok(Start::Task(Box::new(Stop { nexus, no_flush })))
 }
 
 /// Stopping: flush, then refuse medium access.
 #[derive(Debug)]
 struct Stop {
-    unit: Arc<LogicalUnit>,
+    nexus: Arc<ItlNexus>,
     no_flush: bool,
 }
 
@@ -50,13 +45,14 @@ impl Task for Stop {
     }
 
     fn step(&mut self, input: Input<'_>) -> Step {
+        let unit = self.nexus.unit();
         match input {
             Input::Begin { .. } if !self.no_flush => Step::Flush,
-            Input::Failed(error) => Step::Done(self.unit.sense_for(error)),
+            Input::Failed(error) => Step::Done(unit.sense_for(error)),
             _ => {
-                let mut state = self.unit.state();
-                state.readiness.stopped = true;
-                self.unit.publish(&state);
+                let mut state = unit.state();
+                state.readiness.stopped = Some(Arc::clone(&self.nexus.nexus().initiator));
+                unit.publish(&state);
                 Step::Done(Response::good())
             }
         }

@@ -26,20 +26,22 @@ pub(crate) fn report(request: &Request<'_>) -> Result<Start, Sense> {
     if access.groups().mode() == TpgsMode::None {
         return Err(Sense::invalid_bit_in_cdb(1, 4));
     }
+    let initiator = &request.nexus.nexus().initiator.name;
     Ok(Start::data(
-        parameter_data(access, extended),
+        parameter_data(access, initiator, extended),
         cdb.u32(6) as usize,
     ))
 }
 
-fn parameter_data(access: &UnitAccess, extended: bool) -> Vec<u8> {
+/// The states as they are for one initiator.
+fn parameter_data(access: &UnitAccess, initiator: &str, extended: bool) -> Vec<u8> {
     let layout = access.groups().layout();
     let mut data = vec![0; 4];
     if extended {
         data.extend_from_slice(&[0x10, layout.implicit_transition_s, 0, 0]);
     }
     for group in &layout.groups {
-        let (state, reason) = access.state_and_reason(group.id);
+        let (state, reason) = access.state_and_reason(initiator, group.id);
         data.push(u8::from(group.preferred) << 7 | state as u8);
         data.push(group.supported.bits());
         data.extend_from_slice(&group.id.to_be_bytes());
@@ -74,8 +76,8 @@ pub(crate) fn set(request: &Request<'_>) -> Result<Start, Sense> {
     })))
 }
 
-/// SET TARGET PORT GROUPS once its parameter list has come: change the states of this unit, save
-/// them, tell the other nexuses.
+/// SET TARGET PORT GROUPS once its parameter list has come: change the states of this unit for the initiator, save
+/// them, tell its other nexuses.
 #[derive(Debug)]
 struct SetTargetPortGroups {
     nexus: Arc<ItlNexus>,
@@ -111,14 +113,10 @@ impl Task for SetTargetPortGroups {
                     debug_assert!(restored.is_ok());
                     unit.publish(&unit.state());
                 }
-                let failed = Sense::new(
-                    SenseKey::HardwareError,
-                    Asc::SET_TARGET_PORT_GROUPS_COMMAND_FAILED,
-                );
-                Step::Done(unit.check_condition(&failed))
+                Step::Done(unit.check_condition(&refused()))
             }
             _ => {
-                unit.access_states_changed(Some(self.nexus.nexus().id));
+                unit.access_states_chosen(self.nexus.nexus());
                 Step::Done(Response::good())
             }
         }
@@ -132,7 +130,9 @@ impl SetTargetPortGroups {
         let unit = self.nexus.unit();
         let mut state = unit.state();
         let before = unit.access().to_bytes();
-        if !unit.access().choose(&states) {
+        let initiator = &self.nexus.nexus().initiator.name;
+        let chosen = unit.access().choose(initiator, &states);
+        if !chosen.map_err(|_too_many| refused())? {
             return Ok(None);
         }
         self.unsaved = Some((before, unit.access().to_bytes()));
@@ -160,13 +160,17 @@ impl SetTargetPortGroups {
                 .ok_or(invalid(at))?;
             if !group.state.is_active() {
                 // The administrator keeps this group closed; an initiator cannot open it.
-                return Err(Sense::new(
-                    SenseKey::HardwareError,
-                    Asc::SET_TARGET_PORT_GROUPS_COMMAND_FAILED,
-                ));
+                return Err(refused());
             }
             states.push((id, state));
         }
         Ok(states)
     }
+}
+
+fn refused() -> Sense {
+    Sense::new(
+        SenseKey::HardwareError,
+        Asc::SET_TARGET_PORT_GROUPS_COMMAND_FAILED,
+    )
 }

@@ -100,9 +100,9 @@ fn mode_select_that_is_refused_changes_nothing() {
 }
 
 #[test]
-fn set_target_port_groups_is_told_to_others() {
+fn set_target_port_groups_is_told_to_its_initiator_s_other_sessions() {
     let device = Device::new(&[config(1)]);
-    let (a, b) = (device.login(1, 1), device.login(2, 2));
+    let (a, b) = (device.login(1, 1), device.login(1, 2));
     let list = [0, 0, 0, 0, 2, 0, 0, 2];
     let mut set = task(&a, &[0xa4, 0x0a, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0], list.len());
     assert!(!set.outlives_its_command(), "nothing has happened yet");

@@ -8,6 +8,7 @@
 mod arbitrary;
 mod extended_copy;
 mod harness;
+mod hindrances;
 mod lost_commands;
 mod persistent_reserve;
 mod reports;

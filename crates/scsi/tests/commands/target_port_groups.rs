@@ -1,8 +1,8 @@
 //! REPORT and SET TARGET PORT GROUPS, and what each access state does to commands.
 
 use crate::harness::*;
-use scsi::UnitAttention;
 use scsi::alua::{AccessState, GroupLayout, SupportedStates, TpgsMode};
+use scsi::{Hindrance, Imposed, UnitAttention};
 
 fn report(who: &Initiator, format: u8) -> Vec<u8> {
     good(who.run(
@@ -44,23 +44,87 @@ fn both_formats_are_reported() {
 }
 
 #[test]
-fn an_initiator_moves_one_unit_only_and_the_others_are_told() {
+fn an_initiator_moves_one_unit_only_for_itself_and_its_other_sessions_are_told() {
     let device = Device::new(&[config(1), config(2)]);
-    let (a, b) = (device.login(1, 1), device.login(2, 2));
+    let (a, its_other, b) = (device.login(1, 1), device.login(1, 2), device.login(2, 2));
     good(set(&a, &[(2, 2)]));
     assert_eq!(a.attention(), None);
     assert_eq!(
-        b.attention(),
+        its_other.attention(),
         Some(UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED)
     );
-    assert_eq!(report(&a, 0)[16..22], [0x02, 0x8F, 0, 2, 0, 1]);
-    fails(b.run(&READ, &[]), (2, 0x04, 0x0B));
-    fails(b.run(&[0; 6], &[]), (2, 0x04, 0x0B));
-    good(b.to(1, &READ, &[]));
+    for own in [&a, &its_other] {
+        assert_eq!(report(own, 0)[16..22], [0x02, 0x8F, 0, 2, 0, 1]);
+    }
+    fails(its_other.run(&READ, &[]), (2, 0x04, 0x0B));
+    fails(its_other.run(&[0; 6], &[]), (2, 0x04, 0x0B));
+    good(its_other.to(1, &READ, &[]));
     good(a.run(&READ, &[]));
-    // The path itself can bring the unit back.
-    good(set(&b, &[(0, 2)]));
+    // Nothing has changed for another host.
+    assert_eq!(b.attention(), None);
+    assert_eq!(report(&b, 0)[16..22], [0x01, 0x8F, 0, 2, 0, 0]);
     good(b.run(&READ, &[]));
+    // The path itself can bring the unit back.
+    good(set(&its_other, &[(0, 2)]));
+    good(its_other.run(&READ, &[]));
+}
+
+/// SPC-4 lets an initiator ask for every state, so one that is mad or malicious may ask for the worst.
+#[test]
+fn no_initiator_makes_a_unit_unavailable_to_others() {
+    for state in [1, 2, 3] {
+        let device = Device::new(&[config(1)]);
+        let (a, b) = (device.login(1, 1), device.login(2, 2));
+        good(set(&a, &[(state, 1), (state, 2)]));
+        assert_eq!(b.attention(), None);
+        good(b.run(&READ, &[]));
+        good(b.run(&WRITE, &[7; 512]));
+        let _ = device.units[0].reset(scsi::logical_unit::Reset::LogicalUnit);
+        device.units[0].set_offline(true);
+        device.units[0].set_offline(false);
+        assert!(b.attention().is_some(), "the reset is told");
+        good(b.run(&READ, &[]));
+    }
+}
+
+#[test]
+fn the_administrator_sees_choices_and_ends_them() {
+    let device = Device::new(&[config(1)]);
+    let (a, b) = (device.login(1, 1), device.login(2, 2));
+    good(set(&a, &[(3, 1), (3, 2)]));
+    good(set(&b, &[(0, 2)]));
+    let told = |unit: &scsi::logical_unit::LogicalUnit| {
+        let all = unit.hindrances().into_iter();
+        let all = all.map(|it| match it {
+            Hindrance::AccessState {
+                group,
+                state,
+                chosen_by: Some(by),
+            } => (by, group, state as u8),
+            other => panic!("{other:?}"),
+        });
+        all.collect::<Vec<_>>()
+    };
+    let name = |number| format!("iqn.2026-01.test:{number}");
+    let unit = &device.units[0];
+    assert_eq!(
+        told(unit),
+        [(name(1), 1, 3), (name(1), 2, 3), (name(2), 2, 0)]
+    );
+    assert_eq!(unit.end_access_choices(Some(2)).len(), 2);
+    assert_eq!(told(unit), [(name(1), 1, 3)]);
+    let changed = UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED;
+    assert_eq!(b.attention(), Some(changed));
+    fails(a.run(&READ, &[]), (6, 0x2A, 0x06));
+    fails(a.run(&READ, &[]), (2, 0x04, 0x0C));
+    assert_eq!(unit.end(Imposed::AccessChoices).len(), 1);
+    assert_eq!(a.attention(), Some(changed));
+    good(a.run(&READ, &[]));
+    assert!(told(unit).is_empty());
+    // A restart finds none of them.
+    let restarted = Device::new(&[config(1)]);
+    restarted.units[0].restore(&unit.image_to_save()).unwrap();
+    assert!(told(&restarted.units[0]).is_empty());
 }
 
 #[test]
@@ -78,7 +142,7 @@ fn each_state_has_its_sense() {
             implicit_transition_s: 0,
         };
         device.groups.replace(layout).unwrap();
-        device.units[0].access_states_changed(None);
+        device.units[0].access_states_changed();
         let told = a.run(&[0; 6], &[]);
         assert_eq!(sense(&told), Some((6, 0x2A, 0x06)));
         fails(a.run(&[0; 6], &[]), (2, 0x04, qualifier));
@@ -129,7 +193,7 @@ fn between_two_states_only_what_asks_about_the_path_is_answered() {
     let mut layout: GroupLayout = (*device.groups.layout()).clone();
     layout.groups[1].state = AccessState::Transitioning;
     device.groups.replace(layout.clone()).unwrap();
-    device.units[0].access_states_changed(None);
+    device.units[0].access_states_changed();
     for who in [&active, &between] {
         let changed = UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED;
         assert_eq!(who.attention(), Some(changed));
@@ -156,7 +220,7 @@ fn between_two_states_only_what_asks_about_the_path_is_answered() {
     // It ends as it began, and that is told.
     layout.groups[1].state = AccessState::ActiveOptimized;
     device.groups.replace(layout).unwrap();
-    device.units[0].access_states_changed(None);
+    device.units[0].access_states_changed();
     let changed = UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED;
     assert_eq!(between.attention(), Some(changed));
     good(between.run(&READ, &[]));
@@ -204,9 +268,23 @@ fn a_choice_survives_a_restart() {
     let image = device.saved.lock().unwrap().clone().unwrap();
     let restarted = Device::new(&[config(1)]);
     restarted.units[0].restore(&image).unwrap();
-    let b = restarted.login(2, 1);
-    let data = report(&b, 0);
-    assert_eq!((data[4] & 0x0F, data[16] & 0x0F), (1, 2));
+    let states = |who: &Initiator| {
+        let data = report(who, 0);
+        (data[4] & 0x0F, data[16] & 0x0F)
+    };
+    assert_eq!(states(&restarted.login(1, 1)), (1, 2));
+    assert_eq!(states(&restarted.login(2, 1)), (0, 1), "nobody else's");
+}
+
+/// Section 2 of an image held states that bound every initiator.
+#[test]
+fn states_that_an_earlier_version_saved_for_everybody_bind_nobody() {
+    let device = Device::new(&[config(1)]);
+    let mut image = device.units[0].image_to_save();
+    image.extend_from_slice(&[0, 2, 0, 0, 0, 6, 0, 1, 3, 0, 2, 3]);
+    let restarted = Device::new(&[config(1)]);
+    restarted.units[0].restore(&image).unwrap();
+    good(restarted.login(1, 1).run(&READ, &[]));
 }
 
 #[test]
@@ -246,7 +324,7 @@ fn another_tpgs_mode_is_told_as_changed_inquiry_data() {
         // As a group that leaves service does, where a change may be taken back.
         device.units[0].access_states_are_changing();
         assert_eq!(a.attention(), None);
-        device.units[0].access_states_changed(None);
+        device.units[0].access_states_changed();
         let mut heard: Vec<_> = std::iter::from_fn(|| a.attention()).collect();
         assert!(heard.contains(&UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED));
         assert!(heard.contains(&UnitAttention::INQUIRY_DATA_HAS_CHANGED));
@@ -256,7 +334,7 @@ fn another_tpgs_mode_is_told_as_changed_inquiry_data() {
     }
     layout.groups[0].state = AccessState::ActiveNonOptimized;
     device.groups.replace(layout).unwrap();
-    device.units[0].access_states_changed(None);
+    device.units[0].access_states_changed();
     let changed = UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED;
     assert_eq!((a.attention(), a.attention()), (Some(changed), None));
 }

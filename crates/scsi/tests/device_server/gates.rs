@@ -341,7 +341,7 @@ fn a_changed_layout_moves_the_gates_and_is_told() {
     groups
         .replace(two_groups(AccessState::ActiveNonOptimized))
         .unwrap();
-    bench.unit().access_states_changed(None);
+    bench.unit().access_states_changed();
     assert_sense(&bench.run(&nexus, &TEST_UNIT_READY, &[]), 6, 0x2a, 0x06);
     assert_good(bench.run(&nexus, &cdb_10(0x28, 0, 0, 1), &[]));
     let inquiry = assert_good(bench.run(&nexus, &[0x12, 0, 0, 0, 96, 0], &[]));

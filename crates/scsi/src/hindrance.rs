@@ -1,0 +1,285 @@
+//! Everything that stops or refuses medium access to a unit, as one type.
+//!
+//! The gates that refuse commands and the views that an administrator sees draw from it, so none can know of a
+//! state that the other does not. Who may impose each, and what ends it, is listed in `docs/operations.md`.
+
+use std::sync::Arc;
+
+use crate::alua::AccessState;
+use crate::logical_unit::{LogicalUnit, State};
+use crate::nexus::{Nexus, NexusId};
+use crate::persistent_reservation::{AccessClass, PersistentReservations};
+use crate::sense::{Asc, Sense, SenseKey};
+use crate::unit_attention::UnitAttention;
+
+/// A state of a unit in which medium access is stopped or refused, or soon will be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hindrance {
+    /// The administrator took the unit offline.
+    Offline,
+    /// What the unit lies on is away.
+    Away,
+    /// SANITIZE is under way; how far, in 65 536ths.
+    Sanitizing {
+        /// PROGRESS INDICATION.
+        progress: u16,
+    },
+    /// START STOP UNIT stopped it.
+    Stopped {
+        /// The initiator that asked.
+        by: String,
+    },
+    /// SANITIZE failed, or did not end before a restart.
+    SanitizeFailed {
+        /// AUSE: EXIT FAILURE MODE ends it.
+        allow_exit: bool,
+    },
+    /// The administrator made the unit read-only.
+    ReadOnly,
+    /// What the unit lies on takes no writes.
+    ReadOnlyBeneath,
+    /// An initiator set SWP of the control mode page.
+    SoftwareWriteProtected {
+        /// The initiator; `None` where a restart came between.
+        by: Option<String>,
+    },
+    /// RESERVE(6) or RESERVE(10).
+    Reserved {
+        /// The I_T nexus that holds it.
+        holder: NexusId,
+        /// Its initiator.
+        by: Option<String>,
+    },
+    /// A persistent reservation is held.
+    PersistentlyReserved(Box<PersistentReservations>),
+    /// A target port group is not active/optimized, by the administrator's word, or is in another state for an
+    /// initiator, by its own choice.
+    AccessState {
+        /// TARGET PORT GROUP.
+        group: u16,
+        /// The state in force.
+        state: AccessState,
+        /// The initiator that chose it for itself; `None` is the administrator, for all.
+        chosen_by: Option<String>,
+    },
+    /// The soft threshold of thin provisioning is reached; nothing is refused yet.
+    ThresholdReached,
+}
+
+/// The kinds of state that initiators impose by a command, and that an administrator may end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Imposed {
+    /// [`Hindrance::Stopped`]
+    Stop,
+    /// [`Hindrance::SanitizeFailed`]
+    SanitizeFailure,
+    /// [`Hindrance::SoftwareWriteProtected`]
+    SoftwareWriteProtect,
+    /// [`Hindrance::Reserved`]
+    Reservation,
+    /// [`Hindrance::PersistentlyReserved`]
+    PersistentReservation,
+    /// [`Hindrance::AccessState`] that initiators chose.
+    AccessChoices,
+}
+
+impl Hindrance {
+    /// What [`LogicalUnit::end`] ends it by; `None` where it is no initiator's, or nothing but time ends it.
+    pub fn imposed(&self) -> Option<Imposed> {
+        match self {
+            Self::Stopped { .. } => Some(Imposed::Stop),
+            Self::SanitizeFailed { .. } => Some(Imposed::SanitizeFailure),
+            Self::SoftwareWriteProtected { .. } => Some(Imposed::SoftwareWriteProtect),
+            Self::Reserved { .. } => Some(Imposed::Reservation),
+            Self::PersistentlyReserved(_) => Some(Imposed::PersistentReservation),
+            Self::AccessState { chosen_by, .. } => {
+                chosen_by.as_ref().map(|_| Imposed::AccessChoices)
+            }
+            Self::Offline
+            | Self::Away
+            | Self::Sanitizing { .. }
+            | Self::ReadOnly
+            | Self::ReadOnlyBeneath
+            | Self::ThresholdReached => None,
+        }
+    }
+
+    /// The sense data of what it refuses; `None` where it refuses nothing, or by RESERVATION CONFLICT.
+    pub fn sense(&self) -> Option<Sense> {
+        let protected = |asc| Some(Sense::new(SenseKey::DataProtect, asc));
+        match self {
+            Self::Offline => Some(Sense::not_ready(Asc::OFFLINE)),
+            Self::Away => Some(Sense::not_ready(Asc::IN_PROCESS_OF_BECOMING_READY)),
+            Self::Sanitizing { progress } => {
+                Some(Sense::not_ready(Asc::SANITIZE_IN_PROGRESS).with_progress(*progress))
+            }
+            Self::Stopped { .. } => Some(Sense::not_ready(Asc::INITIALIZING_COMMAND_REQUIRED)),
+            Self::SanitizeFailed { .. } => Some(Sense::new(
+                SenseKey::MediumError,
+                Asc::SANITIZE_COMMAND_FAILED,
+            )),
+            Self::ReadOnly | Self::ReadOnlyBeneath => protected(Asc::WRITE_PROTECTED),
+            Self::SoftwareWriteProtected { .. } => {
+                protected(Asc::LOGICAL_UNIT_SOFTWARE_WRITE_PROTECTED)
+            }
+            Self::AccessState { state, .. } => {
+                let qualifier = state.not_ready_qualifier()?;
+                Some(Sense::not_ready(Asc(0x04, qualifier)))
+            }
+            Self::Reserved { .. } | Self::PersistentlyReserved(_) | Self::ThresholdReached => None,
+        }
+    }
+
+    /// Whether it refuses a medium access of this class through this nexus.
+    pub fn stops(&self, nexus: &Nexus, class: AccessClass) -> bool {
+        match self {
+            Self::Offline
+            | Self::Away
+            | Self::Sanitizing { .. }
+            | Self::Stopped { .. }
+            | Self::SanitizeFailed { .. } => true,
+            Self::ReadOnly | Self::ReadOnlyBeneath | Self::SoftwareWriteProtected { .. } => {
+                class == AccessClass::Write
+            }
+            Self::Reserved { holder, .. } => *holder != nexus.id,
+            Self::PersistentlyReserved(reservations) => {
+                let port = nexus.target_port.relative_port_id;
+                reservations.conflicts(&nexus.initiator, port, class)
+            }
+            Self::AccessState {
+                group,
+                state,
+                chosen_by,
+            } => {
+                let name = &nexus.initiator.name;
+                !state.is_active()
+                    && *group == nexus.target_port.target_port_group
+                    && chosen_by.as_ref().is_none_or(|chosen_by| chosen_by == name)
+            }
+            Self::ThresholdReached => false,
+        }
+    }
+}
+
+impl LogicalUnit {
+    /// Everything that stops or refuses medium access now.
+    pub fn hindrances(&self) -> Vec<Hindrance> {
+        self.hindrances_in(&self.state())
+    }
+
+    fn hindrances_in(&self, state: &State) -> Vec<Hindrance> {
+        let mut all: Vec<_> = state.readiness.hindrances().collect();
+        all.extend(state.protections());
+        if let Some(holder) = state.reserve6 {
+            let nexus = state.nexuses().find(|nexus| nexus.nexus().id == holder);
+            let by = nexus.map(|nexus| nexus.nexus().initiator.name.clone());
+            all.push(Hindrance::Reserved { holder, by });
+        }
+        if state.reservations.is_active() {
+            let reservations = Box::new(state.reservations.clone());
+            all.push(Hindrance::PersistentlyReserved(reservations));
+        }
+        all.extend(self.access_hindrances());
+        if state.mode.soft_threshold().is_reached() {
+            all.push(Hindrance::ThresholdReached);
+        }
+        all
+    }
+
+    fn access_hindrances(&self) -> Vec<Hindrance> {
+        let layout = self.access().groups().layout();
+        let closed = layout
+            .groups
+            .iter()
+            .filter(|group| !group.state.is_active());
+        let closed = closed.map(|group| Hindrance::AccessState {
+            group: group.id,
+            state: group.state,
+            chosen_by: None,
+        });
+        let chosen = self.access().choices().into_iter();
+        let chosen = chosen.map(|choice| Hindrance::AccessState {
+            group: choice.group,
+            state: choice.state,
+            chosen_by: Some(choice.initiator),
+        });
+        closed.chain(chosen).collect()
+    }
+
+    /// Ends what initiators imposed, in an administrator's name; those whom it concerns are told. Returns what has
+    /// ended. A part of it is persistent: the caller stores [`Self::image_to_save`].
+    pub fn end(&self, imposed: Imposed) -> Vec<Hindrance> {
+        if imposed == Imposed::AccessChoices {
+            return self.end_access_choices(None);
+        }
+        let mut state = self.state();
+        let mut ended = self.hindrances_in(&state);
+        ended.retain(|hindrance| hindrance.imposed() == Some(imposed));
+        let preempted = UnitAttention::RESERVATIONS_PREEMPTED;
+        match imposed {
+            Imposed::Stop => state.readiness.stopped = None,
+            Imposed::SanitizeFailure => state.readiness.sanitize_failed = None,
+            Imposed::SoftwareWriteProtect => {
+                if state.mode.end_software_write_protect() {
+                    let changed = UnitAttention::MODE_PARAMETERS_CHANGED;
+                    self.raise_locked(&state, changed, None);
+                }
+            }
+            Imposed::Reservation => {
+                if let Some(holder) = state.reserve6.take() {
+                    let is_told = |nexus: &Nexus| nexus.id == holder;
+                    state.raise_where(preempted, is_told);
+                }
+            }
+            Imposed::PersistentReservation => {
+                let registrants = state.reservations.end();
+                state.raise_where(preempted, |nexus| {
+                    registrants.iter().any(|registrant| registrant.is(nexus))
+                });
+            }
+            Imposed::AccessChoices => {}
+        }
+        self.publish(&state);
+        ended
+    }
+
+    /// Ends the access states that initiators chose for a target port group, or for all: the administrator's hold, and
+    /// those who had chosen are told (06/2A/06). Returns what has ended; the caller stores [`Self::image_to_save`].
+    pub fn end_access_choices(&self, group: Option<u16>) -> Vec<Hindrance> {
+        let state = self.state();
+        let ended = self.access().end_choices(group);
+        self.publish(&state);
+        let changed = UnitAttention::ASYMMETRIC_ACCESS_STATE_CHANGED;
+        state.raise_where(changed, |nexus| {
+            let name = &nexus.initiator.name;
+            ended.iter().any(|choice| choice.initiator == *name)
+        });
+        let ended = ended.into_iter().map(|choice| Hindrance::AccessState {
+            group: choice.group,
+            state: choice.state,
+            chosen_by: Some(choice.initiator),
+        });
+        ended.collect()
+    }
+}
+
+impl State {
+    /// Everything that refuses writes, whoever asks.
+    pub(crate) fn protections(&self) -> impl Iterator<Item = Hindrance> {
+        let by = self.software_protected_by.as_ref();
+        let by = by.map(|by| by.name.clone());
+        let is_set = self.mode.software_write_protect();
+        let all = [
+            self.read_only.then_some(Hindrance::ReadOnly),
+            self.protected_beneath.then_some(Hindrance::ReadOnlyBeneath),
+            is_set.then_some(Hindrance::SoftwareWriteProtected { by }),
+        ];
+        all.into_iter().flatten()
+    }
+
+    /// Makes a unit attention pending for some nexuses.
+    pub(crate) fn raise_where(&self, ua: UnitAttention, is_told: impl Fn(&Nexus) -> bool) {
+        let told = self.nexuses().filter(|nexus| is_told(nexus.nexus()));
+        told.for_each(|nexus: Arc<_>| nexus.raise(ua));
+    }
+}
