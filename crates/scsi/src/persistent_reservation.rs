@@ -281,6 +281,18 @@ impl PersistentReservations {
         })
     }
 
+    /// The name of the initiator that holds it; `None` where all registrants do, or none.
+    pub fn holder_name(&self) -> Option<&str> {
+        let holder = self.reservation.as_ref()?.holder.as_ref()?;
+        Some(&holder.initiator.name)
+    }
+
+    /// Whether everybody may read in spite of it.
+    pub fn admits_readers(&self) -> bool {
+        let kind = self.reservation.as_ref().map(|held| held.kind);
+        kind.is_none_or(ReservationType::admits_readers)
+    }
+
     /// Whether any nexus is registered.
     pub fn has_registrations(&self) -> bool {
         !self.registrations.is_empty()

@@ -9,7 +9,7 @@ use std::fmt;
 use super::fence::{FenceOrder, FenceState, Fencing};
 use super::{
     BlockDevice, BlockError, Durability, Foreseen, Geometry, Lane, LatencySplit, Request,
-    Submitted, Ticket, Usage,
+    Submitted, Suspension, Ticket, Usage,
 };
 
 /// A layer on a device.
@@ -56,6 +56,18 @@ impl<L: Layer> BlockDevice for L {
 
     fn is_read_only(&self) -> bool {
         self.beneath().is_read_only()
+    }
+
+    fn read_only_remedy(&self) -> Option<String> {
+        self.beneath().read_only_remedy()
+    }
+
+    fn suspension(&self) -> Option<Suspension> {
+        self.beneath().suspension()
+    }
+
+    fn space_remedy(&self) -> Option<String> {
+        self.beneath().space_remedy()
     }
 
     fn fence(&self, order: FenceOrder) -> Option<Fencing> {

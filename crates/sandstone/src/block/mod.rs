@@ -202,6 +202,17 @@ pub struct Usage {
     pub pool: Option<PoolSpace>,
 }
 
+/// Why a device is out of service until somebody acts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suspension {
+    /// A clause without a full stop.
+    pub reason: String,
+    /// What to do, a clause without a full stop.
+    pub remedy: String,
+    /// Whether reads are stopped, too.
+    pub stops_reads: bool,
+}
+
 /// Space of the file system or pool beneath a device that takes space when it is written; bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSpace {
@@ -297,6 +308,23 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
     /// [`BlockDevice::usage`].
     fn is_read_only(&self) -> bool {
         false
+    }
+
+    /// The command by which an administrator lets it take changes again, where [`BlockDevice::is_read_only`]; `None`
+    /// where it never takes any.
+    fn read_only_remedy(&self) -> Option<String> {
+        None
+    }
+
+    /// Why it takes no changes, or serves nothing, until an administrator has seen to it. May block; never called from an
+    /// event loop.
+    fn suspension(&self) -> Option<Suspension> {
+        None
+    }
+
+    /// What an administrator may do where no space is left for writes.
+    fn space_remedy(&self) -> Option<String> {
+        None
     }
 
     /// Space in use. May block; never called from an event loop.

@@ -8,6 +8,7 @@ use hyper::Method;
 use super::completion::{lu_names, size};
 use super::edit::{EditArgs, Request, make, remove};
 use super::gateway::{self, Remote, remote};
+use super::hindrances::{self, Clear};
 use super::table::{Column, ListArgs, extra, left, or_dash, print, right};
 use super::{Connection, Done, Failure, Terminal};
 use crate::config::change::{CreateUnit, ModifyUnit, NewVolume};
@@ -17,6 +18,7 @@ use crate::config::{Error, ErrorKind};
 use crate::control::Client;
 use crate::control::answer::UnitView;
 use crate::control::client::escape;
+use crate::control::hindrance::HindranceKind;
 use crate::pool::status::PoolView;
 
 #[derive(Debug, Subcommand)]
@@ -29,7 +31,9 @@ pub(super) enum Verb {
     Online(Named),
     /// Stop serving it; initiators are told, the data stays
     Offline(Named),
-    /// List logical units
+    /// End what initiators imposed: a stop, a write protection, reservations, ALUA states, a failed SANITIZE
+    Clear(Clear),
+    /// List logical units, and what stops or refuses their I/O
     #[command(visible_alias = "show")]
     List(List),
     /// Remove a logical unit; the volume, file or device behind it stays
@@ -363,6 +367,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             };
             modify(t, connection, &args.name, &args.edit, &body)
         }
+        Verb::Clear(args) => hindrances::clear(&args, connection, t),
         Verb::List(args) => list(t, connection, &args),
         Verb::Delete(args) => delete(t, connection, &args),
     }
@@ -401,11 +406,12 @@ fn list(t: &mut Terminal<'_>, connection: &Connection, args: &List) -> Done {
         "no logical units; make one with `sandstone lu create NAME --size 10G`",
     )?;
     if args.list.is_for_people() {
-        for (unit, remedy) in units
-            .iter()
-            .filter_map(|of| Some((of, of.status.remedy.as_ref()?)))
-        {
-            writeln!(t.err, "lu {} is not ready; to do: {remedy}", unit.spec.name)?;
+        let found = units.iter().flat_map(|unit| {
+            let name = unit.spec.name.as_str();
+            unit.status.hindrances.iter().map(move |it| (name, it))
+        });
+        for line in hindrances::lines(found) {
+            writeln!(t.err, "{line}")?;
         }
     }
     Ok(())
@@ -443,7 +449,7 @@ fn delete(t: &mut Terminal<'_>, connection: &Connection, args: &Delete) -> Done 
     Ok(())
 }
 
-const COLUMNS: [Column<UnitView>; 19] = [
+const COLUMNS: [Column<UnitView>; 20] = [
     left("name", |u, _| u.spec.name.clone()),
     right("size", |u, n| n.size(u.status.size)),
     right("used", |u, n| {
@@ -484,6 +490,10 @@ const COLUMNS: [Column<UnitView>; 19] = [
     extra(left("reservation", |u, _| {
         or_dash(u.status.reservation.as_deref().unwrap_or_default())
     })),
+    extra(left("hindrances", |u, _| {
+        let words = u.status.hindrances.iter().map(|it| it.kind.word());
+        or_dash(&words.collect::<Vec<_>>().join(","))
+    })),
     extra(left("remedy", |u, _| {
         or_dash(u.status.remedy.as_deref().unwrap_or_default())
     })),
@@ -491,12 +501,30 @@ const COLUMNS: [Column<UnitView>; 19] = [
 
 fn state(unit: &UnitView) -> String {
     let is_read_only = unit.spec.read_only || unit.status.read_only;
-    match (&unit.status.fault, unit.status.online, is_read_only) {
-        (Some(fault), ..) => format!("fault: {fault}"),
-        (None, false, _) => "offline".into(),
-        (None, true, true) => "online,ro".into(),
-        (None, true, false) => "online".into(),
+    let mut state = match (&unit.status.fault, unit.status.online, is_read_only) {
+        (Some(fault), ..) => return format!("fault: {fault}"),
+        (None, false, _) => "offline".to_owned(),
+        (None, true, true) => "online,ro".to_owned(),
+        (None, true, false) => "online".to_owned(),
+    };
+    for hindrance in &unit.status.hindrances {
+        if is_out_of_order(hindrance.kind) {
+            state.push(',');
+            state.push_str(hindrance.kind.word());
+        }
     }
+    state
+}
+
+/// Whether it stops everybody, which no administrator wanted, and which no cluster does every day.
+fn is_out_of_order(kind: HindranceKind) -> bool {
+    matches!(
+        kind,
+        HindranceKind::Stopped
+            | HindranceKind::Sanitize
+            | HindranceKind::SanitizeFailed
+            | HindranceKind::Full
+    )
 }
 
 fn backend(backend: &BackendSpec) -> String {

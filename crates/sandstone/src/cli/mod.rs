@@ -23,6 +23,7 @@ mod connection;
 pub mod demo;
 mod edit;
 mod gateway;
+mod hindrances;
 mod host;
 mod initiator;
 mod later;

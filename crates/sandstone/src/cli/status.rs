@@ -4,7 +4,7 @@ use clap::Args as ClapArgs;
 
 use super::pool::wrapped_behind;
 use super::table::{self, Numbers};
-use super::{Connection, Done, Terminal, unwell};
+use super::{Connection, Done, Terminal, hindrances, unwell};
 use crate::control::ControlAddress;
 use crate::control::answer::Status;
 use crate::pool::health::PoolHealth;
@@ -54,6 +54,13 @@ fn tell(t: &mut Terminal<'_>, control: &ControlAddress, status: &Status) -> Done
     )?;
     for pool in &status.pools {
         pool_lines(t, pool)?;
+    }
+    let found = status.hindrances.iter().flat_map(|of| {
+        let name = of.unit.as_str();
+        of.hindrances.iter().map(move |it| (name, it))
+    });
+    for line in hindrances::lines(found) {
+        writeln!(t.out, "hindered  {line}")?;
     }
     for notice in &status.notices {
         writeln!(t.out, "notice    {notice}.")?;

@@ -1,5 +1,6 @@
 //! `target`: targets, their portals and what they prove themselves with.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use clap::{Args, Subcommand};
@@ -16,6 +17,7 @@ use crate::config::model::{AluaMode, AluaState, RedirectSpec, TargetParameters};
 use crate::control::Client;
 use crate::control::answer::TargetView;
 use crate::control::client::escape;
+use crate::control::hindrance::AluaChoice;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
@@ -26,8 +28,8 @@ pub(super) enum Verb {
     Portal(Portal),
     /// What the target proves itself with (mutual CHAP); initiators' secrets belong to hosts
     Auth(Auth),
-    /// Set the ALUA state of a target port group, live: of every portal group in it. While it is `transitioning`
-    /// initiators wait
+    /// Set the ALUA state of a target port group, live: of every portal group in it. What initiators chose for
+    /// themselves in it ends. While it is `transitioning` initiators wait
     AluaState(SetState),
     /// Change alias, ALUA and limits, live
     Modify(Box<Modify>),
@@ -286,7 +288,44 @@ fn list(args: &List, client: &Client, t: &mut Terminal<'_>) -> Done {
         iqns => iqns.iter().map(one).collect::<Result<_, _>>()?,
     };
     let none = "no targets; make one with `sandstone target create IQN`";
-    print(t, &args.list, &COLUMNS, &targets, none)
+    print(t, &args.list, &COLUMNS, &targets, none)?;
+    if args.list.is_for_people() {
+        for line in chosen(&targets) {
+            writeln!(t.err, "{line}")?;
+        }
+    }
+    Ok(())
+}
+
+/// One line for each target port group of which initiators chose another state for themselves.
+fn chosen(targets: &[TargetView]) -> Vec<String> {
+    let all = targets.iter().flat_map(|view| &view.alua_choices);
+    let mut groups: BTreeMap<u16, Vec<&AluaChoice>> = BTreeMap::new();
+    for choice in all {
+        let choices = groups.entry(choice.target_port_group).or_default();
+        // Two targets may have ports in one group.
+        if !choices.contains(&choice) {
+            choices.push(choice);
+        }
+    }
+    let lines = groups.into_iter().map(|(group, choices)| {
+        let shown = choices.iter().take(3).map(|choice| {
+            let (state, initiator) = (choice.chosen.as_str(), &choice.initiator);
+            format!("{state} of lu {} for {initiator}", choice.unit)
+        });
+        let shown: Vec<String> = shown.collect();
+        let more = match choices.len() - shown.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let administrator = choices[0].administrator.as_str();
+        format!(
+            "target port group {group}, which the administrator set {administrator}: initiators chose for themselves (explicit \
+             ALUA) {}{more}; to end it: sandstone target alua-state {group} {administrator}",
+            shown.join(", ")
+        )
+    });
+    lines.collect()
 }
 
 fn portals(verb: Portal, connection: &Connection, t: &mut Terminal<'_>) -> Done {
@@ -377,11 +416,18 @@ fn addresses(view: &TargetView) -> String {
         .join(" ")
 }
 
-/// Portal group, relative port id, target port group and ALUA state.
+/// Portal group, relative port id, target port group and ALUA state; behind it how often initiators chose another one
+/// for themselves.
 fn ports(view: &TargetView) -> String {
     let port = |g: &crate::config::model::PortalGroupSpec| {
+        let choices = view.alua_choices.iter();
+        let is_of = |choice: &&AluaChoice| choice.target_port_group == g.target_port_group;
+        let chosen = match choices.filter(is_of).count() {
+            0 => String::new(),
+            count => format!(":explicit={count}"),
+        };
         format!(
-            "{}:rtpi={}:tpg={}:{}",
+            "{}:rtpi={}:tpg={}:{}{chosen}",
             g.tag,
             g.relative_port_id,
             g.target_port_group,
@@ -419,7 +465,8 @@ fn alua_mode(text: &str) -> Result<AluaMode, String> {
 }
 
 fn alua_state(text: &str) -> Result<AluaState, String> {
-    serde_json::from_value(text.into()).map_err(|_| {
+    // SCSI's own spelling is active/optimized.
+    serde_json::from_value(text.replace('/', "-").into()).map_err(|_| {
         "choose active-optimized, active-non-optimized, standby, unavailable or transitioning"
             .into()
     })

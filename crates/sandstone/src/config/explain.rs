@@ -1,4 +1,5 @@
-//! "Why can't host X see LUN Y?": the answer, step by step, from the configuration alone.
+//! "Why can't host X see LUN Y?": the answer, step by step, from the configuration; what stops I/O of what it sees is
+//! added from the data plane.
 //!
 //! The steps follow the way of a login: the name, its hosts, the logical unit, its maps, the
 //! targets they lead to. A step that fails says the command that mends it.
@@ -10,6 +11,8 @@ use super::access::{applies, hosts};
 use super::model::{Config, HostSpec, MapSpec, UnitSpec};
 use super::validate::describe;
 use super::{name, pattern};
+use crate::control::UnitStatus;
+use crate::control::hindrance::{HindranceKind, Stops};
 
 /// The whole answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -123,6 +126,41 @@ pub fn explain(config: &Config, initiator: &str, unit: Option<&str>) -> Explanat
         conclusion,
         steps,
         sees,
+    }
+}
+
+impl Explanation {
+    /// Adds what stops or refuses the initiator's I/O on the units that it sees.
+    pub fn add_hindrances(&mut self, units: &[UnitStatus]) {
+        let mut stopped = Vec::new();
+        for unit in units {
+            if !self.sees.iter().any(|sight| sight.unit == unit.name) {
+                continue;
+            }
+            for hindrance in &unit.hindrances {
+                // The configuration has told of these.
+                let is_known = matches!(
+                    hindrance.kind,
+                    HindranceKind::Offline | HindranceKind::ReadOnly
+                );
+                if is_known || !hindrance.concerns(&self.initiator) {
+                    continue;
+                }
+                if hindrance.stops != Stops::Nothing && !stopped.contains(&unit.name) {
+                    stopped.push(unit.name.clone());
+                }
+                let (word, finding) = (hindrance.kind.word(), &hindrance.finding);
+                self.steps.push(Step {
+                    outcome: Outcome::Note,
+                    finding: format!("Logical unit {}, {word}: {finding}.", unit.name),
+                    next: hindrance.end.clone(),
+                });
+            }
+        }
+        if self.visible && !stopped.is_empty() {
+            let units = stopped.join(", ");
+            self.conclusion += &format!(" I/O of {units} may be refused: see the notes.");
+        }
     }
 }
 

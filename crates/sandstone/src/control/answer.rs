@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::data_plane::{PortalStatus, UnitStatus};
+use super::hindrance::{AluaChoice, UnitHindrances};
 use crate::config::initiator::{AdapterTimes, DeviceSpec};
 use crate::config::model::{HostSpec, MapSpec, TargetGroupSpec, TargetSpec, UnitSpec};
 use crate::config::{Error, ErrorKind};
@@ -47,6 +48,9 @@ pub struct Status {
     pub pools: Vec<PoolHealth>,
     /// Portals, bound or not.
     pub portals: Vec<PortalStatus>,
+    /// What stops or refuses I/O of logical units, or soon will.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hindrances: Vec<UnitHindrances>,
     /// Damage to files of the state folder, and its remedy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
@@ -87,6 +91,9 @@ pub struct TargetView {
     pub spec: TargetSpec,
     /// Its portals as they are.
     pub portals: Vec<PortalStatus>,
+    /// The states that initiators chose for themselves, of its target port groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alua_choices: Vec<AluaChoice>,
     /// Sessions logged in.
     pub sessions: usize,
 }

@@ -114,6 +114,7 @@ fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(lu::list, lu::create))
         .routes(routes!(lu::show, lu::modify, lu::delete))
+        .routes(routes!(lu::clear))
         .routes(routes!(pool::list, pool::create))
         .routes(routes!(pool::show, pool::destroy))
         .routes(routes!(pool::export))

@@ -3,12 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use scsi::Imposed;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::config::Config;
+use super::hindrance::{AluaChoice, Hindrance};
 use crate::config::model::BackendSpec;
 use crate::config::placement::{VolumeId, Volumes};
+use crate::config::{Config, Error};
 use crate::initiator::view::{InitiatorDevice, InitiatorSession};
 
 /// Everything the control plane asks of the part that moves blocks.
@@ -42,6 +44,26 @@ pub trait DataPlane: Send + Sync {
     fn unit(&self, name: &str) -> Option<UnitStatus> {
         self.units().into_iter().find(|unit| unit.name == name)
     }
+
+    /// The ALUA states that initiators chose for themselves, on all units.
+    fn alua_choices(&self) -> Vec<AluaChoice> {
+        Vec::new()
+    }
+
+    /// Ends those of a target port group: the administrator's state holds for everybody.
+    ///
+    /// # Errors
+    /// They have ended, and that could not be stored.
+    fn end_alua_choices(&self, group: u16) -> Result<(), Error> {
+        let _ = group;
+        Ok(())
+    }
+
+    /// Ends what initiators imposed on a unit that is served; returns what has ended.
+    ///
+    /// # Errors
+    /// The unit is not served; or it has ended, and that could not be stored.
+    fn end_imposed(&self, unit: &str, imposed: Imposed) -> Result<Vec<Hindrance>, Error>;
 
     /// The portals as they are now, also those that could not be bound.
     fn portals(&self) -> Vec<PortalStatus>;
@@ -196,6 +218,9 @@ pub struct UnitStatus {
     pub read_only: bool,
     /// Who holds a reservation, in words; `None` where nobody does.
     pub reservation: Option<String>,
+    /// Everything that stops or refuses its I/O, or soon will.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hindrances: Vec<Hindrance>,
     /// READ commands completed.
     pub reads: u64,
     /// WRITE commands completed.

@@ -13,6 +13,7 @@ mod asker;
 mod author;
 pub mod client;
 pub mod data_plane;
+pub mod hindrance;
 mod json_list;
 mod metrics;
 mod names_in_use;

@@ -22,7 +22,7 @@ use super::host::PoolHost;
 use super::read_ahead::{Ahead, Passed, Read, Readers};
 use crate::block::{
     BlockDevice, BlockError, BlockErrorKind, Done, Durability, Foreseen, Geometry, Lane, PoolSpace,
-    Request, Submitted, Ticket, Usage,
+    Request, Submitted, Suspension, Ticket, Usage,
 };
 
 /// What requests should have to be fast, in bytes: a group of the log. Linux sends none that is longer than what
@@ -377,6 +377,44 @@ impl BlockDevice for PoolVolume {
 
     fn is_read_only(&self) -> bool {
         self.is_snapshot || self.host.is_read_only() || self.is_readonly.load(Ordering::Relaxed)
+    }
+
+    fn read_only_remedy(&self) -> Option<String> {
+        let (pool, volume) = (self.host.name(), &self.name);
+        match (self.is_snapshot, self.host.is_read_only()) {
+            (true, _) => None,
+            (false, true) => Some(format!(
+                "sandstone pool export {pool} && sandstone pool import {pool}"
+            )),
+            (false, false) => Some(format!("sandstone volume set readonly=off {volume}")),
+        }
+    }
+
+    fn suspension(&self) -> Option<Suspension> {
+        let pool = self.host.name();
+        if let Some(shut) = self.host.shut() {
+            return Some(Suspension {
+                reason: shut.reason,
+                remedy: shut.next,
+                stops_reads: true,
+            });
+        }
+        // One that does not answer any more is over, and said to be so elsewhere.
+        let reason = self
+            .host
+            .ask(|pool| pool.suspended_because().map(str::to_owned));
+        Some(Suspension {
+            reason: format!("pool {pool} takes no changes any more: {}", reason.ok()??),
+            remedy: format!("see to its devices, then: sandstone pool clear {pool}"),
+            stops_reads: false,
+        })
+    }
+
+    fn space_remedy(&self) -> Option<String> {
+        let pool = self.host.name();
+        Some(format!(
+            "sandstone pool add {pool} VDEV, or destroy what is not needed (sandstone volume list -t all -r -S used {pool})"
+        ))
     }
 
     fn reopenings(&self) -> u64 {

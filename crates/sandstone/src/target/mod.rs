@@ -31,6 +31,7 @@
 //! | **units and configuration** | |
 //! | a logical unit and what it keeps | `unit.rs`, `unit_state.rs` |
 //! | what a unit tells of its device | `unit_config.rs` |
+//! | what stops or refuses its I/O, in words | `hindrances.rs`; want of space: `shortage.rs` |
 //! | a unit is another machine's disk | `gateway.rs` |
 //! | thin units' space is watched | `space_monitor.rs` |
 //! | the configuration as it is served | `directory.rs` |
@@ -55,6 +56,7 @@ mod fence;
 mod foresight;
 mod gateway;
 mod gathering;
+mod hindrances;
 mod listener;
 mod login;
 mod made_files;
@@ -73,6 +75,7 @@ mod served_session;
 mod service;
 mod session_traffic;
 mod shared;
+mod shortage;
 mod socket_options;
 mod space_monitor;
 mod stand_in;

@@ -13,10 +13,11 @@ use scsi::range_lock::RangeLock;
 use scsi::task_set::{Entered, NexusTasks, TaskSets, Wake};
 use scsi::{BlockRange, TaskAttribute, WriteThrough};
 
+use super::shortage::Shortage;
 use super::unit_state;
 use crate::block::backing::Backing;
 use crate::block::budget::Reservation;
-use crate::block::{BlockDevice, BlockError, BlockErrorKind, Durability, Request, lane};
+use crate::block::{BlockDevice, BlockError, BlockErrorKind, Durability, Request, Usage, lane};
 
 /// So long a device may take to empty its write cache.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -44,6 +45,7 @@ pub struct Unit {
     pub foresees: bool,
     block_shift: u32,
     errors: AtomicU64,
+    shortage: Shortage,
     /// How often the device was opened anew when that was asked last.
     reopenings: AtomicU64,
     /// Held while the device is asked and initiators are told.
@@ -75,6 +77,7 @@ impl Unit {
             block_shift: block_len.trailing_zeros(),
             logical,
             errors: AtomicU64::new(0),
+            shortage: Shortage::default(),
             following: Mutex::default(),
         }
     }
@@ -83,16 +86,34 @@ impl Unit {
     /// fails the change holds all the same: what was stored under another configuration counts for nothing. May
     /// block.
     pub fn store_state(&self) {
-        let image = self.logical.image_to_save();
-        if let Err(error) = unit_state::save(&self.state_file, &image) {
+        if let Err(error) = self.try_to_store_state() {
             tracing::warn!(unit = self.name, %error, "the state of a changed unit could not be stored");
         }
+    }
+
+    /// The same for who tells the administrator where it fails.
+    ///
+    /// # Errors
+    /// The state could not be stored.
+    pub(super) fn try_to_store_state(&self) -> Result<(), BlockError> {
+        let image = self.logical.image_to_save();
+        unit_state::save(&self.state_file, &image).map(drop)
+    }
+
+    /// Whether writes that need space fail, or would.
+    pub(super) fn is_short_of_space(&self, usage: &Usage) -> bool {
+        let granule = self.device.geometry().discard.max(self.logical.block_len());
+        let space = usage.pool.filter(|_| self.logical.is_thin());
+        space.is_some_and(|space| self.shortage.is_felt(space.available, granule.into()))
     }
 
     /// Counts and logs a block request that failed, and the initiator that asked for it; `None`: the daemon did.
     #[cold]
     pub fn note_error(&self, error: &BlockError, initiator: Option<&str>) {
         self.errors.fetch_add(1, Ordering::Relaxed);
+        if error.kind() == BlockErrorKind::NoSpace {
+            self.shortage.note();
+        }
         tracing::warn!(unit = self.name, initiator, %error, "block request failed");
     }
 

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use sandstone::cli::{Terminal, run_client};
-use sandstone::config::Config;
 use sandstone::config::model::BackendSpec;
 use sandstone::config::store::Store;
+use sandstone::config::{Config, Error};
+use sandstone::control::hindrance::Hindrance;
 use sandstone::control::{
     ApplyError, ConnectionInfo, ControlAddress, ControlServer, DataPlane, Plane, PortalStatus,
     SessionInfo, Transactions, UnitStatus,
@@ -83,6 +84,10 @@ impl DataPlane for FakeDataPlane {
             ..UnitStatus::default()
         };
         config.units.iter().map(status).collect()
+    }
+
+    fn end_imposed(&self, _: &str, _: scsi::Imposed) -> Result<Vec<Hindrance>, Error> {
+        Ok(Vec::new())
     }
 
     fn portals(&self) -> Vec<PortalStatus> {

@@ -4,6 +4,9 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use scsi::Imposed;
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::{Answer, Shared, apart};
 use crate::config::Error;
@@ -12,6 +15,7 @@ use crate::config::model::{BackendSpec, MapSpec, UnitSpec};
 use crate::control::answer::{Body, Params, Problem, UnitView};
 use crate::control::asker::Asker;
 use crate::control::data_plane::UnitStatus;
+use crate::control::hindrance::{Cleared, HindranceKind};
 use crate::control::transaction::{Commit, Committed};
 
 /// All logical units.
@@ -43,13 +47,7 @@ pub(super) async fn show(
     Path(name): Path<String>,
 ) -> Answer<UnitView> {
     let config = plane.config();
-    let missing = || {
-        Error::not_found(
-            format!("there is no logical unit {name}"),
-            "sandstone lu list shows those there are",
-        )
-    };
-    let unit = config.unit(&name).ok_or_else(missing)?;
+    let unit = config.unit(&name).ok_or_else(|| missing(&name))?;
     let state = plane.transactions.data_plane().unit(&name);
     let maps = config.maps.iter().filter(|map| map.unit == name);
     Ok(Json(view(unit, state.as_ref(), maps.cloned().collect())))
@@ -96,6 +94,77 @@ pub(super) async fn delete(
     Params(how): Params<Commit>,
 ) -> Answer<Committed> {
     plane.commit(Change::DeleteUnit(name), how).await
+}
+
+/// How a state that initiators imposed is to be ended.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Clear {
+    /// Only tell what would end.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// Ends a state that initiators imposed on a logical unit: a stop, a write protection, reservations, ALUA states of
+/// their own, a failed SANITIZE.
+#[utoipa::path(delete, path = "/v1/lus/{name}/hindrances/{kind}", tag = "lu", operation_id = "lu_clear", params(Clear),
+    responses((status = 200, body = Cleared), (status = "4XX", body = Problem)))]
+pub(super) async fn clear(
+    State(plane): State<Shared>,
+    Path((name, kind)): Path<(String, String)>,
+    Params(how): Params<Clear>,
+) -> Answer<Cleared> {
+    if plane.config().unit(&name).is_none() {
+        return Err(missing(&name).into());
+    }
+    let (kind, imposed) = clearable(&name, &kind)?;
+    // The state of the unit is stored.
+    apart(move || {
+        let data_plane = plane.transactions.data_plane();
+        let ended = match how.dry_run {
+            true => {
+                let state = data_plane.unit(&name).unwrap_or_default();
+                let mut found = state.hindrances;
+                found.retain(|hindrance| hindrance.kind == kind);
+                found
+            }
+            false => data_plane.end_imposed(&name, imposed)?,
+        };
+        Ok(Cleared {
+            dry_run: how.dry_run,
+            unit: name,
+            ended,
+        })
+    })
+    .await
+    .map(Json)
+}
+
+fn clearable(name: &str, word: &str) -> Result<(HindranceKind, Imposed), Error> {
+    let kind = HindranceKind::of_word(word);
+    if let Some((kind, imposed)) = kind.and_then(|kind| Some((kind, kind.imposed()?))) {
+        return Ok((kind, imposed));
+    }
+    let words: Vec<&str> = HindranceKind::clearable().collect();
+    let words = words.join(", ");
+    Err(match kind {
+        Some(_) => Error::invalid(
+            format!("{word} is no state that initiators impose"),
+            format!("sandstone lu list {name} tells what ends it; lu clear takes {words}"),
+        ),
+        None => Error::invalid(
+            format!("{word:?} is no state of a logical unit"),
+            format!("choose {words}"),
+        ),
+    })
+}
+
+fn missing(name: &str) -> Error {
+    Error::not_found(
+        format!("there is no logical unit {name}"),
+        "sandstone lu list shows those there are",
+    )
 }
 
 fn view(unit: &UnitSpec, state: Option<&UnitStatus>, maps: Vec<MapSpec>) -> UnitView {

@@ -59,11 +59,18 @@ pub(super) async fn explain(
     State(plane): State<Shared>,
     Params(question): Params<Question>,
 ) -> Answer<Explanation> {
-    Ok(Json(explain::explain(
+    let mut told = explain::explain(
         &plane.config(),
         &question.initiator,
         question.unit.as_deref(),
-    )))
+    );
+    let data_plane = plane.transactions.data_plane();
+    let units = match &question.unit {
+        Some(unit) => data_plane.unit(unit).into_iter().collect(),
+        None => data_plane.units(),
+    };
+    told.add_hindrances(&units);
+    Ok(Json(told))
 }
 
 /// A logical unit, a target, a host and a map in one step.

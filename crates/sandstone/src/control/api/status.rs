@@ -7,6 +7,7 @@ use axum::response::IntoResponse;
 
 use super::{Answer, Plane, Shared, apart};
 use crate::control::answer::{Problem, Status};
+use crate::control::hindrance::UnitHindrances;
 use crate::control::metrics::{self, Daemon};
 use crate::pool::status::PoolView;
 
@@ -24,6 +25,11 @@ fn in_short(plane: &Plane) -> Status {
     notices.extend(data_plane.notices());
     let units = data_plane.units();
     let pools = plane.pools.views().into_iter().map(PoolView::in_short);
+    let hindered = units.iter().filter(|unit| !unit.hindrances.is_empty());
+    let hindrances = hindered.map(|unit| UnitHindrances {
+        unit: unit.name.clone(),
+        hindrances: unit.hindrances.clone(),
+    });
     let status = Status {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
@@ -32,6 +38,7 @@ fn in_short(plane: &Plane) -> Status {
         generation: config.generation,
         units: config.units.len(),
         faulted_units: units.iter().filter(|unit| unit.fault.is_some()).count(),
+        hindrances: hindrances.collect(),
         targets: config.targets.len(),
         hosts: config.hosts.len(),
         sessions: data_plane.sessions().len(),

@@ -5,12 +5,14 @@ use std::net::SocketAddr;
 use axum::Json;
 use axum::extract::{Path, State};
 
-use super::{Answer, Plane, Shared};
+use super::{Answer, Plane, Shared, apart};
 use crate::config::Error;
 use crate::config::change::{AddPortal, Change, CreateTarget, ModifyTarget, SetAluaState};
-use crate::config::model::TargetSpec;
+use crate::config::diff::{Action, Difference, FieldChange};
+use crate::config::model::{AluaState, TargetSpec};
 use crate::config::redact::redacted_target;
 use crate::control::answer::{Body, Params, Problem, TargetView};
+use crate::control::hindrance::AluaChoice;
 use crate::control::transaction::{Commit, Committed};
 
 /// All targets.
@@ -110,7 +112,8 @@ pub(super) async fn remove_portal(
     plane.commit(Change::RemovePortal(iqn, portal), how).await
 }
 
-/// Sets the ALUA state of a target port group; initiators are told (06/2A/06).
+/// Sets the ALUA state of a target port group; initiators are told (06/2A/06). What they chose for themselves in this
+/// group ends, also where the state is this already.
 #[utoipa::path(put, path = "/v1/target-port-groups/{group}", tag = "target", operation_id = "target_set_alua_state", params(Commit), request_body = SetAluaState,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn set_alua_state(
@@ -119,15 +122,52 @@ pub(super) async fn set_alua_state(
     Params(how): Params<Commit>,
     Body(request): Body<SetAluaState>,
 ) -> Answer<Committed> {
-    plane
-        .commit(Change::SetAluaState(group, request), how)
-        .await
+    apart(move || {
+        let data_plane = plane.transactions.data_plane();
+        let mut choices = data_plane.alua_choices();
+        choices.retain(|choice| choice.target_port_group == group);
+        let state = request.state;
+        let change = Change::SetAluaState(group, request);
+        let mut committed = plane.transactions.commit(&change, &how)?;
+        let ended = choices.iter().map(|choice| ends(choice, state));
+        committed.differences.extend(ended);
+        if !how.dry_run {
+            data_plane.end_alua_choices(group)?;
+        }
+        Ok(committed)
+    })
+    .await
+    .map(Json)
+}
+
+/// What becomes of a state that an initiator chose for itself.
+fn ends(choice: &AluaChoice, state: AluaState) -> Difference {
+    Difference {
+        action: Action::Modify,
+        object: "lu".into(),
+        name: choice.unit.clone(),
+        fields: vec![FieldChange {
+            field: format!(
+                "alua of group {} for {}",
+                choice.target_port_group, choice.initiator
+            ),
+            old: Some(choice.chosen.as_str().to_owned()),
+            new: Some(state.as_str().to_owned()),
+        }],
+    }
 }
 
 fn view(plane: &Plane, target: &TargetSpec) -> TargetView {
     let data_plane = plane.transactions.data_plane();
     let sessions = data_plane.sessions();
+    let mut alua_choices = data_plane.alua_choices();
+    let groups = &target.portal_groups;
+    alua_choices.retain(|choice| {
+        let group = choice.target_port_group;
+        groups.iter().any(|of| of.target_port_group == group)
+    });
     TargetView {
+        alua_choices,
         spec: redacted_target(target),
         portals: data_plane
             .portals()

@@ -5,9 +5,12 @@ mod exposition;
 mod pools;
 mod vdevs;
 
+use std::collections::BTreeMap;
+
 use self::exposition::{Exposition, Kind};
 use super::answer::Status;
 use super::data_plane::UnitStatus;
+use super::hindrance::HindranceKind;
 use crate::pool::status::PoolView;
 
 /// What is told.
@@ -22,6 +25,7 @@ pub(super) fn text(daemon: &Daemon) -> String {
     let mut out = Exposition::default();
     whole(&mut out, &daemon.status);
     units(&mut out, &daemon.units);
+    hindrances(&mut out, &daemon.units);
     pools::tell(&mut out, &daemon.pools);
     vdevs::tell(&mut out, &daemon.pools);
     out.into_text()
@@ -150,6 +154,24 @@ fn units(out: &mut Exposition, units: &[UnitStatus]) {
             if let Some(value) = value(unit) {
                 out.sample(&[("lu", &unit.name)], value);
             }
+        }
+    }
+}
+
+/// One sample for each kind of hindrance that there is.
+fn hindrances(out: &mut Exposition, units: &[UnitStatus]) {
+    out.family(
+        "sandstone_lu_hindrances",
+        Kind::Gauge,
+        "What stops or refuses I/O of a unit, or soon will: how many of each kind.",
+    );
+    for unit in units {
+        let mut counts: BTreeMap<HindranceKind, usize> = BTreeMap::new();
+        for hindrance in &unit.hindrances {
+            *counts.entry(hindrance.kind).or_default() += 1;
+        }
+        for (kind, count) in counts {
+            out.sample(&[("lu", &unit.name), ("kind", kind.word())], count);
         }
     }
 }

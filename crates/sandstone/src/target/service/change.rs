@@ -68,9 +68,11 @@ impl Service {
         Self::modify_units(&current.config, &config, &units);
         drop(emptied);
         if *before != layout && self.opener.groups.replace(layout).is_ok() {
-            units
-                .values()
-                .for_each(|unit| unit.logical.access_states_changed(None));
+            for unit in units.values() {
+                if unit.logical.access_states_changed() {
+                    unit.store_state();
+                }
+            }
         }
         for gone in gone {
             if let Err(error) = unit_state::remove(&self.opener.state_file(&gone.naa)) {

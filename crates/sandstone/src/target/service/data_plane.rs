@@ -3,17 +3,19 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use scsi::UnitAttention;
+use scsi::{Imposed, UnitAttention};
 
 use super::Service;
 use crate::block::{self, BlockDevice};
 use crate::config::model::{BackendSpec, Config};
 use crate::config::placement::Volumes;
+use crate::config::{Error, ErrorKind};
+use crate::control::hindrance::{AluaChoice, Hindrance};
 use crate::control::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatus};
 use crate::initiator::view::{InitiatorDevice, InitiatorSession};
 use crate::target::message::Message;
 use crate::target::unit::Unit;
-use crate::target::{gateway, transition};
+use crate::target::{gateway, hindrances, transition};
 
 impl DataPlane for Service {
     fn try_again(&self) {
@@ -89,12 +91,8 @@ impl DataPlane for Service {
 
     fn units(&self) -> Vec<UnitStatus> {
         let current = self.lock();
-        let faulty = current.faults.iter().map(|(name, error)| UnitStatus {
-            name: name.clone(),
-            fault: Some(error.message.clone()),
-            remedy: Some(error.next.clone()),
-            ..UnitStatus::default()
-        });
+        let faults = current.faults.iter();
+        let faulty = faults.map(|(name, error)| faulty_status(name, error));
         let specs = current.config.units_by_name();
         let served = current.units.values().map(|unit| {
             let spec = specs.get(unit.name.as_str());
@@ -113,16 +111,38 @@ impl DataPlane for Service {
     fn unit(&self, name: &str) -> Option<UnitStatus> {
         let current = self.lock();
         if let Some(error) = current.faults.get(name) {
-            return Some(UnitStatus {
-                name: name.to_owned(),
-                fault: Some(error.message.clone()),
-                remedy: Some(error.next.clone()),
-                ..UnitStatus::default()
-            });
+            return Some(faulty_status(name, error));
         }
         let unit = current.units.get(name)?;
         let spec = current.config.unit(name);
         Some(unit_status(unit, spec.is_some_and(|spec| spec.offline)))
+    }
+
+    fn alua_choices(&self) -> Vec<AluaChoice> {
+        let units: Vec<Arc<Unit>> = self.lock().units.values().cloned().collect();
+        let choices = units.iter().map(|unit| hindrances::alua_choices(unit));
+        choices.flatten().collect()
+    }
+
+    fn end_alua_choices(&self, group: u16) -> Result<(), Error> {
+        let units: Vec<Arc<Unit>> = self.lock().units.values().cloned().collect();
+        let ended = units
+            .iter()
+            .map(|unit| hindrances::end_alua_choices(unit, group));
+        // One that cannot be stored keeps no other from ending.
+        ended.collect::<Vec<_>>().into_iter().collect()
+    }
+
+    fn end_imposed(&self, unit: &str, imposed: Imposed) -> Result<Vec<Hindrance>, Error> {
+        let served = self.lock().units.get(unit).cloned();
+        let not_served = || {
+            Error::new(
+                ErrorKind::Refused,
+                format!("lu {unit} is not served now"),
+                format!("sandstone lu list {unit} tells why, and what to do"),
+            )
+        };
+        hindrances::end(&*served.ok_or_else(not_served)?, imposed)
     }
 
     fn portals(&self) -> Vec<PortalStatus> {
@@ -166,16 +186,32 @@ impl Service {
     }
 }
 
+/// A unit of the configuration that cannot be served.
+fn faulty_status(name: &str, error: &ApplyError) -> UnitStatus {
+    let (fault, remedy) = (&error.message, &error.next);
+    UnitStatus {
+        name: name.to_owned(),
+        fault: Some(fault.clone()),
+        remedy: Some(remedy.clone()),
+        hindrances: vec![hindrances::broken(fault, Some(remedy), true)],
+        ..UnitStatus::default()
+    }
+}
+
 fn unit_status(unit: &Unit, offline: bool) -> UnitStatus {
     let usage = unit.device.usage().ok();
-    let fault = unit.device.fault();
+    let (fault, remedy) = match (unit.device.fault(), unit.device.suspension()) {
+        (Some(fault), _) => (Some(fault), None),
+        (None, Some(it)) => (Some(it.reason), Some(it.remedy)),
+        (None, None) => (None, None),
+    };
     let totals = unit.logical.statistics().totals();
     let block_len = u64::from(unit.logical.block_len());
-    UnitStatus {
+    let mut status = UnitStatus {
         name: unit.name.clone(),
         online: !offline && fault.is_none(),
         fault,
-        remedy: None,
+        remedy,
         size: unit.logical.blocks() * block_len,
         physical_block_size: Some(unit.logical.physical_block_len()),
         allocated: usage.map(|usage| usage.allocated),
@@ -185,10 +221,13 @@ fn unit_status(unit: &Unit, offline: bool) -> UnitStatus {
         write_cache: unit.logical.tells_write_cache(),
         read_only: unit.logical.is_write_protected(),
         reservation: unit.logical.reservation_in_words(),
+        hindrances: Vec::new(),
         reads: totals.read_commands,
         writes: totals.write_commands,
         read_bytes: totals.read_blocks * block_len,
         written_bytes: totals.write_blocks * block_len,
         errors: unit.errors(),
-    }
+    };
+    status.hindrances = hindrances::hindrances(unit, &status, usage.as_ref());
+    status
 }

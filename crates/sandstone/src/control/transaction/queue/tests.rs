@@ -10,6 +10,7 @@ use super::*;
 use crate::config::change::CreateUnit;
 use crate::config::model::BackendSpec;
 use crate::control::data_plane::{DataPlane, PortalStatus, UnitStatus};
+use crate::control::hindrance::Hindrance;
 use crate::initiator::view::{InitiatorDevice, InitiatorSession};
 use crate::state_folder::steps::{Step, faults};
 
@@ -44,6 +45,10 @@ impl DataPlane for Picky {
 
     fn units(&self) -> Vec<UnitStatus> {
         Vec::new()
+    }
+
+    fn end_imposed(&self, _: &str, _: scsi::Imposed) -> Result<Vec<Hindrance>, Error> {
+        Ok(Vec::new())
     }
 
     fn portals(&self) -> Vec<PortalStatus> {

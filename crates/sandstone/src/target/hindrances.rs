@@ -1,0 +1,267 @@
+//! The hindrances of a unit in words: from the device server, and from what the unit lies on.
+
+use scsi::alua::AccessState;
+use scsi::{Hindrance as Found, Imposed};
+
+use super::unit::Unit;
+use crate::block::{BlockError, Usage};
+use crate::config::model::AluaState;
+use crate::config::{Error, ErrorKind};
+use crate::control::UnitStatus;
+use crate::control::hindrance::{AluaChoice, Hindrance, HindranceKind, Stops};
+
+/// Everything that stops or refuses I/O of a unit that is served.
+pub(super) fn hindrances(
+    unit: &Unit,
+    status: &UnitStatus,
+    usage: Option<&Usage>,
+) -> Vec<Hindrance> {
+    let mut all = Vec::new();
+    if let Some(fault) = &status.fault {
+        let stops_reads = unit.device.suspension().is_none_or(|it| it.stops_reads);
+        all.push(broken(fault, status.remedy.as_deref(), stops_reads));
+    }
+    let found = unit.logical.hindrances().into_iter();
+    all.extend(found.map(|found| in_words(unit, &found)));
+    if usage.is_some_and(|usage| unit.is_short_of_space(usage)) {
+        all.push(full(unit));
+    }
+    all
+}
+
+/// What stops a unit that cannot be served as it should.
+pub(super) fn broken(fault: &str, remedy: Option<&str>, stops_reads: bool) -> Hindrance {
+    let stops = match stops_reads {
+        true => Stops::Everything,
+        false => Stops::Writes,
+    };
+    Hindrance {
+        end: remedy.map(str::to_owned),
+        ..by_nobody(HindranceKind::Fault, stops, fault.to_owned())
+    }
+}
+
+fn by_nobody(kind: HindranceKind, stops: Stops, finding: String) -> Hindrance {
+    Hindrance {
+        kind,
+        stops,
+        by: None,
+        binds_only: None,
+        finding,
+        end: None,
+    }
+}
+
+fn full(unit: &Unit) -> Hindrance {
+    let anywhere = || "make room on what it lies on".to_owned();
+    let end = unit.device.space_remedy().unwrap_or_else(anywhere);
+    let finding = "no space is left: writes that need some fail";
+    Hindrance {
+        end: Some(end),
+        ..by_nobody(HindranceKind::Full, Stops::Writes, finding.into())
+    }
+}
+
+/// A hindrance that the device server found.
+pub(super) fn in_words(unit: &Unit, found: &Found) -> Hindrance {
+    let name = &unit.name;
+    let kind = kind(found);
+    let cleared = kind
+        .imposed()
+        .map(|_| format!("sandstone lu clear {name} {}", kind.word()));
+    let by = |by: &Option<String>| by.clone().unwrap_or_else(|| "an initiator".into());
+    let told = |stops, finding: String| Hindrance {
+        end: cleared.clone(),
+        ..by_nobody(kind, stops, finding)
+    };
+    match found {
+        Found::Offline => Hindrance {
+            end: Some(format!("sandstone lu online {name}")),
+            ..told(Stops::Everything, "it is offline".into())
+        },
+        Found::Away => told(Stops::Everything, "what it lies on is away".into()),
+        Found::Sanitizing { progress } => {
+            let percent = u32::from(*progress) * 100 / 65_536;
+            let finding = format!("SANITIZE is under way ({percent} %); nothing but its end ends it");
+            told(Stops::Everything, finding)
+        }
+        Found::Stopped { by } => Hindrance {
+            by: Some(by.clone()),
+            ..told(Stops::Everything, format!("{by} stopped it (START STOP UNIT)"))
+        },
+        Found::SanitizeFailed { .. } => told(
+            Stops::Everything,
+            "SANITIZE failed, or a restart came before its end: what its blocks hold is not known".into(),
+        ),
+        Found::ReadOnly => Hindrance {
+            end: Some(format!("sandstone lu modify {name} --read-only no")),
+            ..told(Stops::Writes, "it is read-only".into())
+        },
+        Found::ReadOnlyBeneath => Hindrance {
+            end: unit.device.read_only_remedy(),
+            ..told(Stops::Writes, "what it lies on takes no writes".into())
+        },
+        Found::SoftwareWriteProtected { by: whose } => Hindrance {
+            by: whose.clone(),
+            ..told(
+                Stops::Writes,
+                format!("{} write protected it (SWP, MODE SELECT)", by(whose)),
+            )
+        },
+        Found::Reserved { by: whose, .. } => Hindrance {
+            by: whose.clone(),
+            ..told(
+                Stops::Everything,
+                format!("{} reserved it for one session (RESERVE of SPC-2)", by(whose)),
+            )
+        },
+        Found::PersistentlyReserved(reservations) => {
+            let stops = match reservations.admits_readers() {
+                true => Stops::Writes,
+                false => Stops::Everything,
+            };
+            let holder = reservations.holder_name().map(str::to_owned);
+            let finding = reservations.describe().unwrap_or_default();
+            Hindrance {
+                by: holder,
+                ..told(stops, finding)
+            }
+        }
+        Found::AccessState {
+            group,
+            state,
+            chosen_by,
+        } => {
+            let told = told(Stops::Everything, String::new());
+            access_state(unit, told, (*group, *state), chosen_by.as_deref())
+        }
+        Found::ThresholdReached => Hindrance {
+            end: unit.device.space_remedy().or_else(|| {
+                Some(format!("make room on what it lies on, or: sandstone lu modify {name} --threshold PERCENT"))
+            }),
+            ..told(
+                Stops::Nothing,
+                "the soft threshold of its space is reached, and initiators were told".into(),
+            )
+        },
+    }
+}
+
+/// An ALUA state: the administrator's, or an initiator's own.
+fn access_state(
+    unit: &Unit,
+    told: Hindrance,
+    (group, state): (u16, AccessState),
+    chosen_by: Option<&str>,
+) -> Hindrance {
+    let word = alua_state(state).as_str();
+    let stops = match state.is_active() {
+        true => Stops::Nothing,
+        false => Stops::Everything,
+    };
+    let Some(initiator) = chosen_by else {
+        return Hindrance {
+            stops,
+            finding: format!("the administrator set target port group {group} {word}"),
+            end: Some(format!(
+                "sandstone target alua-state {group} active-optimized"
+            )),
+            ..told
+        };
+    };
+    let others = alua_state(unit.logical.access().groups().state(group)).as_str();
+    Hindrance {
+        stops,
+        by: Some(initiator.to_owned()),
+        binds_only: Some(initiator.to_owned()),
+        finding: format!(
+            "{initiator} set target port group {group} {word} for itself (explicit ALUA); for all others it is {others}"
+        ),
+        ..told
+    }
+}
+
+fn kind(found: &Found) -> HindranceKind {
+    match found {
+        Found::Offline => HindranceKind::Offline,
+        Found::Away => HindranceKind::Fault,
+        Found::Sanitizing { .. } => HindranceKind::Sanitize,
+        Found::Stopped { .. } => HindranceKind::Stopped,
+        Found::SanitizeFailed { .. } => HindranceKind::SanitizeFailed,
+        Found::ReadOnly => HindranceKind::ReadOnly,
+        Found::ReadOnlyBeneath => HindranceKind::ReadOnlyBeneath,
+        Found::SoftwareWriteProtected { .. } => HindranceKind::WriteProtect,
+        Found::Reserved { .. } => HindranceKind::Reservation,
+        Found::PersistentlyReserved(_) => HindranceKind::PersistentReservation,
+        Found::AccessState {
+            chosen_by: None, ..
+        } => HindranceKind::Alua,
+        Found::AccessState { .. } => HindranceKind::AluaChoice,
+        Found::ThresholdReached => HindranceKind::Threshold,
+    }
+}
+
+/// The states that initiators chose for themselves on a unit.
+pub(super) fn alua_choices(unit: &Unit) -> Vec<AluaChoice> {
+    let choices = unit.logical.access().choices().into_iter();
+    let choices = choices.map(|choice| AluaChoice {
+        unit: unit.name.clone(),
+        initiator: choice.initiator,
+        target_port_group: choice.group,
+        administrator: alua_state(choice.under),
+        chosen: alua_state(choice.state),
+    });
+    choices.collect()
+}
+
+/// Ends what initiators imposed on a unit, and stores that. May block.
+///
+/// # Errors
+/// It has ended, and that could not be stored.
+pub(super) fn end(unit: &Unit, imposed: Imposed) -> Result<Vec<Hindrance>, Error> {
+    let ended = unit.logical.end(imposed);
+    let ended: Vec<_> = ended.iter().map(|found| in_words(unit, found)).collect();
+    for hindrance in &ended {
+        tracing::info!(
+            unit = unit.name,
+            what = hindrance.told(),
+            "ended by the administrator"
+        );
+    }
+    // Also where nothing was found: an earlier attempt may not have been stored.
+    match unit.try_to_store_state() {
+        Ok(()) => Ok(ended),
+        Err(error) => Err(not_stored(unit, &error)),
+    }
+}
+
+/// Ends the states that initiators chose for a target port group on a unit, and stores that. May block.
+///
+/// # Errors
+/// They have ended, and that could not be stored.
+pub(super) fn end_alua_choices(unit: &Unit, group: u16) -> Result<(), Error> {
+    if unit.logical.end_access_choices(Some(group)).is_empty() {
+        return Ok(());
+    }
+    unit.try_to_store_state()
+        .map_err(|error| not_stored(unit, &error))
+}
+
+fn not_stored(unit: &Unit, error: &BlockError) -> Error {
+    let message = format!(
+        "lu {}: it has ended, but that could not be stored ({error}): after a restart it may hold again",
+        unit.name
+    );
+    let next = "see to the state folder (sandstone status names it), then repeat the command";
+    Error::new(ErrorKind::Storage, message, next).not_changed("the stored state is as it was")
+}
+
+fn alua_state(state: AccessState) -> AluaState {
+    match state {
+        AccessState::ActiveOptimized => AluaState::ActiveOptimized,
+        AccessState::ActiveNonOptimized => AluaState::ActiveNonOptimized,
+        AccessState::Standby => AluaState::Standby,
+        AccessState::Unavailable => AluaState::Unavailable,
+        AccessState::Transitioning => AluaState::Transitioning,
+    }
+}
