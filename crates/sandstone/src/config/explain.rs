@@ -138,11 +138,8 @@ impl Explanation {
                 continue;
             }
             for hindrance in &unit.hindrances {
-                // The configuration has told of these.
-                let is_known = matches!(
-                    hindrance.kind,
-                    HindranceKind::Offline | HindranceKind::ReadOnly
-                );
+                // The configuration has told that it is offline.
+                let is_known = hindrance.kind == HindranceKind::Offline;
                 if is_known || !hindrance.concerns(&self.initiator) {
                     continue;
                 }

@@ -15,6 +15,7 @@ mod demo;
 mod duplicate_backing;
 mod full_disk;
 mod health;
+mod hindrances;
 mod hosts;
 mod initiator;
 mod isns;

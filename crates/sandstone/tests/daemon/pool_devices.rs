@@ -172,12 +172,19 @@ fn a_pool_that_stopped_goes_on_when_it_is_cleared() {
         status.contains("then use 'sandstone pool clear tank'"),
         "{status}"
     );
+    for view in ["lu list", "status"] {
+        let told = flat(&process.done(view));
+        assert!(told.contains("lu vm1: fault: pool tank takes no"), "{told}");
+        assert!(told.contains("sandstone pool clear tank"), "{told}");
+    }
     // Nothing has changed: it stops again, or does not even open, and loses nothing by that.
     let _ = process.verb("pool clear tank");
     std::fs::remove_file(&ballast).unwrap();
     process.done("pool clear tank");
     let status = process.done("pool status tank");
     assert!(status.contains(" state: ONLINE\n"), "{status}");
+    let told = process.done("lu list -H -o name,state,hindrances");
+    assert_eq!(told, "vm1\tonline\t-\n");
     assert_eq!(
         sense(&write(&mut session, written * BLOCKS, &pattern(written))),
         None

@@ -109,20 +109,65 @@ fn a_sanitize_that_a_kill_cut_short_is_a_failed_one() {
         assert!(Instant::now() < end, "nothing is overwritten");
         thread::sleep(Duration::from_millis(1));
     }
+    let told = process.done("lu list disk");
+    assert!(told.contains("online,sanitize"), "{told}");
+    assert!(told.contains("nothing but its end ends it"), "{told}");
     process.kill();
     assert!(asking.join().unwrap().is_err(), "it was answered");
     process.restart();
     let mut session = log_in(portal, settings(1));
     assert_eq!(test_unit_ready(&mut session), Some(FAILED));
-    // Without AUSE only another SANITIZE leads out.
+    for view in ["lu list disk", "status"] {
+        let told = process.done(view);
+        let end = "sandstone lu clear disk sanitize-failed";
+        assert!(told.contains(end), "{view}: {told}");
+    }
+    // Of commands, without AUSE only another SANITIZE leads out.
     let exit = [0x48, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0];
     let refused = session.write(0, &exit, Vec::new()).unwrap();
     assert_eq!(sense(&refused), Some([0x05, 0x24, 0x00]));
     let (cdb, list) = overwrite(1);
     assert_eq!(sense(&session.write(0, &cdb, list).unwrap()), None);
+    let told = process.done("lu list disk");
+    assert!(!told.contains("sanitize"), "{told}");
     process.kill();
     process.restart();
     let mut session = log_in(portal, settings(1));
     assert_eq!(test_unit_ready(&mut session), None);
     assert_eq!(read(&mut session, 0, 1), [PATTERN; BLOCK]);
+}
+
+#[test]
+fn an_administrator_ends_a_failed_sanitize() {
+    let mut process = Process::start();
+    let portal = free_portal();
+    process.done("lu create disk --file disk.img --size 64M --preallocate");
+    process.done(&format!("target create {TARGET} --portal {portal}"));
+    process.done(&format!(
+        "map add disk --every-host --target {TARGET} --lun 0"
+    ));
+    let mut first = log_in(portal, settings(1));
+    let mut second = log_in(portal, settings(2));
+    let asking = thread::spawn(move || {
+        let (cdb, list) = overwrite(31);
+        first.write(0, &cdb, list).map(|outcome| outcome.status)
+    });
+    wait_for(&mut second, Some(IN_PROGRESS), None);
+    process.kill();
+    assert!(asking.join().unwrap().is_err(), "it was answered");
+    process.restart();
+    let mut session = log_in(portal, settings(1));
+    assert_eq!(test_unit_ready(&mut session), Some(FAILED));
+    let refused = process.refused("lu clear disk sanitize-failed");
+    assert!(
+        refused.contains("What its blocks hold is not known"),
+        "{refused}"
+    );
+    assert_eq!(test_unit_ready(&mut session), Some(FAILED));
+    process.done("lu clear disk sanitize-failed --yes");
+    assert_eq!(test_unit_ready(&mut session), None);
+    process.kill();
+    process.restart();
+    let mut session = log_in(portal, settings(1));
+    assert_eq!(test_unit_ready(&mut session), None);
 }

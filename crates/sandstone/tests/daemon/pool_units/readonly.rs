@@ -32,6 +32,9 @@ fn readonly_is_told_as_write_protection_and_kept() {
     assert_eq!(read(&mut session, 0, 0, 8), old);
     let state = |bench: &Bench| bench.process.done("lu list -H -o name,state");
     assert_eq!(state(&bench), "vm\tonline,ro\n");
+    let told = bench.process.done("lu list");
+    let end = "read-only-beneath: what it lies on takes no writes; to end it: sandstone volume set readonly=off tank/vm\n";
+    assert!(told.contains(end), "{told}");
     // What another change says stays out of it.
     bench.process.done("volume set compression=off tank/vm");
     assert_eq!(hears(&mut session), None);

@@ -43,6 +43,13 @@ fn a_full_pool_warns_stuns_and_recovers() {
     assert_eq!(stunned, [7, 0x27, 0x07]);
     assert!(was_warned, "at {mebibyte} MiB");
     assert!((150..250).contains(&mebibyte), "{mebibyte} MiB");
+    let hindrances = |bench: &Bench| bench.process.done("lu list -H -o name,state,hindrances");
+    assert_eq!(
+        hindrances(&bench),
+        "other\tonline,full\tfull\nvm\tonline,full\tthreshold,full\n"
+    );
+    let told = bench.process.done("status");
+    assert!(told.contains("sandstone pool add tank VDEV"), "{told}");
     // The other unit is stunned too; everything that was written is there.
     let told = write(&mut session, 1, 0, &noise(2048, 1000));
     assert_eq!(sense(&told), Some([7, 0x27, 0x07]));
@@ -53,6 +60,11 @@ fn a_full_pool_warns_stuns_and_recovers() {
     assert!(provisioning(&mut session).0 <= 8);
     // Freed space is used again, by either.
     assert_eq!(sense(&unmap(&mut session, 0, 0, 64 * 2048)), None);
+    let start_of_relief = Instant::now();
+    while hindrances(&bench).contains("full") {
+        assert!(start_of_relief.elapsed() < Duration::from_secs(60), "full");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     assert_eq!(sense(&write(&mut session, 1, 0, &noise(2048, 1000))), None);
     assert_eq!(
         sense(&write(&mut session, 0, 2048, &noise(2048, 2000))),
