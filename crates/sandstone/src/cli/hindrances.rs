@@ -138,6 +138,7 @@ mod tests {
             stops: Stops::Everything,
             by: None,
             binds_only: None,
+            target_port_group: None,
             finding: finding.into(),
             end: Some("sandstone do it".into()),
         }

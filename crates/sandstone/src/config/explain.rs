@@ -12,7 +12,7 @@ use super::model::{Config, HostSpec, MapSpec, UnitSpec};
 use super::validate::describe;
 use super::{name, pattern};
 use crate::control::UnitStatus;
-use crate::control::hindrance::{HindranceKind, Stops};
+use crate::control::hindrance::{Hindrance, HindranceKind, Stops};
 
 /// The whole answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -131,33 +131,49 @@ pub fn explain(config: &Config, initiator: &str, unit: Option<&str>) -> Explanat
 
 impl Explanation {
     /// Adds what stops or refuses the initiator's I/O on the units that it sees.
-    pub fn add_hindrances(&mut self, units: &[UnitStatus]) {
+    pub fn add_hindrances(&mut self, config: &Config, units: &[UnitStatus]) {
         let mut stopped = Vec::new();
         for unit in units {
-            if !self.sees.iter().any(|sight| sight.unit == unit.name) {
+            let mut groups = self.target_port_groups(config, &unit.name);
+            if groups.is_empty() {
                 continue;
             }
-            for hindrance in &unit.hindrances {
-                // The configuration has told that it is offline.
-                let is_known = hindrance.kind == HindranceKind::Offline;
-                if is_known || !hindrance.concerns(&self.initiator) {
-                    continue;
+            let is_concerned = |it: &&Hindrance| it.concerns(&self.initiator);
+            let all: Vec<_> = unit.hindrances.iter().filter(is_concerned).collect();
+            for hindrance in &all {
+                if hindrance.stops != Stops::Nothing {
+                    let closed = hindrance.target_port_group;
+                    groups.retain(|group| closed.is_some_and(|closed| closed != *group));
                 }
-                if hindrance.stops != Stops::Nothing && !stopped.contains(&unit.name) {
-                    stopped.push(unit.name.clone());
-                }
-                let (word, finding) = (hindrance.kind.word(), &hindrance.finding);
-                self.steps.push(Step {
-                    outcome: Outcome::Note,
-                    finding: format!("Logical unit {}, {word}: {finding}.", unit.name),
-                    next: hindrance.end.clone(),
-                });
             }
+            if groups.is_empty() {
+                stopped.push(unit.name.as_str());
+            }
+            // The configuration has told that it is offline.
+            let news = all.iter().filter(|it| it.kind != HindranceKind::Offline);
+            self.steps.extend(news.map(|hindrance| Step {
+                outcome: Outcome::Note,
+                finding: format!(
+                    "Logical unit {}, {}: {}.",
+                    unit.name,
+                    hindrance.kind.word(),
+                    hindrance.finding
+                ),
+                next: hindrance.end.clone(),
+            }));
         }
         if self.visible && !stopped.is_empty() {
             let units = stopped.join(", ");
             self.conclusion += &format!(" I/O of {units} may be refused: see the notes.");
         }
+    }
+
+    /// The target port groups through which it sees a unit.
+    fn target_port_groups(&self, config: &Config, unit: &str) -> Vec<u16> {
+        let sights = self.sees.iter().filter(|sight| sight.unit == unit);
+        let targets = sights.filter_map(|sight| config.target(&sight.target));
+        let ports = targets.flat_map(|target| &target.portal_groups);
+        ports.map(|port| port.target_port_group).collect()
     }
 }
 

@@ -20,6 +20,9 @@ pub struct Hindrance {
     /// The one initiator that it binds; `None` where it is not bound to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binds_only: Option<String>,
+    /// The one target port group (ALUA) through which it stops I/O; `None` where it does so through all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_port_group: Option<u16>,
     /// What was found, a clause without a full stop.
     pub finding: String,
     /// What ends it: a command, or what to do. `None` where it ends by itself only.

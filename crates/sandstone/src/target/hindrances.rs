@@ -47,6 +47,7 @@ fn by_nobody(kind: HindranceKind, stops: Stops, finding: String) -> Hindrance {
         stops,
         by: None,
         binds_only: None,
+        target_port_group: None,
         finding,
         end: None,
     }
@@ -155,14 +156,18 @@ fn access_state(
     chosen_by: Option<&str>,
 ) -> Hindrance {
     let word = alua_state(state).as_str();
-    let stops = match state.is_active() {
-        true => Stops::Nothing,
-        false => Stops::Everything,
+    let (stops, so) = match state.is_active() {
+        true => (Stops::Nothing, ""),
+        false => (Stops::Everything, ": no I/O through it"),
+    };
+    let told = Hindrance {
+        stops,
+        target_port_group: Some(group),
+        ..told
     };
     let Some(initiator) = chosen_by else {
         return Hindrance {
-            stops,
-            finding: format!("the administrator set target port group {group} {word}"),
+            finding: format!("the administrator set target port group {group} {word}{so}"),
             end: Some(format!(
                 "sandstone target alua-state {group} active-optimized"
             )),
@@ -171,11 +176,10 @@ fn access_state(
     };
     let others = alua_state(unit.logical.access().groups().state(group)).as_str();
     Hindrance {
-        stops,
         by: Some(initiator.to_owned()),
         binds_only: Some(initiator.to_owned()),
         finding: format!(
-            "{initiator} set target port group {group} {word} for itself (explicit ALUA); for all others it is {others}"
+            "{initiator} set target port group {group} {word} for itself (explicit ALUA){so}; for all others it is {others}"
         ),
         ..told
     }

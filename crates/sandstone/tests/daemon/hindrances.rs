@@ -304,6 +304,8 @@ fn a_host_that_sets_all_groups_unavailable_does_so_for_itself_alone() {
         assert!(targets.contains(ALICE), "{targets}");
         let ports = bench.process.done("target list -H -o ports");
         assert!(ports.contains("active-optimized:explicit=1"), "{ports}");
+        let hers = bench.process.done(&format!("map explain {ALICE} disk"));
+        assert!(hers.contains("I/O of disk may be refused"), "{hers}");
         // Nothing of it concerns Bob.
         let bobs = bench.process.done(&format!("map explain {BOB} disk"));
         assert!(!bobs.contains("alua"), "{bobs}");
@@ -409,6 +411,13 @@ fn what_the_administrator_imposed_is_seen_and_ended_likewise() {
         assert_eq!(access(&mut bob, true), writes, "{verb}");
         let found = bench.seen(kind, BOB);
         assert_eq!(found.get("by"), None);
+        if kind == "alua" {
+            let told = bench.process.done(&format!("map explain {BOB} disk"));
+            assert!(
+                !told.contains("may be refused"),
+                "another path is open: {told}"
+            );
+        }
         bench.end(&found);
         bench.gone(kind);
         assert_eq!(access(&mut bob, true), Answer::Good, "{verb}");

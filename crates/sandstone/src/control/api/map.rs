@@ -59,17 +59,15 @@ pub(super) async fn explain(
     State(plane): State<Shared>,
     Params(question): Params<Question>,
 ) -> Answer<Explanation> {
-    let mut told = explain::explain(
-        &plane.config(),
-        &question.initiator,
-        question.unit.as_deref(),
-    );
+    let config = plane.config();
+    let unit = question.unit.as_deref();
+    let mut told = explain::explain(&config, &question.initiator, unit);
     let data_plane = plane.transactions.data_plane();
-    let units = match &question.unit {
+    let units = match unit {
         Some(unit) => data_plane.unit(unit).into_iter().collect(),
         None => data_plane.units(),
     };
-    told.add_hindrances(&units);
+    told.add_hindrances(&config, &units);
     Ok(Json(told))
 }
 
