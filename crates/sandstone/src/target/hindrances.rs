@@ -65,123 +65,136 @@ fn full(unit: &Unit) -> Hindrance {
 
 /// A hindrance that the device server found.
 pub(super) fn in_words(unit: &Unit, found: &Found) -> Hindrance {
-    let name = &unit.name;
-    let kind = kind(found);
-    let cleared = kind
-        .imposed()
-        .map(|_| format!("sandstone lu clear {name} {}", kind.word()));
-    let by = |by: &Option<String>| by.clone().unwrap_or_else(|| "an initiator".into());
-    let told = |stops, finding: String| Hindrance {
-        end: cleared.clone(),
-        ..by_nobody(kind, stops, finding)
+    let (by, binds_only, target_port_group) = match found {
+        Found::Stopped { by } => (Some(by.clone()), None, None),
+        Found::SoftwareWriteProtected { by } | Found::Reserved { by, .. } => {
+            (by.clone(), None, None)
+        }
+        Found::PersistentlyReserved(reservations) => {
+            let holder = reservations.holder_name();
+            (holder.map(str::to_owned), None, None)
+        }
+        Found::AccessState {
+            group, chosen_by, ..
+        } => (chosen_by.clone(), chosen_by.clone(), Some(*group)),
+        Found::Offline
+        | Found::Away
+        | Found::Sanitizing { .. }
+        | Found::SanitizeFailed { .. }
+        | Found::ReadOnly
+        | Found::ReadOnlyBeneath
+        | Found::ThresholdReached => (None, None, None),
     };
+    Hindrance {
+        kind: kind(found),
+        stops: stops(found),
+        by,
+        binds_only,
+        target_port_group,
+        finding: finding(unit, found),
+        end: what_ends(unit, found),
+    }
+}
+
+fn stops(found: &Found) -> Stops {
     match found {
-        Found::Offline => Hindrance {
-            end: Some(format!("sandstone lu online {name}")),
-            ..told(Stops::Everything, "it is offline".into())
-        },
-        Found::Away => told(Stops::Everything, "what it lies on is away".into()),
+        Found::PersistentlyReserved(reservations) if reservations.admits_readers() => Stops::Writes,
+        Found::AccessState { state, .. } if state.is_active() => Stops::Nothing,
+        Found::Offline
+        | Found::Away
+        | Found::Sanitizing { .. }
+        | Found::Stopped { .. }
+        | Found::SanitizeFailed { .. }
+        | Found::Reserved { .. }
+        | Found::PersistentlyReserved(_)
+        | Found::AccessState { .. } => Stops::Everything,
+        Found::ReadOnly | Found::ReadOnlyBeneath | Found::SoftwareWriteProtected { .. } => {
+            Stops::Writes
+        }
+        Found::ThresholdReached => Stops::Nothing,
+    }
+}
+
+fn finding(unit: &Unit, found: &Found) -> String {
+    let somebody = |by: &Option<String>| by.clone().unwrap_or_else(|| "an initiator".into());
+    match found {
+        Found::Offline => "it is offline".into(),
+        Found::Away => "what it lies on is away".into(),
         Found::Sanitizing { progress } => {
             let percent = u32::from(*progress) * 100 / 65_536;
-            let finding = format!("SANITIZE is under way ({percent} %); nothing but its end ends it");
-            told(Stops::Everything, finding)
+            format!("SANITIZE is under way ({percent} %); nothing but its end ends it")
         }
-        Found::Stopped { by } => Hindrance {
-            by: Some(by.clone()),
-            ..told(Stops::Everything, format!("{by} stopped it (START STOP UNIT)"))
-        },
-        Found::SanitizeFailed { .. } => told(
-            Stops::Everything,
-            "SANITIZE failed, or a restart came before its end: what its blocks hold is not known".into(),
-        ),
-        Found::ReadOnly => Hindrance {
-            end: Some(format!("sandstone lu modify {name} --read-only no")),
-            ..told(Stops::Writes, "it is read-only".into())
-        },
-        Found::ReadOnlyBeneath => Hindrance {
-            end: unit.device.read_only_remedy(),
-            ..told(Stops::Writes, "what it lies on takes no writes".into())
-        },
-        Found::SoftwareWriteProtected { by: whose } => Hindrance {
-            by: whose.clone(),
-            ..told(
-                Stops::Writes,
-                format!("{} write protected it (SWP, MODE SELECT)", by(whose)),
-            )
-        },
-        Found::Reserved { by: whose, .. } => Hindrance {
-            by: whose.clone(),
-            ..told(
-                Stops::Everything,
-                format!("{} reserved it for one session (RESERVE of SPC-2)", by(whose)),
-            )
-        },
-        Found::PersistentlyReserved(reservations) => {
-            let stops = match reservations.admits_readers() {
-                true => Stops::Writes,
-                false => Stops::Everything,
-            };
-            let holder = reservations.holder_name().map(str::to_owned);
-            let finding = reservations.describe().unwrap_or_default();
-            Hindrance {
-                by: holder,
-                ..told(stops, finding)
-            }
+        Found::Stopped { by } => format!("{by} stopped it (START STOP UNIT)"),
+        Found::SanitizeFailed { .. } => {
+            "SANITIZE failed, or a restart came before its end: what its blocks hold is not known"
+                .into()
         }
+        Found::ReadOnly => "it is read-only".into(),
+        Found::ReadOnlyBeneath => "what it lies on takes no writes".into(),
+        Found::SoftwareWriteProtected { by } => {
+            format!("{} write protected it (SWP, MODE SELECT)", somebody(by))
+        }
+        Found::Reserved { by, .. } => {
+            let by = somebody(by);
+            format!("{by} reserved it for one session (RESERVE of SPC-2)")
+        }
+        Found::PersistentlyReserved(reservations) => reservations.describe().unwrap_or_default(),
         Found::AccessState {
             group,
             state,
             chosen_by,
         } => {
-            let told = told(Stops::Everything, String::new());
-            access_state(unit, told, (*group, *state), chosen_by.as_deref())
+            let word = alua_state(*state).as_str();
+            let so = if state.is_active() {
+                ""
+            } else {
+                ": no I/O through it"
+            };
+            let others = alua_state(unit.logical.access().groups().state(*group)).as_str();
+            match chosen_by {
+                None => format!("the administrator set target port group {group} {word}{so}"),
+                Some(by) => format!(
+                    "{by} set target port group {group} {word} for itself (explicit ALUA){so}; for all others it is {others}"
+                ),
+            }
         }
-        Found::ThresholdReached => Hindrance {
-            end: unit.device.space_remedy().or_else(|| {
-                Some(format!("make room on what it lies on, or: sandstone lu modify {name} --threshold PERCENT"))
-            }),
-            ..told(
-                Stops::Nothing,
-                "the soft threshold of its space is reached, and initiators were told".into(),
-            )
-        },
+        Found::ThresholdReached => {
+            "the soft threshold of its space is reached, and initiators were told".into()
+        }
     }
 }
 
-/// An ALUA state: the administrator's, or an initiator's own.
-fn access_state(
-    unit: &Unit,
-    told: Hindrance,
-    (group, state): (u16, AccessState),
-    chosen_by: Option<&str>,
-) -> Hindrance {
-    let word = alua_state(state).as_str();
-    let (stops, so) = match state.is_active() {
-        true => (Stops::Nothing, ""),
-        false => (Stops::Everything, ": no I/O through it"),
-    };
-    let told = Hindrance {
-        stops,
-        target_port_group: Some(group),
-        ..told
-    };
-    let Some(initiator) = chosen_by else {
-        return Hindrance {
-            finding: format!("the administrator set target port group {group} {word}{so}"),
-            end: Some(format!(
-                "sandstone target alua-state {group} active-optimized"
-            )),
-            ..told
-        };
-    };
-    let others = alua_state(unit.logical.access().groups().state(group)).as_str();
-    Hindrance {
-        by: Some(initiator.to_owned()),
-        binds_only: Some(initiator.to_owned()),
-        finding: format!(
-            "{initiator} set target port group {group} {word} for itself (explicit ALUA){so}; for all others it is {others}"
-        ),
-        ..told
+/// The command that ends it, or what to do; `None` where nothing but time does.
+fn what_ends(unit: &Unit, found: &Found) -> Option<String> {
+    let (name, kind) = (&unit.name, kind(found));
+    match found {
+        Found::Offline => Some(format!("sandstone lu online {name}")),
+        Found::ReadOnly => Some(format!("sandstone lu modify {name} --read-only no")),
+        Found::ReadOnlyBeneath => unit.device.read_only_remedy(),
+        Found::ThresholdReached => Some(unit.device.space_remedy().unwrap_or_else(|| {
+            format!(
+                "make room on what it lies on, or: sandstone lu modify {name} --threshold PERCENT"
+            )
+        })),
+        Found::AccessState {
+            group,
+            chosen_by: None,
+            ..
+        } => Some(format!(
+            "sandstone target alua-state {group} active-optimized"
+        )),
+        Found::Away
+        | Found::Sanitizing { .. }
+        | Found::Stopped { .. }
+        | Found::SanitizeFailed { .. }
+        | Found::SoftwareWriteProtected { .. }
+        | Found::Reserved { .. }
+        | Found::PersistentlyReserved(_)
+        | Found::AccessState { .. } => {
+            let word = kind.word();
+            let cleared = kind.imposed();
+            cleared.map(|_| format!("sandstone lu clear {name} {word}"))
+        }
     }
 }
 

@@ -51,6 +51,16 @@ fn first_byte(path: &Path) -> u8 {
     byte[0]
 }
 
+/// Until something is overwritten, the unit is as it was.
+fn wait_for_the_first_byte(process: &Process) {
+    let path = process.folder().join("disk.img");
+    let end = Instant::now() + Duration::from_secs(120);
+    while first_byte(&path) == 0 {
+        assert!(Instant::now() < end, "nothing is overwritten");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn a_sanitize_outlives_its_session() {
     let folder = tempfile::tempdir().unwrap();
@@ -102,13 +112,7 @@ fn a_sanitize_that_a_kill_cut_short_is_a_failed_one() {
         first.write(0, &cdb, list).map(|outcome| outcome.status)
     });
     wait_for(&mut second, Some(IN_PROGRESS), None);
-    // Until something is overwritten, the unit is as it was.
-    let path = process.folder().join("disk.img");
-    let end = Instant::now() + Duration::from_secs(120);
-    while first_byte(&path) == 0 {
-        assert!(Instant::now() < end, "nothing is overwritten");
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait_for_the_first_byte(&process);
     let told = process.done("lu list disk");
     assert!(told.contains("online,sanitize"), "{told}");
     assert!(told.contains("nothing but its end ends it"), "{told}");
@@ -153,6 +157,7 @@ fn an_administrator_ends_a_failed_sanitize() {
         first.write(0, &cdb, list).map(|outcome| outcome.status)
     });
     wait_for(&mut second, Some(IN_PROGRESS), None);
+    wait_for_the_first_byte(&process);
     process.kill();
     assert!(asking.join().unwrap().is_err(), "it was answered");
     process.restart();

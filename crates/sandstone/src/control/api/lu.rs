@@ -108,8 +108,9 @@ pub(super) struct Clear {
 
 /// Ends a state that initiators imposed on a logical unit: a stop, a write protection, reservations, ALUA states of
 /// their own, a failed SANITIZE.
-#[utoipa::path(delete, path = "/v1/lus/{name}/hindrances/{kind}", tag = "lu", operation_id = "lu_clear", params(Clear),
-    responses((status = 200, body = Cleared), (status = "4XX", body = Problem)))]
+#[utoipa::path(delete, path = "/v1/lus/{name}/hindrances/{kind}", tag = "lu", operation_id = "lu_clear",
+    params(("name" = String, Path, description = "The logical unit."), ("kind" = HindranceKind, Path, description = "The state that is to end."), Clear),
+    responses((status = 200, description = "What has ended, or would.", body = Cleared), (status = "4XX", description = "It is refused.", body = Problem)))]
 pub(super) async fn clear(
     State(plane): State<Shared>,
     Path((name, kind)): Path<(String, String)>,
