@@ -157,6 +157,14 @@ impl BlockDevice for NodeDevice {
         self.io.submit(request, ticket, lane)
     }
 
+    fn lost_writes(&self) -> Option<String> {
+        self.io.lost_writes()
+    }
+
+    fn acknowledge_lost_writes(&self) -> bool {
+        self.io.acknowledge_lost_writes()
+    }
+
     fn usage(&self) -> Result<Usage, BlockError> {
         // What lies beneath a node is not visible through it.
         Ok(Usage {

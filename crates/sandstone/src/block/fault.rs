@@ -198,6 +198,16 @@ impl Layer for FaultDevice {
         }
         self.inner.submit(request, ticket, lane)
     }
+
+    fn lost_writes(&self) -> Option<String> {
+        let failed = self.flush_failed.load(Ordering::SeqCst);
+        failed.then(|| "an injected flush failed".to_owned())
+    }
+
+    fn acknowledge_lost_writes(&self) -> bool {
+        self.reopen();
+        true
+    }
 }
 
 /// Turns the success of the first part of a torn write into the failure of the whole.

@@ -369,6 +369,14 @@ impl BlockDevice for FileDevice {
         self.io.submit(request, ticket, lane)
     }
 
+    fn lost_writes(&self) -> Option<String> {
+        self.io.lost_writes()
+    }
+
+    fn acknowledge_lost_writes(&self) -> bool {
+        self.io.acknowledge_lost_writes()
+    }
+
     fn usage(&self) -> Result<Usage, BlockError> {
         let failed = |errno: Errno| {
             BlockError::reading(

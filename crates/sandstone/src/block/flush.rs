@@ -2,7 +2,7 @@
 //!
 //! The kernel reports a lost write to one fdatasync and then forgets it. So flushes never run side
 //! by side (the second would succeed for data that the first reported lost), and once one failed,
-//! all that follow fail until the device is opened anew. Requests that arrive while one runs share
+//! all that follow fail until the device is opened anew, or an administrator has acknowledged the loss. Requests that arrive while one runs share
 //! the next one.
 
 use std::fmt;
@@ -65,6 +65,22 @@ impl Flushes {
     /// From now on no flush succeeds: acknowledged data may be lost.
     pub(super) fn fail(&self, reason: String) {
         self.lock().failed.get_or_insert(reason);
+    }
+
+    /// Why no flush succeeds; `None` where they may.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.lock().failed.clone()
+    }
+
+    /// An administrator knows of what was lost: flushes are tried again. Whether that is possible now: not while one is under
+    /// way, whose failure must be told to those who wait for it.
+    #[must_use]
+    pub(super) fn acknowledge_failure(&self) -> bool {
+        let mut state = self.lock();
+        if !state.running {
+            state.failed = None;
+        }
+        !state.running
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -159,6 +175,28 @@ mod tests {
             assert_eq!(error.kind(), BlockErrorKind::Write);
             assert!(error.to_string().contains("a flush of x failed"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_loss_that_was_acknowledged_stands_in_nobodys_way_but_of_those_who_wait() {
+        let (flushes, lane) = (Flushes::default(), lane());
+        assert_eq!(flushes.failure(), None);
+        assert!(join(&flushes, &lane, 1));
+        flushes.run("x", || Err(io::Error::from_raw_os_error(5)));
+        assert!(flushes.failure().unwrap().contains("a flush of x failed"));
+        assert!(flushes.acknowledge_failure());
+        assert_eq!(flushes.failure(), None);
+        assert!(join(&flushes, &lane, 2));
+        flushes.run("x", || {
+            flushes.fail("a durable write to x failed".into());
+            assert!(!flushes.acknowledge_failure(), "one is under way");
+            Ok(())
+        });
+        assert!(flushes.acknowledge_failure());
+        assert!(join(&flushes, &lane, 3));
+        flushes.run("x", || Ok(()));
+        let ended: Vec<bool> = outcomes(&lane).iter().map(|(_, it)| it.is_ok()).collect();
+        assert_eq!(ended, [false, false, true]);
     }
 
     #[test]

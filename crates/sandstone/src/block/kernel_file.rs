@@ -92,6 +92,16 @@ impl KernelFile {
         &self.file
     }
 
+    /// [`super::BlockDevice::lost_writes`]
+    pub(super) fn lost_writes(&self) -> Option<String> {
+        self.flushes.failure()
+    }
+
+    /// [`super::BlockDevice::acknowledge_lost_writes`]
+    pub(super) fn acknowledge_lost_writes(&self) -> bool {
+        self.flushes.acknowledge_failure()
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.name
     }

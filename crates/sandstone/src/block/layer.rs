@@ -19,6 +19,16 @@ pub trait Layer: Send + Sync + fmt::Debug {
 
     /// [`BlockDevice::submit`].
     fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted;
+
+    /// [`BlockDevice::lost_writes`], for a layer that loses some.
+    fn lost_writes(&self) -> Option<String> {
+        self.beneath().lost_writes()
+    }
+
+    /// [`BlockDevice::acknowledge_lost_writes`].
+    fn acknowledge_lost_writes(&self) -> bool {
+        self.beneath().acknowledge_lost_writes()
+    }
 }
 
 impl<L: Layer> BlockDevice for L {
@@ -68,6 +78,14 @@ impl<L: Layer> BlockDevice for L {
 
     fn space_remedy(&self) -> Option<String> {
         self.beneath().space_remedy()
+    }
+
+    fn lost_writes(&self) -> Option<String> {
+        Layer::lost_writes(self)
+    }
+
+    fn acknowledge_lost_writes(&self) -> bool {
+        Layer::acknowledge_lost_writes(self)
     }
 
     fn fence(&self, order: FenceOrder) -> Option<Fencing> {

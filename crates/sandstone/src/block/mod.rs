@@ -10,8 +10,8 @@
 //! # Invariants
 //! - `Ready(Ok)` or a completion with `Ok` means what [`Request`] promises, nothing less; a failed
 //!   write or flush is never reported as done.
-//! - After a failed flush the device keeps failing flushes until it is opened anew: a second flush
-//!   must not report success for data the first one lost. Writing that data again is not enough, since
+//! - After a failed flush the device keeps failing flushes until it is opened anew, or an administrator has acknowledged
+//!   the loss: a second flush must not report success for data the first one lost. Writing that data again is not enough, since
 //!   nobody knows which writes were lost.
 //! - In memory, each 4 KiB-aligned page of a write is applied whole or not at all with respect to
 //!   readers. On a file or disk, requests that overlap and are in flight at once see what the
@@ -320,6 +320,18 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
     /// event loop.
     fn suspension(&self) -> Option<Suspension> {
         None
+    }
+
+    /// Why flushes and durable writes fail until the device is opened anew or the loss is acknowledged: acknowledged writes
+    /// may be lost. May block; never called from an event loop.
+    fn lost_writes(&self) -> Option<String> {
+        None
+    }
+
+    /// An administrator knows of [`BlockDevice::lost_writes`]: flushes are tried again. Whether that is possible now: not
+    /// while one is under way. May block; never called from an event loop.
+    fn acknowledge_lost_writes(&self) -> bool {
+        true
     }
 
     /// What an administrator may do where no space is left for writes.

@@ -1,4 +1,4 @@
-//! What stops or refuses I/O of logical units, in lines for people; and `lu clear`, which ends what initiators imposed.
+//! What stops or refuses I/O of logical units, in lines for people; and `lu clear`, which ends what has no other verb.
 
 use clap::Args;
 use hyper::Method;
@@ -26,7 +26,7 @@ pub(super) struct Clear {
     removal: RemovalArgs,
 }
 
-/// Ends a state that initiators imposed on a unit.
+/// Ends a state that stops I/O of a unit.
 pub(super) fn clear(args: &Clear, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     let (name, edit) = (&args.name, &args.removal.edit);
@@ -105,6 +105,7 @@ pub(super) fn lines<'a>(found: impl Iterator<Item = (&'a str, &'a Hindrance)>) -
 fn rank(kind: HindranceKind) -> u8 {
     match kind {
         HindranceKind::Fault
+        | HindranceKind::LostWrites
         | HindranceKind::Full
         | HindranceKind::Stopped
         | HindranceKind::Sanitize

@@ -31,7 +31,8 @@ pub(super) enum Verb {
     Online(Named),
     /// Stop serving it; initiators are told, the data stays
     Offline(Named),
-    /// End what initiators imposed: a stop, a write protection, reservations, ALUA states, a failed SANITIZE
+    /// End what stops its I/O: a stop, a write protection, reservations, ALUA states that initiators chose, a failed
+    /// SANITIZE, lost writes
     Clear(Clear),
     /// List logical units, and what stops or refuses their I/O
     #[command(visible_alias = "show")]
@@ -521,6 +522,7 @@ fn is_out_of_order(kind: HindranceKind) -> bool {
     matches!(
         kind,
         HindranceKind::Stopped
+            | HindranceKind::LostWrites
             | HindranceKind::Sanitize
             | HindranceKind::SanitizeFailed
             | HindranceKind::Full

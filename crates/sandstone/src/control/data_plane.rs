@@ -3,11 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use scsi::Imposed;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::hindrance::{AluaChoice, Hindrance};
+use super::hindrance::{AluaChoice, Clearing, Hindrance};
 use crate::config::model::BackendSpec;
 use crate::config::placement::{VolumeId, Volumes};
 use crate::config::{Config, Error};
@@ -59,11 +58,11 @@ pub trait DataPlane: Send + Sync {
         Ok(())
     }
 
-    /// Ends what initiators imposed on a unit that is served; returns what has ended.
+    /// Ends what stops I/O of a unit that is served; returns what has ended.
     ///
     /// # Errors
-    /// The unit is not served; or it has ended, and that could not be stored.
-    fn end_imposed(&self, unit: &str, imposed: Imposed) -> Result<Vec<Hindrance>, Error>;
+    /// The unit is not served; it cannot end now; or it has ended, and that could not be stored.
+    fn clear(&self, unit: &str, what: Clearing) -> Result<Vec<Hindrance>, Error>;
 
     /// The portals as they are now, also those that could not be bound.
     fn portals(&self) -> Vec<PortalStatus>;

@@ -68,6 +68,8 @@ pub enum HindranceKind {
     ReadOnly,
     /// What the unit lies on takes no writes.
     ReadOnlyBeneath,
+    /// Flushes and durable writes fail, since acknowledged writes may be lost.
+    LostWrites,
     /// An initiator write protected the unit (SWP).
     WriteProtect,
     /// No space is left for writes that need some.
@@ -78,7 +80,7 @@ pub enum HindranceKind {
 
 impl HindranceKind {
     /// All kinds.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Offline,
         Self::Fault,
         Self::Sanitize,
@@ -90,6 +92,7 @@ impl HindranceKind {
         Self::PersistentReservation,
         Self::ReadOnly,
         Self::ReadOnlyBeneath,
+        Self::LostWrites,
         Self::WriteProtect,
         Self::Full,
         Self::Threshold,
@@ -109,6 +112,7 @@ impl HindranceKind {
             Self::PersistentReservation => "persistent-reservation",
             Self::ReadOnly => "read-only",
             Self::ReadOnlyBeneath => "read-only-beneath",
+            Self::LostWrites => "lost-writes",
             Self::WriteProtect => "write-protect",
             Self::Full => "full",
             Self::Threshold => "threshold",
@@ -121,14 +125,16 @@ impl HindranceKind {
     }
 
     /// What `lu clear` ends by it; `None` where another verb does, or none.
-    pub fn imposed(self) -> Option<Imposed> {
+    pub fn clearing(self) -> Option<Clearing> {
+        let imposed = |imposed| Some(Clearing::Imposed(imposed));
         match self {
-            Self::Stopped => Some(Imposed::Stop),
-            Self::SanitizeFailed => Some(Imposed::SanitizeFailure),
-            Self::AluaChoice => Some(Imposed::AccessChoices),
-            Self::Reservation => Some(Imposed::Reservation),
-            Self::PersistentReservation => Some(Imposed::PersistentReservation),
-            Self::WriteProtect => Some(Imposed::SoftwareWriteProtect),
+            Self::Stopped => imposed(Imposed::Stop),
+            Self::SanitizeFailed => imposed(Imposed::SanitizeFailure),
+            Self::AluaChoice => imposed(Imposed::AccessChoices),
+            Self::Reservation => imposed(Imposed::Reservation),
+            Self::PersistentReservation => imposed(Imposed::PersistentReservation),
+            Self::WriteProtect => imposed(Imposed::SoftwareWriteProtect),
+            Self::LostWrites => Some(Clearing::LostWrites),
             Self::Offline
             | Self::Fault
             | Self::Sanitize
@@ -143,7 +149,7 @@ impl HindranceKind {
     /// The words that `lu clear` takes.
     pub fn clearable() -> impl Iterator<Item = &'static str> {
         let kinds = Self::ALL.into_iter();
-        let kinds = kinds.filter(|kind| kind.imposed().is_some());
+        let kinds = kinds.filter(|kind| kind.clearing().is_some());
         kinds.map(Self::word)
     }
 
@@ -155,6 +161,9 @@ impl HindranceKind {
             ),
             Self::SanitizeFailed => Some(
                 "What its blocks hold is not known: a part may be overwritten, another may hold the old data.",
+            ),
+            Self::LostWrites => Some(
+                "Acknowledged writes may be lost: have those who use it check their data first, as after a power cut.",
             ),
             Self::Offline
             | Self::Fault
@@ -169,6 +178,15 @@ impl HindranceKind {
             | Self::Threshold => None,
         }
     }
+}
+
+/// What `lu clear` does for a kind of hindrance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clearing {
+    /// Ends what initiators imposed.
+    Imposed(Imposed),
+    /// Notes that the administrator knows of lost writes.
+    LostWrites,
 }
 
 impl Hindrance {
@@ -245,7 +263,7 @@ mod tests {
             let row = row.unwrap_or_else(|| panic!("no row for {}", kind.word()));
             assert_eq!(row.matches('|').count(), 6, "{row}");
             let clears = row.contains(&format!("`lu clear LU {}`", kind.word()));
-            assert_eq!(clears, kind.imposed().is_some(), "{row}");
+            assert_eq!(clears, kind.clearing().is_some(), "{row}");
         }
     }
 }

@@ -75,6 +75,11 @@ impl Unflushed {
     pub(super) fn forget(&mut self) {
         self.lost.clear();
     }
+
+    /// An administrator knows of what one volume lost.
+    pub(super) fn forget_volume(&mut self, volume: DatasetId) {
+        self.lost.remove(&volume);
+    }
 }
 
 #[cfg(test)]
@@ -99,6 +104,13 @@ mod tests {
         unflushed.answered(DatasetId(1), 9);
         unflushed.lose(9);
         assert_eq!(unflushed.lost(), [DatasetId(3)]);
+        unflushed.forget_volume(DatasetId(1));
+        assert!(fails(&unflushed, 3), "another's");
+        unflushed.forget_volume(DatasetId(3));
+        assert!(!fails(&unflushed, 3));
+        unflushed.answered(DatasetId(3), 10);
+        unflushed.lose(9);
+        assert!(fails(&unflushed, 3));
         unflushed.forget();
         assert!(!fails(&unflushed, 3));
     }

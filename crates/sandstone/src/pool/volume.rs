@@ -410,6 +410,21 @@ impl BlockDevice for PoolVolume {
         })
     }
 
+    fn lost_writes(&self) -> Option<String> {
+        let volume = self.dataset;
+        let lost = self.host.handle(move |hands| hands.unflushed.lost());
+        let is_lost = lost.is_ok_and(|lost| lost.contains(&volume));
+        is_lost.then(|| "its pool stopped before writes to it were flushed".to_owned())
+    }
+
+    fn acknowledge_lost_writes(&self) -> bool {
+        let volume = self.dataset;
+        let done = self
+            .host
+            .handle(move |hands| hands.unflushed.forget_volume(volume));
+        done.is_ok()
+    }
+
     fn space_remedy(&self) -> Option<String> {
         let pool = self.host.name();
         Some(format!(

@@ -1,14 +1,14 @@
 //! The hindrances of a unit in words: from the device server, and from what the unit lies on.
 
+use scsi::Hindrance as Found;
 use scsi::alua::AccessState;
-use scsi::{Hindrance as Found, Imposed};
 
 use super::unit::Unit;
 use crate::block::{BlockError, Usage};
 use crate::config::model::AluaState;
 use crate::config::{Error, ErrorKind};
 use crate::control::UnitStatus;
-use crate::control::hindrance::{AluaChoice, Hindrance, HindranceKind, Stops};
+use crate::control::hindrance::{AluaChoice, Clearing, Hindrance, HindranceKind, Stops};
 
 /// Everything that stops or refuses I/O of a unit that is served.
 pub(super) fn hindrances(
@@ -23,6 +23,9 @@ pub(super) fn hindrances(
     }
     let found = unit.logical.hindrances().into_iter();
     all.extend(found.map(|found| in_words(unit, &found)));
+    if let Some(reason) = unit.device.lost_writes() {
+        all.push(lost_writes(unit, &reason));
+    }
     if usage.is_some_and(|usage| unit.is_short_of_space(usage)) {
         all.push(full(unit));
     }
@@ -50,6 +53,16 @@ fn by_nobody(kind: HindranceKind, stops: Stops, finding: String) -> Hindrance {
         target_port_group: None,
         finding,
         end: None,
+    }
+}
+
+fn lost_writes(unit: &Unit, reason: &str) -> Hindrance {
+    let kind = HindranceKind::LostWrites;
+    let finding =
+        format!("acknowledged writes may be lost, so flushes and durable writes fail: {reason}");
+    Hindrance {
+        end: Some(format!("sandstone lu clear {} {}", unit.name, kind.word())),
+        ..by_nobody(kind, Stops::Writes, finding)
     }
 }
 
@@ -192,7 +205,7 @@ fn what_ends(unit: &Unit, found: &Found) -> Option<String> {
         | Found::PersistentlyReserved(_)
         | Found::AccessState { .. } => {
             let word = kind.word();
-            let cleared = kind.imposed();
+            let cleared = kind.clearing();
             cleared.map(|_| format!("sandstone lu clear {name} {word}"))
         }
     }
@@ -231,13 +244,18 @@ pub(super) fn alua_choices(unit: &Unit) -> Vec<AluaChoice> {
     choices.collect()
 }
 
-/// Ends what initiators imposed on a unit, and stores that. May block.
+/// Ends what stops I/O of a unit, and stores that. May block.
 ///
 /// # Errors
-/// It has ended, and that could not be stored.
-pub(super) fn end(unit: &Unit, imposed: Imposed) -> Result<Vec<Hindrance>, Error> {
-    let ended = unit.logical.end(imposed);
-    let ended: Vec<_> = ended.iter().map(|found| in_words(unit, found)).collect();
+/// It cannot end now; or it has ended, and that could not be stored.
+pub(super) fn clear(unit: &Unit, what: Clearing) -> Result<Vec<Hindrance>, Error> {
+    let ended: Vec<_> = match what {
+        Clearing::Imposed(imposed) => {
+            let ended = unit.logical.end(imposed);
+            ended.iter().map(|found| in_words(unit, found)).collect()
+        }
+        Clearing::LostWrites => acknowledge_lost_writes(unit)?,
+    };
     for hindrance in &ended {
         tracing::info!(
             unit = unit.name,
@@ -250,6 +268,21 @@ pub(super) fn end(unit: &Unit, imposed: Imposed) -> Result<Vec<Hindrance>, Error
         Ok(()) => Ok(ended),
         Err(error) => Err(not_stored(unit, &error)),
     }
+}
+
+fn acknowledge_lost_writes(unit: &Unit) -> Result<Vec<Hindrance>, Error> {
+    let Some(lost) = unit.device.lost_writes() else {
+        return Ok(Vec::new());
+    };
+    if unit.device.acknowledge_lost_writes() {
+        return Ok(vec![lost_writes(unit, &lost)]);
+    }
+    let name = &unit.name;
+    Err(Error::new(
+        ErrorKind::Refused,
+        format!("lu {name}: a flush is under way, and must tell those who wait for it"),
+        "repeat the command in a moment",
+    ))
 }
 
 /// Ends the states that initiators chose for a target port group on a unit, and stores that. May block.

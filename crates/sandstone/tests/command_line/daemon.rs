@@ -10,7 +10,7 @@ use sandstone::cli::{Terminal, run_client};
 use sandstone::config::model::BackendSpec;
 use sandstone::config::store::Store;
 use sandstone::config::{Config, Error};
-use sandstone::control::hindrance::Hindrance;
+use sandstone::control::hindrance::{Clearing, Hindrance};
 use sandstone::control::{
     ApplyError, ConnectionInfo, ControlAddress, ControlServer, DataPlane, Plane, PortalStatus,
     SessionInfo, Transactions, UnitStatus,
@@ -86,7 +86,7 @@ impl DataPlane for FakeDataPlane {
         config.units.iter().map(status).collect()
     }
 
-    fn end_imposed(&self, _: &str, _: scsi::Imposed) -> Result<Vec<Hindrance>, Error> {
+    fn clear(&self, _: &str, _: Clearing) -> Result<Vec<Hindrance>, Error> {
         Ok(Vec::new())
     }
 

@@ -25,6 +25,7 @@ mod late_abort;
 mod late_write;
 mod long_commands;
 mod lost_preemption;
+mod lost_writes;
 mod memory;
 mod model;
 mod power_cut;

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use scsi::Imposed;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -15,7 +14,7 @@ use crate::config::model::{BackendSpec, MapSpec, UnitSpec};
 use crate::control::answer::{Body, Params, Problem, UnitView};
 use crate::control::asker::Asker;
 use crate::control::data_plane::UnitStatus;
-use crate::control::hindrance::{Cleared, HindranceKind};
+use crate::control::hindrance::{Cleared, Clearing, HindranceKind};
 use crate::control::transaction::{Commit, Committed};
 
 /// All logical units.
@@ -96,7 +95,7 @@ pub(super) async fn delete(
     plane.commit(Change::DeleteUnit(name), how).await
 }
 
-/// How a state that initiators imposed is to be ended.
+/// How a state that stops I/O is to be ended.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -106,8 +105,8 @@ pub(super) struct Clear {
     dry_run: bool,
 }
 
-/// Ends a state that initiators imposed on a logical unit: a stop, a write protection, reservations, ALUA states of
-/// their own, a failed SANITIZE.
+/// Ends a state that stops I/O of a logical unit: a stop, a write protection, reservations, ALUA states that initiators
+/// chose, a failed SANITIZE, lost writes.
 #[utoipa::path(delete, path = "/v1/lus/{name}/hindrances/{kind}", tag = "lu", operation_id = "lu_clear",
     params(("name" = String, Path, description = "The logical unit."), ("kind" = HindranceKind, Path, description = "The state that is to end."), Clear),
     responses((status = 200, description = "What has ended, or would.", body = Cleared), (status = "4XX", description = "It is refused.", body = Problem)))]
@@ -119,7 +118,7 @@ pub(super) async fn clear(
     if plane.config().unit(&name).is_none() {
         return Err(missing(&name).into());
     }
-    let (kind, imposed) = clearable(&name, &kind)?;
+    let (kind, what) = clearable(&name, &kind)?;
     // The state of the unit is stored.
     apart(move || {
         let data_plane = plane.transactions.data_plane();
@@ -130,7 +129,7 @@ pub(super) async fn clear(
                 found.retain(|hindrance| hindrance.kind == kind);
                 found
             }
-            false => data_plane.end_imposed(&name, imposed)?,
+            false => data_plane.clear(&name, what)?,
         };
         Ok(Cleared {
             dry_run: how.dry_run,
@@ -142,16 +141,16 @@ pub(super) async fn clear(
     .map(Json)
 }
 
-fn clearable(name: &str, word: &str) -> Result<(HindranceKind, Imposed), Error> {
+fn clearable(name: &str, word: &str) -> Result<(HindranceKind, Clearing), Error> {
     let kind = HindranceKind::of_word(word);
-    if let Some((kind, imposed)) = kind.and_then(|kind| Some((kind, kind.imposed()?))) {
-        return Ok((kind, imposed));
+    if let Some((kind, what)) = kind.and_then(|kind| Some((kind, kind.clearing()?))) {
+        return Ok((kind, what));
     }
     let words: Vec<&str> = HindranceKind::clearable().collect();
     let words = words.join(", ");
     Err(match kind {
         Some(_) => Error::invalid(
-            format!("{word} is no state that initiators impose"),
+            format!("lu clear does not end {word}"),
             format!("sandstone lu list {name} tells what ends it; lu clear takes {words}"),
         ),
         None => Error::invalid(

@@ -3,14 +3,14 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use scsi::{Imposed, UnitAttention};
+use scsi::UnitAttention;
 
 use super::Service;
 use crate::block::{self, BlockDevice};
 use crate::config::model::{BackendSpec, Config};
 use crate::config::placement::Volumes;
 use crate::config::{Error, ErrorKind};
-use crate::control::hindrance::{AluaChoice, Hindrance};
+use crate::control::hindrance::{AluaChoice, Clearing, Hindrance};
 use crate::control::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatus};
 use crate::initiator::view::{InitiatorDevice, InitiatorSession};
 use crate::target::message::Message;
@@ -133,7 +133,7 @@ impl DataPlane for Service {
         ended.collect::<Vec<_>>().into_iter().collect()
     }
 
-    fn end_imposed(&self, unit: &str, imposed: Imposed) -> Result<Vec<Hindrance>, Error> {
+    fn clear(&self, unit: &str, what: Clearing) -> Result<Vec<Hindrance>, Error> {
         let served = self.lock().units.get(unit).cloned();
         let not_served = || {
             Error::new(
@@ -142,7 +142,7 @@ impl DataPlane for Service {
                 format!("sandstone lu list {unit} tells why, and what to do"),
             )
         };
-        hindrances::end(&*served.ok_or_else(not_served)?, imposed)
+        hindrances::clear(&*served.ok_or_else(not_served)?, what)
     }
 
     fn portals(&self) -> Vec<PortalStatus> {

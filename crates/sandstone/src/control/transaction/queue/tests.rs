@@ -10,7 +10,7 @@ use super::*;
 use crate::config::change::CreateUnit;
 use crate::config::model::BackendSpec;
 use crate::control::data_plane::{DataPlane, PortalStatus, UnitStatus};
-use crate::control::hindrance::Hindrance;
+use crate::control::hindrance::{Clearing, Hindrance};
 use crate::initiator::view::{InitiatorDevice, InitiatorSession};
 use crate::state_folder::steps::{Step, faults};
 
@@ -47,7 +47,7 @@ impl DataPlane for Picky {
         Vec::new()
     }
 
-    fn end_imposed(&self, _: &str, _: scsi::Imposed) -> Result<Vec<Hindrance>, Error> {
+    fn clear(&self, _: &str, _: Clearing) -> Result<Vec<Hindrance>, Error> {
         Ok(Vec::new())
     }
 
