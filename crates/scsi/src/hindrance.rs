@@ -1,7 +1,7 @@
 //! Everything that stops or refuses medium access to a unit, as one type.
 //!
 //! The gates that refuse commands and the views that an administrator sees draw from it, so none can know of a
-//! state that the other does not. Who may impose each, and what ends it, is listed in `docs/operations.md`.
+//! state that the other does not. `docs/operations.md` lists whom each may bind, and its end.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::unit_attention::UnitAttention;
 pub enum Hindrance {
     /// The administrator took the unit offline.
     Offline,
-    /// What the unit lies on is away.
+    /// The disk, file or pool beneath is away.
     Away,
     /// SANITIZE is under way; how far, in 65 536ths.
     Sanitizing {
@@ -36,7 +36,7 @@ pub enum Hindrance {
     },
     /// The administrator made the unit read-only.
     ReadOnly,
-    /// What the unit lies on takes no writes.
+    /// The volume, file or disk beneath takes no writes.
     ReadOnlyBeneath,
     /// An initiator set SWP of the control mode page.
     SoftwareWriteProtected {
@@ -84,7 +84,7 @@ pub enum Imposed {
 }
 
 impl Hindrance {
-    /// What [`LogicalUnit::end`] ends it by; `None` where it is no initiator's, or nothing but time ends it.
+    /// The argument by which [`LogicalUnit::end`] ends it; `None` where it is no initiator's, or only time ends it.
     pub fn imposed(&self) -> Option<Imposed> {
         match self {
             Self::Stopped { .. } => Some(Imposed::Stop),

@@ -1,4 +1,4 @@
-//! What keeps a unit's medium from being accessed, whoever asks.
+//! Causes that keep everybody from a unit's medium.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::hindrance::Hindrance;
 use crate::nexus::InitiatorPort;
 use crate::sense::Sense;
 
-/// What keeps the medium from being accessed; several may hold at once.
+/// Causes that keep everybody from the medium; several may hold at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Readiness {
     /// The device beneath is away. Set once, for a unit that stands in for another.
@@ -84,7 +84,7 @@ impl Readiness {
         others.find_map(|it| it.sense()).map_or(Ok(()), Err)
     }
 
-    /// What a restart must find: that a SANITIZE failed, or that one had not ended.
+    /// The state that a restart must find: a SANITIZE failed, or one had not ended.
     pub(crate) fn unfinished_sanitize(&self) -> Option<SanitizeFailure> {
         match self.sanitizing {
             Some(sanitizing) => (!sanitizing.is_complete).then_some(sanitizing.on_failure),

@@ -207,7 +207,7 @@ pub struct Usage {
 pub struct Suspension {
     /// A clause without a full stop.
     pub reason: String,
-    /// What to do, a clause without a full stop.
+    /// The remedy, a clause without a full stop.
     pub remedy: String,
     /// Whether reads are stopped, too.
     pub stops_reads: bool,
@@ -334,7 +334,7 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         true
     }
 
-    /// What an administrator may do where no space is left for writes.
+    /// The remedy where no space is left for writes.
     fn space_remedy(&self) -> Option<String> {
         None
     }

@@ -1,4 +1,4 @@
-//! What stops or refuses I/O of logical units, in lines for people; and `lu clear`, which ends what has no other verb.
+//! Hindrances of logical units, in lines for people; and `lu clear`, which ends those that have no other verb.
 
 use clap::Args;
 use hyper::Method;
@@ -19,7 +19,7 @@ const MOST_UNITS: usize = 4;
 pub(super) struct Clear {
     #[arg(add = lu_names())]
     name: String,
-    /// What is to end, by its word in `lu list NAME`
+    /// Its word in `lu list NAME`
     #[arg(value_name = "STATE", value_parser = clap::builder::PossibleValuesParser::new(HindranceKind::clearable()))]
     kind: String,
     #[command(flatten)]
@@ -101,7 +101,7 @@ pub(super) fn lines<'a>(found: impl Iterator<Item = (&'a str, &'a Hindrance)>) -
     lines
 }
 
-/// What clusters do every day comes last, before what the administrator wanted.
+/// Troubles come first; reservations of clusters come late; wishes of the administrator come last.
 fn rank(kind: HindranceKind) -> u8 {
     match kind {
         HindranceKind::Fault

@@ -28,8 +28,8 @@ pub(super) enum Verb {
     Portal(Portal),
     /// What the target proves itself with (mutual CHAP); initiators' secrets belong to hosts
     Auth(Auth),
-    /// Set the ALUA state of a target port group, live: of every portal group in it. What initiators chose for
-    /// themselves in it ends. While it is `transitioning` initiators wait
+    /// Set the ALUA state of a target port group, live: of every portal group in it. Choices of initiators in
+    /// it end. While it is `transitioning` initiators wait
     AluaState(SetState),
     /// Change alias, ALUA and limits, live
     Modify(Box<Modify>),
@@ -416,7 +416,7 @@ fn addresses(view: &TargetView) -> String {
         .join(" ")
 }
 
-/// Portal group, relative port id, target port group and ALUA state; behind it how often initiators chose another one
+/// Portal group, relative port id, target port group and ALUA state; behind it the number of choices that initiators made
 /// for themselves.
 fn ports(view: &TargetView) -> String {
     let port = |g: &crate::config::model::PortalGroupSpec| {

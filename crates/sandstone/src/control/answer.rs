@@ -48,7 +48,7 @@ pub struct Status {
     pub pools: Vec<PoolHealth>,
     /// Portals, bound or not.
     pub portals: Vec<PortalStatus>,
-    /// What stops or refuses I/O of logical units, or soon will.
+    /// The states that stop or refuse I/O of logical units, or soon will.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hindrances: Vec<UnitHindrances>,
     /// Damage to files of the state folder, and its remedy.

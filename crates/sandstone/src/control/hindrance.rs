@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 pub struct Hindrance {
     /// Which it is.
     pub kind: HindranceKind,
-    /// What it stops.
+    /// The accesses that it stops.
     pub stops: Stops,
     /// The initiator that imposed it, where one did and its name is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -23,14 +23,14 @@ pub struct Hindrance {
     /// The one target port group (ALUA) through which it stops I/O; `None` where it does so through all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_port_group: Option<u16>,
-    /// What was found, a clause without a full stop.
+    /// The finding, a clause without a full stop.
     pub finding: String,
-    /// What ends it: a command, or what to do. `None` where it ends by itself only.
+    /// The command that ends it, or a remedy in words. `None` where it ends by itself only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<String>,
 }
 
-/// What a hindrance stops.
+/// The accesses that a hindrance stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stops {
@@ -48,7 +48,7 @@ pub enum Stops {
 pub enum HindranceKind {
     /// The administrator took the unit offline.
     Offline,
-    /// What the unit lies on is away or broken.
+    /// The disk, file or pool beneath is away or broken.
     Fault,
     /// SANITIZE is under way.
     Sanitize,
@@ -66,7 +66,7 @@ pub enum HindranceKind {
     PersistentReservation,
     /// The administrator made the unit read-only.
     ReadOnly,
-    /// What the unit lies on takes no writes.
+    /// The volume, file or disk beneath takes no writes.
     ReadOnlyBeneath,
     /// Flushes and durable writes fail, since acknowledged writes may be lost.
     LostWrites,
@@ -124,7 +124,7 @@ impl HindranceKind {
         Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
 
-    /// What `lu clear` ends by it; `None` where another verb does, or none.
+    /// The work of `lu clear` for it; `None` where another verb ends it, or none.
     pub fn clearing(self) -> Option<Clearing> {
         let imposed = |imposed| Some(Clearing::Imposed(imposed));
         match self {
@@ -153,7 +153,7 @@ impl HindranceKind {
         kinds.map(Self::word)
     }
 
-    /// What may go wrong where it is ended lightly; `None` where nothing does.
+    /// The danger where it is ended lightly; `None` where there is none.
     pub fn danger(self) -> Option<&'static str> {
         match self {
             Self::Reservation | Self::PersistentReservation => Some(
@@ -180,7 +180,7 @@ impl HindranceKind {
     }
 }
 
-/// What `lu clear` does for a kind of hindrance.
+/// The work of `lu clear` for a kind of hindrance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clearing {
     /// Ends what initiators imposed.
@@ -211,18 +211,18 @@ impl Hindrance {
 pub struct UnitHindrances {
     /// The unit.
     pub unit: String,
-    /// What stops or refuses its I/O.
+    /// The states that stop or refuse its I/O.
     pub hindrances: Vec<Hindrance>,
 }
 
-/// What `lu clear` ended, or would.
+/// The states that `lu clear` ended, or would.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Cleared {
     /// Whether it only told what it would do.
     pub dry_run: bool,
     /// The unit.
     pub unit: String,
-    /// What has ended.
+    /// The states that have ended.
     pub ended: Vec<Hindrance>,
 }
 

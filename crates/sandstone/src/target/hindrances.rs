@@ -32,7 +32,7 @@ pub(super) fn hindrances(
     all
 }
 
-/// What stops a unit that cannot be served as it should.
+/// The hindrance of a unit that cannot be served as it should.
 pub(super) fn broken(fault: &str, remedy: Option<&str>, stops_reads: bool) -> Hindrance {
     let stops = match stops_reads {
         true => Stops::Everything,

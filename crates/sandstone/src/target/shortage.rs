@@ -1,5 +1,4 @@
-//! Whether a unit lacks space, for who looks at it: nothing is left, or a write failed for that and not much has become
-//! free since.
+//! Want of space, as views show it: nothing is left, or a write failed for that and not much has become free since.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const NONE: u64 = u64::MAX;
 /// One failed, and nobody has looked since.
 const UNSEEN: u64 = u64::MAX - 1;
-/// So many bytes more than when a write failed are relief.
+/// Bytes that must become free after a failed write before space counts as there again.
 const RELIEF: u64 = 1 << 20;
 
-/// What was available when a write failed for want of space.
+/// The space that was available when a write failed for want of it.
 #[derive(Debug)]
 pub(super) struct Shortage(AtomicU64);
 

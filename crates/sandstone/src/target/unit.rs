@@ -91,7 +91,7 @@ impl Unit {
         }
     }
 
-    /// The same for who tells the administrator where it fails.
+    /// [`Self::store_state`] for callers that tell the administrator where it fails.
     ///
     /// # Errors
     /// The state could not be stored.

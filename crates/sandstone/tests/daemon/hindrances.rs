@@ -22,7 +22,7 @@ struct Bench {
     portals: [SocketAddr; 2],
 }
 
-/// What a READ or WRITE comes to, behind all that its initiator has to hear of first.
+/// The answer to a READ or WRITE, behind all that its initiator has to hear of first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Good,
@@ -422,7 +422,7 @@ fn what_the_administrator_imposed_is_seen_and_ended_likewise() {
         bench.gone(kind);
         assert_eq!(access(&mut bob, true), Answer::Good, "{verb}");
     }
-    // What it lies on is away.
+    // Its file is away.
     let file = bench.process.folder().join("volumes/disk.img");
     let aside = file.with_extension("aside");
     bench.process.kill();

@@ -75,7 +75,7 @@ fn a_choice_is_the_unit_s_and_the_initiator_s_own() {
     assert_eq!(one.state(B, 2), AccessState::ActiveNonOptimized);
     assert_eq!(two.state(A, 2), AccessState::ActiveNonOptimized);
     assert_eq!(one.choose(A, &standby), Ok(false), "nothing changed");
-    // What the administrator says anyway is no choice.
+    // The administrator's own state is no choice.
     let same = [(2, AccessState::ActiveNonOptimized)];
     assert_eq!(one.choose(A, &same), Ok(true));
     assert!(one.choices().is_empty());

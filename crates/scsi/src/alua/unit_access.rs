@@ -98,7 +98,7 @@ impl UnitAccess {
             let under = layout.group(group).map(|group| group.state);
             match under.filter(|under| *under != state) {
                 Some(under) => drop(of_initiator.insert(group, (state, under))),
-                // What the administrator says anyway is no choice.
+                // The administrator's own state is no choice.
                 None => drop(of_initiator.remove(&group)),
             }
         }

@@ -1,5 +1,4 @@
-//! Whatever refuses a READ or a WRITE is among the hindrances that an administrator sees, and whatever is among them
-//! refuses. What an initiator imposed ends when the administrator says so.
+//! The hindrances that an administrator sees are exactly those that refuse a READ or a WRITE. States that an initiator imposed end when the administrator says so.
 
 use proptest::prelude::*;
 use scsi::alua::{AccessState, GroupLayout};
@@ -18,7 +17,7 @@ const ALL_IMPOSED: [Imposed; 6] = [
     Imposed::AccessChoices,
 ];
 
-/// What changes whether a unit serves: a command of an initiator, or a verb of the administrator.
+/// A change of whether a unit serves: a command of an initiator, or a verb of the administrator.
 #[derive(Clone, Debug)]
 enum Op {
     StartStop { start: bool },
@@ -220,7 +219,7 @@ proptest! {
         for who in &initiators {
             prop_assert!(is_served(who, &WRITE, &[1; 512]));
         }
-        // So it stays across a restart.
+        // A restart finds none of it.
         let restarted = Device::new(&[config(1)]);
         restarted.units[0].restore(&device.units[0].image_to_save()).unwrap();
         prop_assert_eq!(restarted.units[0].hindrances(), []);

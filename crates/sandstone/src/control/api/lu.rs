@@ -95,7 +95,7 @@ pub(super) async fn delete(
     plane.commit(Change::DeleteUnit(name), how).await
 }
 
-/// How a state that stops I/O is to be ended.
+/// The way in which a state that stops I/O is to be ended.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

@@ -112,8 +112,8 @@ pub(super) async fn remove_portal(
     plane.commit(Change::RemovePortal(iqn, portal), how).await
 }
 
-/// Sets the ALUA state of a target port group; initiators are told (06/2A/06). What they chose for themselves in this
-/// group ends, also where the state is this already.
+/// Sets the ALUA state of a target port group; initiators are told (06/2A/06). Their own choices in this group
+/// end, also where the state is this already.
 #[utoipa::path(put, path = "/v1/target-port-groups/{group}", tag = "target", operation_id = "target_set_alua_state", params(Commit), request_body = SetAluaState,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn set_alua_state(
@@ -140,7 +140,7 @@ pub(super) async fn set_alua_state(
     .map(Json)
 }
 
-/// What becomes of a state that an initiator chose for itself.
+/// The end of a state that an initiator chose for itself.
 fn ends(choice: &AluaChoice, state: AluaState) -> Difference {
     Difference {
         action: Action::Modify,
