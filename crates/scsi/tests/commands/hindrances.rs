@@ -1,4 +1,5 @@
-//! The hindrances that an administrator sees are exactly those that refuse a READ or a WRITE. States that an initiator imposed end when the administrator says so.
+//! The hindrances that an administrator sees are exactly those that refuse a READ or a WRITE. States that an initiator
+//! imposed end when the administrator says so.
 
 use proptest::prelude::*;
 use scsi::alua::{AccessState, GroupLayout};
