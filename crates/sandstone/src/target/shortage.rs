@@ -1,15 +1,14 @@
-//! Want of space, as views show it: nothing is left, or a write failed for that and not much has become free since.
+//! Want of space, as views show it: nothing is left, or the last write that needed some failed for that.
+//!
+//! The space that a backend tells is not enough. A pool refuses writes a little before nothing is left, and takes them again
+//! before what was unmapped counts as free.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// No write failed, as far as is known.
+/// No write failed, or others succeeded since.
 const NONE: u64 = u64::MAX;
-/// One failed, and nobody has looked since.
-const UNSEEN: u64 = u64::MAX - 1;
-/// Bytes that must become free after a failed write before space counts as there again.
-const RELIEF: u64 = 1 << 20;
 
-/// The space that was available when a write failed for want of it.
+/// The number of writes that had succeeded when one failed for want of space.
 #[derive(Debug)]
 pub(super) struct Shortage(AtomicU64);
 
@@ -20,26 +19,20 @@ impl Default for Shortage {
 }
 
 impl Shortage {
-    /// A write failed for want of space.
-    pub(super) fn note(&self) {
-        self.0.store(UNSEEN, Ordering::Relaxed);
+    /// A write failed for want of space; `succeeded` writes went well before.
+    pub(super) fn note(&self, succeeded: u64) {
+        self.0.store(succeeded, Ordering::Relaxed);
     }
 
-    /// Whether space is lacking now that `available` bytes are left, of which a write takes `granule` at least.
-    pub(super) fn is_felt(&self, available: u64, granule: u64) -> bool {
-        let failed_at = match self.0.load(Ordering::Relaxed) {
-            NONE => return available < granule,
-            UNSEEN => available,
-            failed_at => failed_at,
-        };
-        let is_relieved = available >= failed_at.saturating_add(RELIEF);
-        let kept = if is_relieved {
-            NONE
-        } else {
-            failed_at.min(available)
-        };
-        self.0.store(kept, Ordering::Relaxed);
-        !is_relieved || available < granule
+    /// Whether space is lacking, now that `succeeded` writes went well, and `available` bytes are left, of which a write
+    /// takes `granule` at least.
+    pub(super) fn is_felt(&self, succeeded: u64, available: u64, granule: u64) -> bool {
+        let failed_at = self.0.load(Ordering::Relaxed);
+        if failed_at != NONE && succeeded <= failed_at {
+            return true;
+        }
+        self.0.store(NONE, Ordering::Relaxed);
+        available < granule
     }
 }
 
@@ -48,18 +41,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_write_shows_until_more_is_free_than_was_then() {
+    fn a_failed_write_shows_until_one_succeeds() {
         let shortage = Shortage::default();
-        assert!(!shortage.is_felt(4096, 4096));
-        assert!(shortage.is_felt(4095, 4096));
+        assert!(!shortage.is_felt(7, 4096, 4096));
+        assert!(shortage.is_felt(7, 4095, 4096));
         // The rest is too small for what is written beside the data.
-        shortage.note();
-        assert!(shortage.is_felt(10_000, 4096));
-        assert!(shortage.is_felt(9_000, 4096));
-        assert!(shortage.is_felt(9_000 + RELIEF - 1, 4096));
-        assert!(!shortage.is_felt(9_000 + RELIEF, 4096));
-        assert!(!shortage.is_felt(9_000, 4096), "until one fails again");
-        shortage.note();
-        assert!(shortage.is_felt(u64::MAX / 2, 4096));
+        shortage.note(7);
+        assert!(shortage.is_felt(7, 10_000, 4096));
+        assert!(shortage.is_felt(7, 1 << 40, 4096));
+        assert!(!shortage.is_felt(8, 10_000, 4096));
+        assert!(!shortage.is_felt(8, 10_000, 4096), "until one fails again");
+        shortage.note(8);
+        assert!(shortage.is_felt(8, 10_000, 4096));
     }
 }

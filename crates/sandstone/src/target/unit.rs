@@ -104,7 +104,15 @@ impl Unit {
     pub(super) fn is_short_of_space(&self, usage: &Usage) -> bool {
         let granule = self.device.geometry().discard.max(self.logical.block_len());
         let space = usage.pool.filter(|_| self.logical.is_thin());
-        space.is_some_and(|space| self.shortage.is_felt(space.available, granule.into()))
+        space.is_some_and(|space| {
+            self.shortage
+                .is_felt(self.written(), space.available, granule.into())
+        })
+    }
+
+    /// Writes that succeeded.
+    fn written(&self) -> u64 {
+        self.logical.statistics().totals().write_commands
     }
 
     /// Counts and logs a block request that failed, and the initiator that asked for it; `None`: the daemon did.
@@ -112,7 +120,7 @@ impl Unit {
     pub fn note_error(&self, error: &BlockError, initiator: Option<&str>) {
         self.errors.fetch_add(1, Ordering::Relaxed);
         if error.kind() == BlockErrorKind::NoSpace {
-            self.shortage.note();
+            self.shortage.note(self.written());
         }
         tracing::warn!(unit = self.name, initiator, %error, "block request failed");
     }
