@@ -244,6 +244,11 @@ fn hurts(preview: &Committed) -> bool {
 fn confirm(t: &mut Terminal<'_>, preview: &Committed) -> Done {
     writeln!(t.err, "This would happen:")?;
     write_preview(t.err, preview)?;
+    go_on(t)
+}
+
+/// Asks whether to do what was told.
+pub(super) fn go_on(t: &mut Terminal<'_>) -> Done {
     let Some(ask) = t.ask.as_mut() else {
         let message = "this needs a confirmation and nobody is there to ask";
         return Err(Error::new(ErrorKind::InUse, message, "repeat the command with --yes").into());

@@ -4,9 +4,9 @@ use clap::Args;
 use hyper::Method;
 
 use super::completion::lu_names;
-use super::edit::RemovalArgs;
-use super::{Connection, Done, Failure, Terminal, table};
-use crate::config::{Error, ErrorKind};
+use super::edit::{EditArgs, go_on};
+use super::{Connection, Done, Terminal, table};
+use crate::config::Error;
 use crate::control::client::escape;
 use crate::control::hindrance::{Cleared, Hindrance, HindranceKind};
 
@@ -23,20 +23,20 @@ pub(super) struct Clear {
     #[arg(value_name = "STATE", value_parser = clap::builder::PossibleValuesParser::new(HindranceKind::clearable()))]
     kind: String,
     #[command(flatten)]
-    removal: RemovalArgs,
+    edit: EditArgs,
 }
 
 /// Ends a state that stops I/O of a unit.
 pub(super) fn clear(args: &Clear, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
-    let (name, edit) = (&args.name, &args.removal.edit);
+    let (name, edit) = (&args.name, &args.edit);
     let path = format!("/v1/lus/{}/hindrances/{}", escape(name), args.kind);
     let ask = |dry_run: bool| -> Result<Cleared, Error> {
         client.call(&Method::DELETE, &format!("{path}?dry_run={dry_run}"))
     };
     let kind = HindranceKind::of_word(&args.kind);
     let danger = kind.and_then(HindranceKind::danger);
-    if let Some(danger) = danger.filter(|_| !edit.dry_run && !args.removal.yes) {
+    if let Some(danger) = danger.filter(|_| !edit.dry_run && !edit.yes) {
         let found = ask(true)?.ended;
         if !found.is_empty() {
             confirm(t, name, &found, danger)?;
@@ -66,15 +66,7 @@ fn confirm(t: &mut Terminal<'_>, name: &str, found: &[Hindrance], danger: &str) 
         writeln!(t.err, "lu {name}: it would end: {word} ({finding})")?;
     }
     writeln!(t.err, "{danger}")?;
-    let Some(ask) = t.ask.as_mut() else {
-        let message = "this needs a confirmation and nobody is there to ask";
-        return Err(Error::new(ErrorKind::InUse, message, "repeat the command with --yes").into());
-    };
-    if matches!(ask("Go on? [y/N] ")?.trim(), "y" | "Y" | "yes") {
-        return Ok(());
-    }
-    writeln!(t.err, "nothing was changed")?;
-    Err(Failure::Said)
+    go_on(t)
 }
 
 /// One line for each thing found, with the units that it was found on; the gravest first.

@@ -380,7 +380,7 @@ impl BlockDevice for PoolVolume {
     }
 
     fn read_only_remedy(&self) -> Option<String> {
-        let (pool, volume) = (self.host.name(), &self.name);
+        let (pool, volume) = (self.host.name(), self.name());
         match (self.is_snapshot, self.host.is_read_only()) {
             (true, _) => None,
             (false, true) => Some(format!(
