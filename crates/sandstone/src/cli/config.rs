@@ -1,5 +1,7 @@
 //! `config`: the configuration as a whole.
 
+mod history;
+
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -9,16 +11,18 @@ use hyper::Method;
 use super::edit::{EditArgs, Guard, Request, make, make_briefly, remove_guarded, write_preview};
 use super::host::SecretArgs;
 use super::lu::yes_no;
+use super::table::ListArgs;
 use super::{Connection, Done, Failure, Terminal, table};
 use crate::config::change::SetDiscovery;
 use crate::config::diff::Action;
+use crate::config::history::NotedChange;
 use crate::config::import;
 use crate::config::store::Store;
 use crate::config::{Config, Error, ErrorKind};
-use crate::control::Client;
 use crate::control::answer::ConfigDocument;
 use crate::control::api::Apply;
 use crate::control::transaction::Committed;
+use crate::control::{Client, user_name};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
@@ -38,8 +42,8 @@ pub(super) enum Verb {
     DiscoveryUser(DiscoverySecret),
     /// Choose what initiators are answered that ask for a proof in a discovery session (mutual CHAP)
     DiscoverySecret(DiscoverySecret),
-    /// List the earlier generations
-    History(Show),
+    /// List the generations that are kept: when each was made, by whom, and what it changed
+    History(ListArgs),
     /// Go back to an earlier generation
     Rollback(Rollback),
 }
@@ -184,19 +188,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             };
             set_discovery(t, &client, &args.edit, &body)
         }
-        Verb::History(args) => {
-            let generations: Vec<u64> = client.get("/v1/config/generations")?;
-            if args.json {
-                return table::json(t, &generations);
-            }
-            if generations.is_empty() {
-                writeln!(t.err, "no earlier generations")?;
-            }
-            for generation in generations {
-                writeln!(t.out, "{generation}")?;
-            }
-            Ok(())
-        }
+        Verb::History(args) => history::run(&args, connection, t),
         Verb::Rollback(args) => rollback(&args, connection, t),
     }
 }
@@ -240,10 +232,17 @@ fn rollback(args: &Rollback, connection: &Connection, t: &mut Terminal<'_>) -> D
         Err(Failure::Refused(error))
             if error.kind == ErrorKind::Unavailable && connection.state.is_some() =>
         {
+            let folder = connection.state_folder();
             if args.removal.dry_run {
-                return Err(error.into());
+                let differences = Store::preview_recovery(folder, args.generation)?;
+                return history::preview(t, &args.removal, &differences);
             }
-            let config = Store::recover(connection.state_folder(), args.generation)?;
+            let by = NotedChange {
+                user: user_name(rustix::process::geteuid().as_raw()),
+                command: connection.command.clone().unwrap_or_default(),
+                ..NotedChange::default()
+            };
+            let config = Store::recover(folder, args.generation, by)?;
             Ok(writeln!(
                 t.out,
                 "generation {} is in force again as generation {}; now start the daemon: sandstone serve --state {}",

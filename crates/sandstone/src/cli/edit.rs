@@ -297,9 +297,25 @@ fn sign(action: Action) -> char {
     }
 }
 
-/// Writes what would change, as `+`, `-` and `~`, with the fields.
+/// Writes what would change, as `+`, `-` and `~`, with the fields, and which sessions notice.
 pub(super) fn write_preview(out: &mut dyn Write, committed: &Committed) -> std::io::Result<()> {
-    for difference in &committed.differences {
+    write_differences(out, &committed.differences)?;
+    for session in &committed.sessions {
+        writeln!(
+            out,
+            "  ! session {} of {} at {}: {}",
+            session.tsih, session.initiator, session.target, session.effect
+        )?;
+    }
+    Ok(())
+}
+
+/// Writes differences alone.
+pub(super) fn write_differences(
+    out: &mut dyn Write,
+    differences: &[Difference],
+) -> std::io::Result<()> {
+    for difference in differences {
         let sign = sign(difference.action);
         writeln!(out, "  {sign} {} {}", difference.object, difference.name)?;
         let width = difference
@@ -317,13 +333,6 @@ pub(super) fn write_preview(out: &mut dyn Write, committed: &Committed) -> std::
                 (None, None) => {}
             }
         }
-    }
-    for session in &committed.sessions {
-        writeln!(
-            out,
-            "  ! session {} of {} at {}: {}",
-            session.tsih, session.initiator, session.target, session.effect
-        )?;
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ pub mod diff;
 pub mod directory;
 pub mod error;
 pub mod explain;
+pub mod history;
 pub mod identity;
 pub mod import;
 pub mod initiator;

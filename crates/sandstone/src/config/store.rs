@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The first line of a configuration file carries its generation and a CRC-32 over the rest, so a
-//! torn or edited file is told from a good one. How it is written: [`crate::state_folder`].
+//! torn or edited file is told from a good one. How it is written: [`crate::state_folder`]. A comment
+//! behind it says how the generation came to be ([`super::history`]).
 //!
 //! # Invariants
 //! - After a crash at any point the folder opens with the old configuration or the new one.
@@ -24,7 +25,9 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use super::diff::{Difference, diff};
 use super::error::{Error, ErrorKind};
+use super::history::{GenerationView, Note, NotedChange};
 use super::identity::{self, Seed};
 use super::model::Config;
 use super::validate::validate;
@@ -73,7 +76,7 @@ impl Store {
                     identity,
                     ..Config::default()
                 };
-                store.save(&config)?;
+                store.save(&config, &Note::now("the state folder was made"))?;
                 config
             }
         };
@@ -142,11 +145,12 @@ impl Store {
 
     /// Puts an earlier generation in force in a folder that no daemon uses: the way out when
     /// `config.toml` is damaged. The damaged file is kept as `config.toml.damaged`.
-    pub fn recover(folder: &Path, generation: u64) -> Result<Config, Error> {
+    pub fn recover(folder: &Path, generation: u64, by: NotedChange) -> Result<Config, Error> {
         let mut store = Self::lock(folder)?;
         let mut config = store.generation(generation)?;
         let found = store.file.load(open);
         let newest = found.content.map(|(_, newest)| newest);
+        let differences = diff(newest.as_ref().unwrap_or(&Config::default()), &config);
         if let Some(newest) = &newest {
             identity::carry_over(&newest.identity, &mut config);
         }
@@ -157,8 +161,20 @@ impl Store {
         let newest = newest.map_or(generation, |newest| newest.generation);
         let gap = u64::from(found.trouble.is_some());
         config.generation = newest.max(store.file.next_generation() - 1) + gap + 1;
-        store.save(&config)?;
+        store.save(&config, &Note::of(vec![by.touching(&differences)]))?;
         Ok(config)
+    }
+
+    /// What [`Self::recover`] would change.
+    ///
+    /// # Errors
+    /// A daemon uses the folder, or that generation is not there.
+    pub fn preview_recovery(folder: &Path, generation: u64) -> Result<Vec<Difference>, Error> {
+        let mut store = Self::lock(folder)?;
+        let earlier = store.generation(generation)?;
+        let newest = store.file.load(open).content;
+        let newest = newest.map(|(_, newest)| newest).unwrap_or_default();
+        Ok(diff(&newest, &earlier))
     }
 
     /// The state folder.
@@ -166,8 +182,8 @@ impl Store {
         &self.folder
     }
 
-    /// Replaces the stored configuration. On an error the one before is still in force.
-    pub fn save(&mut self, config: &Config) -> Result<(), Error> {
+    /// Replaces the stored configuration, and notes how it came to be. On an error the one before is still in force.
+    pub fn save(&mut self, config: &Config, note: &Note) -> Result<(), Error> {
         if self.broken {
             return Err(Error::new(
                 ErrorKind::Storage,
@@ -176,7 +192,7 @@ impl Store {
             ));
         }
         validate(config)?;
-        let text = render(config)?;
+        let text = render(config, note)?;
         self.file
             .save(config.generation, text.as_bytes())
             .map_err(|error| {
@@ -214,6 +230,25 @@ impl Store {
             .map_err(|e| Error::storage("list the history of the configuration", e))?;
         generations.retain(|generation| Some(*generation) != self.file.stored());
         Ok(generations)
+    }
+
+    /// All generations that are kept, ascending, with what is noted of them.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub fn history(&self) -> Result<Vec<GenerationView>, Error> {
+        history(&self.file)
+    }
+
+    /// The same of a folder which another process may be using.
+    ///
+    /// # Errors
+    /// As of [`Self::history`].
+    pub fn peek_history(folder: &Path) -> Result<Vec<GenerationView>, Error> {
+        let mut file = KeptFile::at(folder.join("config.toml"), HISTORY);
+        // Damage is not asked for here, and the list shows the ways out of it.
+        let _ = file.load(open);
+        history(&file)
     }
 
     /// An earlier configuration.
@@ -366,7 +401,20 @@ fn open(bytes: &[u8]) -> Result<(u64, Config), Unfit> {
     Ok((config.generation, config))
 }
 
-fn render(config: &Config) -> Result<String, Error> {
+fn history(file: &KeptFile) -> Result<Vec<GenerationView>, Error> {
+    let generations = file
+        .generations()
+        .map_err(|e| Error::storage("list the history of the configuration", e))?;
+    let view = |generation: u64| {
+        let text = fs::read_to_string(file.copy(generation)).unwrap_or_default();
+        // A copy that is damaged tells nothing.
+        let note = checked(&text).ok().and_then(Note::find);
+        GenerationView::new(generation, file.stored() == Some(generation), note)
+    };
+    Ok(generations.into_iter().map(view).collect())
+}
+
+fn render(config: &Config, note: &Note) -> Result<String, Error> {
     let body = toml::to_string(config).map_err(|e| {
         Error::invalid(
             format!("the configuration cannot be written as TOML: {e}"),
@@ -375,7 +423,8 @@ fn render(config: &Config) -> Result<String, Error> {
         .caused_by(e)
     })?;
     let body = format!(
-        "# Kept by the daemon. To change it: sandstone config show, edit, sandstone config apply.\n{body}"
+        "# Kept by the daemon. To change it: sandstone config show, edit, sandstone config apply.\n{}{body}",
+        note.line()
     );
     let sum = crc32fast::hash(body.as_bytes());
     Ok(format!(
@@ -384,8 +433,8 @@ fn render(config: &Config) -> Result<String, Error> {
     ))
 }
 
-/// Reads a configuration file; the error says what is wrong with it.
-fn parse(text: &str) -> Result<Config, Unfit> {
+/// What stands behind the first line of a file that is whole.
+fn checked(text: &str) -> Result<&str, Unfit> {
     let (first, body) = text.split_once('\n').ok_or("it is empty or torn")?;
     if !first.starts_with(HEADER) {
         return Err(
@@ -406,6 +455,12 @@ fn parse(text: &str) -> Result<Config, Unfit> {
             "its check sum does not match: it is torn, damaged or was edited by hand".into(),
         );
     }
+    Ok(body)
+}
+
+/// Reads a configuration file; the error says what is wrong with it.
+fn parse(text: &str) -> Result<Config, Unfit> {
+    let body = checked(text)?;
     let config: Config =
         toml::from_str(body).map_err(|e| format!("it does not read as a configuration: {e}"))?;
     validate(&config).map_err(|e| format!("it breaks a rule: {e}"))?;

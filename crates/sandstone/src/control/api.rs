@@ -20,6 +20,7 @@ use crate::config::{Config, Error, ErrorKind};
 use crate::pool::Pools;
 
 mod config;
+mod document;
 mod host;
 mod initiator;
 mod lu;
@@ -95,6 +96,11 @@ async fn apart<T: Send + 'static>(
             Problems are answered as JSON with kind, message, not_changed and next. Secrets never appear in answers.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
+    servers((
+        url = "http://localhost",
+        description = "The control socket of the daemon, `control.sock` in its state folder, or the loopback address that \
+            `--control` names"
+    )),
     tags(
         (name = "lu", description = "Logical units"),
         (name = "pool", description = "Pools of disks"),
@@ -180,13 +186,13 @@ fn routes() -> OpenApiRouter<Shared> {
 
 /// The OpenAPI document, generated from the types and routes.
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    routes().into_openapi()
+    document::completed(routes().into_openapi())
 }
 
 /// The whole API.
 pub fn router(plane: Shared) -> Router {
     let (router, document) = routes().split_for_parts();
-    let document = Arc::new(document);
+    let document = Arc::new(document::completed(document));
     router
         .route(
             "/openapi.json",

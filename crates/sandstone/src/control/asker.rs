@@ -1,4 +1,5 @@
-//! Who asks for a change, and in which words, as far as that can be known: for the history of pools.
+//! Who asks for a change, and in which words, as far as that can be known: for the histories of pools and of the
+//! configuration.
 //!
 //! A unix socket knows the user at its other end; an address does not. The command line says in a header what was
 //! typed; of any other client the request itself is kept. Nothing is decided by either: whoever may talk to the daemon at
@@ -15,6 +16,7 @@ use serde::Serialize;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::author::{Author, plain};
+use crate::config::history::NotedChange;
 use crate::pool::history::Deed;
 
 /// The header with the command line that was typed, percent-encoded.
@@ -89,6 +91,16 @@ impl Asker {
         Author::new(plain(&by), plain(command))
     }
 
+    /// The same for the history of the configuration, which must not hold what a request says: that may be a secret.
+    pub(super) fn noted(&self) -> NotedChange {
+        let Deed { user, text, .. } = Self::deed(self, &());
+        NotedChange {
+            user,
+            command: text,
+            ..NotedChange::default()
+        }
+    }
+
     /// What is asked, with the body of the request.
     pub(super) fn deed(&self, body: &impl Serialize) -> Deed {
         let text = self.command.clone().unwrap_or_else(|| {
@@ -139,7 +151,7 @@ fn unescape(text: &str) -> String {
 }
 
 /// The name of a user of this machine; the number where it has none here.
-fn user_name(uid: u32) -> String {
+pub(crate) fn user_name(uid: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = users.lines().find_map(|line| {
         let mut fields = line.split(':');

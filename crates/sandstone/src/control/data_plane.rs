@@ -156,6 +156,7 @@ pub struct SessionInfo {
     /// The CHAP user it authenticated as.
     pub chap_user: Option<String>,
     /// Negotiated keys in the order of RFC 7143 13: name and value.
+    #[schema(value_type = Vec<Vec<String>>)]
     pub parameters: Vec<(String, String)>,
     /// The LUNs it sees.
     pub luns: Vec<u16>,

@@ -20,6 +20,7 @@ use super::author;
 use super::data_plane::DataPlane;
 use crate::config::change::Change;
 use crate::config::diff::Difference;
+use crate::config::history::{GenerationView, NotedChange};
 use crate::config::store::Store;
 use crate::config::{Config, Error, ErrorKind, placement};
 
@@ -44,6 +45,10 @@ pub struct Commit {
     /// Refuse where a session would end, or lose a logical unit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_sessions: bool,
+    /// Who asks for it, and in which words; never taken from the request itself.
+    #[serde(skip)]
+    #[param(ignore)]
+    pub by: NotedChange,
 }
 
 /// What a change did, or would do.
@@ -150,9 +155,9 @@ impl Transactions {
         &*self.data_plane
     }
 
-    /// The earlier generations that can be gone back to.
-    pub fn generations(&self) -> Result<Vec<u64>, Error> {
-        self.lock().generations()
+    /// The generations that are kept, with what is noted of them; the last is in force.
+    pub fn history(&self) -> Result<Vec<GenerationView>, Error> {
+        self.lock().history()
     }
 
     /// Makes a change, or with [`Commit::dry_run`] tells what it would do.

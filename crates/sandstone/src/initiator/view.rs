@@ -93,6 +93,7 @@ pub struct InitiatorSession {
     /// Whether CRC32C protects data.
     pub data_digest: bool,
     /// Negotiated keys: name and value.
+    #[schema(value_type = Vec<Vec<String>>)]
     pub parameters: Vec<(String, String)>,
     /// How long is waited for what; `None` where nothing is waited for yet.
     pub times: Option<SessionTimes>,

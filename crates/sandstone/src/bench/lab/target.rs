@@ -14,6 +14,7 @@ use super::network::{Network, PREFIX};
 use crate::block::file::{FileDevice, FileOptions};
 use crate::config::Error;
 use crate::config::change::{AddMap, CreateUnit, NewVolume};
+use crate::config::history::Note;
 use crate::config::model::{
     AluaMode, BackendSpec, Config, MapSpec, PortalGroupSpec, TargetParameters, TargetSpec, UnitSpec,
 };
@@ -247,7 +248,8 @@ impl Target {
         let (mut store, mut config) = Store::open(&self.state).map_err(failed)?;
         self.fill(&mut config);
         config.generation += 1;
-        store.save(&config).map_err(failed)
+        let note = Note::now("the lab was made");
+        store.save(&config, &note).map_err(failed)
     }
 
     fn fill(&self, config: &mut Config) {

@@ -22,7 +22,7 @@ fn generation(number: u64) -> Config {
 fn saved() -> tempfile::TempDir {
     let dir = folder();
     let (mut store, _) = Store::open(dir.path()).unwrap();
-    store.save(&generation(1)).unwrap();
+    store.save(&generation(1), &Note::default()).unwrap();
     dir
 }
 
@@ -72,7 +72,7 @@ fn a_save_that_fails_at_any_step_leaves_the_old_configuration_in_force() {
                     outcome
                 }
             };
-            let outcome = faults::during(fault, || store.save(&generation(2)));
+            let outcome = faults::during(fault, || store.save(&generation(2), &Note::default()));
             if outcome.is_ok() {
                 assert!(at >= 4, "{kind:?} at {at} was not noticed");
                 continue;
@@ -91,7 +91,7 @@ fn a_save_that_fails_at_any_step_leaves_the_old_configuration_in_force() {
                 assert_eq!(config, generation(1), "{kind:?} at {at}");
                 assert_eq!(store.notice(), None, "{kind:?} at {at}");
             }
-            store.save(&generation(3)).unwrap();
+            store.save(&generation(3), &Note::default()).unwrap();
         }
     }
 }
@@ -111,13 +111,13 @@ fn a_crash_at_any_step_leaves_the_old_or_the_new_configuration() {
             step += 1;
             Ok(())
         };
-        faults::during(crash, || store.save(&generation(2))).unwrap();
+        faults::during(crash, || store.save(&generation(2), &Note::default())).unwrap();
         let Ok((mut store, config)) = Store::open(copy.path()) else {
             panic!("a crash at step {at}");
         };
         let is_old = config == generation(1);
         assert!(is_old || config == generation(2), "a crash at step {at}");
-        store.save(&generation(3)).unwrap();
+        store.save(&generation(3), &Note::default()).unwrap();
         assert_eq!(
             Store::open(dir.path()).err().map(|e| e.kind),
             Some(ErrorKind::Locked)
@@ -159,8 +159,8 @@ fn every_truncation_and_every_flipped_byte_is_noticed() {
 fn saved_three_times() -> tempfile::TempDir {
     let dir = saved();
     let (mut store, _) = Store::open(dir.path()).unwrap();
-    store.save(&generation(2)).unwrap();
-    store.save(&generation(3)).unwrap();
+    store.save(&generation(2), &Note::default()).unwrap();
+    store.save(&generation(3), &Note::default()).unwrap();
     dir
 }
 
@@ -220,7 +220,7 @@ fn a_file_and_copy_that_are_damaged_name_the_last_good_generation_and_the_way_ba
         "{}",
         error.next
     );
-    let recovered = Store::recover(dir.path(), 1).unwrap();
+    let recovered = Store::recover(dir.path(), 1, NotedChange::default()).unwrap();
     assert_eq!(recovered.hosts, generation(1).hosts);
     assert!(recovered.generation > 3);
     assert_eq!(
@@ -272,7 +272,9 @@ fn two_daemons_never_share_a_folder() {
         "{error}"
     );
     assert_eq!(
-        Store::recover(dir.path(), 1).unwrap_err().kind,
+        Store::recover(dir.path(), 1, NotedChange::default())
+            .unwrap_err()
+            .kind,
         ErrorKind::Locked
     );
 }
@@ -282,7 +284,7 @@ fn earlier_generations_are_kept_to_a_limit() {
     let dir = saved();
     let (mut store, _) = Store::open(dir.path()).unwrap();
     for number in 2..=HISTORY as u64 + 10 {
-        store.save(&generation(number)).unwrap();
+        store.save(&generation(number), &Note::default()).unwrap();
     }
     let kept = store.generations().unwrap();
     assert_eq!(kept.len(), HISTORY);
@@ -297,7 +299,7 @@ fn earlier_generations_are_kept_to_a_limit() {
 fn a_refused_change_is_taken_back() {
     let dir = saved();
     let (mut store, before) = Store::open(dir.path()).unwrap();
-    store.save(&generation(2)).unwrap();
+    store.save(&generation(2), &Note::default()).unwrap();
     // The disk may be full by now.
     faults::during(faults::full(0), || store.revert(&before)).unwrap();
     assert!(
@@ -315,7 +317,10 @@ fn an_invalid_configuration_is_never_stored() {
     let (mut store, _) = Store::open(dir.path()).unwrap();
     let mut config = generation(2);
     config.maps[0].unit = "none".into();
-    assert_eq!(store.save(&config).unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(
+        store.save(&config, &Note::default()).unwrap_err().kind,
+        ErrorKind::NotFound
+    );
     drop(store);
     assert_eq!(Store::open(dir.path()).unwrap().1, generation(1));
 }

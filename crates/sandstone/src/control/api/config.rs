@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use super::{Answer, Shared, apart};
 use crate::config::change::{Change, SetDiscovery};
+use crate::config::history::GenerationView;
 use crate::config::redact::redacted;
 use crate::config::{Config, Error};
 use crate::control::answer::{Body, ConfigDocument, Params, Problem};
@@ -76,13 +77,12 @@ pub(super) async fn set_discovery(
     plane.commit(Change::SetDiscovery(request), how).await
 }
 
-/// The earlier generations that can be gone back to, ascending.
+/// The generations that are kept, ascending: when each was made, by whom, and what it changed. All but the one in force can
+/// be gone back to.
 #[utoipa::path(get, path = "/v1/config/generations", tag = "config", operation_id = "config_generations",
-    responses((status = 200, body = Vec<u64>), (status = "5XX", body = Problem)))]
-pub(super) async fn generations(State(plane): State<Shared>) -> Answer<Vec<u64>> {
-    apart(move || plane.transactions.generations())
-        .await
-        .map(Json)
+    responses((status = 200, body = Vec<GenerationView>), (status = "5XX", body = Problem)))]
+pub(super) async fn generations(State(plane): State<Shared>) -> Answer<Vec<GenerationView>> {
+    apart(move || plane.transactions.history()).await.map(Json)
 }
 
 /// Puts an earlier generation in force again, as a new generation.

@@ -55,7 +55,7 @@ fn in_short(plane: &Plane) -> Status {
 
 /// Counters in Prometheus' text format.
 #[utoipa::path(get, path = "/metrics", tag = "status", operation_id = "metrics",
-    responses((status = 200, body = String, content_type = "text/plain"), (status = "5XX", body = Problem)))]
+    responses((status = 200, description = "Series with their types.", body = String, content_type = "text/plain"), (status = "5XX", body = Problem)))]
 pub(super) async fn metrics(State(plane): State<Shared>) -> Result<impl IntoResponse, Problem> {
     let text = apart(move || {
         let data_plane = plane.transactions.data_plane();

@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 
 use super::{Answer, Plane, Shared, apart};
 use crate::config::{Error, ErrorKind};
-use crate::control::answer::{Body, Params, Problem};
+use crate::control::answer::{Body, Params, Problem, Query};
 use crate::control::asker::Asker;
 use crate::control::author::Author;
 use crate::control::streaming::{PIECES, Pieces};
@@ -32,6 +32,13 @@ use crate::pool::stream::{Begins, PartView, ReceiveRequest, ReceiveView, SendReq
 const LOOK_UP: Duration = Duration::from_millis(200);
 /// How long the rest of a stream is taken that was refused, so that its sender reads the refusal.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Bytes of any length, as `docs/stream.md` describes them.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+pub(crate) struct Octets(#[expect(dead_code, reason = "it stands for a body")] Vec<u8>);
+
+impl Query for ReceiveRequest {}
 
 /// A part of a stream on its way into a pool.
 enum Piece {
@@ -50,7 +57,7 @@ pub(crate) struct Abort {
 
 /// Sends snapshots. What goes wrong on the way is said in the stream itself.
 #[utoipa::path(post, path = "/v1/streams/send", tag = "volume", operation_id = "stream_send", request_body = SendRequest,
-    responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>), (status = "4XX", body = Problem)))]
+    responses((status = 200, content_type = "application/octet-stream", body = Octets), (status = "4XX", body = Problem)))]
 pub(super) async fn send(
     State(plane): State<Shared>,
     Body(request): Body<SendRequest>,
@@ -91,7 +98,7 @@ fn hand_over(
 /// Copies what can be read of a volume, and tells what cannot: pieces of a kind, an offset and a length, of data with its
 /// bytes unless it goes into a new volume.
 #[utoipa::path(post, path = "/v1/volumes/salvage", tag = "volume", operation_id = "volume_salvage", request_body = SalvageRequest,
-    responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>), (status = "4XX", body = Problem)))]
+    responses((status = 200, content_type = "application/octet-stream", body = Octets), (status = "4XX", body = Problem)))]
 pub(super) async fn salvage(
     State(plane): State<Shared>,
     Body(request): Body<SalvageRequest>,
@@ -124,7 +131,7 @@ pub(super) async fn estimate(
 /// Receives snapshots. Nothing of one is seen before all of it is there. Refused where logical units serve the
 /// volume.
 #[utoipa::path(post, path = "/v1/streams/receive", tag = "volume", operation_id = "stream_receive", params(ReceiveRequest),
-    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    request_body(content = Octets, content_type = "application/octet-stream"),
     responses((status = 200, body = Vec<ReceiveView>), (status = "4XX", body = Problem)))]
 pub(super) async fn receive(
     State(plane): State<Shared>,

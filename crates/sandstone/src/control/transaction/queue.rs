@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Commit, Committed, Transactions};
 use crate::config::change::Change;
+use crate::config::history::Note;
 use crate::config::identity::Seed;
 use crate::config::store::Store;
 use crate::config::{Config, Error, ErrorKind};
@@ -137,7 +138,7 @@ impl Transactions {
         let mut in_force = self.config();
         let mut planned = self.plan(store, jobs, &sessions);
         let last = planned.iter().filter_map(Planned::new_config).next_back();
-        if let Some(Err(error)) = last.map(|last| store.save(last)) {
+        if let Some(Err(error)) = last.map(|last| store.save(last, &noted(&planned))) {
             // Each may succeed by itself: another one may have made the configuration too large. But where any of them
             // may be stored, all are told that.
             if planned.len() > 1 && !store.is_broken() {
@@ -163,7 +164,8 @@ impl Transactions {
             return Vec::new();
         };
         let mut again = planned.split_off(at + 1);
-        let error = match taken_back(store, &stored_before, &in_force) {
+        let note = noted(&planned[..at]);
+        let error = match taken_back(store, &stored_before, &in_force, &note) {
             Ok(()) => refusal(refused),
             Err(second) => {
                 // Whatever was put in force is not stored: nobody was told of it yet, and it is done anew.
@@ -227,12 +229,27 @@ impl Planned {
 
 /// Takes a configuration that was refused out of the store, and all behind it: first back to what was stored before,
 /// then on to what was put in force since.
-fn taken_back(store: &mut Store, stored_before: &Config, in_force: &Config) -> Result<(), Error> {
+fn taken_back(
+    store: &mut Store,
+    stored_before: &Config,
+    in_force: &Config,
+    note: &Note,
+) -> Result<(), Error> {
     store.revert(stored_before)?;
     match in_force == stored_before {
         true => Ok(()),
-        false => store.save(in_force),
+        false => store.save(in_force, note),
     }
+}
+
+/// What these changes do together, for the history.
+fn noted(planned: &[Planned]) -> Note {
+    let changes = planned.iter().filter_map(|planned| {
+        planned.new_config()?;
+        let (told, _) = planned.outcome.as_ref().ok()?;
+        Some(planned.job.how.by.clone().touching(&told.differences))
+    });
+    Note::of(changes.collect())
 }
 
 fn refusal(refused: ApplyError) -> Error {

@@ -33,6 +33,7 @@ const NOTE_AFTER: Duration = Duration::from_secs(5);
 /// Where a stream goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct ReceiveRequest {
     /// The volume; of a package the folder that its volumes will lie in.
     pub name: String,

@@ -1,0 +1,233 @@
+//! Notes on generations of the configuration: when each was made, by whom, and which objects it changed.
+//!
+//! A note is a comment in the file of its generation, beneath the file's checksum, and so is kept and lost with it. Files of
+//! older versions have none, and older versions skip it.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::diff::{Action, Difference};
+
+/// Begins the line of a note.
+const MARK: &str = "# made: ";
+/// The most objects that are named of one change; an import may make thousands.
+const MOST_OBJECTS: usize = 32;
+
+/// How a generation came to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// When, in seconds since 1970.
+    pub time_s: u64,
+    /// What was done, in its order: changes that came together make one generation.
+    pub changes: Vec<NotedChange>,
+}
+
+/// A change of the configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NotedChange {
+    /// Who asked for it: a user of this machine; empty where nobody knows.
+    pub user: String,
+    /// The command line, or the request of the API.
+    pub command: String,
+    /// The daemon did it by itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_internal: bool,
+    /// Objects that it touched.
+    pub objects: Vec<NotedObject>,
+    /// How many more it touched than are named.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub others: usize,
+}
+
+/// An object that a change touched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NotedObject {
+    /// What happened to it.
+    pub action: Action,
+    /// Its kind, as in a difference.
+    pub object: String,
+    /// Its name.
+    pub name: String,
+    /// Fields that changed, where it stays.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<String>,
+}
+
+/// A generation of the configuration that is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GenerationView {
+    /// Its number.
+    pub generation: u64,
+    /// Whether it is in force.
+    pub in_force: bool,
+    /// When it was made, in seconds since 1970; `None` where that is unknown.
+    pub time_s: Option<u64>,
+    /// What made it; `None` where that is unknown.
+    pub changes: Option<Vec<NotedChange>>,
+}
+
+impl Note {
+    /// What was done just now.
+    pub fn of(changes: Vec<NotedChange>) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            // A clock that stands before 1970 tells nothing.
+            time_s: since.map_or(0, |since| since.as_secs()),
+            changes,
+        }
+    }
+
+    /// What the program did by itself just now.
+    pub fn now(what: &str) -> Self {
+        Self::of(vec![NotedChange {
+            command: what.to_owned(),
+            is_internal: true,
+            ..NotedChange::default()
+        }])
+    }
+
+    /// The line that keeps it in a file, line end and all.
+    pub(super) fn line(&self) -> String {
+        // Text and numbers can always be written, on one line.
+        let json = serde_json::to_string(self).unwrap_or_default();
+        format!("{MARK}{json}\n")
+    }
+
+    /// The note in the comments that a file begins with.
+    pub(super) fn find(text: &str) -> Option<Self> {
+        let mut comments = text.lines().take_while(|line| line.starts_with('#'));
+        let json = comments.find_map(|line| line.strip_prefix(MARK))?;
+        serde_json::from_str(json).ok()
+    }
+}
+
+impl NotedChange {
+    /// What these differences tell, as far as it is kept.
+    pub fn touching(self, differences: &[Difference]) -> Self {
+        let noted = |difference: &Difference| NotedObject {
+            action: difference.action,
+            object: difference.object.clone(),
+            name: difference.name.clone(),
+            fields: match difference.action {
+                Action::Modify => difference
+                    .fields
+                    .iter()
+                    .map(|of| of.field.clone())
+                    .collect(),
+                Action::Add | Action::Remove => Vec::new(),
+            },
+        };
+        Self {
+            objects: differences.iter().take(MOST_OBJECTS).map(noted).collect(),
+            others: differences.len().saturating_sub(MOST_OBJECTS),
+            ..self
+        }
+    }
+
+    /// One clause for each object.
+    pub fn clauses(&self) -> Vec<String> {
+        let mut clauses: Vec<String> = self.objects.iter().map(NotedObject::clause).collect();
+        if clauses.is_empty() && !self.command.is_empty() {
+            clauses.push(self.command.clone());
+        }
+        if self.others > 0 {
+            clauses.push(format!("{} more objects", self.others));
+        }
+        clauses
+    }
+}
+
+impl NotedObject {
+    fn clause(&self) -> String {
+        let Self { object, name, .. } = self;
+        match self.action {
+            Action::Add => format!("{object} {name} created"),
+            Action::Remove => format!("{object} {name} removed"),
+            Action::Modify => format!("{object} {name} changed: {}", self.fields.join(", ")),
+        }
+    }
+}
+
+impl GenerationView {
+    /// The generation of that number with what is noted of it.
+    pub(super) fn new(generation: u64, in_force: bool, note: Option<Note>) -> Self {
+        let (time_s, changes) = note.map(|note| (note.time_s, note.changes)).unzip();
+        Self {
+            generation,
+            in_force,
+            time_s,
+            changes,
+        }
+    }
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::diff::FieldChange;
+    use super::*;
+
+    fn difference(action: Action, name: &str) -> Difference {
+        Difference {
+            action,
+            object: "lu".into(),
+            name: name.into(),
+            fields: vec![FieldChange {
+                field: "size".into(),
+                old: Some("1".into()),
+                new: Some("2".into()),
+            }],
+        }
+    }
+
+    fn note(differences: &[Difference]) -> Note {
+        let change = NotedChange {
+            user: "anna".into(),
+            command: "sandstone lu create 'a\n# made: b'".into(),
+            ..NotedChange::default()
+        };
+        Note {
+            time_s: 1_795_320_306,
+            changes: vec![change.touching(differences)],
+        }
+    }
+
+    #[test]
+    fn a_note_is_one_line_and_reads_back() {
+        let note = note(&[
+            difference(Action::Add, "a"),
+            difference(Action::Modify, "b"),
+        ]);
+        let line = note.line();
+        assert_eq!(line.matches('\n').count(), 1, "{line}");
+        let text = format!("# sandstone configuration\n# more\n{line}generation = 1\n");
+        assert_eq!(Note::find(&text), Some(note.clone()));
+        let clauses = ["lu a created", "lu b changed: size"];
+        assert_eq!(note.changes[0].clauses(), clauses);
+    }
+
+    #[test]
+    fn what_stands_behind_the_comments_is_no_note() {
+        let line = note(&[]).line();
+        assert_eq!(Note::find(&format!("# one\nname = 1\n{line}")), None);
+        assert_eq!(Note::find("# made: nonsense\n"), None);
+        assert_eq!(Note::find(""), None);
+    }
+
+    #[test]
+    fn a_change_of_thousands_of_objects_names_some_and_counts_the_rest() {
+        let many: Vec<_> = (0..1000)
+            .map(|n| difference(Action::Remove, &format!("u{n}")))
+            .collect();
+        let noted = note(&many);
+        assert!(noted.line().len() < 8192);
+        let clauses = noted.changes[0].clauses();
+        assert_eq!(clauses.first().map(String::as_str), Some("lu u0 removed"));
+        assert_eq!(clauses.last().map(String::as_str), Some("968 more objects"));
+    }
+}

@@ -1,0 +1,239 @@
+//! Completes the OpenAPI document, which macros derive from types and routes, to what the standard and generators of
+//! clients ask for.
+//!
+//! - Each variable of a path is declared, with what it names.
+//! - Each operation declares its problems, since each may meet one.
+//! - Each response is described, by default in the words of the type that it carries.
+//! - Each alternative of a type has a name, and says by which word it is told from the others. Generators name the types
+//!   of their clients by it.
+
+use std::collections::BTreeSet;
+
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{
+    ArrayItems, Components, Discriminator, KnownFormat, Object, ObjectBuilder, Schema,
+    SchemaFormat, Type,
+};
+use utoipa::openapi::{OpenApi, PathItem, Ref, RefOr, Required, Response};
+
+/// Classes of statuses that carry a problem.
+const PROBLEMS: [(&str, &str); 2] = [
+    (
+        "4XX",
+        "The request was refused: what was wrong, what was not changed, and what to try next.",
+    ),
+    (
+        "5XX",
+        "The daemon could not do it: what was wrong, what was not changed, and what to try next.",
+    ),
+];
+
+/// What references to schemas begin with.
+const SCHEMAS: &str = "#/components/schemas/";
+
+/// The document with everything that the macros leave out.
+pub(super) fn completed(mut document: OpenApi) -> OpenApi {
+    let mut components = document.components.take().unwrap_or_default();
+    name_alternatives(&mut components);
+    for (path, item) in &mut document.paths.paths {
+        for operation in operations(item) {
+            declare_path_parameters(path, operation);
+            declare_problems(operation);
+            describe_responses(operation, &components);
+        }
+    }
+    document.components = Some(components);
+    document
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    let all = [
+        &mut item.get,
+        &mut item.put,
+        &mut item.post,
+        &mut item.delete,
+        &mut item.patch,
+    ];
+    all.into_iter().flatten()
+}
+
+/// What the variable behind a segment of a path names, and whether it is a number.
+fn meaning(segment: &str, variable: &str) -> Option<(&'static str, bool)> {
+    Some(match (segment, variable) {
+        ("lus", "name") => ("Name of the logical unit.", false),
+        ("pools", "name") => ("Name of the pool.", false),
+        ("hosts", "name") => ("Name of the host.", false),
+        ("target-groups", "name") => ("Name of the target group.", false),
+        ("devices", "name") => ("Name of the device: `naa.…`, `eui.…` or `t10.…`.", false),
+        ("targets", "iqn") => ("iSCSI name of the target.", false),
+        ("initiators", "initiator") => (
+            "iSCSI name of the initiator; `*` and `?` are wildcards.",
+            false,
+        ),
+        ("portals", "portal") => ("Address and port, as in `10.0.0.1:3260`.", false),
+        ("target-port-groups", "group") => ("Number of the target port group.", true),
+        ("satps", "satp") => ("Name of the storage array type.", false),
+        ("sessions", "tsih") => ("Number of the session.", true),
+        ("generations", "generation") => ("Number of the generation.", true),
+        _ => return None,
+    })
+}
+
+fn declare_path_parameters(path: &str, operation: &mut Operation) {
+    let segments: Vec<&str> = path.split('/').collect();
+    let variables = segments.windows(2).filter_map(|pair| {
+        let variable = pair[1].strip_prefix('{')?.strip_suffix('}')?;
+        let (description, is_number) = meaning(pair[0], variable)?;
+        Some(path_parameter(variable, description, is_number))
+    });
+    let declared = variables.map(RefOr::T).collect::<Vec<_>>();
+    if !declared.is_empty() {
+        let others = operation.parameters.take().unwrap_or_default();
+        operation.parameters = Some(declared.into_iter().chain(others).collect());
+    }
+}
+
+fn path_parameter(variable: &str, description: &str, is_number: bool) -> Parameter {
+    let schema = match is_number {
+        true => ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+            .minimum(Some(0)),
+        false => ObjectBuilder::new().schema_type(Type::String),
+    };
+    ParameterBuilder::new()
+        .name(variable)
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(Some(description))
+        .schema(Some(schema))
+        .build()
+}
+
+fn declare_problems(operation: &mut Operation) {
+    for (statuses, description) in PROBLEMS {
+        let problem = Ref::from_schema_name("Problem");
+        let content = utoipa::openapi::Content::new(Some(problem));
+        let mut response = Response::new(description);
+        let json = "application/json".to_owned();
+        response.content.insert(json, RefOr::T(content));
+        let responses = &mut operation.responses.responses;
+        responses.insert(statuses.to_owned(), RefOr::T(response));
+    }
+}
+
+fn describe_responses(operation: &mut Operation, components: &Components) {
+    for (status, response) in &mut operation.responses.responses {
+        let RefOr::T(response) = response else {
+            continue;
+        };
+        if !response.description.is_empty() {
+            continue;
+        }
+        let content = response.content.values().next();
+        response.description = match content {
+            None if status == "204" => "It is done, and there is nothing to tell.".to_owned(),
+            None => continue,
+            Some(RefOr::T(content)) => described(content.schema.as_ref(), components),
+            Some(RefOr::Ref(_)) => continue,
+        };
+    }
+}
+
+/// What a type says of itself; of a list what its items say.
+fn described(schema: Option<&RefOr<Schema>>, components: &Components) -> String {
+    match schema {
+        Some(RefOr::Ref(of)) => {
+            let name = of.ref_location.strip_prefix(SCHEMAS).unwrap_or_default();
+            match components.schemas.get(name) {
+                Some(RefOr::T(schema)) => own_words(schema).unwrap_or_default(),
+                _ => String::new(),
+            }
+        }
+        Some(RefOr::T(Schema::Array(list))) => match &list.items {
+            ArrayItems::RefOrSchema(items) => match described(Some(items), components) {
+                empty if empty.is_empty() => empty,
+                each => format!("A list. Each item: {each}"),
+            },
+            ArrayItems::False => String::new(),
+        },
+        Some(RefOr::T(schema)) => own_words(schema).unwrap_or_default(),
+        None => String::new(),
+    }
+}
+
+fn own_words(schema: &Schema) -> Option<String> {
+    match schema {
+        Schema::Array(of) => of.description.clone(),
+        Schema::Object(of) => of.description.clone(),
+        Schema::OneOf(of) => of.description.clone(),
+        Schema::AllOf(of) => of.description.clone(),
+        Schema::AnyOf(of) => of.description.clone(),
+        _ => None,
+    }
+}
+
+/// Gives each alternative of each type a name of its own.
+fn name_alternatives(components: &mut Components) {
+    let taken: BTreeSet<String> = components.schemas.keys().cloned().collect();
+    let mut named = Vec::new();
+    for (name, schema) in &mut components.schemas {
+        let RefOr::T(Schema::OneOf(one_of)) = schema else {
+            continue;
+        };
+        let mut told_by = None;
+        for item in &mut one_of.items {
+            let RefOr::T(Schema::Object(object)) = item else {
+                continue;
+            };
+            let Some((word, tag)) = alternative(object) else {
+                continue;
+            };
+            let own_name = format!("{name}{}", capitalised(&word));
+            if taken.contains(&own_name) {
+                continue;
+            }
+            let reference = Ref::from_schema_name(&own_name);
+            if let Some(tag) = tag {
+                let mapping = told_by.get_or_insert_with(|| Discriminator::new(tag));
+                let mapping = &mut mapping.mapping;
+                mapping.insert(word, reference.ref_location.clone());
+            }
+            let alternative = std::mem::replace(item, RefOr::Ref(reference));
+            named.push((own_name, alternative));
+        }
+        if told_by.is_some() {
+            one_of.discriminator = told_by;
+        }
+    }
+    components.schemas.extend(named);
+}
+
+/// The word by which an alternative is told from the others, and the property that says it; without one its only
+/// property is that word.
+fn alternative(object: &Object) -> Option<(String, Option<String>)> {
+    let tag = object.properties.iter().find_map(|(property, schema)| {
+        let RefOr::T(Schema::Object(of)) = schema else {
+            return None;
+        };
+        match of.enum_values.as_deref() {
+            Some([value]) => Some((value.as_str()?.to_owned(), Some(property.clone()))),
+            _ => None,
+        }
+    });
+    tag.or_else(|| match object.required.as_slice() {
+        [only] if object.properties.len() == 1 => Some((only.clone(), None)),
+        _ => None,
+    })
+}
+
+/// `change-vdevs` as `ChangeVdevs`.
+fn capitalised(word: &str) -> String {
+    let parts = word.split(['-', '_', ' ']);
+    let capital = |part: &str| {
+        let mut letters = part.chars();
+        let first = letters.next().map(|first| first.to_ascii_uppercase());
+        first.into_iter().chain(letters).collect::<String>()
+    };
+    parts.map(capital).collect()
+}
