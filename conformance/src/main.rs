@@ -21,6 +21,7 @@ mod linux_guest;
 mod nbd;
 mod nbdkit;
 mod network;
+mod openapi;
 mod packages;
 mod path_proxy;
 mod pool_hosts;
@@ -104,6 +105,7 @@ fn labs() -> Vec<Lab> {
         bench_bars::LABS,
         bench_volumes::LABS,
         report_page::LABS,
+        openapi::LABS,
         linux_guest::LABS,
         diskless_boot::LABS,
     ]

@@ -115,6 +115,7 @@ fn install() -> Result<(), String> {
         ("/usr/bin/chromium", "chromium"),
         ("/usr/bin/chromedriver", "chromium-driver"),
         ("/usr/bin/fio", "fio"),
+        ("/usr/share/doc/python3-venv/copyright", "python3-venv"),
     ];
     let missing: Vec<String> = wanted
         .iter()

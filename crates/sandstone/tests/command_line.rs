@@ -8,7 +8,9 @@ mod command_line {
     mod api;
     pub(crate) mod daemon;
     mod edits;
+    mod history;
     mod listings;
+    mod openapi;
     mod parallel;
     mod whole;
 }

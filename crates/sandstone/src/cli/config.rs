@@ -1,5 +1,6 @@
 //! `config`: the configuration as a whole.
 
+mod backup;
 mod history;
 
 use std::io::Read as _;
@@ -8,16 +9,18 @@ use std::path::{Path, PathBuf};
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use hyper::Method;
 
-use super::edit::{EditArgs, Guard, Request, make, make_briefly, remove_guarded, write_preview};
+use super::edit::{
+    EditArgs, Guard, Request, make, make_briefly, remove_guarded, write_differences, write_preview,
+};
 use super::host::SecretArgs;
 use super::lu::yes_no;
 use super::table::ListArgs;
 use super::{Connection, Done, Failure, Terminal, table};
 use crate::config::change::SetDiscovery;
-use crate::config::diff::Action;
+use crate::config::diff::{Action, Difference};
 use crate::config::history::NotedChange;
 use crate::config::import;
-use crate::config::store::Store;
+use crate::config::store::{Replacement, Store};
 use crate::config::{Config, Error, ErrorKind};
 use crate::control::answer::ConfigDocument;
 use crate::control::api::Apply;
@@ -42,6 +45,10 @@ pub(super) enum Verb {
     DiscoveryUser(DiscoverySecret),
     /// Choose what initiators are answered that ask for a proof in a discovery session (mutual CHAP)
     DiscoverySecret(DiscoverySecret),
+    /// Keep the whole configuration in a file, secrets included, to restore this machine from
+    Export(backup::Export),
+    /// Make a backup the configuration of this machine
+    Restore(backup::Restore),
     /// List the generations that are kept: when each was made, by whom, and what it changed
     History(ListArgs),
     /// Go back to an earlier generation
@@ -188,6 +195,8 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             };
             set_discovery(t, &client, &args.edit, &body)
         }
+        Verb::Export(args) => backup::export(&args, connection, t),
+        Verb::Restore(args) => backup::restore(&args, connection, t),
         Verb::History(args) => history::run(&args, connection, t),
         Verb::Rollback(args) => rollback(&args, connection, t),
     }
@@ -233,26 +242,41 @@ fn rollback(args: &Rollback, connection: &Connection, t: &mut Terminal<'_>) -> D
             if error.kind == ErrorKind::Unavailable && connection.state.is_some() =>
         {
             let folder = connection.state_folder();
+            let wanted = Replacement::Generation(args.generation);
             if args.removal.dry_run {
-                let differences = Store::preview_recovery(folder, args.generation)?;
-                return history::preview(t, &args.removal, &differences);
+                let would = Store::replace(folder, &wanted, None)?;
+                return tell_preview(t, &args.removal, &would.differences);
             }
-            let by = NotedChange {
-                user: user_name(rustix::process::geteuid().as_raw()),
-                command: connection.command.clone().unwrap_or_default(),
-                ..NotedChange::default()
-            };
-            let config = Store::recover(folder, args.generation, by)?;
+            let by = Some(here(connection));
+            let config = Store::replace(folder, &wanted, by)?.config;
             Ok(writeln!(
                 t.out,
                 "generation {} is in force again as generation {}; now start the daemon: sandstone serve --state {}",
                 args.generation,
                 config.generation,
-                connection.state_folder().display()
+                folder.display()
             )?)
         }
         other => other,
     }
+}
+
+/// Who works in a state folder without a daemon.
+fn here(connection: &Connection) -> NotedChange {
+    NotedChange {
+        user: user_name(rustix::process::geteuid().as_raw()),
+        command: connection.command.clone().unwrap_or_default(),
+        ..NotedChange::default()
+    }
+}
+
+/// Tells what would change, where no daemon tells it.
+fn tell_preview(t: &mut Terminal<'_>, edit: &EditArgs, differences: &[Difference]) -> Done {
+    if edit.json {
+        return table::json(t, differences);
+    }
+    write_differences(t.out, differences)?;
+    Ok(writeln!(t.out, "nothing was changed (--dry-run)")?)
 }
 
 fn run_import(args: &Import, connection: &Connection, t: &mut Terminal<'_>) -> Done {

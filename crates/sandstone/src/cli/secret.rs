@@ -75,6 +75,32 @@ fn one(
     Ok(Some(SetChap { user, secret }))
 }
 
+/// A passphrase: the first line of a file, or what is typed. One that is to seal something is typed twice.
+pub(super) fn passphrase(
+    t: &mut Terminal<'_>,
+    file: Option<&Path>,
+    is_new: bool,
+) -> Result<String, Failure> {
+    if let Some(path) = file {
+        return Ok(from_file(path)?);
+    }
+    let Some(ask) = t.ask.as_mut() else {
+        let message = "a passphrase is needed, and nobody is there to ask";
+        let next = "name a file that holds it: --passphrase-file PATH (- for standard input, /dev/fd/3 for a descriptor)";
+        return Err(Error::invalid(message, next).into());
+    };
+    let mut typed = |question: &str| -> Result<String, Failure> {
+        let _hidden = Hidden::begin();
+        Ok(ask(question)?.trim_end_matches(['\r', '\n']).to_owned())
+    };
+    let passphrase = typed("Passphrase: ")?;
+    if is_new && typed("Once more: ")? != passphrase {
+        let message = "the two passphrases differ";
+        return Err(Error::invalid(message, "type the same one twice").into());
+    }
+    Ok(passphrase)
+}
+
 /// The first line of a file, or of standard input for `-`.
 pub(super) fn from_file(path: &Path) -> Result<String, Error> {
     let read = if path == Path::new("-") {

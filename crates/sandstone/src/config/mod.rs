@@ -7,9 +7,10 @@
 //! - A stored configuration is replaced whole or not at all, whatever happens to the machine.
 //! - An identity (NAA, serial number, relative port id) is never given out twice, not even after
 //!   going back to an older configuration.
-//! - A secret leaves this module only for the file and for the login it belongs to.
+//! - A secret leaves this module only for the file, for the login it belongs to, and for a backup.
 
 pub mod access;
+pub mod backup;
 pub mod change;
 pub mod diff;
 pub mod directory;

@@ -39,6 +39,33 @@ pub const HISTORY: usize = 32;
 /// What the first line begins with; the number is the format's version.
 const HEADER: &str = "# sandstone configuration, format 1";
 
+/// What is put in force in a folder that no daemon uses.
+#[derive(Debug)]
+pub enum Replacement {
+    /// What a generation said that is kept.
+    Generation(u64),
+    /// What a backup says.
+    Backup(Box<Config>),
+}
+
+/// What was put in force, or would be.
+#[derive(Debug)]
+pub struct Replaced {
+    /// The configuration.
+    pub config: Config,
+    /// What changes.
+    pub differences: Vec<Difference>,
+}
+
+impl Replaced {
+    fn of(before: &Config, config: Config) -> Self {
+        Self {
+            differences: diff(before, &config),
+            config,
+        }
+    }
+}
+
 /// A state folder in use by this process.
 #[derive(Debug)]
 pub struct Store {
@@ -96,8 +123,7 @@ impl Store {
     /// Refuses a folder without any configuration in which others of its files lie: a new identity would make all
     /// units others than those that initiators know.
     fn refuse_orphans(&self) -> Result<(), Error> {
-        let orphans = ["pools.json", "units"].map(|name| self.folder.join(name));
-        let Some(orphan) = orphans.iter().find(|orphan| orphan.exists()) else {
+        let Some(orphan) = self.orphan() else {
             return Ok(());
         };
         let (file, orphan) = (self.file.path().display(), orphan.display());
@@ -107,11 +133,19 @@ impl Store {
                 "{file} is lost with all its generations, while {orphan} is there: this is no new state folder"
             ),
             format!(
-                "restore {file} from a backup; if there is none, start with a new state folder (--state), and import its \
-                 pools there with `sandstone pool import -f`: units made there get new identities"
+                "restore a backup with `sandstone config restore FILE --state {}`; if there is none, start with a new state \
+                 folder (--state), and import its pools there with `sandstone pool import -f`: units made there get new \
+                 identities",
+                self.folder.display()
             ),
         )
         .not_changed("no file was touched, nothing is served"))
+    }
+
+    /// A file that lies here beside a configuration.
+    fn orphan(&self) -> Option<PathBuf> {
+        let orphans = ["pools.json", "units"].map(|name| self.folder.join(name));
+        orphans.into_iter().find(|orphan| orphan.exists())
     }
 
     /// The configuration that is in force in a folder which another process may be using: it is replaced whole,
@@ -143,38 +177,50 @@ impl Store {
         file.load(open).trouble.map(|trouble| trouble.reason)
     }
 
-    /// Puts an earlier generation in force in a folder that no daemon uses: the way out when
-    /// `config.toml` is damaged. The damaged file is kept as `config.toml.damaged`.
-    pub fn recover(folder: &Path, generation: u64, by: NotedChange) -> Result<Config, Error> {
+    /// Puts another configuration in force in a folder that no daemon uses: the way out when `config.toml` is damaged, and
+    /// that of a backup onto a bare machine. A damaged file is kept as `config.toml.damaged`. Without `by` it only tells
+    /// what would change.
+    ///
+    /// # Errors
+    /// A daemon uses the folder, there is no such generation, or the folder cannot be written. Nothing has changed.
+    pub fn replace(
+        folder: &Path,
+        wanted: &Replacement,
+        by: Option<NotedChange>,
+    ) -> Result<Replaced, Error> {
+        if let (Replacement::Backup(config), None, false) = (wanted, &by, folder.exists()) {
+            return Ok(Replaced::of(&Config::default(), Config::clone(config)));
+        }
         let mut store = Self::lock(folder)?;
-        let mut config = store.generation(generation)?;
+        let mut config = match wanted {
+            Replacement::Generation(generation) => store.generation(*generation)?,
+            Replacement::Backup(config) => Config::clone(config),
+        };
         let found = store.file.load(open);
         let newest = found.content.map(|(_, newest)| newest);
-        let differences = diff(newest.as_ref().unwrap_or(&Config::default()), &config);
-        if let Some(newest) = &newest {
-            identity::carry_over(&newest.identity, &mut config);
+        match (&newest, wanted) {
+            (Some(newest), _) => identity::carry_over(&newest.identity, &mut config),
+            // The machine that it was made on may live on: two of one name would take each other's pools for their own.
+            (None, Replacement::Backup(_)) if store.orphan().is_none() => {
+                let new = identity::new_installation(&mut Seed::random()?);
+                identity::carry_over(&new, &mut config);
+            }
+            (None, _) => {}
         }
+        let before = newest.unwrap_or_default();
+        let mut replaced = Replaced::of(&before, config);
+        let Some(by) = by else {
+            return Ok(replaced);
+        };
         if found.trouble.is_some() {
             store.file.put_right(None);
         }
         // One above every number that was ever in force, the damaged file's included.
-        let newest = newest.map_or(generation, |newest| newest.generation);
-        let gap = u64::from(found.trouble.is_some());
-        config.generation = newest.max(store.file.next_generation() - 1) + gap + 1;
-        store.save(&config, &Note::of(vec![by.touching(&differences)]))?;
-        Ok(config)
-    }
-
-    /// What [`Self::recover`] would change.
-    ///
-    /// # Errors
-    /// A daemon uses the folder, or that generation is not there.
-    pub fn preview_recovery(folder: &Path, generation: u64) -> Result<Vec<Difference>, Error> {
-        let mut store = Self::lock(folder)?;
-        let earlier = store.generation(generation)?;
-        let newest = store.file.load(open).content;
-        let newest = newest.map(|(_, newest)| newest).unwrap_or_default();
-        Ok(diff(&newest, &earlier))
+        let highest = before.generation.max(store.file.next_generation() - 1);
+        replaced.config.generation = highest + u64::from(found.trouble.is_some()) + 1;
+        let note = Note::of(vec![by.touching(&replaced.differences)]);
+        store.save(&replaced.config, &note)?;
+        Ok(replaced)
     }
 
     /// The state folder.

@@ -93,7 +93,8 @@ async fn apart<T: Send + 'static>(
         title = "Sandstone control API",
         description = "Typed control of a Sandstone daemon. Every change is transactional: it is validated, \
             stored and put in force as a whole, or not at all. `dry_run=true` tells what a change would do. \
-            Problems are answered as JSON with kind, message, not_changed and next. Secrets never appear in answers.",
+            Problems are answered as JSON with kind, message, not_changed and next. Secrets appear in no answer but that of \
+            `config_export`, which the control socket alone gives.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
     servers((
@@ -177,6 +178,7 @@ fn routes() -> OpenApiRouter<Shared> {
         .routes(routes!(rules::satps))
         .routes(routes!(rules::set_satp))
         .routes(routes!(config::show, config::apply))
+        .routes(routes!(config::export, config::restore))
         .routes(routes!(config::set_discovery))
         .routes(routes!(config::generations))
         .routes(routes!(config::rollback))

@@ -91,6 +91,11 @@ impl Asker {
         Author::new(plain(&by), plain(command))
     }
 
+    /// The user at the other end of a socket; of an address nobody knows that.
+    pub(super) fn known_user(&self) -> Option<&str> {
+        Some(self.user.as_str()).filter(|user| !user.is_empty())
+    }
+
     /// The same for the history of the configuration, which must not hold what a request says: that may be a secret.
     pub(super) fn noted(&self) -> NotedChange {
         let Deed { user, text, .. } = Self::deed(self, &());

@@ -22,6 +22,12 @@ pub trait DataPlane: Send + Sync {
     /// All or nothing: after an error the configuration before is still in force.
     fn apply(&self, config: Arc<Config>) -> Result<(), ApplyError>;
 
+    /// As [`DataPlane::apply`] where nothing is served yet, for a configuration whose disks and addresses may come later:
+    /// what cannot be served now is awaited, as at a start, and nothing is made in its place.
+    fn restore(&self, config: Arc<Config>) -> Result<(), ApplyError> {
+        self.apply(config)
+    }
+
     /// Opens and binds what could not be before, where that is possible now. It is also done again and again
     /// by itself; this is for those who know that something has changed.
     fn try_again(&self);

@@ -4,7 +4,7 @@
 //! - Whatever is in force is on the disk, and whatever is on the disk is in force or was refused
 //!   and taken back ([`transaction`]).
 //! - Nothing here runs on an event loop of the data plane, and no event loop waits for it.
-//! - No secret is in an answer, a listing or a message.
+//! - No secret is in an answer, a listing or a message, but in a backup, which the control socket alone gives.
 
 pub mod address;
 pub mod answer;

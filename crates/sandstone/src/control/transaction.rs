@@ -178,13 +178,21 @@ impl Transactions {
 
     /// Goes back to what an earlier generation said, as a new generation.
     pub fn rollback(&self, generation: u64, how: &Commit) -> Result<Committed, Error> {
+        self.replace(Wanted::Generation(generation), how)
+    }
+
+    /// Puts a backup in force on a machine that serves nothing yet. What it needs may come later.
+    pub fn restore(&self, config: Config, how: &Commit) -> Result<Committed, Error> {
+        self.replace(Wanted::Backup(Box::new(config)), how)
+    }
+
+    fn replace(&self, wanted: Wanted, how: &Commit) -> Result<Committed, Error> {
         if !how.dry_run {
-            let done = self.take_turn(Wanted::Generation(generation), how);
-            return done.map(|(told, _)| told);
+            return self.take_turn(wanted, how).map(|(told, _)| told);
         }
         let store = self.lock();
         let before = self.config();
-        let after = Wanted::Generation(generation).applied(&before, &store, how)?;
+        let after = wanted.applied(&before, &store, how)?;
         let after = self.completed(&before, after);
         let told = Committed::of(&before, &after, &self.data_plane.sessions(), how);
         Ok(told)

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::identity::Identity;
+use crate::config::backup::PoolMembers;
 use crate::state_folder::{Found, KeptFile, open_json, seal_json};
 
 /// A pool that this daemon has.
@@ -54,6 +55,22 @@ impl KnownDevice {
             generation: None,
         }
     }
+}
+
+/// The pools that the list of a state folder names, and where their devices were. A list that is damaged names none.
+pub fn members(state: &Path) -> Vec<PoolMembers> {
+    let found = PoolList::of(state).load();
+    let (_, pools) = found.content.unwrap_or_default();
+    let members = pools.into_iter().map(|pool| PoolMembers {
+        name: pool.name,
+        guid: pool.guid,
+        devices: pool
+            .devices
+            .iter()
+            .map(|device| device.path.display().to_string())
+            .collect(),
+    });
+    members.collect()
 }
 
 const FILE: &str = "pools.json";

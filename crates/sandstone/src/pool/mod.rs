@@ -90,6 +90,7 @@ pub mod volume;
 mod tests;
 
 pub use disks::Disks;
+pub use known::members;
 pub use registry::{Pools, PoolsOptions};
 pub use volume::PoolVolume;
 

@@ -355,7 +355,7 @@ fn added(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Where what is to replace a file is written.
-fn beside(path: &Path) -> PathBuf {
+pub(super) fn beside(path: &Path) -> PathBuf {
     added(path, ".new")
 }
 
@@ -391,7 +391,7 @@ fn write_beside(new: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-fn sync_folder(path: &Path) -> io::Result<()> {
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     before(Step::SyncFolder)?;
     File::open(folder_of(path))?.sync_all()
 }

@@ -20,8 +20,10 @@
 
 mod frame;
 mod kept_file;
+mod private;
 pub(crate) mod steps;
 
 pub use frame::Unfit;
 pub(crate) use frame::{open_json, seal_json};
 pub use kept_file::{Found, KeptFile, Trouble};
+pub(crate) use private::write_private;

@@ -73,7 +73,8 @@ fn applying_a_file_that_lacks_something_asks_first() {
 fn an_earlier_generation_comes_back_without_reusing_identities() {
     let daemon = Daemon::with_one_of_each();
     let naa = daemon.run("lu list -H -o naa").out;
-    assert_eq!(daemon.run("config history").out, "0\n1\n2\n3\n");
+    let kept = daemon.run("config history -H -o generation").out;
+    assert_eq!(kept, "0\n1\n2\n3\n4\n");
     assert_eq!(daemon.run("lu delete vol1 -y").code, 0);
     assert_eq!(daemon.run("config rollback 4 -y").code, 0);
     assert_eq!(

@@ -1,10 +1,8 @@
 //! `config history`: which generations there are, when and by whom each was made, and what it changed.
 
-use super::super::edit::{EditArgs, write_differences};
-use super::super::table::{Column, ListArgs, Numbers, extra, json, left, or_dash, print, right};
+use super::super::table::{Column, ListArgs, Numbers, extra, left, or_dash, print, right};
 use super::super::{Connection, Done, Terminal};
 use crate::config::ErrorKind;
-use crate::config::diff::Difference;
 use crate::config::history::{GenerationView, NotedChange};
 use crate::config::store::Store;
 use crate::date::utc;
@@ -45,15 +43,6 @@ pub(super) fn run(args: &ListArgs, connection: &Connection, t: &mut Terminal<'_>
         answer => answer?,
     };
     print(t, args, COLUMNS, &generations, "no generations")
-}
-
-/// Tells what going back would change, where no daemon tells it.
-pub(super) fn preview(t: &mut Terminal<'_>, edit: &EditArgs, differences: &[Difference]) -> Done {
-    if edit.json {
-        return json(t, differences);
-    }
-    write_differences(t.out, differences)?;
-    Ok(writeln!(t.out, "nothing was changed (--dry-run)")?)
 }
 
 /// A word for each change of a generation; one that all have stands once.

@@ -128,7 +128,7 @@ fn a_crash_at_any_step_leaves_the_old_or_the_new_configuration() {
 #[test]
 fn a_torn_temporary_file_is_ignored() {
     let dir = saved();
-    let text = render(&generation(2)).unwrap();
+    let text = render(&generation(2), &Note::default()).unwrap();
     for cut in [0, 1, text.len() / 2, text.len() - 1] {
         fs::write(dir.path().join("config.toml.new"), &text[..cut]).unwrap();
         let (_, config) = Store::open(dir.path()).unwrap();
@@ -138,7 +138,7 @@ fn a_torn_temporary_file_is_ignored() {
 
 #[test]
 fn every_truncation_and_every_flipped_byte_is_noticed() {
-    let text = render(&generation(1)).unwrap();
+    let text = render(&generation(1), &Note::default()).unwrap();
     for cut in 0..text.len() {
         assert!(parse(&text[..cut]).is_err(), "cut at {cut}");
     }
@@ -220,7 +220,13 @@ fn a_file_and_copy_that_are_damaged_name_the_last_good_generation_and_the_way_ba
         "{}",
         error.next
     );
-    let recovered = Store::recover(dir.path(), 1, NotedChange::default()).unwrap();
+    let recovered = Store::replace(
+        dir.path(),
+        &Replacement::Generation(1),
+        Some(NotedChange::default()),
+    )
+    .unwrap()
+    .config;
     assert_eq!(recovered.hosts, generation(1).hosts);
     assert!(recovered.generation > 3);
     assert_eq!(
@@ -252,7 +258,7 @@ fn a_folder_that_cannot_be_written_is_served_from() {
 
 #[test]
 fn a_file_of_a_newer_version_is_not_misread() {
-    let text = render(&generation(1))
+    let text = render(&generation(1), &Note::default())
         .unwrap()
         .replacen("format 1", "format 2", 1);
     let unfit = parse(&text).unwrap_err();
@@ -272,9 +278,13 @@ fn two_daemons_never_share_a_folder() {
         "{error}"
     );
     assert_eq!(
-        Store::recover(dir.path(), 1, NotedChange::default())
-            .unwrap_err()
-            .kind,
+        Store::replace(
+            dir.path(),
+            &Replacement::Generation(1),
+            Some(NotedChange::default())
+        )
+        .unwrap_err()
+        .kind,
         ErrorKind::Locked
     );
 }

@@ -6,11 +6,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Answer, Shared, apart};
+use crate::config::backup::Backup;
 use crate::config::change::{Change, SetDiscovery};
 use crate::config::history::GenerationView;
 use crate::config::redact::redacted;
-use crate::config::{Config, Error};
+use crate::config::{Config, Error, ErrorKind};
 use crate::control::answer::{Body, ConfigDocument, Params, Problem};
+use crate::control::asker::Asker;
 use crate::control::transaction::{Commit, Committed};
 
 /// The configuration in force.
@@ -28,6 +30,41 @@ pub(super) async fn show(State(plane): State<Shared>) -> Answer<ConfigDocument> 
         generation: config.generation,
         toml,
     }))
+}
+
+/// The whole configuration of this machine with its secrets, to restore it from. Only the control socket gives it: at an
+/// address nobody knows who asks.
+#[utoipa::path(get, path = "/v1/config/backup", tag = "config", operation_id = "config_export",
+    responses((status = 200, body = Backup), (status = "4XX", body = Problem)))]
+pub(super) async fn export(State(plane): State<Shared>, asker: Asker) -> Answer<Backup> {
+    let Some(user) = asker.known_user() else {
+        return Err(Error::new(
+            ErrorKind::Refused,
+            "secrets leave the daemon by its control socket only: at an address nobody knows who asks",
+            "run sandstone config export on the daemon's machine as its user, with --state DIR",
+        )
+        .into());
+    };
+    tracing::warn!(user, "the configuration is exported with its secrets");
+    apart(move || {
+        let pools = crate::pool::members(&plane.state_folder);
+        Ok(Backup::new(&plane.config(), pools))
+    })
+    .await
+    .map(Json)
+}
+
+/// Restores a backup on a machine that serves nothing yet. What its units lie on may come later, and so may its addresses.
+#[utoipa::path(put, path = "/v1/config/backup", tag = "config", operation_id = "config_restore", params(Commit), request_body = Backup,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn restore(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(request): Body<Backup>,
+) -> Answer<Committed> {
+    apart(move || plane.transactions.restore(request.config, &how))
+        .await
+        .map(Json)
 }
 
 /// A configuration to put in force: either TOML or JSON.

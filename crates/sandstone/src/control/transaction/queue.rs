@@ -15,8 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::{Commit, Committed, Transactions};
 use crate::config::change::Change;
 use crate::config::history::Note;
-use crate::config::identity::Seed;
+use crate::config::identity::{self, Seed};
 use crate::config::store::Store;
+use crate::config::validate::validate;
 use crate::config::{Config, Error, ErrorKind};
 use crate::control::data_plane::{ApplyError, SessionInfo};
 
@@ -26,6 +27,8 @@ pub(super) enum Wanted {
     Change(Change),
     /// What that generation said.
     Generation(u64),
+    /// What a backup says, on a machine that serves nothing yet.
+    Backup(Box<Config>),
 }
 
 /// A change that waits, and what came of it.
@@ -63,6 +66,10 @@ impl Wanted {
                 check_generation(before, how)?;
                 let earlier = Box::new(store.generation(*generation)?);
                 Change::Replace(earlier).applied(before, Seed::random()?, false)
+            }
+            Self::Backup(config) => {
+                check_generation(before, how)?;
+                restored(before, config)
             }
         }
     }
@@ -152,7 +159,7 @@ impl Transactions {
         let stored_before = Arc::clone(&in_force);
         let refused = planned.iter().enumerate().find_map(|(at, planned)| {
             let after = planned.new_config()?;
-            if let Err(refused) = self.data_plane.apply(Arc::clone(after)) {
+            if let Err(refused) = self.put_in_force(&planned.job.wanted, after) {
                 return Some((at, refused));
             }
             in_force = Arc::clone(after);
@@ -182,6 +189,13 @@ impl Transactions {
         }
         planned.into_iter().for_each(Planned::answer);
         again.into_iter().map(|planned| planned.job).collect()
+    }
+
+    fn put_in_force(&self, wanted: &Wanted, config: &Arc<Config>) -> Result<(), ApplyError> {
+        match wanted {
+            Wanted::Change(_) | Wanted::Generation(_) => self.data_plane.apply(Arc::clone(config)),
+            Wanted::Backup(_) => self.data_plane.restore(Arc::clone(config)),
+        }
     }
 
     /// Puts a configuration in force again that was in force a moment ago.
@@ -257,6 +271,27 @@ fn refusal(refused: ApplyError) -> Error {
     Error::new(ErrorKind::Refused, refused.to_string(), next)
         .not_changed("the change was taken back, the configuration before is in force and every session goes on")
         .caused_by(refused)
+}
+
+/// The configuration of a backup on this machine, which has to be bare: whatever it serves would go without a word.
+fn restored(before: &Config, backup: &Config) -> Result<Config, Error> {
+    let nothing = Config {
+        generation: before.generation,
+        identity: before.identity.clone(),
+        ..Config::default()
+    };
+    if *before != nothing {
+        return Err(Error::new(
+            ErrorKind::InUse,
+            "this machine has a configuration of its own, and a backup replaces all of it",
+            "stop the daemon, then repeat the command with --state DIR: it shows what goes, and asks",
+        ));
+    }
+    let mut after = backup.clone();
+    identity::carry_over(&before.identity, &mut after);
+    after.generation = before.generation + 1;
+    validate(&after)?;
+    Ok(after)
 }
 
 fn check_generation(config: &Config, how: &Commit) -> Result<(), Error> {

@@ -320,7 +320,7 @@ fn size(spec: &UnitSpec) -> Option<u64> {
     }
 }
 
-fn host_refused(error: HostError) -> ApplyError {
+pub(super) fn host_refused(error: HostError) -> ApplyError {
     ApplyError {
         object: match error.target.as_str() {
             "" => "the initiator".to_owned(),

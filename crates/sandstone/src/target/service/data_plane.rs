@@ -6,6 +6,7 @@ use std::time::Duration;
 use scsi::UnitAttention;
 
 use super::Service;
+use super::change::host_refused;
 use crate::block::{self, BlockDevice};
 use crate::config::model::{BackendSpec, Config};
 use crate::config::placement::Volumes;
@@ -24,6 +25,12 @@ impl DataPlane for Service {
 
     fn apply(&self, config: Arc<Config>) -> Result<(), ApplyError> {
         self.change_to(config)
+    }
+
+    fn restore(&self, config: Arc<Config>) -> Result<(), ApplyError> {
+        self.host.apply(&config.initiator).map_err(host_refused)?;
+        self.start_serving(config);
+        Ok(())
     }
 
     fn initiator_sessions(&self) -> Vec<InitiatorSession> {
