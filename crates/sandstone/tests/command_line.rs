@@ -6,6 +6,7 @@
 
 mod command_line {
     mod api;
+    mod backup;
     pub(crate) mod daemon;
     mod edits;
     mod history;

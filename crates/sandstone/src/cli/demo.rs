@@ -18,11 +18,12 @@ use super::client_instructions::{Access, instructions, reachable};
 use super::completion::size;
 use super::serve::{catch_signals, failed};
 use crate::config::change::{AddMap, AddPortal, Change, CreateTarget, CreateUnit, NewVolume};
+use crate::config::history::NotedChange;
 use crate::config::model::{AluaMode, BackendSpec, Config, TargetParameters, default_block_size};
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
-use crate::control::ControlAddress;
 use crate::control::transaction::Commit;
+use crate::control::{ControlAddress, user_name};
 use crate::daemon::{DEFAULT_MEMORY_CAP, Daemon, DaemonOptions, default_cache};
 use crate::initiator::self_test;
 use crate::pool::create::CreatePool;
@@ -213,10 +214,10 @@ fn make_unit(args: &Args, daemon: &Daemon, state: &Path) -> Result<(), Error> {
         naa: None,
         serial: None,
     };
-    let made = daemon
+    daemon
         .plane()
-        .create_unit(unit, &Commit::default(), &deed());
-    made.map(|_| ())
+        .create_unit(unit, &how(), &deed())
+        .map(|_| ())
 }
 
 /// A mirror of two sparse files that can hold all of a volume of `size` bytes.
@@ -251,6 +252,19 @@ fn deed() -> Deed {
     Deed {
         text: "sandstone demo".into(),
         ..Deed::default()
+    }
+}
+
+/// What the history of the configuration says of it.
+fn how() -> Commit {
+    let by = NotedChange {
+        user: user_name(rustix::process::geteuid().as_raw()),
+        command: "sandstone demo".into(),
+        ..NotedChange::default()
+    };
+    Commit {
+        by,
+        ..Commit::default()
     }
 }
 
@@ -292,7 +306,7 @@ fn move_portal(wanted: Wanted, daemon: &Daemon) -> Result<(), Error> {
 }
 
 fn commit(daemon: &Daemon, change: &Change) -> Result<(), Error> {
-    let committed = daemon.transactions().commit(change, &Commit::default());
+    let committed = daemon.transactions().commit(change, &how());
     committed.map(|_| ())
 }
 

@@ -131,7 +131,7 @@ impl DataPlane for FakeDataPlane {
 pub(crate) struct Daemon {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) data_plane: Arc<FakeDataPlane>,
-    server: Option<ControlServer>,
+    servers: Vec<ControlServer>,
 }
 
 /// What a command line did.
@@ -147,7 +147,7 @@ impl Daemon {
         let mut daemon = Self {
             folder: tempfile::tempdir().unwrap(),
             data_plane: Arc::default(),
-            server: None,
+            servers: Vec::new(),
         };
         daemon.restart();
         daemon
@@ -169,25 +169,33 @@ impl Daemon {
     }
 
     pub(crate) fn stop(&mut self) {
-        self.server = None;
+        self.servers.clear();
     }
 
     pub(crate) fn restart(&mut self) {
-        self.server = None;
+        self.servers.clear();
         let (store, config) = Store::open(self.folder.path()).unwrap();
         let config = Arc::new(config);
         self.data_plane.apply(Arc::clone(&config)).unwrap();
-        let plane: Arc<dyn DataPlane> = Arc::clone(&self.data_plane) as _;
+        let data_plane: Arc<dyn DataPlane> = Arc::clone(&self.data_plane) as _;
         let plane = Plane {
             default_portals: Vec::new(),
-            transactions: Transactions::new(store, config, plane),
+            transactions: Transactions::new(store, config, data_plane),
             pools: sandstone::pool::Pools::none(self.folder.path()),
             state_folder: self.folder.path().to_owned(),
             since: Instant::now(),
             making: Default::default(),
         };
+        let plane = Arc::new(plane);
         let socket = ControlAddress::Unix(self.folder.path().join("control.sock"));
-        self.server = Some(ControlServer::start(socket, Arc::new(plane)).unwrap());
+        let tcp = ControlAddress::Tcp("127.0.0.1:0".parse().unwrap());
+        let servers = [socket, tcp].map(|at| ControlServer::start(at, Arc::clone(&plane)).unwrap());
+        self.servers = servers.into();
+    }
+
+    /// The loopback address at which it listens besides.
+    pub(crate) fn tcp(&self) -> String {
+        self.servers.last().unwrap().address().to_string()
     }
 
     /// Somebody of this name is logged in.

@@ -6,6 +6,7 @@
     reason = "a test that cannot go on is a test that failed"
 )]
 
+mod backup;
 mod data_out_length;
 mod dataset_names;
 mod dataset_order;
