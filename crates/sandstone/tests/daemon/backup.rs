@@ -153,7 +153,7 @@ fn a_bare_machine_is_what_the_lost_one_was() {
     assert!(!states.contains("online"), "{states}");
     // Who comes meanwhile needs the secret that he needed.
     kept.log_in("wrong-secret", "authentication");
-    kept.log_in("secret", "logged in");
+    kept.log_in("secret", "logged-in");
 
     fs::copy(&file_of_unit, &own).unwrap();
     let folder = kept.folder.path().display();

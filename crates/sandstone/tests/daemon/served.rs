@@ -6,6 +6,7 @@ use std::path::Path;
 
 use iscsi::initiator::LoginSettings;
 use iscsi::pdu::Isid;
+use sandstone::config::history::Note;
 use sandstone::config::model::{
     AluaMode, BackendSpec, Config, MapSpec, PortalGroupSpec, TargetSpec, UnitSpec,
 };
@@ -62,7 +63,7 @@ impl Served {
             }
             fill(&mut config, portal, units);
             config.generation += 1;
-            store.save(&config).unwrap();
+            store.save(&config, &Note::default()).unwrap();
         }
         let mut served = Self {
             daemon: None,

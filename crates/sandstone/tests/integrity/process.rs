@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
+use sandstone::config::history::Note;
 use sandstone::config::model::{
     AluaMode, BackendSpec, Config, MapSpec, PortalGroupSpec, TargetSpec, UnitSpec,
 };
@@ -27,7 +28,7 @@ impl Process {
             let (mut store, mut config) = Store::open(state.path()).unwrap();
             configure(&mut config);
             config.generation += 1;
-            store.save(&config).unwrap();
+            store.save(&config, &Note::default()).unwrap();
             for unit in &config.units {
                 sandstone::block::open::create(&unit.backend, state.path(), unit.block_size)
                     .unwrap();

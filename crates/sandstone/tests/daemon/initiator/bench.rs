@@ -9,6 +9,7 @@ use iscsi::negotiation::DigestPolicy;
 use iscsi::target::login::{Authentication, Authorization};
 use sandstone::cli::{Terminal, run_client};
 
+use sandstone::config::history::Note;
 use sandstone::config::store::Store;
 
 use super::fake_target::{FakeTarget, World, allowed};
@@ -335,7 +336,7 @@ fn configured(fake: &FakeTarget, rest: &str) -> tempfile::TempDir {
         .targets
         .push(toml::from_str(&login).unwrap());
     config.generation += 1;
-    store.save(&config).unwrap();
+    store.save(&config, &Note::default()).unwrap();
     folder
 }
 
