@@ -76,7 +76,7 @@ def free_port():
 
 TARGET = "iqn.2026-01.org.sandstone.conformance:generated"
 
-# What is not there yet is refused with a problem, in the words of the document.
+# A unit that is not there yet is refused with a problem, in the words of the document.
 refused("lu_show", models.ErrorKind.NOT_FOUND, "disk")
 assert call("pool_list") == []
 

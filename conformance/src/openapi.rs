@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const INSTALL: Duration = Duration::from_secs(300);
 
 const REQUIREMENTS: &str = include_str!("../clients/openapi_requirements.txt");
-/// What the generated client is made to do.
+/// The script that the generated client runs.
 const CLIENT: &str = include_str!("../clients/openapi_client.py");
 /// The package that it imports.
 const PACKAGE: &str = "sandstone_client";
@@ -70,7 +70,7 @@ fn run(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::passed(format!("the document is valid; {last}")))
 }
 
-/// Generates the client. What the generator leaves out it tells as a warning: there may be none.
+/// Generates the client. The generator warns of each type that it leaves out: there may be none.
 fn generate(python: &Python, document: &Path, folder: &Path) -> Result<()> {
     let mut generator = python.program("openapi-python-client");
     generator

@@ -16,6 +16,7 @@ use super::host::SecretArgs;
 use super::lu::yes_no;
 use super::table::ListArgs;
 use super::{Connection, Done, Failure, Terminal, table};
+use crate::config::backup::Backup;
 use crate::config::change::SetDiscovery;
 use crate::config::diff::{Action, Difference};
 use crate::config::history::NotedChange;
@@ -261,7 +262,7 @@ fn rollback(args: &Rollback, connection: &Connection, t: &mut Terminal<'_>) -> D
     }
 }
 
-/// Who works in a state folder without a daemon.
+/// The user and the command that work in a state folder without a daemon.
 fn here(connection: &Connection) -> NotedChange {
     NotedChange {
         user: user_name(rustix::process::geteuid().as_raw()),
@@ -343,6 +344,12 @@ fn read(path: &Path) -> Result<String, Error> {
             "check the path",
         )
     })?;
+    if Backup::is_one(&bytes) {
+        return Err(Error::invalid(
+            format!("{name} is a backup, with its secrets"),
+            format!("sandstone config restore {name}"),
+        ));
+    }
     let text = String::from_utf8(bytes).map_err(|e| {
         let before = &e.as_bytes()[..e.utf8_error().valid_up_to()];
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();

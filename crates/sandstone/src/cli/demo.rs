@@ -255,7 +255,7 @@ fn deed() -> Deed {
     }
 }
 
-/// What the history of the configuration says of it.
+/// The demo's note in the history of the configuration.
 fn how() -> Commit {
     let by = NotedChange {
         user: user_name(rustix::process::geteuid().as_raw()),

@@ -119,6 +119,11 @@ impl Backup {
         }
     }
 
+    /// Whether a file begins as a backup does, sealed or not.
+    pub fn is_one(bytes: &[u8]) -> bool {
+        begins_as(bytes, KIND) || begins_as(bytes, SEALED)
+    }
+
     /// How many secrets it holds.
     pub fn secrets(&self) -> usize {
         let config = &self.config;

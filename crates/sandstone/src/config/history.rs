@@ -20,14 +20,14 @@ const MOST_OBJECTS: usize = 32;
 pub struct Note {
     /// When, in seconds since 1970.
     pub time_s: u64,
-    /// What was done, in its order: changes that came together make one generation.
+    /// Its changes, in their order: those that came together make one generation.
     pub changes: Vec<NotedChange>,
 }
 
 /// A change of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NotedChange {
-    /// Who asked for it: a user of this machine; empty where nobody knows.
+    /// The user of this machine who asked for it; empty where nobody knows.
     pub user: String,
     /// The command line, or the request of the API.
     pub command: String,
@@ -44,7 +44,7 @@ pub struct NotedChange {
 /// An object that a change touched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NotedObject {
-    /// What happened to it.
+    /// Its fate.
     pub action: Action,
     /// Its kind, as in a difference.
     pub object: String,
@@ -64,12 +64,12 @@ pub struct GenerationView {
     pub in_force: bool,
     /// When it was made, in seconds since 1970; `None` where that is unknown.
     pub time_s: Option<u64>,
-    /// What made it; `None` where that is unknown.
+    /// The changes that made it; `None` where they are unknown.
     pub changes: Option<Vec<NotedChange>>,
 }
 
 impl Note {
-    /// What was done just now.
+    /// These changes, made just now.
     pub fn of(changes: Vec<NotedChange>) -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
@@ -79,7 +79,7 @@ impl Note {
         }
     }
 
-    /// What the program did by itself just now.
+    /// Something that the program did by itself just now.
     pub fn now(what: &str) -> Self {
         Self::of(vec![NotedChange {
             command: what.to_owned(),
@@ -104,7 +104,7 @@ impl Note {
 }
 
 impl NotedChange {
-    /// What these differences tell, as far as it is kept.
+    /// The change with the objects of these differences, as far as they are kept.
     pub fn touching(self, differences: &[Difference]) -> Self {
         let noted = |difference: &Difference| NotedObject {
             action: difference.action,

@@ -39,21 +39,21 @@ pub const HISTORY: usize = 32;
 /// What the first line begins with; the number is the format's version.
 const HEADER: &str = "# sandstone configuration, format 1";
 
-/// What is put in force in a folder that no daemon uses.
+/// A configuration for a folder that no daemon uses.
 #[derive(Debug)]
 pub enum Replacement {
-    /// What a generation said that is kept.
+    /// That of a generation that is kept.
     Generation(u64),
-    /// What a backup says.
+    /// That of a backup.
     Backup(Box<Config>),
 }
 
-/// What was put in force, or would be.
+/// The outcome of a replacement, or of its preview.
 #[derive(Debug)]
 pub struct Replaced {
     /// The configuration.
     pub config: Config,
-    /// What changes.
+    /// Its differences from the one before.
     pub differences: Vec<Difference>,
 }
 
@@ -286,7 +286,7 @@ impl Store {
         history(&self.file)
     }
 
-    /// The same of a folder which another process may be using.
+    /// As [`Self::history`], of a folder which another process may be using.
     ///
     /// # Errors
     /// As of [`Self::history`].
@@ -479,7 +479,7 @@ fn render(config: &Config, note: &Note) -> Result<String, Error> {
     ))
 }
 
-/// What stands behind the first line of a file that is whole.
+/// The text behind the first line of a file that is whole.
 fn checked(text: &str) -> Result<&str, Unfit> {
     let (first, body) = text.split_once('\n').ok_or("it is empty or torn")?;
     if !first.starts_with(HEADER) {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::{Json, Router};
 use utoipa::OpenApi as _;
@@ -66,6 +67,9 @@ impl Plane {
             .map(Json)
     }
 }
+
+/// The largest body that is read as a whole: a configuration of a hundred thousand objects.
+const LARGEST_BODY: usize = 64 << 20;
 
 type Shared = Arc<Plane>;
 type Answer<T> = Result<Json<T>, Problem>;
@@ -207,6 +211,7 @@ pub fn router(plane: Shared) -> Router {
                 "this path does not take this method",
             )
         })
+        .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(plane)
         .layer(axum::middleware::from_fn(author::carry))
 }

@@ -1,4 +1,4 @@
-//! Who asks for a change, and in which words, as far as that can be known: for the histories of pools and of the
+//! The asker of a change, and his words, as far as they can be known: for the histories of pools and of the
 //! configuration.
 //!
 //! A unix socket knows the user at its other end; an address does not. The command line says in a header what was
@@ -96,7 +96,7 @@ impl Asker {
         Some(self.user.as_str()).filter(|user| !user.is_empty())
     }
 
-    /// The same for the history of the configuration, which must not hold what a request says: that may be a secret.
+    /// The asker in the history of the configuration. Bodies of requests are left out: they may hold secrets.
     pub(super) fn noted(&self) -> NotedChange {
         let Deed { user, text, .. } = Self::deed(self, &());
         NotedChange {

@@ -45,7 +45,7 @@ pub struct Commit {
     /// Refuse where a session would end, or lose a logical unit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_sessions: bool,
-    /// Who asks for it, and in which words; never taken from the request itself.
+    /// The asker and his words; never taken from the request itself.
     #[serde(skip)]
     #[param(ignore)]
     pub by: NotedChange,
@@ -181,7 +181,7 @@ impl Transactions {
         self.replace(Wanted::Generation(generation), how)
     }
 
-    /// Puts a backup in force on a machine that serves nothing yet. What it needs may come later.
+    /// Puts a backup in force on a machine that serves nothing yet. Its pools, disks and addresses may come later.
     pub fn restore(&self, config: Config, how: &Commit) -> Result<Committed, Error> {
         self.replace(Wanted::Backup(Box::new(config)), how)
     }

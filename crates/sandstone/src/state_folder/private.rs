@@ -8,8 +8,8 @@ use std::path::Path;
 use super::kept_file::{beside, sync_folder};
 use super::steps::{Step, before};
 
-/// Writes a file with mode 0600; it outlives a power cut when this returns. What is there already stays as it is, unless it
-/// is to be replaced.
+/// Writes a file with mode 0600; it outlives a power cut when this returns. A file that is there already stays as it is,
+/// unless it is to be replaced.
 ///
 /// # Order of writes
 /// 1. A file is made under a name that nothing has, closed to others before its first byte: where another one is to be
@@ -22,7 +22,7 @@ use super::steps::{Step, before};
 /// that it is not.
 ///
 /// # Errors
-/// Something is there, or the folder cannot be written. What was there before is as it was, and nothing is left behind.
+/// Something is there, or the folder cannot be written. An older file is as it was, and nothing is left behind.
 pub(crate) fn write_private(path: &Path, bytes: &[u8], is_replaced: bool) -> io::Result<()> {
     let new = match is_replaced {
         true => beside(path),

@@ -24,7 +24,7 @@ fn restore(state: &Path, words: &[&str], answer: Option<&str>) -> Ran {
     run(state, &[&["config", "restore"], words].concat(), answer)
 }
 
-/// What a folder's file says below its comments, without generation and installation.
+/// The content of a folder's file below its comments, without generation and installation.
 fn configured(state: &Path) -> toml::Table {
     let text = fs::read_to_string(state.join("config.toml")).unwrap();
     let mut table: toml::Table = toml::from_str(&text).unwrap();
@@ -97,7 +97,7 @@ fn a_folder_in_use_is_replaced_only_when_that_is_agreed_to() {
     assert_eq!(fs::read(state.join("config.toml")).unwrap(), before);
     assert_eq!(restore(&state, &[&file], Some("y")).code, 0);
     assert_eq!(configured(&state), backup);
-    // What was replaced can be gone back to.
+    // The configuration that was replaced can be gone back to.
     daemon.restart();
     let told = daemon.run("config history -H -p -o generation,summary").out;
     assert!(
@@ -210,4 +210,32 @@ fn secrets_leave_by_the_socket_alone_and_that_is_all_that_shows_them() {
         "{ran:?}"
     );
     assert!(!Path::new(file).exists());
+}
+
+#[test]
+fn a_backup_where_another_file_is_asked_for_is_told_the_verb_for_it() {
+    let (daemon, file) = daemon();
+    assert_eq!(
+        daemon
+            .run(&format!("config export --with-secrets {file}"))
+            .code,
+        0
+    );
+    for verb in ["apply", "plan", "diff", "import", "import --apply"] {
+        let ran = daemon.run(&format!("config {verb} {file}"));
+        assert!(
+            ran.code == 1 && ran.err.contains("config restore"),
+            "{verb}: {ran:?}"
+        );
+    }
+}
+
+#[test]
+fn a_configuration_of_several_megabytes_is_taken() {
+    let (daemon, _) = daemon();
+    let text = "#".repeat(5 << 20);
+    let body = serde_json::json!({ "toml": text }).to_string();
+    let (code, answer) = super::api::http(&daemon, "PUT /v1/config?dry_run=true", &body);
+    assert_eq!(code, 200, "{answer}");
+    assert!(answer.contains("remove"), "{answer}");
 }

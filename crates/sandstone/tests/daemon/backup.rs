@@ -14,7 +14,7 @@ const PASSPHRASE: &str = "correct horse battery staple";
 const SECRET: &str = "secret-of-the-web-host";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What outlives the machine: its disk, the backup, and notes of its administrator.
+/// All that outlives the machine: its disk, the backup, and notes of its administrator.
 struct Kept {
     folder: tempfile::TempDir,
     port: u16,
@@ -64,6 +64,13 @@ impl Kept {
             format!("host auth web -u web --secret-file {}", self.at("secret")),
             format!("map add v1 --host web --target {TARGET}"),
             format!("map add f1 --host web --target {TARGET}"),
+            format!("config discovery-user -u found --secret-file {}", self.at("secret")),
+            format!("initiator adapter set --name {CLIENT}2"),
+            // Nobody listens there: the login is wanted all the same.
+            format!(
+                "initiator login iqn.2026-01.org.example:other --portal 127.0.0.1:1 --no-wait -u us --secret-file {}",
+                self.at("secret")
+            ),
         ] {
             machine.done(&line);
         }
@@ -99,7 +106,7 @@ fn until(machine: &Process, line: &str, wanted: &str) -> String {
     }
 }
 
-/// What a machine's file says of everything but the machine itself.
+/// The content of a machine's file but for the machine's own identity.
 fn configured(machine: &Process) -> toml::Table {
     let text = fs::read_to_string(machine.folder().join("config.toml")).unwrap();
     let mut table: toml::Table = toml::from_str(&text).unwrap();
@@ -123,7 +130,7 @@ fn a_bare_machine_is_what_the_lost_one_was() {
     ));
     assert!(told.contains("2 units, 1 target, 1 host, 2 maps"), "{told}");
     assert!(
-        told.contains("2 secrets") && !told.contains("not sealed"),
+        told.contains("1 login, 4 secrets") && !told.contains("not sealed"),
         "{told}"
     );
     let mode = fs::metadata(&file).unwrap().permissions().mode();
@@ -151,7 +158,7 @@ fn a_bare_machine_is_what_the_lost_one_was() {
     assert!(!own.exists());
     let states = bare.done("lu list -H -o name,state");
     assert!(!states.contains("online"), "{states}");
-    // Who comes meanwhile needs the secret that he needed.
+    // A host that comes meanwhile needs the secret that it needed.
     kept.log_in("wrong-secret", "authentication");
     kept.log_in("secret", "logged-in");
 

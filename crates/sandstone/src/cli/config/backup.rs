@@ -114,7 +114,7 @@ fn take(connection: &Connection) -> Result<Backup, Error> {
     }
 }
 
-/// What was restored, or would be.
+/// The outcome of a restore, or of its preview.
 struct Restored {
     generation: u64,
     differences: Vec<Difference>,

@@ -7,7 +7,7 @@ use crate::config::history::{GenerationView, NotedChange};
 use crate::config::store::Store;
 use crate::date::utc;
 
-/// What stands where nobody noted anything.
+/// Stands where nobody noted anything.
 const UNKNOWN: &str = "unknown";
 /// The most clauses of a summary for people; `-p` shows all.
 const MOST_CLAUSES: usize = 2;

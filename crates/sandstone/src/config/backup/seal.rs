@@ -25,7 +25,7 @@ const MOST_LANES: u32 = 64;
 const SALT_LEN: usize = 16;
 const KEY_LEN: usize = 32;
 
-/// What a sealed backup holds. Bytes are hexadecimal.
+/// The content of a sealed backup. Bytes are hexadecimal.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sealed {
@@ -72,7 +72,7 @@ impl Sealed {
         Ok(sealed)
     }
 
-    /// What was sealed in the file called `name`, which is whole.
+    /// Opens the seal of the file called `name`, which is whole.
     pub(super) fn open(&self, name: &str, passphrase: &str) -> Result<Vec<u8>, Error> {
         let strange = || {
             Error::new(

@@ -49,7 +49,7 @@ fn a_backup_comes_back_with_its_secrets() {
     assert!(backup.secrets() >= 1);
     let text = String::from_utf8(bytes).expect("text");
     assert!(text.contains(SECRET));
-    // Who prints one for whatever reason does not print its secrets.
+    // A backup that is printed for debugging shows no secrets.
     assert!(!format!("{backup:?}").contains(SECRET));
 }
 

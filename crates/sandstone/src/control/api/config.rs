@@ -54,7 +54,7 @@ pub(super) async fn export(State(plane): State<Shared>, asker: Asker) -> Answer<
     .map(Json)
 }
 
-/// Restores a backup on a machine that serves nothing yet. What its units lie on may come later, and so may its addresses.
+/// Restores a backup on a machine that serves nothing yet. Its pools, disks and addresses may come later.
 #[utoipa::path(put, path = "/v1/config/backup", tag = "config", operation_id = "config_restore", params(Commit), request_body = Backup,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn restore(

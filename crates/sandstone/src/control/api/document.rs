@@ -28,7 +28,7 @@ const PROBLEMS: [(&str, &str); 2] = [
     ),
 ];
 
-/// What references to schemas begin with.
+/// References to schemas begin with this.
 const SCHEMAS: &str = "#/components/schemas/";
 
 /// The document with everything that the macros leave out.
@@ -57,7 +57,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     all.into_iter().flatten()
 }
 
-/// What the variable behind a segment of a path names, and whether it is a number.
+/// The meaning of the variable behind a segment of a path, and whether it is a number.
 fn meaning(segment: &str, variable: &str) -> Option<(&'static str, bool)> {
     Some(match (segment, variable) {
         ("lus", "name") => ("Name of the logical unit.", false),
@@ -140,7 +140,7 @@ fn describe_responses(operation: &mut Operation, components: &Components) {
     }
 }
 
-/// What a type says of itself; of a list what its items say.
+/// The description of a type; of a list that of its items.
 fn described(schema: Option<&RefOr<Schema>>, components: &Components) -> String {
     match schema {
         Some(RefOr::Ref(of)) => {

@@ -25,9 +25,9 @@ use crate::control::data_plane::{ApplyError, SessionInfo};
 #[derive(Debug)]
 pub(super) enum Wanted {
     Change(Change),
-    /// What that generation said.
+    /// That of an earlier generation.
     Generation(u64),
-    /// What a backup says, on a machine that serves nothing yet.
+    /// That of a backup, on a machine that serves nothing yet.
     Backup(Box<Config>),
 }
 
@@ -256,7 +256,7 @@ fn taken_back(
     }
 }
 
-/// What these changes do together, for the history.
+/// The note on these changes for the history.
 fn noted(planned: &[Planned]) -> Note {
     let changes = planned.iter().filter_map(|planned| {
         planned.new_config()?;
