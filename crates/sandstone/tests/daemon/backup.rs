@@ -64,7 +64,10 @@ impl Kept {
             format!("host auth web -u web --secret-file {}", self.at("secret")),
             format!("map add v1 --host web --target {TARGET}"),
             format!("map add f1 --host web --target {TARGET}"),
-            format!("config discovery-user -u found --secret-file {}", self.at("secret")),
+            format!(
+                "config discovery-user -u found --secret-file {}",
+                self.at("secret")
+            ),
             format!("initiator adapter set --name {CLIENT}2"),
             // Nobody listens there: the login is wanted all the same.
             format!(

@@ -125,6 +125,89 @@ fn a_crash_at_any_step_leaves_the_old_or_the_new_configuration() {
     }
 }
 
+/// Puts the backup of another machine in force in a folder that no daemon uses.
+fn restore(folder: &Path) -> Result<Replaced, Error> {
+    let backup = Replacement::Backup(Box::new(generation(7)));
+    Store::replace(folder, &backup, Some(NotedChange::default()))
+}
+
+/// The hosts tell which configuration it is.
+fn hosts(folder: &Path) -> Vec<super::super::model::HostSpec> {
+    Store::open(folder).unwrap().1.hosts
+}
+
+#[test]
+fn a_restore_that_fails_at_any_step_leaves_the_old_configuration_in_force() {
+    for at in 0..12 {
+        let dir = saved();
+        let failed = faults::during(faults::read_only(at), || restore(dir.path()));
+        let expected = match failed {
+            Ok(_) => generation(7),
+            Err(error) => {
+                assert_eq!(error.kind, ErrorKind::Storage, "step {at}: {error}");
+                generation(1)
+            }
+        };
+        // Neither could be promised where its undoing failed as well.
+        let found = hosts(dir.path());
+        assert!(
+            [expected.hosts, generation(7).hosts].contains(&found),
+            "step {at}"
+        );
+        assert_eq!(
+            restore(dir.path()).unwrap().config.hosts,
+            generation(7).hosts
+        );
+        assert_eq!(hosts(dir.path()), generation(7).hosts);
+    }
+}
+
+#[test]
+fn a_power_cut_at_any_step_of_a_restore_leaves_the_old_configuration_or_the_backup() {
+    // On a machine with a configuration, on a bare one, and on one whose files are damaged.
+    let bare = || {
+        let dir = folder();
+        drop(Store::open(dir.path()).unwrap());
+        dir
+    };
+    let damaged = || {
+        let dir = saved();
+        fs::write(dir.path().join("config.toml"), "torn").unwrap();
+        dir
+    };
+    let sites: [(&dyn Fn() -> tempfile::TempDir, Vec<_>); 3] = [
+        (&saved, generation(1).hosts),
+        (&bare, Vec::new()),
+        (&damaged, generation(1).hosts),
+    ];
+    for (site, old) in sites {
+        for at in 0..9 {
+            let (dir, copy) = (site(), folder());
+            let (from, to) = (dir.path().to_owned(), copy.path().to_owned());
+            let mut step = 0;
+            let cut = move |_| {
+                if step == at {
+                    copy_folder(&from, &to);
+                }
+                step += 1;
+                Ok(())
+            };
+            faults::during(cut, || restore(dir.path())).unwrap();
+            assert_eq!(hosts(dir.path()), generation(7).hosts);
+            if !copy.path().join("history").exists() {
+                // It was over before that step.
+                continue;
+            }
+            let found = hosts(copy.path());
+            assert!(found == old || found == generation(7).hosts, "step {at}");
+            assert_eq!(
+                restore(copy.path()).unwrap().config.hosts,
+                generation(7).hosts
+            );
+        }
+    }
+}
+
 #[test]
 fn a_torn_temporary_file_is_ignored() {
     let dir = saved();
