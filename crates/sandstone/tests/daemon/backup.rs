@@ -149,7 +149,10 @@ fn a_bare_machine_is_what_the_lost_one_was() {
     assert!(preview.contains("  + lu v1"), "{preview}");
     assert_eq!(bare.done("lu list -H"), "");
     let told = bare.done(&restore);
-    assert!(told.contains("next: sandstone pool import tank"), "{told}");
+    let import = told
+        .lines()
+        .find_map(|line| line.strip_prefix("next: sandstone pool import "));
+    let (import, _) = import.unwrap().split_once(" (").unwrap();
     assert!(!told.contains("sandstone serve"), "{told}");
     assert_eq!(names_and_identities(&bare), identities);
     assert_eq!(configured(&bare), before);
@@ -166,8 +169,8 @@ fn a_bare_machine_is_what_the_lost_one_was() {
     kept.log_in("secret", "logged-in");
 
     fs::copy(&file_of_unit, &own).unwrap();
-    let folder = kept.folder.path().display();
-    bare.done(&format!("pool import -f -d {folder} tank"));
+    bare.refused(&format!("pool import {import}"));
+    bare.done(&format!("pool import -f {import}"));
     until(&bare, "lu list -H -o name,state", "v1\tonline");
     until(&bare, "lu list -H -o name,state", "f1\tonline");
     assert_eq!(names_and_identities(&bare), identities);

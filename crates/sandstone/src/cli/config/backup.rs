@@ -1,5 +1,6 @@
 //! `config export` and `config restore`: a machine's whole configuration in a file, and back onto a bare machine.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -210,17 +211,33 @@ fn tell(
     if !restored.is_served {
         writeln!(t.out, "next: sandstone serve --state {state}")?;
     }
-    for PoolMembers { name, devices, .. } in &backup.pools {
-        let devices = devices.join(", ");
+    for pool in &backup.pools {
         writeln!(
             t.out,
-            "next: sandstone pool import {name} (it was on {devices})"
+            "next: {} (-f where its machine did not export it; it was on {})",
+            import(pool),
+            pool.devices.join(", ")
         )?;
     }
     Ok(writeln!(
         t.out,
         "next: sandstone lu list (a unit whose pool, disk or file is still away is not ready, and waits for it)"
     )?)
+}
+
+/// The command that imports a pool. Devices outside of /dev are found only where they are looked for.
+fn import(pool: &PoolMembers) -> String {
+    let paths = pool.devices.iter().map(Path::new);
+    let files = paths.filter(|path| path.is_absolute() && !path.starts_with("/dev"));
+    let folders: BTreeSet<&Path> = files.filter_map(Path::parent).collect();
+    let looked_in = folders
+        .iter()
+        .map(|folder| format!("-d {} ", folder.display()));
+    format!(
+        "sandstone pool import {}{}",
+        looked_in.collect::<String>(),
+        pool.name
+    )
 }
 
 /// How many objects of each kind there are.
