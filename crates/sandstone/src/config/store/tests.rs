@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use super::super::history::NotedChange;
 use super::super::validate::tests::good;
 use super::*;
 use crate::state_folder::steps::{Step, faults};
