@@ -9,8 +9,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::block::budget::Budget;
+use crate::config::diff::diff;
+use crate::config::history::Note;
 use crate::config::{Config, Error, ErrorKind, placement, store::Store};
-use crate::control::{ControlAddress, ControlServer, DataPlane, Plane, Transactions};
+use crate::control::{Author, ControlAddress, ControlServer, DataPlane, Plane, Transactions};
 use crate::initiator::host::Host;
 use crate::log::{self, EACH};
 use crate::notify;
@@ -24,6 +26,8 @@ pub const DEFAULT_MEMORY_CAP: u64 = 1 << 30;
 const LAST_IO: Duration = Duration::from_secs(10);
 /// Sessions at once, where there is memory for as many.
 const MAX_SESSIONS: usize = 4096;
+/// Stands in the history of the configuration where the daemon does it by itself.
+const FOLLOW: &str = "logical units were matched with their volumes";
 
 /// Bytes of memory for blocks of pools where nothing else is said: a quarter of what the machine has.
 pub fn default_cache() -> usize {
@@ -112,7 +116,9 @@ fn with_names_of_volumes(store: &mut Store, before: Config, pools: &Pools) -> Co
     let mut config = before.clone();
     placement::take_over(&mut config, &news);
     config.generation += 1;
-    if let Err(error) = store.save(&config) {
+    let change = Author::daemon(FOLLOW).noted();
+    let change = change.touching(&diff(&before, &config));
+    if let Err(error) = store.save(&config, &Note::of(vec![change])) {
         tracing::error!(%error, "the names that volumes have now could not be stored");
         config.generation = before.generation;
     }
@@ -230,7 +236,7 @@ impl Daemon {
         notify::reloading();
         tracing::info!(target: EACH, reason = "SIGHUP", "reloading");
         let data_plane = self.transactions().data_plane();
-        self.plane.follow_volumes();
+        Arc::new(Author::daemon(FOLLOW)).works(|| self.plane.follow_volumes());
         data_plane.try_again();
         let rescans = data_plane.initiator_rescan(None)
             && !self.transactions().config().initiator.targets.is_empty();

@@ -26,7 +26,7 @@ use crate::config::{Config, Error, ErrorKind};
 use crate::control::answer::ConfigDocument;
 use crate::control::api::Apply;
 use crate::control::transaction::Committed;
-use crate::control::{Client, user_name};
+use crate::control::{Author, Client};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
@@ -264,11 +264,7 @@ fn rollback(args: &Rollback, connection: &Connection, t: &mut Terminal<'_>) -> D
 
 /// The user and the command that work in a state folder without a daemon.
 fn here(connection: &Connection) -> NotedChange {
-    NotedChange {
-        user: user_name(rustix::process::geteuid().as_raw()),
-        command: connection.command.clone().unwrap_or_default(),
-        ..NotedChange::default()
-    }
+    Author::here(connection.command.as_deref().unwrap_or_default()).noted()
 }
 
 /// Tells what would change, where no daemon tells it.

@@ -7,6 +7,7 @@ mod portal;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args as ClapArgs;
 use serde::Serialize;
@@ -18,12 +19,11 @@ use super::client_instructions::{Access, instructions, reachable};
 use super::completion::size;
 use super::serve::{catch_signals, failed};
 use crate::config::change::{AddMap, AddPortal, Change, CreateTarget, CreateUnit, NewVolume};
-use crate::config::history::NotedChange;
 use crate::config::model::{AluaMode, BackendSpec, Config, TargetParameters, default_block_size};
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
 use crate::control::transaction::Commit;
-use crate::control::{ControlAddress, user_name};
+use crate::control::{Author, ControlAddress};
 use crate::daemon::{DEFAULT_MEMORY_CAP, Daemon, DaemonOptions, default_cache};
 use crate::initiator::self_test;
 use crate::pool::create::CreatePool;
@@ -32,6 +32,8 @@ use crate::pool::vdev_request::{VdevKind, VdevRequest};
 
 /// Bytes of the volume where nothing else is said.
 const DEFAULT_SIZE: u64 = 10 << 30;
+/// Stands in the histories.
+const COMMAND: &str = "sandstone demo";
 const UNIT: &str = "demo";
 const POOL: &str = "tank";
 const VOLUME: &str = "tank/demo";
@@ -127,7 +129,8 @@ fn start(args: &Args, connection: &Connection, state: &Path) -> Result<(Daemon, 
         io_uring: !args.no_io_uring,
         default_portals: Vec::new(),
     })?;
-    match bring_up(args, &daemon, state) {
+    let author = Arc::new(Author::here(COMMAND));
+    match author.works(|| bring_up(args, &daemon, state)) {
         Ok(access) => Ok((daemon, access)),
         Err(error) => {
             daemon.stop();
@@ -214,10 +217,10 @@ fn make_unit(args: &Args, daemon: &Daemon, state: &Path) -> Result<(), Error> {
         naa: None,
         serial: None,
     };
-    daemon
+    let made = daemon
         .plane()
-        .create_unit(unit, &how(), &deed())
-        .map(|_| ())
+        .create_unit(unit, &Commit::default(), &deed());
+    made.map(|_| ())
 }
 
 /// A mirror of two sparse files that can hold all of a volume of `size` bytes.
@@ -250,21 +253,8 @@ fn make_pool(size: u64, daemon: &Daemon, state: &Path) -> Result<(), Error> {
 /// What the histories of pools say of it.
 fn deed() -> Deed {
     Deed {
-        text: "sandstone demo".into(),
+        text: COMMAND.into(),
         ..Deed::default()
-    }
-}
-
-/// The demo's note in the history of the configuration.
-fn how() -> Commit {
-    let by = NotedChange {
-        user: user_name(rustix::process::geteuid().as_raw()),
-        command: "sandstone demo".into(),
-        ..NotedChange::default()
-    };
-    Commit {
-        by,
-        ..Commit::default()
     }
 }
 
@@ -306,7 +296,7 @@ fn move_portal(wanted: Wanted, daemon: &Daemon) -> Result<(), Error> {
 }
 
 fn commit(daemon: &Daemon, change: &Change) -> Result<(), Error> {
-    let committed = daemon.transactions().commit(change, &how());
+    let committed = daemon.transactions().commit(change, &Commit::default());
     committed.map(|_| ())
 }
 

@@ -8,7 +8,7 @@ use hyper::Method;
 use serde::Serialize;
 
 use super::{Done, Failure, Terminal, table};
-use crate::config::diff::Action;
+use crate::config::diff::{Action, Difference};
 use crate::config::{Error, ErrorKind};
 use crate::control::Client;
 use crate::control::client::escape;

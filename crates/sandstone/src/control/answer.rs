@@ -1,7 +1,7 @@
 //! What the API answers: objects of the configuration beside their state, and problems as JSON.
 
 use axum::Json;
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
@@ -9,10 +9,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::asker::Asker;
 use super::data_plane::{PortalStatus, UnitStatus};
 use super::hindrance::{AluaChoice, UnitHindrances};
-use super::transaction::Commit;
 use crate::config::initiator::{AdapterTimes, DeviceSpec};
 use crate::config::model::{HostSpec, MapSpec, TargetGroupSpec, TargetSpec, UnitSpec};
 use crate::config::{Error, ErrorKind};
@@ -268,32 +266,16 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
-/// Query parameters of a kind of request.
-pub(super) trait Query: DeserializeOwned + Send {
-    /// Keeps who asks, where that is told later.
-    fn asked_by(&mut self, _: &Asker) {}
-}
-
-impl Query for Commit {
-    fn asked_by(&mut self, asker: &Asker) {
-        self.by = asker.noted();
-    }
-}
-
 /// Query parameters whose faults are answered as a [`Problem`].
 pub(super) struct Params<T>(pub(super) T);
 
-impl<S: Send + Sync, T: Query> FromRequestParts<S> for Params<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let next = "see GET /openapi.json for the parameters of this request";
-        match axum::extract::Query::<T>::from_request_parts(parts, state).await {
-            Ok(axum::extract::Query(mut value)) => {
-                let Ok(asker) = Asker::from_request_parts(parts, state).await;
-                value.asked_by(&asker);
-                Ok(Self(value))
-            }
+        match Query::<T>::from_request_parts(parts, state).await {
+            Ok(Query(value)) => Ok(Self(value)),
             Err(e) => Err(Error::invalid(
                 format!("the parameters do not fit: {}", e.body_text()),
                 next,

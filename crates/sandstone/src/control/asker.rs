@@ -15,8 +15,7 @@ use axum::serve::IncomingStream;
 use serde::Serialize;
 use tokio::net::{TcpListener, UnixListener};
 
-use super::author::{Author, plain};
-use crate::config::history::NotedChange;
+use super::author::Author;
 use crate::pool::history::Deed;
 
 /// The header with the command line that was typed, percent-encoded.
@@ -77,33 +76,22 @@ impl<S: Send + Sync> FromRequestParts<S> for Asker {
 }
 
 impl Asker {
-    /// For the log. The body of the request is left out: it may hold secrets.
+    /// For the log and the history of the configuration. The body of the request is left out: it may hold secrets.
     pub(super) fn author(&self) -> Author {
-        let by = match self.peer {
-            Some(Peer { uid: Some(uid), .. }) => format!("{} (uid {uid})", self.user),
+        let command = self.command.as_ref().unwrap_or(&self.request);
+        match self.peer {
+            Some(Peer { uid: Some(uid), .. }) => Author::user(uid, &self.user, command),
             Some(Peer {
                 address: Some(address),
                 ..
-            }) => format!("somebody at {address}"),
-            _ => "somebody".to_owned(),
-        };
-        let command = self.command.as_ref().unwrap_or(&self.request);
-        Author::new(plain(&by), plain(command))
+            }) => Author::somebody(&format!("somebody at {address}"), command),
+            _ => Author::somebody("somebody", command),
+        }
     }
 
     /// The user at the other end of a socket; of an address nobody knows that.
     pub(super) fn known_user(&self) -> Option<&str> {
         Some(self.user.as_str()).filter(|user| !user.is_empty())
-    }
-
-    /// The asker in the history of the configuration. Bodies of requests are left out: they may hold secrets.
-    pub(super) fn noted(&self) -> NotedChange {
-        let Deed { user, text, .. } = Self::deed(self, &());
-        NotedChange {
-            user,
-            command: text,
-            ..NotedChange::default()
-        }
     }
 
     /// What is asked, with the body of the request.
@@ -156,7 +144,7 @@ fn unescape(text: &str) -> String {
 }
 
 /// The name of a user of this machine; the number where it has none here.
-pub(crate) fn user_name(uid: u32) -> String {
+pub(super) fn user_name(uid: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = users.lines().find_map(|line| {
         let mut fields = line.split(':');

@@ -1,4 +1,5 @@
-//! Who asks for a change: carried along with a request, so that the log names the author of whatever it changes.
+//! Who asks for a change: carried along with a request, so that the log and the history of the configuration name the
+//! author of whatever it changes.
 //!
 //! Whatever happens without a request is the daemon's own.
 
@@ -11,8 +12,9 @@ use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::Response;
 
-use super::asker::Asker;
+use super::asker::{Asker, user_name};
 use super::transaction::Committed;
+use crate::config::history::NotedChange;
 use crate::log::EACH;
 
 tokio::task_local! {
@@ -21,27 +23,65 @@ tokio::task_local! {
 
 /// Who asks, and in which words.
 #[derive(Debug)]
-pub(super) struct Author {
+pub(crate) struct Author {
+    /// A user of this machine; empty where nobody knows.
+    user: String,
+    /// The author in words, for the log.
     by: String,
     command: String,
+    is_internal: bool,
     /// Whether what the request changed stands in the log already.
     is_told: AtomicBool,
 }
 
 impl Author {
-    pub(super) fn new(by: String, command: String) -> Self {
-        let is_told = AtomicBool::new(false);
+    /// A user of this machine.
+    pub(super) fn user(uid: u32, user: &str, command: &str) -> Self {
         Self {
-            by,
-            command,
-            is_told,
+            user: plain(user),
+            ..Self::somebody(&format!("{user} (uid {uid})"), command)
         }
+    }
+
+    /// An author whom no user of this machine is known to be.
+    pub(super) fn somebody(by: &str, command: &str) -> Self {
+        Self {
+            user: String::new(),
+            by: plain(by),
+            command: plain(command),
+            is_internal: false,
+            is_told: AtomicBool::new(false),
+        }
+    }
+
+    /// The daemon, which does this by itself.
+    pub(crate) fn daemon(what: &str) -> Self {
+        Self {
+            is_internal: true,
+            ..Self::somebody("the daemon", what)
+        }
+    }
+
+    /// The user of this process, who typed this command.
+    pub(crate) fn here(command: &str) -> Self {
+        let uid = rustix::process::geteuid().as_raw();
+        Self::user(uid, &user_name(uid), command)
     }
 
     /// Whose request this thread works for.
     pub(super) fn current() -> Arc<Self> {
-        let own = || Arc::new(Self::new("the daemon".into(), String::new()));
-        AUTHOR.try_with(Arc::clone).unwrap_or_else(|_| own())
+        let own = |_| Arc::new(Self::daemon(""));
+        AUTHOR.try_with(Arc::clone).unwrap_or_else(own)
+    }
+
+    /// The author of a change in the history of the configuration.
+    pub(crate) fn noted(&self) -> NotedChange {
+        NotedChange {
+            user: self.user.clone(),
+            command: self.command.clone(),
+            is_internal: self.is_internal,
+            ..NotedChange::default()
+        }
     }
 
     /// Whoever asks only wants to know.
@@ -50,7 +90,7 @@ impl Author {
     }
 
     /// Does this author's work, on whichever thread.
-    pub(super) fn works<T>(self: Arc<Self>, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn works<T>(self: Arc<Self>, work: impl FnOnce() -> T) -> T {
         AUTHOR.sync_scope(self, work)
     }
 }
@@ -120,12 +160,15 @@ mod tests {
 
     #[test]
     fn work_on_another_thread_has_its_author() {
-        let author = Arc::new(Author::new(
-            "root (uid 0)".into(),
-            "sandstone lu offline a".into(),
-        ));
-        let told = std::thread::spawn(|| author.works(|| Author::current().to_string()));
-        assert_eq!(told.join().expect("it ends"), "root (uid 0)");
+        let author = Arc::new(Author::user(0, "root", "sandstone lu offline a"));
+        let told = std::thread::spawn(|| author.works(Author::current));
+        let told = told.join().expect("it ends");
+        assert_eq!(told.to_string(), "root (uid 0)");
+        let noted = told.noted();
+        assert_eq!(noted.user, "root");
+        assert_eq!(noted.command, "sandstone lu offline a");
+        assert!(!noted.is_internal);
         assert_eq!(Author::current().to_string(), "the daemon");
+        assert!(Author::current().noted().is_internal);
     }
 }

@@ -25,7 +25,7 @@ mod unit_changes;
 
 pub use address::ControlAddress;
 pub use api::Plane;
-pub(crate) use asker::user_name;
+pub(crate) use author::Author;
 pub use client::Client;
 pub use data_plane::{
     ApplyError, ConnectionInfo, DataPlane, PortalStatus, SessionInfo, UnitStatus,

@@ -20,7 +20,7 @@ use super::author;
 use super::data_plane::DataPlane;
 use crate::config::change::Change;
 use crate::config::diff::Difference;
-use crate::config::history::{GenerationView, NotedChange};
+use crate::config::history::GenerationView;
 use crate::config::store::Store;
 use crate::config::{Config, Error, ErrorKind, placement};
 
@@ -45,10 +45,6 @@ pub struct Commit {
     /// Refuse where a session would end, or lose a logical unit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_sessions: bool,
-    /// The asker and his words; never taken from the request itself.
-    #[serde(skip)]
-    #[param(ignore)]
-    pub by: NotedChange,
 }
 
 /// What a change did, or would do.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use hyper::Method;
 
-use super::super::edit::{RemovalArgs, go_on, write_differences};
+use super::super::edit::{EditArgs, go_on, write_differences};
 use super::super::secret::passphrase;
 use super::super::{Connection, Done, Failure, Terminal, table};
 use super::{here, tell_preview};
@@ -46,7 +46,7 @@ pub(in super::super) struct Restore {
     #[arg(long, value_name = "PATH")]
     passphrase_file: Option<PathBuf>,
     #[command(flatten)]
-    removal: RemovalArgs,
+    edit: EditArgs,
 }
 
 pub(super) fn export(args: &Export, connection: &Connection, t: &mut Terminal<'_>) -> Done {
@@ -135,7 +135,7 @@ pub(super) fn restore(args: &Restore, connection: &Connection, t: &mut Terminal<
     })?;
     let file = args.passphrase_file.as_deref();
     let backup = Backup::from_bytes(&name, &bytes, || passphrase(t, file, false))?;
-    let edit = &args.removal.edit;
+    let edit = &args.edit;
     let path = format!("/v1/config/backup?dry_run={}", edit.dry_run);
     let answer = connection.client().send(&Method::PUT, &path, &backup);
     let restored = match answer {
@@ -174,10 +174,10 @@ fn in_folder(
     let folder = connection.state_folder();
     let wanted = Replacement::Backup(Box::new(config.clone()));
     let mut replaced = Store::replace(folder, &wanted, None)?;
-    if !args.removal.edit.dry_run {
+    if !args.edit.dry_run {
         let mut differences = replaced.differences.iter();
         let is_bare = differences.all(|difference| difference.action == Action::Add);
-        if !is_bare && !args.removal.yes {
+        if !is_bare && !args.edit.yes {
             writeln!(t.err, "This would happen in {}:", folder.display())?;
             write_differences(t.err, &replaced.differences)?;
             go_on(t)?;

@@ -11,7 +11,7 @@ use crate::config::change::{Change, LogIn, ModifyLogin, SetDevice, SetInitiator}
 use crate::config::initiator::LoginSpec;
 use crate::config::model::{BackendSpec, Config};
 use crate::config::redact::redacted_login;
-use crate::control::answer::{AdapterView, Body, DeviceView, Params, Problem, Query};
+use crate::control::answer::{AdapterView, Body, DeviceView, Params, Problem};
 use crate::control::transaction::{Commit, Committed};
 use crate::initiator::configured::times_in_force;
 use crate::initiator::open::initiator_name;
@@ -126,8 +126,6 @@ pub(super) struct Rescan {
     #[serde(default)]
     target: Option<String>,
 }
-
-impl Query for Rescan {}
 
 /// Looks again at the units that targets show.
 #[utoipa::path(post, path = "/v1/initiator/rescan", tag = "initiator", operation_id = "initiator_rescan", params(Rescan),

@@ -10,7 +10,7 @@ use crate::config::change::{AddMap, Change, RemoveMap, Share};
 use crate::config::explain::{self, Explanation};
 use crate::config::model::{Config, MapSpec};
 use crate::config::{Error, access};
-use crate::control::answer::{Body, Params, Problem, Query, Shared as SharedUnit};
+use crate::control::answer::{Body, Params, Problem, Shared as SharedUnit};
 use crate::control::asker::Asker;
 use crate::control::transaction::{Commit, Committed};
 
@@ -51,8 +51,6 @@ pub(super) struct Question {
     /// The logical unit; absent: everything it sees.
     unit: Option<String>,
 }
-
-impl Query for Question {}
 
 /// Why an initiator sees a logical unit, or does not.
 #[utoipa::path(get, path = "/v1/explain", tag = "map", operation_id = "map_explain", params(Question),

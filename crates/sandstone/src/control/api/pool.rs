@@ -8,7 +8,7 @@ use utoipa::IntoParams;
 
 use super::{Answer, Plane, Shared, apart};
 use crate::config::Error;
-use crate::control::answer::{Body, Params, Problem, Query};
+use crate::control::answer::{Body, Params, Problem};
 use crate::control::asker::Asker;
 use crate::control::author::Author;
 use crate::pool::administer::VdevChange;
@@ -105,8 +105,6 @@ pub(super) struct Letting {
     /// Also while logical units serve volumes of it: they are not ready until it is imported.
     force: bool,
 }
-
-impl Query for Letting {}
 
 /// Lets a pool go, so that any host may import it; one that is not open is forgotten. Refused while logical units serve
 /// volumes of it, unless it is forced.

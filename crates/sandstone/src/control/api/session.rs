@@ -8,7 +8,7 @@ use utoipa::IntoParams;
 
 use super::Shared;
 use crate::config::Error;
-use crate::control::answer::{Params, Problem, Query};
+use crate::control::answer::{Params, Problem};
 use crate::control::data_plane::SessionInfo;
 
 /// All sessions.
@@ -37,8 +37,6 @@ pub(super) struct Logout {
     /// After so many seconds the session is ended where the initiator has not logged out.
     within_s: u16,
 }
-
-impl Query for Logout {}
 
 /// Asks the initiator to log a session out when what it has sent is answered, and ends the session where it does not.
 #[utoipa::path(post, path = "/v1/sessions/{tsih}/logout", tag = "session", operation_id = "session_logout", params(Logout),

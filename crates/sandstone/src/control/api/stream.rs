@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 
 use super::{Answer, Plane, Shared, apart};
 use crate::config::{Error, ErrorKind};
-use crate::control::answer::{Body, Params, Problem, Query};
+use crate::control::answer::{Body, Params, Problem};
 use crate::control::asker::Asker;
 use crate::control::author::Author;
 use crate::control::streaming::{PIECES, Pieces};
@@ -37,8 +37,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(ToSchema)]
 #[schema(value_type = String, format = Binary)]
 pub(crate) struct Octets(#[expect(dead_code, reason = "it stands for a body")] Vec<u8>);
-
-impl Query for ReceiveRequest {}
 
 /// A part of a stream on its way into a pool.
 enum Piece {

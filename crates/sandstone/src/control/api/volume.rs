@@ -9,7 +9,7 @@ use utoipa::IntoParams;
 use super::{Answer, Plane, Shared, apart};
 use crate::config::model::{BackendSpec, UnitSpec};
 use crate::config::{Error, ErrorKind};
-use crate::control::answer::{Body, Params, Problem, Query};
+use crate::control::answer::{Body, Params, Problem};
 use crate::control::asker::Asker;
 use crate::control::json_list::json_list;
 use crate::pool::dataset::{Changed, DatasetChange, DatasetView, Listing, Selection};
@@ -31,8 +31,6 @@ pub(super) struct Listed {
     properties: Option<String>,
 }
 
-impl Query for Listed {}
-
 impl Listed {
     fn selection(&self) -> Selection {
         let words = |list: &String| list.split(',').map(str::to_owned).collect();
@@ -52,8 +50,6 @@ pub(super) struct How {
     #[serde(default)]
     dry_run: bool,
 }
-
-impl Query for How {}
 
 /// All datasets of a pool, or of all pools that answer.
 #[utoipa::path(get, path = "/v1/volumes", tag = "volume", operation_id = "volume_list", params(Listed),

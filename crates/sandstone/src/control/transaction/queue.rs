@@ -19,6 +19,7 @@ use crate::config::identity::{self, Seed};
 use crate::config::store::Store;
 use crate::config::validate::validate;
 use crate::config::{Config, Error, ErrorKind};
+use crate::control::author::Author;
 use crate::control::data_plane::{ApplyError, SessionInfo};
 
 /// What is to become of the configuration.
@@ -36,6 +37,7 @@ pub(super) enum Wanted {
 pub(super) struct Job {
     wanted: Wanted,
     how: Commit,
+    author: Arc<Author>,
     outcome: Mutex<Option<Outcome>>,
 }
 
@@ -82,10 +84,12 @@ impl Wanted {
 }
 
 impl Job {
+    /// A job of whoever asks this thread: another one may do it.
     pub(super) fn new(wanted: Wanted, how: Commit) -> Self {
         Self {
             wanted,
             how,
+            author: Author::current(),
             outcome: Mutex::default(),
         }
     }
@@ -261,7 +265,7 @@ fn noted(planned: &[Planned]) -> Note {
     let changes = planned.iter().filter_map(|planned| {
         planned.new_config()?;
         let (told, _) = planned.outcome.as_ref().ok()?;
-        Some(planned.job.how.by.clone().touching(&told.differences))
+        Some(planned.job.author.noted().touching(&told.differences))
     });
     Note::of(changes.collect())
 }
