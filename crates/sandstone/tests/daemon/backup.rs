@@ -180,6 +180,24 @@ fn a_bare_machine_is_what_the_lost_one_was() {
     assert!(last.contains("sandstone config restore"), "{history}");
 }
 
+/// The backup knows the volume itself, whatever it is called when its pool comes.
+#[test]
+fn a_restored_unit_finds_its_volume_behind_a_rename() {
+    let kept = Kept::new();
+    let mut lost = kept.machine();
+    let file = kept.at("backup");
+    lost.done(&format!("config export --with-secrets {file}"));
+    lost.done("volume rename tank/v1 tank/v2");
+    lost.done("volume create -s -V 16M tank/v1");
+    lost.kill();
+    let bare = Process::start();
+    bare.done(&format!("config restore {file}"));
+    assert_eq!(bare.done("lu list -H -o backend v1"), "tank/v1\n");
+    let folder = kept.folder.path().display();
+    bare.done(&format!("pool import -f -d {folder} tank"));
+    until(&bare, "lu list -H -o backend,state v1", "tank/v2\tonline");
+}
+
 #[test]
 fn what_cannot_be_restored_changes_nothing_and_says_why() {
     let kept = Kept::new();

@@ -55,6 +55,30 @@ fn free_port() -> u16 {
 }
 
 #[test]
+fn the_history_names_the_demo_and_its_user() {
+    let state = tempfile::tempdir().unwrap();
+    drop(Demo::start(
+        state.path(),
+        &["--json", "--port", &free_port().to_string()],
+    ));
+    let history = Command::new(env!("CARGO_BIN_EXE_sandstone"))
+        .args(["config", "history", "-H", "-o", "author,command", "--state"])
+        .arg(state.path())
+        .output()
+        .unwrap();
+    let history = String::from_utf8(history.stdout).unwrap();
+    let mut made = history.lines().skip(1).peekable();
+    assert!(made.peek().is_some(), "{history}");
+    for line in made {
+        assert!(line.ends_with("\tsandstone demo"), "{history}");
+        let is_nobody = ["the daemon", "unknown"]
+            .iter()
+            .any(|it| line.starts_with(it));
+        assert!(!is_nobody, "{history}");
+    }
+}
+
+#[test]
 fn a_second_demo_moves_where_somebody_took_the_port_of_the_first() {
     let state = tempfile::tempdir().unwrap();
     let port = free_port();

@@ -36,6 +36,13 @@ impl Bench {
             .to_owned()
     }
 
+    /// Author, summary and command of the newest generation.
+    fn last_change(&self) -> String {
+        let history = "config history -H -p -o author,summary,command";
+        let history = self.process.done(history);
+        history.lines().last().unwrap().to_owned()
+    }
+
     /// What hosts know the disk by, and the maps.
     fn identity(&self) -> String {
         self.process.done("lu list -H -o naa,serial,maps l1") + &self.process.done("map list -H")
@@ -170,6 +177,19 @@ fn units_follow_renamed_volumes_folders_and_snapshots_without_a_word_to_hosts() 
     holds(&mut log_in(bench.portal), 1);
 }
 
+#[test]
+fn a_unit_that_follows_its_volume_has_the_author_of_the_rename_in_the_history() {
+    let bench = Bench::new();
+    let earlier = bench.last_change();
+    let (me, _) = earlier.split_once('\t').unwrap();
+    assert!(!["the daemon", "unknown"].contains(&me), "{earlier}");
+    bench.process.done("volume rename tank/v1 tank/v2");
+    let told = bench.last_change();
+    let begin = format!("{me}\tlu l1 changed: backend");
+    assert!(told.starts_with(&begin), "{told}");
+    assert!(told.contains("volume rename tank/v1 tank/v2"), "{told}");
+}
+
 /// A configuration of before a rename has the old name.
 #[test]
 fn a_unit_stays_on_its_volume_where_the_configuration_goes_back_behind_a_rename() {
@@ -218,6 +238,9 @@ fn a_unit_follows_where_the_daemon_died_before_it_noted_the_name() {
     copy(aside.path(), &folder);
     bench.process.restart();
     assert_eq!(bench.backend(), "tank/v2");
+    let told = bench.last_change();
+    let begin = "the daemon\tlu l1 changed: backend";
+    assert!(told.starts_with(begin), "{told}");
     holds(&mut log_in(bench.portal), 1);
 }
 

@@ -1,6 +1,7 @@
 //! Backups come back whole, or not at all and with the reason.
 
 use super::super::model::ChapSecret;
+use super::super::placement::{PlacedUnit, VolumeId};
 use super::super::validate::tests::good;
 use super::*;
 
@@ -14,6 +15,14 @@ fn backup() -> Backup {
         user: "esx".into(),
         secret: SECRET.into(),
     });
+    config.identity.volumes = vec![PlacedUnit {
+        naa: config.units[0].naa.clone(),
+        volume: "tank/v1".into(),
+        id: VolumeId {
+            pool: "00000000000000ff".into(),
+            dataset: 3,
+        },
+    }];
     let pools = vec![PoolMembers {
         name: "tank".into(),
         guid: "00000000000000ff".into(),
