@@ -80,17 +80,22 @@ fn meaning(segment: &str, variable: &str) -> Option<(&'static str, bool)> {
 }
 
 fn declare_path_parameters(path: &str, operation: &mut Operation) {
+    let others = operation.parameters.take().unwrap_or_default();
+    let is_declared = |variable: &str| {
+        let is_it = |of: &Parameter| of.parameter_in == ParameterIn::Path && of.name == variable;
+        let mut others = others.iter();
+        others.any(|other| matches!(other, RefOr::T(other) if is_it(other)))
+    };
     let segments: Vec<&str> = path.split('/').collect();
     let variables = segments.windows(2).filter_map(|pair| {
         let variable = pair[1].strip_prefix('{')?.strip_suffix('}')?;
         let (description, is_number) = meaning(pair[0], variable)?;
-        Some(path_parameter(variable, description, is_number))
+        let missing = path_parameter(variable, description, is_number);
+        (!is_declared(variable)).then_some(RefOr::T(missing))
     });
-    let declared = variables.map(RefOr::T).collect::<Vec<_>>();
-    if !declared.is_empty() {
-        let others = operation.parameters.take().unwrap_or_default();
-        operation.parameters = Some(declared.into_iter().chain(others).collect());
-    }
+    let mut all: Vec<RefOr<Parameter>> = variables.collect();
+    all.extend(others);
+    operation.parameters = (!all.is_empty()).then_some(all);
 }
 
 fn path_parameter(variable: &str, description: &str, is_number: bool) -> Parameter {
