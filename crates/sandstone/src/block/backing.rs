@@ -36,6 +36,11 @@ impl Backing {
             BackendSpec::File { path, .. } => state.join(path),
             BackendSpec::Device { path } => Path::new("/dev").join(path),
         };
+        Self::at(&path)
+    }
+
+    /// Of the file or device node of a path.
+    pub fn at(path: &Path) -> Self {
         let Ok(metadata) = std::fs::metadata(path) else {
             return Self::default();
         };

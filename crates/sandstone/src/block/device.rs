@@ -14,6 +14,7 @@ use super::file::{lock, patiently, use_direct};
 use super::kernel_file::KernelFile;
 use super::open::{OpenError, whole_blocks};
 use super::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
+use crate::hint::{Holder, Place};
 
 mod topology;
 
@@ -34,17 +35,13 @@ impl NodeDevice {
     /// Opens a node below /dev for logical blocks of `block_size` (512 or 4096).
     pub fn open(path: &Path, block_size: u32) -> Result<Self, OpenError> {
         let name = path.display().to_string();
-        let failed = |error: io::Error| {
-            let advice = match error.kind() {
-                io::ErrorKind::NotFound => "check that the device is attached and its path right",
-                io::ErrorKind::PermissionDenied => "run the daemon as root or give it the device",
-                io::ErrorKind::ResourceBusy => {
-                    "unmount it and take it out of LVM, RAID, multipath and swap first"
-                }
-                io::ErrorKind::ReadOnlyFilesystem => "make it writable (blockdev --setrw)",
-                _ => "check the device",
-            };
-            OpenError::system(format!("cannot open {name}"), error, advice)
+        let place = Place::Device(path);
+        let failed = |error: io::Error| match held(path, &error) {
+            Some(holder) => OpenError::new(
+                format!("{name} is in use: {}", holder.told()),
+                holder.next(),
+            ),
+            None => OpenError::system(format!("cannot open {name}"), error, place),
         };
         // Looked at first: opening something else (a FIFO, a tape) might already do harm.
         let metadata = std::fs::metadata(path).map_err(failed)?;
@@ -58,10 +55,9 @@ impl NodeDevice {
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(exclusive);
         let file = patiently(|| options.open(path)).map_err(failed)?;
-        lock(&file, &name)?;
-        let geometry = examine(&file, &name, block_size).map_err(|error| {
-            OpenError::system(format!("cannot examine {name}"), error, "check the device")
-        })??;
+        lock(&file, &name, place)?;
+        let geometry = examine(&file, &name, block_size)
+            .map_err(|error| OpenError::system(format!("cannot examine {name}"), error, place))??;
         let bytes = size(&file).map_err(failed)?;
         let direct = use_direct(&file, block_size);
         Ok(Self {
@@ -90,6 +86,13 @@ impl NodeDevice {
     pub fn is_direct(&self) -> bool {
         self.io.is_direct()
     }
+}
+
+/// Who has a device that is busy.
+fn held(path: &Path, error: &io::Error) -> Option<Holder> {
+    (error.kind() == io::ErrorKind::ResourceBusy)
+        .then(|| Holder::of(path))
+        .flatten()
 }
 
 fn examine(file: &File, name: &str, block_size: u32) -> io::Result<Result<Geometry, OpenError>> {

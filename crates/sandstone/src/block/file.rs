@@ -25,6 +25,7 @@ use super::open::{OpenError, whole_blocks};
 use super::{
     BlockDevice, BlockError, Geometry, Lane, PoolSpace, Request, Submitted, Ticket, Usage,
 };
+use crate::hint::Place;
 use pages::{PAGE_SIZE, PageMut};
 
 /// Requests of this size keep any file system busy enough.
@@ -74,55 +75,32 @@ impl FileDevice {
             .create_new(true)
             .mode(0o600)
             .open(path);
+        let place = Place::NewFile(path);
         let file = created.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => OpenError::new(
                 format!("{name} exists already"),
                 "choose another path, or use the file as it is",
             ),
-            _ => OpenError::system(
-                format!("cannot create {name}"),
-                error,
-                "check that the folder exists and is writable",
-            ),
+            _ => OpenError::system(format!("cannot create {name}"), error, place),
         })?;
         let filled = fill_new(&file, path, len, options.preallocate);
         filled.map_err(|error| {
             // It is ours and nobody has seen it.
             let _ = std::fs::remove_file(path);
-            let advice = match error.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    "free some space, choose a smaller size, or do not preallocate"
-                }
-                _ => "check the file system, or choose another folder",
-            };
-            OpenError::system(format!("cannot give {name} its {len} bytes"), error, advice)
+            OpenError::system(format!("cannot give {name} its {len} bytes"), error, place)
         })
     }
 
     /// Opens an existing file and locks it against every other daemon.
     pub fn open(path: &Path, options: FileOptions) -> Result<Self, OpenError> {
         let name = path.display().to_string();
+        let place = Place::DataFile(path);
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .open(path)
-            .map_err(|error| {
-                let advice = match error.kind() {
-                    io::ErrorKind::NotFound => "create it, or mount the file system it lies on",
-                    io::ErrorKind::PermissionDenied => {
-                        "make it readable and writable for the daemon"
-                    }
-                    _ => "check the path",
-                };
-                OpenError::system(format!("cannot open {name}"), error, advice)
-            })?;
-        let status = |error| {
-            OpenError::system(
-                format!("cannot examine {name}"),
-                error,
-                "check the file system",
-            )
-        };
+            .map_err(|error| OpenError::system(format!("cannot open {name}"), error, place))?;
+        let status = |error| OpenError::system(format!("cannot examine {name}"), error, place);
         let metadata = file.metadata().map_err(status)?;
         if !metadata.is_file() {
             let kind = if metadata.file_type().is_block_device() {
@@ -135,7 +113,7 @@ impl FileDevice {
                 "name a file, or use a device backend for a block device",
             ));
         }
-        lock(&file, &name)?;
+        lock(&file, &name, place)?;
         let len = metadata.len() - metadata.len() % u64::from(options.block_size);
         if len == 0 {
             return Err(OpenError::new(
@@ -239,11 +217,11 @@ fn reserve(file: &File, len: u64) -> io::Result<()> {
 pub fn grow(path: &Path, len: u64, preallocate: bool) -> Result<u64, OpenError> {
     let name = path.display();
     let failed = |error: io::Error| {
-        OpenError::system(
-            format!("cannot extend {name} to {len} bytes"),
-            error,
-            "check that the file exists and that the file system has space",
-        )
+        let place = match error.kind() {
+            io::ErrorKind::NotFound => Place::DataFile(path),
+            _ => Place::NewFile(path),
+        };
+        OpenError::system(format!("cannot extend {name} to {len} bytes"), error, place)
     };
     let file = OpenOptions::new()
         .read(true)
@@ -288,20 +266,16 @@ pub fn cut_back(path: &Path, now: u64, before: u64) -> io::Result<()> {
 }
 
 /// Takes the lock that keeps a second daemon away; it lasts as long as the descriptor.
-pub(super) fn lock(file: &File, name: &str) -> Result<(), OpenError> {
+pub(super) fn lock(file: &File, name: &str, place: Place<'_>) -> Result<(), OpenError> {
     let locked = patiently(|| {
         flock(file, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from)
     });
     locked.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => OpenError::new(
             format!("{name} is in use by another process or logical unit"),
-            "stop the other daemon, or choose another file: two writers would destroy the data",
+            place.next(&error),
         ),
-        _ => OpenError::system(
-            format!("cannot lock {name}"),
-            error,
-            "use a file system that has locks",
-        ),
+        _ => OpenError::system(format!("cannot lock {name}"), error, place),
     })
 }
 

@@ -12,6 +12,7 @@ use super::memory::MemoryDevice;
 use super::memory_pool::MemoryPool;
 use crate::config::model::BackendSpec;
 use crate::config::quantity::format_size;
+use crate::hint::Place;
 
 /// Why a backend could not be opened, created or extended: what is wrong, that nothing was
 /// changed, what to try next.
@@ -31,14 +32,12 @@ impl OpenError {
         }
     }
 
-    pub(super) fn system(
-        problem: impl Into<String>,
-        source: io::Error,
-        advice: impl Into<String>,
-    ) -> Self {
+    /// What the kernel refused at a place.
+    pub(super) fn system(problem: impl Into<String>, source: io::Error, place: Place<'_>) -> Self {
         Self {
+            advice: place.next(&source),
             source: Some(source),
-            ..Self::new(problem, advice)
+            problem: problem.into(),
         }
     }
 

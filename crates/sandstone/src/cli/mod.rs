@@ -14,6 +14,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::config::Error;
 use crate::pool::health::Health;
+use crate::hint::Place;
 
 mod bench;
 pub mod client_instructions;
@@ -166,7 +167,7 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::Closed,
-            _ => Self::Refused(Error::storage("write the output", error)),
+            _ => Self::Refused(Error::system(Place::Output, "write the output", error)),
         }
     }
 }

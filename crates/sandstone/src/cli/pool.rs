@@ -13,6 +13,7 @@ use super::{Connection, Done, Failure, Terminal, unwell};
 use crate::config::Error;
 use crate::config::quantity::format_size;
 use crate::control::client::escape;
+use crate::hint::Place;
 use crate::pool::create::CreatePool;
 use crate::pool::disks::is_remote;
 use crate::pool::health::Health;
@@ -223,8 +224,9 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
     if is_remote(path) {
         return Ok(path.to_owned());
     }
-    std::path::absolute(path)
-        .map_err(|error| Error::storage(format!("find {}", path.display()), error))
+    std::path::absolute(path).map_err(|error| {
+        Error::system(Place::File(path), format!("find {}", path.display()), error)
+    })
 }
 
 fn wanted(connection: &Connection, names: &[String]) -> Result<Vec<PoolView>, Error> {

@@ -12,6 +12,7 @@ use super::table::json;
 use super::{Connection, Done, Failure, Terminal};
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
+use crate::hint::Place;
 use crate::pool::salvage::{Kind, Piece, SalvageRequest, broken};
 
 /// How often the progress is shown anew.
@@ -106,7 +107,11 @@ impl Target {
     }
 
     fn failed(&self, error: std::io::Error) -> Error {
-        Error::storage(format!("write {}", self.path.display()), error)
+        Error::system(
+            Place::File(&self.path),
+            format!("write {}", self.path.display()),
+            error,
+        )
     }
 
     fn begin(&mut self, size: u64) -> Result<(), Error> {

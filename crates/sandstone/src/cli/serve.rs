@@ -13,6 +13,7 @@ use crate::control::ControlAddress;
 use crate::daemon::{DEFAULT_MEMORY_CAP, Daemon, DaemonOptions, StopSignals, default_cache};
 use crate::log::{self, EACH};
 use crate::notify;
+use crate::hint::Place;
 use crate::target::try_listening;
 
 /// How to serve. The state folder and the control address are those of [`Connection`].
@@ -115,7 +116,8 @@ fn try_portal(address: &SocketAddr) {
     if let Err(error) = try_listening(*address) {
         tracing::warn!(
             portal = %address, %error,
-            "targets that are made without a portal would not be reached here: free the address, or give another --portal"
+            "targets that are made without a portal would not be reached here: {}",
+            Place::Address(*address).next(&error)
         );
     }
 }

@@ -16,6 +16,7 @@ use crate::config::{Error, ErrorKind};
 use crate::control::Client;
 use crate::control::answer::Problem;
 use crate::control::client::escape;
+use crate::hint::Place;
 use crate::pool::stream::{PartView, ReceiveView, SendRequest};
 
 /// How often the progress is shown anew.
@@ -410,11 +411,8 @@ fn receive_from(
 ) -> Result<Vec<ReceiveView>, Failure> {
     let failed = |error: io::Error| {
         let message = format!("no stream can be taken at {address}: {error}");
-        Error::new(
-            ErrorKind::Unavailable,
-            message,
-            "choose another address with --listen",
-        )
+        let next = Place::Address(address).next(&error);
+        Error::new(ErrorKind::Unavailable, message, next)
     };
     let listener = TcpListener::bind(address).map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;

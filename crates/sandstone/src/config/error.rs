@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::hint::Place;
+
 /// The stable kind of an [`Error`]; scripts may match on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -94,26 +96,19 @@ impl Error {
         Self::new(ErrorKind::Exists, message, next)
     }
 
-    /// A file that could not be read or written; `doing` completes "could not …".
+    /// A file of the state folder that could not be read or written; `doing` completes "could not …".
     pub fn storage(doing: impl fmt::Display, source: std::io::Error) -> Self {
-        use std::io::ErrorKind::{
-            PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
-        };
+        Self::system(Place::StateFolder, doing, source)
+    }
+
+    /// What the kernel refused at a place; `doing` completes "could not …".
+    pub(crate) fn system(
+        place: Place<'_>,
+        doing: impl fmt::Display,
+        source: std::io::Error,
+    ) -> Self {
         let message = format!("could not {doing}: {source}");
-        let next = match source.kind() {
-            StorageFull | QuotaExceeded => {
-                "free some space on the file system of the state folder (df tells how much there is), then try again"
-            }
-            ReadOnlyFilesystem => {
-                "the file system of the state folder is read-only: see the kernel's log for the reason (dmesg), mount it to \
-                 be written again, then try again"
-            }
-            PermissionDenied => {
-                "check the owner and the permissions of the state folder, then try again"
-            }
-            _ => "check the disk under the state folder (see dmesg), then try again",
-        };
-        Self::new(ErrorKind::Storage, message, next).caused_by(source)
+        Self::new(ErrorKind::Storage, message, place.next(&source)).caused_by(source)
     }
 
     /// The same error with a more exact statement of what was left alone.

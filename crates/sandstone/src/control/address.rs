@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::hint::Place;
+
 /// The socket of a daemon that runs as a service.
 pub const SERVICE_SOCKET: &str = "/run/sandstone/control.sock";
 
@@ -18,6 +20,16 @@ pub enum ControlAddress {
     Unix(PathBuf),
     /// TCP on a loopback address; every user of the machine can reach it.
     Tcp(SocketAddr),
+}
+
+impl ControlAddress {
+    /// Where something is refused that listens there.
+    pub(crate) fn place(&self) -> Place<'_> {
+        match self {
+            Self::Unix(path) => Place::SocketFile(path),
+            Self::Tcp(address) => Place::Address(*address),
+        }
+    }
 }
 
 impl FromStr for ControlAddress {

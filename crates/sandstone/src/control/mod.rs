@@ -14,6 +14,7 @@ mod author;
 pub mod client;
 pub mod data_plane;
 pub mod hindrance;
+mod disks_of_units;
 mod json_list;
 mod metrics;
 mod names_in_use;

@@ -41,7 +41,10 @@ impl ControlServer {
             Error::new(
                 ErrorKind::Unavailable,
                 format!("the control API cannot listen on {address}: {e}"),
-                "choose another place with --control, or stop what uses this one",
+                format!(
+                    "{}; --control names another place",
+                    address.place().next(&e)
+                ),
             )
         };
         let runtime = tokio::runtime::Builder::new_current_thread()

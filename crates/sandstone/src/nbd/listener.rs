@@ -12,6 +12,7 @@ use mio::event::Source as _;
 use mio::{Interest, Registry, Token};
 
 use super::stream::Socket;
+use crate::hint::Place;
 
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,16 +41,12 @@ pub struct ListenError {
 
 impl ListenError {
     /// What to try next, a clause without a full stop.
-    pub fn advice(&self) -> &'static str {
-        match (self.source.kind(), &self.endpoint) {
-            (io::ErrorKind::AddrInUse, _) => "stop what serves there, or choose another place",
-            (io::ErrorKind::AlreadyExists, _) => "choose a path where nothing is",
-            (io::ErrorKind::InvalidInput, Endpoint::Unix(_)) => {
-                "choose a shorter path: the kernel takes 107 bytes"
-            }
-            (io::ErrorKind::NotFound, _) => "make the folder first",
-            _ => "choose another place",
-        }
+    pub fn advice(&self) -> String {
+        let place = match &self.endpoint {
+            Endpoint::Unix(path) => Place::SocketFile(path),
+            Endpoint::Tcp(address) => Place::Address(*address),
+        };
+        place.next(&self.source)
     }
 }
 

@@ -119,7 +119,7 @@ pub enum VdevChange {
 
 impl VdevChange {
     /// The new devices, where it takes any: without them in its list the next start would not find the pool whole.
-    fn takes(&self) -> Option<Vec<&Path>> {
+    pub(crate) fn takes(&self) -> Option<Vec<&Path>> {
         match self {
             Self::Attach { new, .. } => Some(vec![new]),
             Self::Replace { new, .. } => Some(new.iter().map(PathBuf::as_path).collect()),

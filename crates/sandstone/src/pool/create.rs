@@ -58,6 +58,11 @@ pub struct CreatePool {
 }
 
 impl CreatePool {
+    /// The files and devices that it is made of.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.additions().paths()
+    }
+
     /// What it is made of.
     fn additions(&self) -> Additions<'_> {
         Additions {
@@ -85,6 +90,7 @@ impl Pools {
         let _changing = self.changing();
         self.check_name(&request.name)?;
         check_shape(request)?;
+        self.refuse_own(request.additions().paths())?;
         let _reserved = self
             .reserve(request.additions().paths())
             .map_err(|error| error.not_changed("there is no such pool, and nothing was changed"))?;
@@ -100,6 +106,7 @@ impl Pools {
         let _changing = self.changing();
         self.check_name(&request.name)?;
         check_shape(request)?;
+        self.refuse_own(request.additions().paths())?;
         let (disks, what) = (&self.options.disks, request.additions());
         check_devices(
             disks,

@@ -22,6 +22,7 @@ use crate::block::lane::{Observer, Outcome};
 use crate::block::open::OpenError;
 use crate::block::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
 use crate::config::{Error, ErrorKind};
+use crate::hint::Place;
 use crate::initiator::device::MultipathDevice;
 use crate::initiator::host::Host;
 use crate::initiator::named::NamedDevice;
@@ -187,7 +188,7 @@ impl Disks {
         let thread = std::thread::Builder::new().name("opening".to_owned());
         thread
             .spawn(work)
-            .map_err(|error| Error::storage("start a thread", error))?;
+            .map_err(|error| Error::system(Place::Process, "start a thread", error))?;
         answer.recv_timeout(PATIENCE).unwrap_or_else(|_| {
             Err(Error::new(
                 ErrorKind::Unavailable,

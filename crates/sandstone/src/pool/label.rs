@@ -13,7 +13,8 @@ use store::vdev::layout::label_offset;
 
 use crate::block::lane::ask;
 use crate::block::{BlockDevice, BlockError, Done, Request};
-use crate::config::Error;
+use crate::config::{Error, ErrorKind};
+use crate::hint::Place;
 
 /// What the labels of a device say. One that is too small for a leaf has none.
 ///
@@ -193,6 +194,10 @@ fn write(device: &dyn BlockDevice, offset: u64, bytes: &[u8]) -> Result<(), Bloc
 
 /// Labels of a device could not be read, written or wiped.
 pub(super) fn failed(doing: &str, path: &Path, error: BlockError) -> Error {
-    let labels = format!("{doing} the labels of {}", path.display());
-    Error::storage(labels, io::Error::other(error))
+    let message = format!(
+        "could not {doing} the labels of {}: {error}",
+        path.display()
+    );
+    let next = Place::of_device(path).next_of_block(&error);
+    Error::new(ErrorKind::Storage, message, next).caused_by(error)
 }

@@ -60,6 +60,7 @@ mod new_devices;
 mod opening;
 mod overlay;
 mod placed;
+mod own_devices;
 pub mod properties;
 mod read_ahead;
 pub mod rebuild_labels;

@@ -27,6 +27,7 @@ use super::registry::{OpenPool, Pools};
 use crate::block::lane::Outcome;
 use crate::block::{BlockDevice, Done, Lane, Request, Submitted, Ticket};
 use crate::config::{Error, ErrorKind};
+use crate::hint::Place;
 
 /// Another machine's disk may be silent for so long: its paths may all be down for ten seconds without harm.
 const REMOTE_PROMISE_US: u64 = 15_000_000;
@@ -323,7 +324,8 @@ impl Proof {
         devices: Vec<Named>,
         fence: PoolFence,
     ) -> Result<Self, Error> {
-        let lane = Lane::standing().map_err(|error| Error::storage("wait for devices", error))?;
+        let lane = Lane::standing()
+            .map_err(|error| Error::system(Place::Process, "wait for devices", error))?;
         let clock = Clock::start();
         Ok(Self {
             takeover: Takeover::new(of, leaves, clock.now_us()),
@@ -363,7 +365,7 @@ impl Proof {
             let until = until.unwrap_or_else(Instant::now);
             self.lane
                 .wait(Some(until))
-                .map_err(|error| Error::storage("wait for devices", error))?;
+                .map_err(|error| Error::system(Place::Process, "wait for devices", error))?;
             self.lane.take_completions(&mut completions);
             for (token, outcome) in completions.drain(..) {
                 if let Some(request) = self.flights.try_remove(token as usize) {

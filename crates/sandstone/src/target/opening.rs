@@ -121,8 +121,7 @@ impl Opener {
                 opened
             }
             BackendSpec::Volume { volume } => self.volume(spec, volume)?,
-            own => block::open::open(own, &self.state, spec.block_size)
-                .map_err(|error| apply_error(spec, &error))?,
+            own => self.local(spec, own)?,
         };
         let device = match &self.layer {
             Some(DeviceLayer(stack)) => stack(spec, device),
@@ -180,6 +179,30 @@ impl Opener {
         // A line more or less is no harm.
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         notices.extend(notice);
+    }
+
+    /// Opens memory, a file or a device node of this machine.
+    fn local(
+        &self,
+        spec: &UnitSpec,
+        own: &BackendSpec,
+    ) -> Result<Arc<dyn BlockDevice>, ApplyError> {
+        let path = match own {
+            BackendSpec::File { path, .. } => Some(self.state.join(path)),
+            BackendSpec::Device { path } => Some(Path::new("/dev").join(path)),
+            BackendSpec::Memory { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
+                None
+            }
+        };
+        self.pools
+            .refuse_own(path.as_deref())
+            .map_err(|error| ApplyError {
+                object: format!("lu {}", spec.name),
+                message: error.message,
+                next: error.next,
+            })?;
+        block::open::open(own, &self.state, spec.block_size)
+            .map_err(|error| apply_error(spec, &error))
     }
 
     /// Opens a volume, or a snapshot for a unit that is only read.

@@ -35,6 +35,7 @@ use super::recurring::Recurring;
 use super::shared::{DaemonLimits, LoopHandle, Shared};
 use super::space_monitor::SpaceMonitor;
 use crate::config::model::Config;
+use crate::hint::Place;
 use crate::initiator::host::Host;
 use crate::isns::{Announcement, Registrar, Timing};
 use crate::pool::Pools;
@@ -184,7 +185,8 @@ impl Service {
                 Err(error) => {
                     // Whoever started the daemon knows whether that is an error.
                     tracing::info!(portal = %address, %error, "a portal cannot be served yet");
-                    applied.unbound.insert(address, error.to_string());
+                    let next = Place::Address(address).next(&error);
+                    applied.unbound.insert(address, format!("{error}; {next}"));
                 }
             }
         }

@@ -21,6 +21,7 @@ use crate::cli::completion::size;
 use crate::cli::table;
 use crate::cli::{Done, Failure, Terminal};
 use crate::config::{Error, ErrorKind};
+use crate::hint::Place;
 use crate::initiator::url::bind;
 
 #[derive(Debug, ClapArgs)]
@@ -68,9 +69,11 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
 }
 
 fn serve(listen: Option<SocketAddr>, t: &mut Terminal<'_>) -> Done {
+    let address = listen.unwrap_or((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT).into());
     let failed = |error| {
-        let message = format!("cannot listen for iperf3: {error}");
-        Error::new(ErrorKind::Unavailable, message, "choose another --listen").caused_by(error)
+        let message = format!("cannot listen for iperf3 on {address}: {error}");
+        let next = Place::Address(address).next(&error);
+        Error::new(ErrorKind::Unavailable, message, next).caused_by(error)
     };
     let server = match listen {
         Some(listen) => Server::bind(listen),

@@ -16,6 +16,7 @@ use crate::cli::completion::size;
 use crate::cli::table::ListArgs;
 use crate::config::Error;
 use crate::config::quantity::parse_time;
+use crate::hint::Place;
 use iometer::access::{AccessLine, AccessSpecification};
 
 /// What to run.
@@ -289,8 +290,8 @@ pub(super) fn load(name: &str) -> Result<Chosen, Error> {
             "list the built-in profiles: sandstone bench profiles",
         ));
     }
-    let bytes =
-        std::fs::read(path).map_err(|error| Error::storage(format!("read {name}"), error))?;
+    let bytes = std::fs::read(path)
+        .map_err(|error| Error::system(Place::File(path), format!("read {name}"), error))?;
     let text = ::iometer::text::decode(&bytes);
     if text.trim_start().starts_with('{') {
         let profile: Profile = serde_json::from_str(&text).map_err(|error| {

@@ -18,6 +18,7 @@ use crate::bench::run::measure::{self, RunError};
 use crate::bench::workload::Workload;
 use crate::cli::{Connection, Done, Failure, Terminal};
 use crate::config::{Error, ErrorKind};
+use crate::hint::Place;
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct Args {
@@ -230,7 +231,9 @@ pub(super) fn interrupt() -> Result<Arc<AtomicBool>, Error> {
             signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop));
         second
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(|error| Error::storage("catch the signals that end a run", error))?;
+            .map_err(|error| {
+                Error::system(Place::Process, "catch the signals that end a run", error)
+            })?;
     }
     Ok(stop)
 }

@@ -18,6 +18,7 @@ use crate::cli::{Connection, Terminal};
 use crate::config::initiator::InitiatorSpec;
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
+use crate::hint::Place;
 use crate::initiator::device::MultipathDevice;
 use crate::initiator::named::NamedDevice;
 use crate::initiator::write_cache::WriteCache;
@@ -111,7 +112,8 @@ impl Opened {
 }
 
 fn new_lane() -> Result<Lane, Error> {
-    Lane::standing().map_err(|error| Error::storage("make an event descriptor", error))
+    Lane::standing()
+        .map_err(|error| Error::system(Place::Process, "make an event descriptor", error))
 }
 
 fn refused(error: OpenError) -> Error {

@@ -13,6 +13,7 @@ use crate::bench::parameters::Parameters;
 use crate::bench::workload::{Profile, Workload};
 use crate::cli::{Done, Terminal, table};
 use crate::config::Error;
+use crate::hint::Place;
 
 #[derive(Debug, ClapArgs)]
 pub(in crate::cli) struct ImportArgs {
@@ -50,8 +51,8 @@ pub(in crate::cli) struct ExportArgs {
 
 pub(super) fn import(args: &ImportArgs, t: &mut Terminal<'_>) -> Done {
     let name = args.file.display().to_string();
-    let bytes =
-        std::fs::read(&args.file).map_err(|error| Error::storage(format!("read {name}"), error))?;
+    let bytes = std::fs::read(&args.file)
+        .map_err(|error| Error::system(Place::File(&args.file), format!("read {name}"), error))?;
     let text = iometer::text::decode(&bytes);
     let refused = |error: iometer::read::ReadError| {
         Error::invalid(format!("{name}, {error}"), "correct that line")
@@ -156,7 +157,13 @@ fn put(t: &mut Terminal<'_>, output: Option<&Path>, text: &str) -> Done {
     match output {
         None => Ok(write!(t.out, "{text}")?),
         Some(path) => {
-            let failed = |error| Error::storage(format!("write {}", path.display()), error);
+            let failed = |error| {
+                Error::system(
+                    Place::File(path),
+                    format!("write {}", path.display()),
+                    error,
+                )
+            };
             Ok(std::fs::write(path, text).map_err(failed)?)
         }
     }

@@ -15,6 +15,7 @@ use super::configured::configured;
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
 use crate::daemon::DEFAULT_MEMORY_CAP;
+use crate::hint::Place;
 use crate::locate;
 use crate::nbd::{Endpoint, Loops, Server, ServerOptions, StartError, TlsOptions};
 
@@ -197,10 +198,10 @@ fn attach(args: &Args, connection: &Connection) -> Result<(Server, Attached), Er
 fn refused(error: StartError) -> Error {
     let next = match &error {
         StartError::Listen(error) => error.advice(),
-        StartError::Tls(_) => "make certificates as the manual of nbdkit-tls shows, PEM each",
-        StartError::System(_) => {
-            "raise the limits on threads and descriptors (`ulimit -u`, `ulimit -n`)"
+        StartError::Tls(_) => {
+            "make certificates as the manual of nbdkit-tls shows, PEM each".to_owned()
         }
+        StartError::System(error) => Place::Process.next(error),
     };
     Error::new(ErrorKind::Unavailable, error.to_string(), next)
 }

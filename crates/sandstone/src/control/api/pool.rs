@@ -69,6 +69,7 @@ pub(super) async fn create(
     Body(request): Body<CreatePool>,
 ) -> Answer<PoolView> {
     let made = apart(move || {
+        plane.refuse_disks_of_units(request.paths())?;
         if request.dry_run {
             Author::asks_only();
             return plane.pools.would_create(&request);
@@ -154,6 +155,7 @@ pub(super) async fn change_vdevs(
     Body(change): Body<VdevChange>,
 ) -> Answer<PoolView> {
     let changed = apart(move || {
+        plane.refuse_disks_of_units(change.takes().into_iter().flatten())?;
         if matches!(change, VdevChange::Add { dry_run: true, .. }) {
             Author::asks_only();
             return plane.pools.would_add(&name, &change);

@@ -62,6 +62,7 @@ impl Site<'_> {
 
     fn check_addition(&self, what: Additions<'_>, force: bool) -> Result<(), Error> {
         what.check()?;
+        self.pools.refuse_own(what.paths())?;
         self.check_redundancy(what.vdevs, force)?;
         self.require_changes()
     }

@@ -53,6 +53,7 @@ impl Site<'_> {
                 "write it in full, or the name of another machine's disk (naa.…)",
             ));
         }
+        self.pools.refuse_own([path])?;
         let device = open_new(self.disks(), path, &over)?;
         self.keep_others_from(&[(path.to_owned(), Arc::clone(&device))], over.force)?;
         let spec = LeafSpec::new(random_u64(), device.geometry().len);

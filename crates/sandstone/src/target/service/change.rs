@@ -13,6 +13,7 @@ use super::layout::{group_layout, portals};
 use super::retarget::moved;
 use crate::config::model::{Config, UnitSpec};
 use crate::control::ApplyError;
+use crate::hint::Place;
 use crate::initiator::host::HostError;
 use crate::target::deletion::Deletion;
 use crate::target::made_files::MadeFiles;
@@ -293,10 +294,7 @@ impl Service {
                     return Err(ApplyError {
                         object: format!("portal {address}"),
                         message: format!("it cannot be bound: {error}"),
-                        next: format!(
-                            "see who listens there with `ss -ltnp 'sport = :{}'`",
-                            address.port()
-                        ),
+                        next: Place::Address(address).next(&error),
                     });
                 }
             }

@@ -22,6 +22,7 @@ use crate::cli::bench::progress::Progress;
 use crate::cli::bench::run::{interrupt, refused, run_number};
 use crate::cli::bench::target::Opened;
 use crate::config::{Error, ErrorKind};
+use crate::hint::Place;
 use crate::initiator::write_cache::WriteCache;
 
 /// So long who was told to end waits for what puts everything back.
@@ -382,7 +383,7 @@ fn within(
     let (done, outcome) = channel();
     // Nobody may wait any more.
     let thread = std::thread::Builder::new().spawn(move || drop(done.send(work())));
-    thread.map_err(|error| Error::storage("start a thread", error))?;
+    thread.map_err(|error| Error::system(Place::Process, "start a thread", error))?;
     outcome.recv_timeout(PATIENCE).unwrap_or_else(|_| {
         Err(Error::new(
             ErrorKind::Unavailable,

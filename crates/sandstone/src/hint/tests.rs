@@ -1,0 +1,417 @@
+//! The whole text of every hint: each place with each errno that can arise anywhere.
+
+use super::*;
+
+/// Every errno that some place has words for, and one that none has.
+const ALL: [Errno; 25] = [
+    Errno::NOENT,
+    Errno::ACCESS,
+    Errno::PERM,
+    Errno::ROFS,
+    Errno::NOSPC,
+    Errno::DQUOT,
+    Errno::BUSY,
+    Errno::AGAIN,
+    Errno::IO,
+    Errno::NODATA,
+    Errno::NXIO,
+    Errno::NODEV,
+    Errno::NOMEDIUM,
+    Errno::BADE,
+    Errno::EXIST,
+    Errno::ISDIR,
+    Errno::NOTDIR,
+    Errno::FBIG,
+    Errno::ADDRINUSE,
+    Errno::ADDRNOTAVAIL,
+    Errno::AFNOSUPPORT,
+    Errno::INVAL,
+    Errno::MFILE,
+    Errno::OPNOTSUPP,
+    Errno::PROTO,
+];
+
+/// The hints of one place, and what it says of all else.
+struct Table {
+    place: Place<'static>,
+    hints: &'static [(&'static [Errno], &'static str)],
+    otherwise: &'static str,
+}
+
+impl Table {
+    fn check(&self) {
+        for errno in ALL {
+            let told = self.place.next(&errno.into());
+            let listed = self.hints.iter().find(|(of, _)| of.contains(&errno));
+            let expected = match listed {
+                _ if errno == Errno::MFILE => LIMIT,
+                Some((_, text)) => text,
+                None => self.otherwise,
+            };
+            assert_eq!(told, expected, "{:?}, {errno:?}", self.place);
+            assert!(!told.ends_with('.'), "a clause without a full stop: {told}");
+        }
+    }
+}
+
+fn path(path: &'static str) -> &'static Path {
+    Path::new(path)
+}
+
+const DENIED: &[Errno] = &[Errno::ACCESS, Errno::PERM];
+const FULL: &[Errno] = &[Errno::NOSPC, Errno::DQUOT];
+const MEDIUM: &[Errno] = &[Errno::IO, Errno::NODATA];
+const GONE: &[Errno] = &[Errno::NXIO, Errno::NODEV, Errno::NOMEDIUM];
+const FAILS: &[Errno] = &[
+    Errno::IO,
+    Errno::NODATA,
+    Errno::NXIO,
+    Errno::NODEV,
+    Errno::NOMEDIUM,
+];
+const WRONG: &[Errno] = &[Errno::ISDIR, Errno::NOTDIR];
+const IN_USE: &[Errno] = &[Errno::BUSY, Errno::AGAIN];
+
+#[test]
+fn of_a_device() {
+    Table {
+        place: Place::Device(path("/dev/sdb")),
+        hints: &[
+            (&[Errno::NOENT], "attach the device, or correct the path: `lsblk -p` lists those there are"),
+            (GONE, "attach the device again: `lsblk -p` lists those there are"),
+            (
+                DENIED,
+                "run the daemon as root, or give its user the device: `ls -lL /dev/sdb` shows whose it is",
+            ),
+            (&[Errno::ROFS], "make it writable: `blockdev --setrw /dev/sdb`"),
+            (FULL, "the thin pool beneath /dev/sdb has no space left: extend that, then try again"),
+            (
+                IN_USE,
+                "see who uses it with `lsblk /dev/sdb` and `fuser -v /dev/sdb`, and end that; or choose another device",
+            ),
+            (
+                MEDIUM,
+                "the device or its cables fail: see `dmesg` and `smartctl -a /dev/sdb`, or choose another device",
+            ),
+            (
+                &[Errno::BADE],
+                "end the reservation at the host that has it: `sg_persist -r /dev/sdb` shows whose it is",
+            ),
+            (WRONG, "name a device below /dev: `lsblk -p` lists those there are"),
+        ],
+        otherwise: "see what the kernel says of /dev/sdb with `dmesg`, or choose another device",
+    }
+    .check();
+    let on_a_loop = Place::Device(path("/dev/loop5")).next(&Errno::IO.into());
+    assert_eq!(
+        on_a_loop,
+        "the file beneath /dev/loop5 fails, or is too short: see `losetup -l /dev/loop5` and `dmesg`, or choose another device"
+    );
+}
+
+#[test]
+fn of_another_machines_disk() {
+    const AWAY: &str = "see its paths with `sandstone initiator path list -d naa.6`; it is used again when one is back";
+    const FORBIDDEN: &str =
+        "have the array that has naa.6 let this machine write to it, then try again";
+    Table {
+        place: Place::RemoteDisk(path("naa.6")),
+        hints: &[
+            (&[Errno::NOENT], AWAY),
+            (GONE, AWAY),
+            (FULL, "the array that has naa.6 is out of space: free some there, then try again"),
+            (&[Errno::ROFS], FORBIDDEN),
+            (DENIED, FORBIDDEN),
+            (&[Errno::BADE], "end the reservation of naa.6 at the host that has it, then try again"),
+        ],
+        otherwise: "see what the array that has naa.6 reports, or choose another disk: `sandstone initiator device list`",
+    }
+    .check();
+}
+
+#[test]
+fn of_a_file_that_holds_data() {
+    Table {
+        place: Place::DataFile(path("/srv/a.img")),
+        hints: &[
+            (
+                &[Errno::NOENT],
+                "create it, restore it from a copy, or mount the file system that it lies on",
+            ),
+            (
+                DENIED,
+                "let the daemon's user read and write it: `ls -l /srv/a.img` shows whose it is",
+            ),
+            (
+                &[Errno::ROFS],
+                "its file system is read-only: see `dmesg` for the reason, and `findmnt -T /srv/a.img` for what to mount \
+                 again with -o remount,rw",
+            ),
+            (
+                FULL,
+                "free some space on its file system: `df -h /srv/a.img` tells how much there is",
+            ),
+            (
+                IN_USE,
+                "stop the other daemon, or choose another file: two writers would destroy the data",
+            ),
+            (
+                MEDIUM,
+                "the disk beneath the file fails: see `dmesg`, and `findmnt -T /srv/a.img` for which it is; or choose another \
+                 file",
+            ),
+            (
+                GONE,
+                "the disk beneath the file is gone: attach it again; `findmnt -T /srv/a.img` tells which it is",
+            ),
+            (WRONG, "name a file, or use a device backend for a block device"),
+            (&[Errno::OPNOTSUPP], "use a file system that has locks"),
+        ],
+        otherwise: "check /srv/a.img and its file system (see `dmesg`), or choose another file",
+    }
+    .check();
+}
+
+#[test]
+fn of_a_file_that_is_made() {
+    Table {
+        place: Place::NewFile(path("/srv/a.img")),
+        hints: &[
+            (&[Errno::NOENT], "make the folder first: `mkdir -p /srv`"),
+            (DENIED, "let the daemon's user write to /srv: `ls -ld /srv` shows whose it is"),
+            (
+                &[Errno::ROFS],
+                "the file system of /srv is read-only: mount it to be written, or choose another folder",
+            ),
+            (
+                FULL,
+                "free some space in /srv (`df -h /srv` tells how much there is), choose a smaller size, or do not preallocate",
+            ),
+            (&[Errno::FBIG], "the file system takes no file of that size: choose a smaller one"),
+            (
+                &[Errno::OPNOTSUPP],
+                "do not preallocate, or choose a folder of a file system that can",
+            ),
+            (&[Errno::EXIST], "choose another path, or use the file as it is"),
+            (WRONG, "/srv is no folder: choose another path"),
+        ],
+        otherwise: "check the file system of /srv (see `dmesg`), or choose another folder",
+    }
+    .check();
+}
+
+#[test]
+fn of_the_state_folder() {
+    const OTHER: &str = "name a folder with --state: something else has that name";
+    Table {
+        place: Place::StateFolder,
+        hints: &[
+            (
+                FULL,
+                "free some space on the file system of the state folder (df tells how much there is), then try again",
+            ),
+            (
+                &[Errno::ROFS],
+                "the file system of the state folder is read-only: see the kernel's log for the reason (dmesg), mount it to be \
+                 written again, then try again",
+            ),
+            (DENIED, "check the owner and the permissions of the state folder, then try again"),
+            (
+                &[Errno::NOENT],
+                "mount the file system that the state folder lies on, or name another with --state",
+            ),
+            (WRONG, OTHER),
+            (&[Errno::EXIST], OTHER),
+        ],
+        otherwise: "check the disk under the state folder (see dmesg), then try again",
+    }
+    .check();
+}
+
+#[test]
+fn of_a_file_that_a_command_names() {
+    Table {
+        place: Place::File(path("a.json")),
+        hints: &[
+            (
+                &[Errno::NOENT],
+                "check the path: `ls .` shows what is there",
+            ),
+            (
+                DENIED,
+                "run this as a user who may use it: `ls -ld . a.json` shows whose it is",
+            ),
+            (
+                &[Errno::ROFS],
+                "the file system of . is read-only: name a file elsewhere",
+            ),
+            (
+                FULL,
+                "free some space in . (`df -h .` tells how much there is), then try again",
+            ),
+            (
+                &[Errno::EXIST],
+                "name another file, or remove that one first",
+            ),
+            (WRONG, "`ls -ld a.json` shows what it is: name another one"),
+            (
+                &[Errno::FBIG],
+                "the file system of . takes no file of that size: name a file elsewhere",
+            ),
+            (
+                FAILS,
+                "the disk beneath a.json fails: see `dmesg`, or name a file elsewhere",
+            ),
+        ],
+        otherwise: "check a.json and its file system (see `dmesg`), then try again",
+    }
+    .check();
+}
+
+#[test]
+fn of_what_is_printed() {
+    Table {
+        place: Place::Output,
+        hints: &[
+            (
+                FULL,
+                "free some space where the output goes (df tells how much there is), or send it elsewhere",
+            ),
+            (FAILS, "the disk that the output goes to fails (see dmesg): send it elsewhere"),
+        ],
+        otherwise: "send the output elsewhere, or see that it can be written where it goes",
+    }
+    .check();
+}
+
+#[test]
+fn of_an_address() {
+    let address = |text: &str| Place::Address(text.parse().expect("an address"));
+    Table {
+        place: address("192.0.2.7:3260"),
+        hints: &[
+            (
+                &[Errno::ADDRINUSE],
+                "see who listens there with `ss -ltnp 'sport = :3260'`, and end that or choose another port",
+            ),
+            (
+                &[Errno::ADDRNOTAVAIL],
+                "this machine has no address 192.0.2.7: `ip -br addr` lists those it has",
+            ),
+            (
+                DENIED,
+                "a rule of this machine forbids it (SELinux, AppArmor): see `journalctl -k -g denied`, or choose another port \
+                 than 3260",
+            ),
+            (&[Errno::AFNOSUPPORT], "this machine does not speak IPv6: choose an IPv4 address"),
+        ],
+        otherwise: "choose another address: `ip -br addr` lists those of this machine",
+    }
+    .check();
+    assert_eq!(
+        address("0.0.0.0:80").next(&Errno::ACCESS.into()),
+        "ports below 1024 are for root: choose one from 1024 on (iSCSI's is 3260), or let the program have port 80 with \
+         AmbientCapabilities=CAP_NET_BIND_SERVICE in its unit file"
+    );
+    assert_eq!(
+        address("[fe80::1]:3260").next(&Errno::INVAL.into()),
+        "an address of one link needs the number of its interface, as in [fe80::1%2]:3260: `ip -6 -br addr` shows them"
+    );
+}
+
+#[test]
+fn of_the_file_of_a_socket() {
+    Table {
+        place: Place::SocketFile(path("/run/s/control.sock")),
+        hints: &[
+            (&[Errno::ADDRINUSE], "stop what serves there, or choose another place"),
+            (&[Errno::EXIST], "choose a path where nothing is"),
+            (&[Errno::NOENT], "make the folder first: `mkdir -p /run/s`"),
+            (
+                DENIED,
+                "choose a folder that you may write to: `ls -ld /run/s` shows whose it is",
+            ),
+            (&[Errno::ROFS], "the file system of /run/s is read-only: choose another folder"),
+            (
+                FULL,
+                "free some space in /run/s (`df -h /run/s` tells how much there is), or choose another folder",
+            ),
+            (&[Errno::INVAL], "choose a shorter path: the kernel takes 107 bytes"),
+            (WRONG, "/run/s is no folder: choose another path"),
+        ],
+        otherwise: "choose another path than /run/s/control.sock",
+    }
+    .check();
+}
+
+#[test]
+fn of_the_process() {
+    Table {
+        place: Place::Process,
+        hints: &[(&[Errno::AGAIN], LIMIT)],
+        otherwise: "see `dmesg` and the limits of this process (`ulimit -a`), then try again",
+    }
+    .check();
+}
+
+#[test]
+fn of_a_block_request_by_what_failed_and_on_what() {
+    let disk = Place::Device(path("/dev/sdb"));
+    let file = Place::DataFile(path("/srv/a.img"));
+    let remote = Place::RemoteDisk(path("naa.6"));
+    let bad_sector = || BlockError::reading(Errno::IO.into(), "reading");
+    assert_eq!(
+        disk.next_of_block(&bad_sector()),
+        disk.next(&Errno::IO.into())
+    );
+    assert_eq!(
+        file.next_of_block(&bad_sector()),
+        file.next(&Errno::IO.into())
+    );
+    let of = |kind| BlockError::new(kind, "asking");
+    for (kind, errno) in [
+        (BlockErrorKind::Medium, Errno::IO),
+        (BlockErrorKind::Write, Errno::IO),
+        (BlockErrorKind::NoSpace, Errno::NOSPC),
+        (BlockErrorKind::ReadOnly, Errno::ROFS),
+        (BlockErrorKind::Reserved, Errno::BADE),
+        (BlockErrorKind::Gone, Errno::NODEV),
+        (BlockErrorKind::Invalid, Errno::PROTO),
+    ] {
+        for place in [disk, file, remote] {
+            assert_eq!(
+                place.next_of_block(&of(kind)),
+                place.next(&errno.into()),
+                "{place:?}, {kind:?}"
+            );
+        }
+    }
+    assert_eq!(
+        remote.next_of_block(&of(BlockErrorKind::Away)),
+        remote.next(&Errno::NODEV.into())
+    );
+    for (place, text) in [
+        (
+            disk,
+            "the device became shorter: `blockdev --getsize64 /dev/sdb` tells its bytes; give them back, or choose another device",
+        ),
+        (
+            file,
+            "somebody cut the file: restore /srv/a.img, or give it its length back with truncate if the rest is not missed",
+        ),
+        (
+            remote,
+            "the array made naa.6 smaller: give it its size back there, then try again",
+        ),
+    ] {
+        assert_eq!(place.next_of_block(&of(BlockErrorKind::OutOfRange)), text);
+    }
+}
+
+#[test]
+fn a_path_tells_what_kind_of_place_it_is() {
+    let is = |path| Place::of_device(Path::new(path));
+    assert!(matches!(is("naa.652534e0"), Place::RemoteDisk(_)));
+    assert!(matches!(is("/dev/no-such-disk"), Place::Device(_)));
+    assert!(matches!(is("/srv/no-such-file"), Place::DataFile(_)));
+}
