@@ -1,6 +1,7 @@
 //! Volumes, snapshots and folders of pools as administrators see them, and the changes that they make.
 
 mod change;
+mod creation;
 mod listing;
 mod names;
 mod preview;
@@ -116,10 +117,10 @@ impl Pools {
         served: &Served,
     ) -> Result<Changed, Error> {
         let pool = self.get(change.pool()?)?;
-        if let Some(unchanged) = already_there(&pool, change)? {
+        let mut change = change.with_what_is_made()?;
+        if let Some(unchanged) = already_there(&pool, &change)? {
             return Ok(unchanged);
         }
-        let mut change = change.clone();
         let changed = with_block_size(&pool, &mut change)?;
         let steps = change.steps()?;
         if steps.len() > 1 {

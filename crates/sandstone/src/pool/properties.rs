@@ -2,6 +2,7 @@
 //! ([`store::pool::PoolProperties`]) and go with it from machine to machine.
 
 use serde::{Deserialize, Serialize};
+use store::catalog::PROPERTIES;
 use store::pool::{PoolProperties, PoolProperty};
 use utoipa::ToSchema;
 
@@ -103,7 +104,7 @@ fn parse(property: &str, value: &str) -> Result<(PoolProperty, Option<bool>), Er
         let all = PoolProperty::ALL.map(PoolProperty::name).join(", ");
         Error::invalid(
             format!("pools have no property '{property}' that can be set"),
-            format!("choose from {all}"),
+            elsewhere(property).map_or_else(|| format!("choose from {all}"), str::to_owned),
         )
     })?;
     let is_on = match value {
@@ -118,6 +119,32 @@ fn parse(property: &str, value: &str) -> Result<(PoolProperty, Option<bool>), Er
         }
     };
     Ok((known, is_on))
+}
+
+/// Where an administrator of zfs finds here what no pool has as a property.
+pub(crate) fn elsewhere(property: &str) -> Option<&'static str> {
+    if PROPERTIES.iter().any(|info| info.name == property) {
+        return Some(
+            "it is a property of datasets: `sandstone volume set NAME=VALUE POOL` sets it for all of the pool",
+        );
+    }
+    Some(match property {
+        "ashift" => {
+            "leave it away: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does"
+        }
+        "readonly" => "it is chosen at import: `sandstone pool import -o readonly=on POOL`",
+        "comment" => "keep it beside the pool's datasets: `sandstone volume set my:note=TEXT POOL`",
+        "failmode" => {
+            "leave it away: I/O waits while devices are away, and goes on by itself when they are back"
+        }
+        "cachefile" | "altroot" | "bootfs" | "delegation" | "listsnapshots" | "dedupditto" => {
+            "leave it away: nothing is mounted or booted from a pool, and the state folder knows the pools"
+        }
+        "version" | "compatibility" => {
+            "see `sandstone pool upgrade -v` for the features of the format"
+        }
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -143,6 +170,27 @@ mod tests {
             error.next.contains("autoreplace, autotrim, multihost"),
             "{error}"
         );
+        for (name, next) in [
+            (
+                "ashift",
+                "leave it away: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does",
+            ),
+            (
+                "compression",
+                "it is a property of datasets: `sandstone volume set NAME=VALUE POOL` sets it for all of the pool",
+            ),
+            (
+                "colour",
+                "choose from autoexpand, autoreplace, autotrim, multihost",
+            ),
+        ] {
+            let error = parse(name, "12").expect_err("pools have no such property");
+            assert_eq!(
+                error.message,
+                format!("pools have no property '{name}' that can be set")
+            );
+            assert_eq!(error.next, next);
+        }
         let error = parse("autotrim", "maybe").expect_err("no value");
         assert!(error.next.contains("autotrim=on"), "{error}");
     }

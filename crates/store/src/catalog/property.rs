@@ -5,6 +5,8 @@ use std::fmt;
 
 use super::error::{CatalogError, ErrorKind};
 
+mod unknown;
+
 /// A property of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the table describes each, below")]
@@ -363,9 +365,12 @@ impl Property {
         let is_allowed = |c: char| {
             c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, ':' | '+' | '.' | '_' | '-')
         };
-        let problem = if !name.contains(':') {
-            format!("there is no property '{name}'")
-        } else if name.len() > MAX_USER_NAME {
+        if !name.contains(':') {
+            let problem = format!("there is no property '{name}'");
+            let next = unknown::next(name);
+            return Err(CatalogError::new(ErrorKind::InvalidValue, problem, next));
+        }
+        let problem = if name.len() > MAX_USER_NAME {
             format!("the property's name is longer than {MAX_USER_NAME} bytes")
         } else if name.starts_with('-') || !name.chars().all(is_allowed) {
             format!("'{name}' cannot be the name of a user property")
@@ -440,6 +445,11 @@ mod tests {
         for name in ["owner", "", "A:b", "a b:c", "-a:b", &long] {
             let error = Property::parse(name).expect_err(name);
             assert_eq!(error.kind, ErrorKind::InvalidValue, "{name}");
+            assert_eq!(
+                error.next.contains("names of your own"),
+                name.contains(':'),
+                "{name}"
+            );
         }
     }
 }

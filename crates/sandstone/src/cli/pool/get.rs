@@ -11,7 +11,7 @@ use super::super::{Connection, Done, Terminal};
 use super::list::{capacity, fragmentation, space};
 use super::wanted;
 use crate::config::Error;
-use crate::pool::properties::PoolPropertyView;
+use crate::pool::properties::{PoolPropertyView, elsewhere};
 use crate::pool::status::PoolView;
 
 #[derive(Debug, Args)]
@@ -143,7 +143,10 @@ fn selected(words: &str) -> Result<Vec<Shown>, Error> {
             let known: Vec<&str> = Shown::all().map(|shown| shown.name()).collect();
             Error::invalid(
                 format!("pools have no property '{word}'"),
-                format!("choose from all,{}", known.join(",")),
+                elsewhere(word).map_or_else(
+                    || format!("choose from all,{}", known.join(",")),
+                    str::to_owned,
+                ),
             )
         })
     };

@@ -32,10 +32,10 @@ impl Pools {
     /// Those of [`Pools::change`].
     pub fn preview(&self, change: &DatasetChange, served: &Served) -> Result<Changed, Error> {
         let pool = self.get(change.pool()?)?;
-        if let Some(unchanged) = already_there(&pool, change)? {
+        let mut change = change.with_what_is_made()?;
+        if let Some(unchanged) = already_there(&pool, &change)? {
             return Ok(unchanged);
         }
-        let mut change = change.clone();
         let mut changed = with_block_size(&pool, &mut change)?;
         let steps = change.steps()?;
         // Who serves something of it is told, not refused.
