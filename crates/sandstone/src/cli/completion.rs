@@ -1,13 +1,13 @@
-//! Shell completion and manual pages, both made from the verb tree itself.
+//! Shell completion, made from the verb tree itself.
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, CommandFactory as _};
+use clap::Args as ClapArgs;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::Shells;
 use serde_json::Value;
 
-use super::{Cli, Connection, Done, Terminal};
+use super::{Connection, Done, Terminal};
 use crate::config::Error;
 
 #[derive(Debug, ClapArgs)]
@@ -15,12 +15,6 @@ pub(super) struct Args {
     /// The shell
     #[arg(value_parser = ["bash", "zsh", "fish", "elvish", "powershell"])]
     shell: String,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(super) struct ManArgs {
-    /// Write a page for every verb to this folder
-    folder: Option<PathBuf>,
 }
 
 /// Prints the script that makes the shell ask this program for completions, names included.
@@ -40,19 +34,6 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
         "sandstone",
         &mut t.out,
     )?)
-}
-
-pub(super) fn man(args: &ManArgs, t: &mut Terminal<'_>) -> Done {
-    let command = Cli::command();
-    match &args.folder {
-        None => Ok(clap_mangen::Man::new(command).render(&mut t.out)?),
-        Some(folder) => {
-            let failed =
-                |e| Error::storage(format!("write the manual pages to {}", folder.display()), e);
-            std::fs::create_dir_all(folder).map_err(failed)?;
-            Ok(clap_mangen::generate_to(command, folder).map_err(failed)?)
-        }
-    }
 }
 
 /// A size such as `10G`, for clap.

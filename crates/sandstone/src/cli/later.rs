@@ -4,6 +4,8 @@
 use clap::builder::{Resettable, StyledStr};
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
 
+use super::help::complete;
+
 /// Verbs or options that are defined when they are needed.
 #[derive(Debug)]
 pub(super) struct Later<T>(pub(super) T);
@@ -50,5 +52,7 @@ fn as_listed(command: Command, define: fn(Command) -> Command) -> Command {
     };
     let about = listed(command.get_about());
     let long_about = listed(command.get_long_about());
-    define(command).about(about).long_about(long_about)
+    let verb = command.get_name().to_owned();
+    let defined = define(command).about(about).long_about(long_about);
+    complete(defined, &verb)
 }

@@ -23,12 +23,15 @@ mod config;
 mod connection;
 pub mod demo;
 mod edit;
+mod elsewhere;
 mod gateway;
 mod hindrances;
+mod help;
 mod host;
 mod initiator;
 mod later;
 mod lu;
+mod manual;
 mod map;
 mod pool;
 mod salvage;
@@ -78,10 +81,10 @@ enum Verb {
     #[command(subcommand)]
     Lu(Later<lu::Verb>),
     /// Pools of disks, in zpool's manner
-    #[command(subcommand)]
+    #[command(subcommand, visible_alias = "zpool")]
     Pool(Later<pool::Verb>),
     /// Volumes, snapshots and folders of pools, in zfs's manner
-    #[command(subcommand)]
+    #[command(subcommand, visible_alias = "zfs")]
     Volume(Later<volume::Verb>),
     /// Targets, their portals and what they prove themselves with
     #[command(subcommand)]
@@ -118,8 +121,8 @@ enum Verb {
     Openapi,
     /// Print what a shell needs to complete verbs, options and names
     Completion(Later<completion::Args>),
-    /// Print the manual page, or write all of them to a folder
-    Man(Later<completion::ManArgs>),
+    /// Show the manual page of a verb, or write those of all to a folder
+    Man(Later<manual::Args>),
 }
 
 /// Asks a question and returns the answer, line end and all.
@@ -170,6 +173,11 @@ impl From<io::Error> for Failure {
             _ => Self::Refused(Error::system(Place::Output, "write the output", error)),
         }
     }
+}
+
+/// The verb tree, with what its help shows beyond options.
+fn command() -> clap::Command {
+    help::complete(Cli::command(), "")
 }
 
 /// Runs the command line of this process.
@@ -233,7 +241,7 @@ fn parse(
     err: &mut dyn Write,
 ) -> Result<Cli, u8> {
     let args: Vec<OsString> = args.into_iter().collect();
-    let parsed = Cli::command()
+    let parsed = command()
         .try_get_matches_from(&args)
         .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
     let parsed = parsed.map(|(mut cli, matches)| {
@@ -246,7 +254,14 @@ fn parse(
         cli.connection.command = Some(typed::line(&args));
         cli
     });
-    typed.map_err(|error| {
+    typed.map_err(|mut error| {
+        let next = if error.use_stderr() {
+            let mut root = command();
+            root.build();
+            elsewhere::next(&mut error, &root, &args)
+        } else {
+            None
+        };
         let rendered = error.render();
         // Nothing is left to do where even this cannot be written.
         let _ = if error.use_stderr() {
@@ -254,6 +269,9 @@ fn parse(
         } else {
             write!(out, "{rendered}")
         };
+        if let Some(next) = next {
+            let _ = writeln!(err, "  next:  {next}");
+        }
         u8::try_from(error.exit_code()).unwrap_or(2)
     })
 }
@@ -276,7 +294,7 @@ fn client(cli: Cli, mut terminal: Terminal<'_>) -> u8 {
         Verb::Status(Later(args)) => status::run(&args, connection, t),
         Verb::Openapi => status::openapi(t),
         Verb::Completion(Later(args)) => completion::run(&args, t),
-        Verb::Man(Later(args)) => completion::man(&args, t),
+        Verb::Man(Later(args)) => manual::run(&args, t),
         Verb::Serve(_) | Verb::Demo(_) | Verb::Initiator(Later(initiator::Verb::Attach(_))) => {
             Err(Error::invalid("this verb is a daemon, not a client", "run it from a shell").into())
         }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
 use hyper::Method;
+use store::pool::PoolProperty;
 
 use self::layout::layout;
 use self::named_vdevs::NamedVdevs;
@@ -17,6 +18,7 @@ use crate::hint::Place;
 use crate::pool::create::CreatePool;
 use crate::pool::disks::is_remote;
 use crate::pool::health::Health;
+use crate::pool::properties::elsewhere;
 use crate::pool::status::{NO_ERRORS, PoolView, VdevView};
 use crate::pool::trim::text as trim_text;
 
@@ -121,7 +123,7 @@ pub(super) struct Create {
     size: Option<u64>,
     /// multihost=on, off or auto: whether it is protected against being open on two hosts; auto: where another host could
     /// reach its devices
-    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = ["multihost=on", "multihost=off", "multihost=auto"])]
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = at_creation)]
     property: Option<String>,
     /// JSON, as the control API gives it
     #[arg(long)]
@@ -188,6 +190,23 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         Verb::Events(args) => vdev::events(t, connection, &args),
         Verb::History(args) => history::run(t, connection, &args),
         Verb::Check(args) => check::run(t, &args),
+    }
+}
+
+/// A property that is chosen when a pool is made. Others are told where they are.
+fn at_creation(text: &str) -> Result<String, String> {
+    let name = text.split('=').next().unwrap_or_default();
+    match text {
+        "multihost=on" | "multihost=off" | "multihost=auto" => Ok(text.to_owned()),
+        _ if name == PoolProperty::Multihost.name() => {
+            Err("write multihost=on, multihost=off or multihost=auto".to_owned())
+        }
+        _ if PoolProperty::named(name).is_some() => Err(format!(
+            "it is set when the pool is there: `sandstone pool set {text} POOL`"
+        )),
+        _ => Err(elsewhere(name)
+            .unwrap_or("write multihost=on, multihost=off or multihost=auto")
+            .to_owned()),
     }
 }
 
@@ -476,6 +495,30 @@ pub(super) fn confirm(t: &mut Terminal<'_>, question: &str, next: &str) -> Done 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn properties_at_creation_are_taken_or_told_where_they_are() {
+        assert_eq!(at_creation("multihost=on"), Ok("multihost=on".to_owned()));
+        let choose = "write multihost=on, multihost=off or multihost=auto";
+        for (text, told) in [
+            ("multihost=maybe", choose),
+            ("colour=red", choose),
+            (
+                "autotrim=on",
+                "it is set when the pool is there: `sandstone pool set autotrim=on POOL`",
+            ),
+            (
+                "ashift=12",
+                "leave it away: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does",
+            ),
+            (
+                "compression=lz4",
+                "it is a property of datasets: `sandstone volume set NAME=VALUE POOL` sets it for all of the pool",
+            ),
+        ] {
+            assert_eq!(at_creation(text), Err(told.to_owned()), "{text}");
+        }
+    }
 
     #[test]
     fn a_status_is_laid_out_as_by_zpool() {

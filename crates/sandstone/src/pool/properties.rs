@@ -141,7 +141,7 @@ pub(crate) fn elsewhere(property: &str) -> Option<&'static str> {
             "leave it away: nothing is mounted or booted from a pool, and the state folder knows the pools"
         }
         "version" | "compatibility" => {
-            "see `sandstone pool upgrade -v` for the features of the format"
+            "see `sandstone pool upgrade` for the features of the format"
         }
         _ => return None,
     })

@@ -261,6 +261,11 @@ fn completion_and_manual_pages_are_made_for_every_shell_and_verb() {
     }
     assert!(daemon.run("man").out.contains(".TH"));
     let folder = daemon.folder.path().join("man");
-    assert_eq!(daemon.run(&format!("man {}", folder.display())).code, 0);
+    let ran = daemon.run(&format!("man --folder {}", folder.display()));
+    assert_eq!(ran.code, 0, "{ran:?}");
     assert!(folder.join("sandstone-lu-create.1").exists());
+    let ran = daemon.run("man pool create");
+    assert!(ran.out.contains(".TH sandstone"), "{ran:?}");
+    assert!(ran.out.contains("pool create tank mirror"), "{ran:?}");
+    assert!(!std::path::Path::new("pool").exists(), "no folder is made");
 }

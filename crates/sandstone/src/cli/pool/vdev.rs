@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueHint};
 use hyper::Method;
+use serde::Serialize;
 
 use super::super::completion::{pool_names, size, vdev_names};
-use super::super::table::{Column, ListArgs, Numbers, left, print};
+use super::super::table::{Column, ListArgs, Numbers, extra, left, print};
 use super::super::{Connection, Done, Terminal};
 use super::absolute;
 use super::layout::layout;
@@ -133,9 +134,9 @@ pub(in super::super) struct Clear {
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Events {
-    /// The pool
+    /// Only these
     #[arg(add = pool_names())]
-    pool: String,
+    pools: Vec<String>,
     #[command(flatten)]
     list: ListArgs,
 }
@@ -323,16 +324,43 @@ pub(in super::super) fn events(
     connection: &Connection,
     args: &Events,
 ) -> Done {
-    let path = format!("/v1/pools/{}/events", escape(&args.pool));
-    let events: Vec<Happening> = connection.client().get(&path)?;
-    let none = "nothing happened since the pool was opened";
-    print(t, &args.list, &COLUMNS, &events, none)
+    let mut pools = args.pools.clone();
+    if pools.is_empty() {
+        let all: Vec<PoolView> = connection.client().get("/v1/pools")?;
+        let open = all.into_iter().filter(|pool| pool.open_for_us.is_some());
+        pools.extend(open.map(|pool| pool.name));
+    }
+    let mut rows = Vec::new();
+    for pool in &pools {
+        let path = format!("/v1/pools/{}/events", escape(pool));
+        let events: Vec<Happening> = connection.client().get(&path)?;
+        rows.extend(events.into_iter().map(|event| EventRow {
+            pool: pool.clone(),
+            event,
+        }));
+    }
+    rows.sort_by_key(|row| row.event.time_s);
+    let none = "nothing happened since the pools were opened";
+    let pool: Column<EventRow> = left("pool", |row, _| row.pool.clone());
+    let pool = match args.pools.len() {
+        1 => extra(pool),
+        _ => pool,
+    };
+    let columns = [
+        left("time", |row: &EventRow, numbers| match numbers {
+            Numbers::Short => crate::date::utc(row.event.time_s),
+            Numbers::Exact => row.event.time_s.to_string(),
+        }),
+        pool,
+        left("event", |row, _| row.event.text.clone()),
+    ];
+    print(t, &args.list, &columns, &rows, none)
 }
 
-const COLUMNS: [Column<Happening>; 2] = [
-    left("time", |at, numbers| match numbers {
-        Numbers::Short => crate::date::utc(at.time_s),
-        Numbers::Exact => at.time_s.to_string(),
-    }),
-    left("event", |at, _| at.text.clone()),
-];
+/// An event of a pool.
+#[derive(Debug, Serialize)]
+struct EventRow {
+    pool: String,
+    #[serde(flatten)]
+    event: Happening,
+}

@@ -1,0 +1,102 @@
+//! What `--help` shows beyond the options of a verb: examples, and long lists of verbs in groups.
+
+use std::fmt::Write as _;
+
+use clap::Command;
+
+pub(super) mod examples;
+mod groups;
+
+/// Columns of a list of verbs.
+const WIDTH: usize = 80;
+/// Verbs that a group does not name stand below this.
+const OTHERS: &str = "More";
+
+/// Adds them to a verb and all below it; `path` is the words of the verb behind `sandstone`.
+pub(super) fn complete(command: Command, path: &str) -> Command {
+    let command = command.mut_subcommands(|verb| {
+        let words = match path {
+            "" => verb.get_name().to_owned(),
+            path => format!("{path} {}", verb.get_name()),
+        };
+        complete(verb, &words)
+    });
+    grouped(with_examples(command, path), path)
+}
+
+fn with_examples(command: Command, path: &str) -> Command {
+    let mut lines = examples::of(path)
+        .iter()
+        .map(|line| format!("  sandstone {line}"));
+    match lines.next() {
+        None => command,
+        Some(first) => {
+            let text = lines.fold(format!("Examples:\n{first}"), |text, line| {
+                text + "\n" + &line
+            });
+            command.after_help(text)
+        }
+    }
+}
+
+/// Shows verbs by group, where the list would be long.
+fn grouped(command: Command, path: &str) -> Command {
+    let Some(groups) = groups::of(path) else {
+        return command;
+    };
+    let verbs: Vec<(String, String)> = command
+        .get_subcommands()
+        .map(|verb| {
+            let about = verb.get_about().map(ToString::to_string);
+            (verb.get_name().to_owned(), about.unwrap_or_default())
+        })
+        .collect();
+    let width = verbs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let is_grouped = |name: &str| groups.iter().any(|(_, names)| names.contains(&name));
+    let named = groups.iter().map(|(heading, names)| {
+        let of_it = names
+            .iter()
+            .filter_map(|name| verbs.iter().find(|verb| verb.0 == *name));
+        (*heading, of_it.collect::<Vec<_>>())
+    });
+    let others: Vec<_> = verbs.iter().filter(|(name, _)| !is_grouped(name)).collect();
+    let mut text = String::new();
+    for (heading, verbs) in named.chain([(OTHERS, others)]) {
+        if verbs.is_empty() {
+            continue;
+        }
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{heading}:");
+        for (name, about) in verbs {
+            let about = folded(about, WIDTH - width - 4, width + 4);
+            let _ = writeln!(text, "  {name:width$}  {about}");
+        }
+        text.push('\n');
+    }
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{text}Options:\n{{options}}{{after-help}}"
+    ))
+}
+
+/// Words in lines of at most `width` letters, all but the first behind `indent` blanks.
+fn folded(words: &str, width: usize, indent: usize) -> String {
+    let mut text = String::new();
+    let mut used = 0;
+    for word in words.split_whitespace() {
+        let len = word.chars().count();
+        if used > 0 && used + 1 + len > width {
+            text.push('\n');
+            text.push_str(&" ".repeat(indent));
+            used = 0;
+        } else if used > 0 {
+            text.push(' ');
+            used += 1;
+        }
+        text.push_str(word);
+        used += len;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;
