@@ -136,6 +136,8 @@ pub struct Terminal<'a> {
     pub err: &'a mut dyn Write,
     /// Asks a question and returns the answer; `None` where nobody is there to ask.
     pub ask: Option<&'a mut Ask<'a>>,
+    /// Columns of the terminal that `out` is; `None` where it is a file or a pipe.
+    pub width: Option<usize>,
 }
 
 /// Why a command ended without success.
@@ -214,10 +216,22 @@ pub fn run() -> ExitCode {
                 out: &mut out,
                 err: &mut err,
                 ask: if interactive { Some(&mut ask) } else { None },
+                width: width(),
             };
             ExitCode::from(client(verb, terminal))
         }
     }
+}
+
+/// Columns of the terminal that standard output is.
+fn width() -> Option<usize> {
+    let out = io::stdout();
+    if !out.is_terminal() {
+        return None;
+    }
+    let told = rustix::termios::tcgetwinsize(&out).map_or(0, |size| size.ws_col);
+    // A serial console tells nothing, and has as many as terminals always had.
+    Some(if told == 0 { 80 } else { told.into() })
 }
 
 fn eprint_question(question: &str) -> io::Result<()> {

@@ -3,9 +3,12 @@
 use clap::Args;
 use serde::Serialize;
 
+use self::fold::align;
 use super::Terminal;
 use crate::config::Error;
 use crate::config::quantity::format_size;
+
+mod fold;
 
 /// How a listing is to look.
 #[derive(Clone, Debug, Default, Args)]
@@ -175,7 +178,7 @@ pub(super) fn print_cells(
         .map(|(name, _)| name.to_uppercase())
         .collect();
     let right: Vec<bool> = columns.iter().map(|(_, right)| *right).collect();
-    for line in align(&header, &right, cells) {
+    for line in align(&header, &right, cells, t.width) {
         writeln!(t.out, "{line}")?;
     }
     Ok(())
@@ -217,33 +220,6 @@ fn select<'a, T>(args: &ListArgs, columns: &'a [Column<T>]) -> Result<Vec<&'a Co
     args.columns.iter().map(find).collect()
 }
 
-fn align(header: &[String], right: &[bool], rows: &[Vec<String>]) -> Vec<String> {
-    let width = |text: &str| text.chars().count();
-    let mut widths: Vec<usize> = header.iter().map(|h| width(h)).collect();
-    for row in rows {
-        for (column, cell) in row.iter().enumerate() {
-            widths[column] = widths[column].max(width(cell));
-        }
-    }
-    let line = |row: &Vec<String>| {
-        let mut text = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let gap = " ".repeat(widths[column] - width(cell));
-            let (before, after) = if right[column] {
-                (gap.as_str(), "")
-            } else {
-                ("", gap.as_str())
-            };
-            text.push_str(&format!("{before}{cell}{after}  "));
-        }
-        text.trim_end().to_owned()
-    };
-    std::iter::once(&header.to_vec())
-        .chain(rows)
-        .map(line)
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,18 +232,5 @@ mod tests {
             ["7s", "1m 7s", "1h 1m", "1d 1h"]
         );
         assert_eq!(Numbers::Exact.span(90_061), "90061");
-    }
-
-    #[test]
-    fn numbers_stand_right_and_lines_have_no_trailing_blanks() {
-        let cells = vec![
-            vec!["a".to_owned(), "10G".to_owned(), "x".to_owned()],
-            vec!["long".into(), "1".into(), String::new()],
-        ];
-        let header = ["NAME", "SIZE", "NOTE"].map(str::to_owned);
-        assert_eq!(
-            align(&header, &[false, true, false], &cells),
-            ["NAME  SIZE  NOTE", "a      10G  x", "long     1"]
-        );
     }
 }

@@ -20,6 +20,7 @@ fn run(line: &str) -> Ran {
         out: &mut out,
         err: &mut err,
         ask: None,
+        width: None,
     };
     let code = run_client(words, terminal);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();

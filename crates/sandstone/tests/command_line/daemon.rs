@@ -230,6 +230,12 @@ impl Daemon {
         )
     }
 
+    /// Runs a command line at a terminal of so many columns.
+    pub(crate) fn run_at(&self, width: usize, line: &str) -> Ran {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        run_at(Some(width), self.folder.path(), &words, None)
+    }
+
     /// Runs a command line; somebody answers every question so.
     pub(crate) fn run_answering(&self, line: &str, answer: &str) -> Ran {
         run(
@@ -240,8 +246,13 @@ impl Daemon {
     }
 }
 
-/// Runs a command line against the daemon of a state folder.
+/// Runs a command line against the daemon of a state folder; its output goes to a file.
 pub(crate) fn run(state: &Path, words: &[&str], answer: Option<&str>) -> Ran {
+    run_at(None, state, words, answer)
+}
+
+/// The same where the output goes to a terminal of so many columns.
+fn run_at(width: Option<usize>, state: &Path, words: &[&str], answer: Option<&str>) -> Ran {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let args = ["sandstone", "--state", state.to_str().unwrap()]
         .into_iter()
@@ -257,6 +268,7 @@ pub(crate) fn run(state: &Path, words: &[&str], answer: Option<&str>) -> Ran {
             } else {
                 None
             },
+            width,
         },
     );
     Ran {

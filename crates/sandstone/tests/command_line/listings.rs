@@ -269,3 +269,44 @@ fn completion_and_manual_pages_are_made_for_every_shell_and_verb() {
     assert!(ran.out.contains("pool create tank mirror"), "{ran:?}");
     assert!(!std::path::Path::new("pool").exists(), "no folder is made");
 }
+
+/// Lists of things with long names, at a terminal of 80 columns: each name is whole, so that it can be copied.
+#[test]
+fn lists_fit_80_columns_and_break_no_naa_and_no_iqn() {
+    let daemon = Daemon::start();
+    let target = "iqn.2026-01.com.example.storage:second-floor.rack-17.san-one";
+    let initiator = "iqn.1998-01.com.vmware:esx-host-of-the-second-floor-4f2a9c71";
+    let naa = "naa.652534e0000000000000100000000001";
+    let unit = "virtual-machines-of-the-second-floor";
+    for line in [
+        format!("lu create {unit} --memory --size 64M --naa {naa}"),
+        format!("target create {target} --portal 192.0.2.10 --portal [2001:db8::10]:3260"),
+        format!("target-group create all-of-the-second-floor --target {target}"),
+        format!("host create hosts-of-the-second-floor --initiator {initiator}"),
+        format!("map add {unit} --host hosts-of-the-second-floor --target {target}"),
+    ] {
+        let ran = daemon.run(&line);
+        assert_eq!(ran.code, 0, "{line}: {ran:?}");
+    }
+    daemon.log_in(1, initiator, target);
+    for (line, names) in [
+        ("lu list", vec![unit, naa]),
+        ("target list", vec![target]),
+        ("target-group list", vec!["all-of-the-second-floor"]),
+        ("host list", vec!["hosts-of-the-second-floor"]),
+        ("map list", vec![unit, target]),
+        ("session list", vec![initiator]),
+    ] {
+        let ran = daemon.run_at(80, line);
+        assert_eq!(ran.code, 0, "{line}: {ran:?}");
+        for told in ran.out.lines() {
+            assert!(told.chars().count() <= 80, "{line}: {told}");
+        }
+        for name in names {
+            let is_whole = ran.out.split_whitespace().any(|word| word.contains(name));
+            assert!(is_whole, "{name} of {line}: {}", ran.out);
+        }
+        // A pipe gets a line for each row, whatever its length.
+        assert_eq!(daemon.run(line).out.lines().count(), 2, "{line}");
+    }
+}

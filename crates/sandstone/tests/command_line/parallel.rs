@@ -99,6 +99,7 @@ fn a_removal_that_would_take_more_than_was_shown_is_shown_anew() {
         out: &mut out,
         err: &mut err,
         ask: Some(&mut ask),
+        width: None,
     };
     let code = sandstone::cli::run_client(words.map(std::ffi::OsString::from), terminal);
     let err = String::from_utf8(err).unwrap();

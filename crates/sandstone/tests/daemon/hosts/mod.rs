@@ -62,6 +62,7 @@ fn run_words(state: &Path, words: &[&str]) -> Ran {
         out: &mut out,
         err: &mut err,
         ask: None,
+        width: None,
     };
     let code = run_client(args.map(OsString::from).collect::<Vec<_>>(), terminal);
     Ran {

@@ -29,6 +29,7 @@ fn run(line: &str) -> Ran {
         out: &mut out,
         err: &mut err,
         ask: None,
+        width: None,
     };
     let code = run_client(words, terminal);
     Ran {
