@@ -107,6 +107,9 @@ const CONDUCT: &[Column<Measurement>] = &[
     ("measured", |m| ns(m.elapsed_ns as f64)),
 ];
 
+/// Columns of one table beside those that name the run. A page 1,280 pixels wide shows all of them.
+const COLUMNS: usize = 9;
+
 /// A row for every run: the columns of that part of it which `part` gives.
 fn table<Of>(
     subject: &Subject<'_>,
@@ -122,22 +125,24 @@ fn table<Of>(
     };
     let columns: Vec<&Column<Of>> = columns.iter().filter(is_there).collect();
     html! {
-        div.scroll { table.sortable {
-            caption { (title) }
-            thead { tr {
-                (heads(subject))
-                @for (name, _) in &columns { th scope="col" { (name) } }
-            } }
-            tbody { @for (series, run) in subject.runs() { tr {
-                (names(subject, series, run))
-                @for (_, of) in &columns {
-                    @match of(part(&run.measurement)) {
-                        Some((exact, shown)) => td { data value=(exact) { (shown) } },
-                        None => td { "–" },
+        @for (number, columns) in columns.chunks(COLUMNS).enumerate() {
+            div.scroll { table.sortable {
+                caption { (title) @if number > 0 { ", continued" } }
+                thead { tr {
+                    (heads(subject))
+                    @for (name, _) in columns { th scope="col" { (name) } }
+                } }
+                tbody { @for (series, run) in subject.runs() { tr {
+                    (names(subject, series, run))
+                    @for (name, of) in columns {
+                        @match of(part(&run.measurement)) {
+                            Some((exact, shown)) => td data-label=(name) { data value=(exact) { (shown) } },
+                            None => td data-label=(name) { "–" },
+                        }
                     }
-                }
-            } } }
-        } }
+                } } }
+            } }
+        }
     }
 }
 
@@ -152,8 +157,8 @@ fn heads(subject: &Subject<'_>) -> Markup {
 fn names(subject: &Subject<'_>, series: &Series<'_>, run: &Run) -> Markup {
     html! {
         th scope="row" { (run.workload.name) }
-        @if !subject.is_single() { td.words { (series.label) } }
-        td { (run.round + 1) }
+        @if !subject.is_single() { td.words data-label="setting" { (series.label) } }
+        td data-label="run" { (run.round + 1) }
     }
 }
 
@@ -167,28 +172,32 @@ fn streams(subject: &Subject<'_>) -> Markup {
     }
     let per_second =
         |run: &Run, count: u64| count as f64 * 1e9 / run.measurement.elapsed_ns.max(1) as f64;
-    let direction = |run: &Run, of: &DirectionResult| {
+    let direction = |run: &Run, of: &DirectionResult, [rate, bytes, mean]: [&str; 3]| {
         html! {
-            td { data value=(of.accesses) { (units::number(per_second(run, of.accesses))) } }
-            td { data value=(of.bytes) { (units::number(per_second(run, of.bytes) / 1e6)) } }
-            td { data value=(of.latency.mean_ns) { (units::time(of.latency.mean_ns)) } }
+            td data-label=(rate) { data value=(of.accesses) { (units::number(per_second(run, of.accesses))) } }
+            td data-label=(bytes) { data value=(of.bytes) { (units::number(per_second(run, of.bytes) / 1e6)) } }
+            td data-label=(mean) { data value=(of.latency.mean_ns) { (units::time(of.latency.mean_ns)) } }
         }
     };
+    let [reads, writes] = [
+        ["read IOPS", "read MB/s", "read mean"],
+        ["write IOPS", "write MB/s", "write mean"],
+    ];
     html! {
         div.scroll { table.sortable {
             caption { "Streams that ran beside each other" }
             thead { tr {
                 (heads(subject))
                 th scope="col" { "stream" }
-                @for name in ["read IOPS", "read MB/s", "read mean", "write IOPS", "write MB/s", "write mean"] {
+                @for name in reads.iter().chain(&writes) {
                     th scope="col" { (name) }
                 }
             } }
             tbody { @for (series, run) in subject.runs() { @for stream in &run.measurement.streams { tr {
                 (names(subject, series, run))
-                td.words { (stream.name) }
-                (direction(run, &stream.read))
-                (direction(run, &stream.write))
+                td.words data-label="stream" { (stream.name) }
+                (direction(run, &stream.read, reads))
+                (direction(run, &stream.write, writes))
             } } } }
         } }
     }

@@ -133,8 +133,8 @@ fn legend(subject: &Subject<'_>) -> Markup {
     let coloured = subject.series.iter().filter(|series| series.class != "sx");
     html! {
         p.legend.series {
-            @for series in coloured { span class={ "key " (series.class) } {} (series.label) "  " }
-            @if subject.series.iter().any(|series| series.class == "sx") { span.key.sx {} "all others" }
+            @for series in coloured { span.entry { span class={ "key " (series.class) } {} (series.label) } }
+            @if subject.series.iter().any(|series| series.class == "sx") { span.entry { span.key.sx {} "all others" } }
         }
     }
 }

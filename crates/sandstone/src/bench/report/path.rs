@@ -33,7 +33,7 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
                 }
                 tbody { @for (name, of) in FACTS { tr {
                     th scope="row" { (name) }
-                    @for path in paths { td.words { (of(path)) } }
+                    @for path in paths { td.words data-label=(path.label) { (of(path)) } }
                 } } }
             } }
         }

@@ -19,7 +19,7 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
                 }
                 tbody { @for (name, of) in FACTS { tr {
                     th scope="row" { (name) }
-                    @for source in subject.sources { td.words { (of(&source.results)) } }
+                    @for source in subject.sources { td.words data-label=(source.label) { (of(&source.results)) } }
                 } } }
             } }
             (workloads(subject))
@@ -44,12 +44,12 @@ fn workloads(subject: &Subject<'_>) -> Markup {
             } }
             tbody { @for workload in seen { @for stream in &workload.streams { @for line in &stream.specification.lines { tr {
                 th scope="row" { (workload.name) }
-                td.words { (stream.specification.name) }
-                td { (format_size(u64::from(line.size))) }
-                td { (line.of_size_percent) " %" }
-                td { (line.reads_percent) " %" }
-                td { (line.random_percent) " %" }
-                td { @if line.align == 0 { "block" } @else { (format_size(u64::from(line.align))) } }
+                td.words data-label="stream" { (stream.specification.name) }
+                td data-label="access" { (format_size(u64::from(line.size))) }
+                td data-label="share" { (line.of_size_percent) " %" }
+                td data-label="reads" { (line.reads_percent) " %" }
+                td data-label="random" { (line.random_percent) " %" }
+                td data-label="aligned to" { @if line.align == 0 { "block" } @else { (format_size(u64::from(line.align))) } }
                 (own(stream))
             } } } } }
         } }
@@ -58,7 +58,7 @@ fn workloads(subject: &Subject<'_>) -> Markup {
 
 fn own(stream: &Stream) -> Markup {
     let words = |own: Option<u32>| own.map_or("as above".to_owned(), |own| own.to_string());
-    html! { td { (words(stream.outstanding)) } td { (words(stream.workers)) } }
+    html! { td data-label="in flight" { (words(stream.outstanding)) } td data-label="workers" { (words(stream.workers)) } }
 }
 
 /// How the figures were made and what they mean.

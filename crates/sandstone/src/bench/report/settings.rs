@@ -44,14 +44,18 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
     }
 }
 
+const RATE: &str = "accesses per second";
+const MEAN: &str = "mean latency";
+const SURE: &str = "how sure";
+
 fn table(subject: &Subject<'_>, source: usize, best: &[Best]) -> Markup {
     html! {
         div.scroll { table {
             caption { "The best setting for each workload" @if subject.sources.len() > 1 { " in " (subject.sources[source].label) } }
             thead { tr {
                 th scope="col" { "workload" }
-                th.words scope="col" { "use" } th scope="col" { "accesses per second" }
-                th scope="col" { "mean latency" } th scope="col" { "how sure" }
+                th.words scope="col" { "use" } th scope="col" { (RATE) }
+                th scope="col" { (MEAN) } th scope="col" { (SURE) }
             } }
             tbody { @for best in best { tr {
                 th scope="row" { (best.workload) }
@@ -70,8 +74,8 @@ fn found(subject: &Subject<'_>, source: usize, best: &Best) -> Markup {
     let (Some(contrast), Some(index)) = (contrast, index) else {
         let label = index.map_or("", |index| &subject.series[index].label);
         return html! {
-            td.words { code { (label) } " as at the start" }
-            td.same colspan="3" { "= nothing else is certainly better" }
+            td.words data-label="use" { code { (label) } " as at the start" }
+            td.same colspan="3" data-label=(SURE) { "= nothing else is certainly better" }
         };
     };
     let row = |figure| {
@@ -80,20 +84,22 @@ fn found(subject: &Subject<'_>, source: usize, best: &Best) -> Markup {
         row.and_then(|row| Some((row, row.ratio?)))
     };
     html! {
-        td.words { code { (subject.series[index].label) } }
+        td.words data-label="use" { code { (subject.series[index].label) } }
         @match row(Figure::Iops) {
-            Some((_, ratio)) => td.better { "▲ " (units::change(ratio.estimate)) },
-            None => td { "–" },
+            Some((_, ratio)) => td.better data-label=(RATE) { "▲ " (units::change(ratio.estimate)) },
+            None => td data-label=(RATE) { "–" },
         }
         @match row(Figure::MeanMs) {
-            Some((row, ratio)) => td class=(class(row.verdict)) { (sign(row)) " " (units::change(ratio.estimate)) },
-            None => td { "–" },
+            Some((row, ratio)) => td class=(class(row.verdict)) data-label=(MEAN) {
+                (sign(row)) " " (units::change(ratio.estimate))
+            },
+            None => td data-label=(MEAN) { "–" },
         }
         @match row(Figure::Iops) {
-            Some((row, ratio)) => td {
+            Some((row, ratio)) => td.words data-label=(SURE) {
                 (units::change(ratio.low)) " to " (units::change(ratio.high)) " more accesses, from " (row.runs.1) " rounds"
             },
-            None => td { "–" },
+            None => td data-label=(SURE) { "–" },
         }
     }
 }

@@ -24,9 +24,9 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
                 "that does not keep up with it."
             }
             p.legend {
-                span.key.q {} "QAVG  "
-                span.key.k {} "rest of KAVG  "
-                span.key.d {} "DAVG"
+                span.entry { span.key.q {} "QAVG" }
+                span.entry { span.key.k {} "rest of KAVG" }
+                span.entry { span.key.d {} "DAVG" }
             }
             div.panels {
                 @if subject.is_single() {

@@ -29,8 +29,9 @@ pub(super) fn section(subject: &Subject<'_>) -> Markup {
                 "a whole family of tables says otherwise with a chance of " (units::tick(subject.alpha * 100.0)) " %" "."
             }
             p.legend {
-                span.key.better {} "▲▼ better  " span.key.worse {} "▲▼ worse  " span.key.same {} "= no difference  "
-                span.key.unknown {} "? cannot tell: more runs are needed"
+                span.entry { span.key.better {} "▲▼ better" } span.entry { span.key.worse {} "▲▼ worse" }
+                span.entry { span.key.same {} "= no difference" }
+                span.entry { span.key.unknown {} "? cannot tell: more runs are needed" }
             }
             @if subject.contrasts.len() > 1 {
                 @for base in bases(subject) {
@@ -96,6 +97,9 @@ fn bases(subject: &Subject<'_>) -> Vec<usize> {
     bases
 }
 
+/// Columns of one table beside the one that names the row. A page 1,280 pixels wide shows all of them.
+const COLUMNS: usize = 5;
+
 /// One figure of all workloads and all that is compared with one base.
 fn matrix(subject: &Subject<'_>, base: usize, figure: Figure) -> Markup {
     let contrasts = || {
@@ -113,17 +117,21 @@ fn matrix(subject: &Subject<'_>, base: usize, figure: Figure) -> Markup {
         return html! {};
     }
     html! {
-        div.scroll { table.sortable {
-            caption { (title(figure)) " against " (subject.series[base].label) }
-            thead { tr {
-                th scope="col" { "setting" }
-                @for workload in &workloads { th scope="col" { (workload) } }
+        @for (number, workloads) in workloads.chunks(COLUMNS).enumerate() {
+            div.scroll { table.sortable {
+                caption {
+                    (title(figure)) " against " (subject.series[base].label) @if number > 0 { ", continued" }
+                }
+                thead { tr {
+                    th scope="col" { "setting" }
+                    @for workload in workloads { th scope="col" { (workload) } }
+                } }
+                tbody { @for contrast in contrasts() { tr {
+                    th scope="row" { (subject.series[contrast.series].label) }
+                    @for workload in workloads { (short_cell(contrast, workload, figure)) }
+                } } }
             } }
-            tbody { @for contrast in contrasts() { tr {
-                th scope="row" { (subject.series[contrast.series].label) }
-                @for workload in &workloads { (short_cell(contrast, workload, figure)) }
-            } } }
-        } }
+        }
     }
 }
 
@@ -134,11 +142,11 @@ fn row<'c>(contrast: &'c Contrast, workload: &str, figure: Figure) -> Option<&'c
 
 fn short_cell(contrast: &Contrast, workload: &str, figure: Figure) -> Markup {
     let Some(row) = row(contrast, workload, figure) else {
-        return html! { td.unknown { "–" } };
+        return html! { td.unknown data-label=(workload) { "–" } };
     };
     let ratio = row.ratio.map_or(row.b / row.a, |ratio| ratio.estimate);
     html! {
-        td class={ "verdict " (class(row.verdict)) } title=(row.verdict.words()) {
+        td class={ "verdict " (class(row.verdict)) } title=(row.verdict.words()) data-label=(workload) {
             b { data value=(ratio) { (sign(row)) " " (units::change(ratio)) } }
             @if let Some(ratio) = row.ratio {
                 small { (units::change(ratio.low)) " to " (units::change(ratio.high)) }
@@ -164,21 +172,23 @@ fn table(subject: &Subject<'_>, contrast: &Contrast) -> Markup {
     html! {
         details open=[open] {
             summary { b { (series) } " against " (base) ": every figure" }
-            div.scroll { table {
-                caption {
-                    (series) " against " (base) ", "
-                    @match contrast.made { Made::InTurns => "run in turns", Made::Apart => "run apart" }
-                    ", " (runs.1) " and " (runs.0) " runs"
-                }
-                thead { tr {
-                    th scope="col" { "workload" }
-                    @for figure in &figures { th scope="col" { (title(*figure)) } }
+            @for (number, figures) in figures.chunks(COLUMNS).enumerate() {
+                div.scroll { table {
+                    caption {
+                        (series) " against " (base) ", "
+                        @match contrast.made { Made::InTurns => "run in turns", Made::Apart => "run apart" }
+                        ", " (runs.1) " and " (runs.0) " runs" @if number > 0 { ", continued" }
+                    }
+                    thead { tr {
+                        th scope="col" { "workload" }
+                        @for figure in figures { th scope="col" { (title(*figure)) } }
+                    } }
+                    tbody { @for workload in &subject.workloads { @if row(contrast, workload, Figure::Iops).is_some() { tr {
+                        th scope="row" { (workload) }
+                        @for figure in figures { (cell(contrast, workload, *figure)) }
+                    } } } }
                 } }
-                tbody { @for workload in &subject.workloads { @if row(contrast, workload, Figure::Iops).is_some() { tr {
-                    th scope="row" { (workload) }
-                    @for figure in &figures { (cell(contrast, workload, *figure)) }
-                } } } }
-            } }
+            }
             @for (only, label) in [(&contrast.comparison.only_a, base), (&contrast.comparison.only_b, series)] {
                 @if !only.is_empty() { p.note { "Only in " (label) ": " (only.join(", ")) "." } }
             }
@@ -188,10 +198,10 @@ fn table(subject: &Subject<'_>, contrast: &Contrast) -> Markup {
 
 fn cell(contrast: &Contrast, workload: &str, figure: Figure) -> Markup {
     let Some(row) = row(contrast, workload, figure) else {
-        return html! { td.unknown { "–" } };
+        return html! { td.unknown data-label=(title(figure)) { "–" } };
     };
     html! {
-        td class={ "verdict " (class(row.verdict)) } {
+        td class={ "verdict " (class(row.verdict)) } data-label=(title(figure)) {
             b { (sign(row)) " " (units::change(row.ratio.map_or(row.b / row.a, |ratio| ratio.estimate))) }
             span { (row.verdict.words()) }
             @if let Some(ratio) = row.ratio {

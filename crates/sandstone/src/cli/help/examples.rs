@@ -407,7 +407,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
 ];
 
 /// The examples of a verb; none where it only has verbs of its own.
-pub(super) fn of(verb: &str) -> &'static [&'static str] {
+pub(in crate::cli) fn of(verb: &str) -> &'static [&'static str] {
     let found = EXAMPLES.iter().find(|(of, _)| *of == verb);
     found.map_or(&[], |(_, examples)| examples)
 }

@@ -21,11 +21,17 @@ pub(super) fn align(
             cells.chain([width(&header[column])]).max().unwrap_or(0)
         })
         .collect();
-    let parts = parts(&widths, limit.unwrap_or(usize::MAX));
+    let limit = limit.unwrap_or(usize::MAX);
+    let parts = parts(&widths, limit);
     let mut lines = Vec::new();
     for row in std::iter::once(header).chain(rows.iter().map(Vec::as_slice)) {
         for (number, part) in parts.iter().enumerate() {
             let indent = if number == 0 { 0 } else { INDENT };
+            if part.len() == 1 && indent + widths[part.start] > limit {
+                let pieces = pieces(&row[part.start], limit.saturating_sub(indent));
+                lines.extend(pieces.map(|piece| format!("{}{piece}", " ".repeat(indent))));
+                continue;
+            }
             let mut line = " ".repeat(indent);
             for column in part.clone() {
                 push(&mut line, &row[column], widths[column], right[column]);
@@ -49,6 +55,20 @@ fn parts(widths: &[usize], limit: usize) -> Vec<Range<usize>> {
     }
     parts.push(start..widths.len());
     parts
+}
+
+/// A cell of several names in as few lines as hold them; a name that is longer than a line is one.
+fn pieces(cell: &str, limit: usize) -> impl Iterator<Item = String> {
+    let mut pieces = vec![String::new()];
+    for word in cell.split_whitespace() {
+        let last = pieces.last_mut();
+        match last.filter(|last| last.is_empty() || width(last) + 1 + width(word) <= limit) {
+            Some(last) if last.is_empty() => last.push_str(word),
+            Some(last) => last.push_str(&format!(" {word}")),
+            None => pieces.push(word.to_owned()),
+        }
+    }
+    pieces.into_iter()
 }
 
 fn push(line: &mut String, cell: &str, wide: usize, is_right: bool) {
@@ -117,7 +137,7 @@ mod tests {
         fn no_line_is_longer_than_the_terminal_and_no_cell_is_broken(
             (columns, cells) in (1..9usize).prop_flat_map(|columns| {
                 (Just(columns), proptest::collection::vec(
-                    proptest::collection::vec("[a-z.:0-9-]{1,90}", columns), 0..6))
+                    proptest::collection::vec("[a-z.:0-9-]{1,90}( [a-z]{1,30}){0,3}", columns), 0..6))
             }),
             right in proptest::collection::vec(any::<bool>(), 9),
             limit in 40..120usize,
@@ -125,11 +145,12 @@ mod tests {
             let header: Vec<String> = (0..columns).map(|column| format!("C{column}")).collect();
             let lines = align(&header, &right, &cells, Some(limit));
             for line in &lines {
-                let cells = line.split_whitespace().count();
-                prop_assert!(width(line) <= limit || cells == 1, "{line}");
+                let words = line.split_whitespace().count();
+                prop_assert!(width(line) <= limit || words == 1, "{line}");
             }
             let told: Vec<&str> = lines.iter().flat_map(|line| line.split_whitespace()).collect();
-            let all: Vec<&str> = header.iter().chain(cells.iter().flatten()).map(String::as_str).collect();
+            let all = header.iter().chain(cells.iter().flatten());
+            let all: Vec<&str> = all.flat_map(|cell| cell.split_whitespace()).collect();
             prop_assert_eq!(told, all);
         }
     }
