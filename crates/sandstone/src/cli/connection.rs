@@ -23,7 +23,7 @@ pub struct Connection {
         help_heading = "Daemon"
     )]
     pub control: Option<ControlAddress>,
-    /// State folder of the daemon; its control socket is looked for there
+    /// State folder of the daemon, /var/lib/sandstone where nothing is said; its control socket is looked for there
     #[arg(
         long,
         global = true,

@@ -49,6 +49,7 @@ pub(super) struct Create {
 
 #[derive(Debug, Args)]
 pub(super) struct Initiator {
+    /// The host
     #[arg(add = host_names())]
     host: String,
     /// Initiator name
@@ -59,6 +60,7 @@ pub(super) struct Initiator {
 
 #[derive(Debug, Args)]
 pub(super) struct RemoveInitiator {
+    /// The host
     #[arg(add = host_names())]
     host: String,
     /// Initiator name
@@ -69,6 +71,7 @@ pub(super) struct RemoveInitiator {
 
 #[derive(Debug, Args)]
 pub(super) struct Auth {
+    /// The host
     #[arg(add = host_names())]
     host: String,
     #[command(flatten)]
@@ -90,7 +93,7 @@ pub(super) struct SecretArgs {
     /// Make a secret of 16 characters and print it once
     #[arg(long, group = "source")]
     generate: bool,
-    /// Ask for no secret any more
+    /// Take the secret away: none is proved or asked for
     #[arg(long, conflicts_with_all = ["user", "source"])]
     none: bool,
 }
@@ -149,6 +152,7 @@ pub(super) struct List {
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
+    /// The host
     #[arg(add = host_names())]
     name: String,
     #[command(flatten)]

@@ -248,6 +248,7 @@ fn only_pool(client: &Client, name: &str, size: u64) -> Result<String, Error> {
 
 #[derive(Debug, Args)]
 pub(super) struct Modify {
+    /// The logical unit
     #[arg(add = lu_names())]
     name: String,
     /// A larger capacity
@@ -311,6 +312,7 @@ impl Place {
 
 #[derive(Debug, Args)]
 pub(super) struct Named {
+    /// The logical unit
     #[arg(add = lu_names())]
     name: String,
     #[command(flatten)]
@@ -328,6 +330,7 @@ pub(super) struct List {
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
+    /// The logical unit
     #[arg(add = lu_names())]
     name: String,
     #[command(flatten)]

@@ -57,11 +57,13 @@ pub(super) struct Remove {
     /// The logical unit
     #[arg(add = lu_names())]
     lu: String,
+    /// Only of this host
     #[arg(long, add = host_names())]
     host: Option<String>,
     /// Maps that name this target or target group
     #[arg(long, value_name = "IQN|GROUP", add = target_and_group_names())]
     target: Option<String>,
+    /// Only of this number
     #[arg(long)]
     lun: Option<u16>,
     /// Remove every map that fits

@@ -71,7 +71,7 @@ pub(super) enum Verb {
     /// original, and nothing opens a pool of which there are two of one device. Only labels are written: checkpoints,
     /// volumes and snapshots stay as they are.
     Reguid(reguid::Reguid),
-    /// Let a pool go, so that any host may import it; forget one that is not open
+    /// Export a pool, so that any host may import it; forget one that is not open
     Export(ending::Export),
     /// End a pool; everything in it is lost
     Destroy(ending::Destroy),
@@ -84,9 +84,9 @@ pub(super) enum Verb {
     Trim(trim::TrimArgs),
     /// Make all durable that pools have taken up to now, whether or not somebody flushed it
     Sync(Sync),
-    /// Put devices aside
+    /// Take devices offline
     Offline(vdev::Devices),
-    /// Use devices again that were put aside, failed or were away
+    /// Bring devices online again that were put aside, failed or were away
     Online(vdev::Online),
     /// Make a mirror of a device, or give a mirror one more
     Attach(vdev::Attach),
@@ -98,7 +98,7 @@ pub(super) enum Verb {
     Add(vdev::Add),
     /// Take away logs, caches, and spares that stand ready
     Remove(vdev::Devices),
-    /// Forget counts of errors, and try devices again that failed
+    /// Clear errors of devices, and try devices again that failed
     Clear(vdev::Clear),
     /// Format features of pools, and enabling those that this program knows
     Upgrade(upgrade::Upgrade),
@@ -106,7 +106,7 @@ pub(super) enum Verb {
     Events(vdev::Events),
     /// What was done to pools, by whom and when; it is kept in them
     History(history::History),
-    /// Prove a pool that is not open: what it allocates, and every copy of every block
+    /// Verify a pool offline, while it is not open: what it allocates, and every copy of every block
     Check(check::CheckArgs),
 }
 

@@ -25,7 +25,7 @@ pub(super) enum Verb {
 #[derive(Debug, Args)]
 pub(super) struct Logout {
     /// The session's number (TSIH)
-    #[arg(add = session_numbers())]
+    #[arg(add = session_numbers(), value_parser = number)]
     session: u16,
     /// End the session where the initiator has not logged out after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
@@ -37,10 +37,18 @@ pub(super) struct Logout {
 #[derive(Debug, Args)]
 pub(super) struct Kill {
     /// The session's number (TSIH)
-    #[arg(add = session_numbers())]
+    #[arg(add = session_numbers(), value_parser = number)]
     session: u16,
     #[command(flatten)]
     edit: EditArgs,
+}
+
+/// Reads a session's number.
+fn number(text: &str) -> Result<u16, String> {
+    let number = text.parse();
+    number.map_err(|_| {
+        "write the number of one session: the TSIH that `sandstone session list` shows".to_owned()
+    })
 }
 
 /// What is done to a session, or would be.

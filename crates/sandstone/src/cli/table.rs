@@ -13,7 +13,7 @@ mod fold;
 /// How a listing is to look.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct ListArgs {
-    /// Columns to show, comma-separated
+    /// Columns to show, comma-separated; `-o help` names those there are
     #[arg(
         short = 'o',
         long = "columns",
@@ -211,10 +211,11 @@ fn select<'a, T>(args: &ListArgs, columns: &'a [Column<T>]) -> Result<Vec<&'a Co
             .iter()
             .find(|column| column.name.eq_ignore_ascii_case(wanted.trim()));
         found.ok_or_else(|| {
-            Error::invalid(
-                format!("there is no column {wanted:?}"),
-                format!("choose from -o {}", known()),
-            )
+            let problem = match wanted.as_str() {
+                "help" => "no column was chosen".to_owned(),
+                other => format!("there is no column {other:?}"),
+            };
+            Error::invalid(problem, format!("choose from -o {}", known()))
         })
     };
     args.columns.iter().map(find).collect()

@@ -73,6 +73,7 @@ pub(super) enum Portal {
 
 #[derive(Debug, Args)]
 pub(super) struct AddArgs {
+    /// The target
     #[arg(add = target_names())]
     iqn: String,
     /// Address; 3260 where no port is given
@@ -81,7 +82,7 @@ pub(super) struct AddArgs {
     /// Portal group; a new number makes a new group, which is a SCSI target port of its own
     #[arg(long, default_value_t = 1)]
     tag: u16,
-    /// ALUA target port group of a new portal group
+    /// ALUA target port group of a new portal group [default: the first with room]
     #[arg(long, value_name = "NUMBER")]
     target_port_group: Option<u16>,
     /// ALUA state of a new portal group
@@ -93,8 +94,10 @@ pub(super) struct AddArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct RemoveArgs {
+    /// The target
     #[arg(add = target_names())]
     iqn: String,
+    /// The address; 3260 where no port is given
     #[arg(value_name = "ADDR[:PORT]", value_parser = portal)]
     portal: SocketAddr,
     #[command(flatten)]
@@ -106,6 +109,7 @@ pub(super) struct SetState {
     /// Target port group, as `target list -o iqn,ports` shows it
     #[arg(value_name = "GROUP")]
     group: u16,
+    /// The state, also as SCSI writes it: active/non-optimized
     #[arg(value_name = "STATE", value_parser = alua_state)]
     alua_state: AluaState,
     #[command(flatten)]
@@ -114,6 +118,7 @@ pub(super) struct SetState {
 
 #[derive(Debug, Args)]
 pub(super) struct Auth {
+    /// The target
     #[arg(add = target_names())]
     iqn: String,
     #[command(flatten)]
@@ -124,6 +129,7 @@ pub(super) struct Auth {
 
 #[derive(Debug, Args)]
 pub(super) struct Modify {
+    /// The target
     #[arg(add = target_names())]
     iqn: String,
     /// What initiators show beside the name
@@ -156,6 +162,7 @@ pub(super) struct Modify {
 
 #[derive(Debug, Args)]
 pub(super) struct Named {
+    /// The target
     #[arg(add = target_names())]
     iqn: String,
     #[command(flatten)]
@@ -164,6 +171,7 @@ pub(super) struct Named {
 
 #[derive(Debug, Args)]
 pub(super) struct Redirect {
+    /// The target
     #[arg(add = target_names())]
     iqn: String,
     /// host:port
@@ -190,6 +198,7 @@ pub(super) struct List {
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
+    /// The target
     #[arg(add = target_names())]
     iqn: String,
     #[command(flatten)]

@@ -40,8 +40,10 @@ pub(super) struct Create {
 
 #[derive(Debug, Args)]
 pub(super) struct AddTarget {
+    /// The target group
     #[arg(add = target_group_names())]
     group: String,
+    /// The target
     #[arg(add = target_names())]
     iqn: String,
     #[command(flatten)]
@@ -50,8 +52,10 @@ pub(super) struct AddTarget {
 
 #[derive(Debug, Args)]
 pub(super) struct RemoveTarget {
+    /// The target group
     #[arg(add = target_group_names())]
     group: String,
+    /// The target
     #[arg(add = target_names())]
     iqn: String,
     #[command(flatten)]
@@ -69,6 +73,7 @@ pub(super) struct List {
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
+    /// The target group
     #[arg(add = target_group_names())]
     name: String,
     #[command(flatten)]

@@ -171,7 +171,7 @@ impl Client {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => (
                 format!("no Sandstone daemon answers at {}", self.address),
                 "start one with `sandstone serve --state DIR` (or `sandstone demo` to try it out), \
-                 or say where it is with --control or SANDSTONE_CONTROL"
+                 or say where it is with --state, --control, SANDSTONE_STATE or SANDSTONE_CONTROL"
                     .to_owned(),
             ),
             io::ErrorKind::PermissionDenied => (

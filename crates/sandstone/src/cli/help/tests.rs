@@ -54,6 +54,36 @@ fn every_verb_has_examples_that_parse_and_help_shows_them() {
 }
 
 #[test]
+fn every_option_and_argument_is_described() {
+    for (path, verb) in verbs() {
+        for argument in verb.get_arguments() {
+            let is_described = argument.get_help().is_some();
+            assert!(is_described, "{} of 'sandstone {path}'", argument.get_id());
+        }
+    }
+}
+
+#[test]
+fn other_spellings_of_the_same_are_taken() {
+    for line in [
+        "target alua-state 2 active/non-optimized",
+        "target alua-state 2 active-non-optimized",
+        "initiator device get naa.652534e0000000000000100000000001",
+        "initiator device get -d naa.652534e0000000000000100000000001",
+        "pool events",
+        "volume list -o space",
+    ] {
+        let words = std::iter::once("sandstone").chain(words(line));
+        let parsed = crate::cli::command().try_get_matches_from(words);
+        assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+    }
+    let refused =
+        crate::cli::command().try_get_matches_from(["sandstone", "session", "kill", "all"]);
+    let text = refused.expect_err("no number").to_string();
+    assert!(text.contains("write the number of one session"), "{text}");
+}
+
+#[test]
 fn no_example_is_of_a_verb_that_there_is_not() {
     let all = verbs();
     for (path, _) in examples::EXAMPLES {

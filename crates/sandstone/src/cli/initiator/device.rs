@@ -31,8 +31,11 @@ pub(in super::super) enum Verb {
 #[derive(Debug, Args)]
 pub(in super::super) struct Get {
     /// The device
-    #[arg(short, long, value_name = "NAME", add = device_names())]
-    device: String,
+    #[arg(short, long, value_name = "NAME", add = device_names(), conflicts_with = "name", required_unless_present = "name")]
+    device: Option<String>,
+    /// The device, as other verbs take it
+    #[arg(value_name = "NAME", add = device_names())]
+    name: Option<String>,
     /// JSON, as the control API gives it
     #[arg(long)]
     json: bool,
@@ -82,7 +85,11 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                 "no devices; `sandstone initiator session list` shows the sessions that should have some",
             )
         }
-        Verb::Get(args) => get(t, &client.get(&at(&args.device))?, args.json),
+        Verb::Get(args) => {
+            // clap has one of them.
+            let name = args.device.as_deref().or(args.name.as_deref());
+            get(t, &client.get(&at(name.unwrap_or_default()))?, args.json)
+        }
         Verb::Set(args) => {
             let body = SetDevice {
                 psp: args.psp,

@@ -185,11 +185,25 @@ fn found(
     Ok(all)
 }
 
+/// zfs's shorthand for where space is.
+const SPACE: [&str; 7] = [
+    "name",
+    "available",
+    "used",
+    "usedbysnapshots",
+    "usedbydataset",
+    "usedbyrefreservation",
+    "usedbychildren",
+];
+
 pub(super) fn list(t: &mut Terminal<'_>, connection: &Connection, args: &List) -> Done {
     let named = args.list.named_columns().iter();
     let mut columns: Vec<&str> = named.map(|name| name.trim()).collect();
     if columns.is_empty() {
         columns.extend(COLUMNS);
+    }
+    if columns == ["space"] {
+        columns = SPACE.to_vec();
     }
     columns
         .iter()
