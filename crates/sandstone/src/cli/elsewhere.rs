@@ -50,7 +50,7 @@ const OPTIONS: &[(&str, &[&str], &str)] = &[
     ("volume create", &["-u"], LEAVE_MOUNTS),
     (
         "volume send",
-        &["-w", "-c", "-L", "-e", "-D", "-b", "-h"],
+        &["-w", "-c", "-L", "-e", "-D", "-b"],
         ONE_FORM,
     ),
     ("volume receive", &["-u", "-M"], LEAVE_MOUNTS),

@@ -25,18 +25,30 @@ pub(super) fn complete(command: Command, path: &str) -> Command {
 }
 
 fn with_examples(command: Command, path: &str) -> Command {
-    let mut lines = examples::of(path)
-        .iter()
-        .map(|line| format!("  sandstone {line}"));
-    match lines.next() {
-        None => command,
-        Some(first) => {
-            let text = lines.fold(format!("Examples:\n{first}"), |text, line| {
-                text + "\n" + &line
-            });
-            command.after_help(text)
+    let lines = examples::of(path).iter().flat_map(|line| typed(line));
+    let lines: Vec<String> = lines.map(|line| format!("  {line}")).collect();
+    match lines.is_empty() {
+        true => command,
+        false => command.after_help(format!("Examples:\n{}", lines.join("\n"))),
+    }
+}
+
+/// An example as it can be typed, in lines that fit: a help that is broken elsewhere breaks names.
+pub(super) fn typed(line: &str) -> Vec<String> {
+    let mut lines = vec!["sandstone".to_owned()];
+    for word in line.split(' ') {
+        let last = lines.last_mut();
+        match last.filter(|last| last.len() + 1 + word.len() <= WIDTH - 6) {
+            Some(last) => last.push_str(&format!(" {word}")),
+            None => {
+                if let Some(last) = lines.last_mut() {
+                    last.push_str(" \\");
+                }
+                lines.push(format!("    {word}"));
+            }
         }
     }
+    lines
 }
 
 /// Shows verbs by group, where the list would be long.

@@ -212,7 +212,7 @@ fn examples(page: &mut Vec<u8>, trail: &[&Command]) {
     let own = help::examples::of(&name(&trail[1..], " "));
     section(page, "EXAMPLES");
     if !own.is_empty() {
-        let lines: Vec<String> = own.iter().map(|line| format!("sandstone {line}")).collect();
+        let lines: Vec<String> = own.iter().flat_map(|line| help::typed(line)).collect();
         return literal(page, lines.iter().map(String::as_str));
     }
     // Of a verb that has verbs, the first example of each of these.
@@ -221,8 +221,9 @@ fn examples(page: &mut Vec<u8>, trail: &[&Command]) {
             let mut trail = trail.to_vec();
             trail.push(below);
             let first = help::examples::of(&name(&trail[1..], " ")).first();
-            first.map(|line| format!("sandstone {line}"))
+            first.map(|line| help::typed(line))
         })
+        .flatten()
         .collect();
     literal(page, lines.iter().map(String::as_str));
 }
@@ -311,9 +312,9 @@ mod tests {
                 "sandstone pool create [OPTIONS] <NAME> <VDEV>...",
             ),
             (
-                "initiator device get",
-                ".TH sandstone\\-initiator\\-device\\-get 1",
-                "sandstone initiator device get [OPTIONS] \\-\\-device <NAME>",
+                "initiator device set",
+                ".TH sandstone\\-initiator\\-device\\-set 1",
+                "sandstone initiator device set [OPTIONS] \\-\\-device <NAME>",
             ),
         ] {
             let page = of(words).expect(words);

@@ -716,7 +716,7 @@ fn many_settings_share_a_pale_colour_but_the_first_and_the_best() {
         .and_then(|rest| rest.split("</p>").next())
         .expect("a legend");
     assert!(
-        legend.contains("queue_depth=1 ") && legend.contains("queue_depth=8 "),
+        legend.contains("queue_depth=1<") && legend.contains("queue_depth=8<"),
         "{legend}"
     );
     assert!(legend.contains("all others") && !legend.contains("queue_depth=5"));
