@@ -21,6 +21,7 @@ mod administration;
 mod datasets;
 mod disturbance;
 mod old_copies;
+mod own_devices;
 mod read_only;
 mod reading_on;
 mod salvage;

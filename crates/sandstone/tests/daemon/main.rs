@@ -7,6 +7,7 @@
 )]
 
 mod backup;
+mod advice;
 mod data_out_length;
 mod dataset_names;
 mod dataset_order;
