@@ -59,8 +59,16 @@ fn grouped(command: Command, path: &str) -> Command {
     let verbs: Vec<(String, String)> = command
         .get_subcommands()
         .map(|verb| {
-            let about = verb.get_about().map(ToString::to_string);
-            (verb.get_name().to_owned(), about.unwrap_or_default())
+            let about = verb
+                .get_about()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            let aliases: Vec<&str> = verb.get_visible_aliases().collect();
+            let about = match aliases.is_empty() {
+                true => about,
+                false => format!("{about} [aliases: {}]", aliases.join(", ")),
+            };
+            (verb.get_name().to_owned(), about)
         })
         .collect();
     let width = verbs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);

@@ -18,7 +18,7 @@ fn without_a_daemon_the_command_that_starts_one_is_named() {
         "sandstone: no Sandstone daemon answers at {}/control.sock\n  \
          state: nothing was changed\n  \
          next:  start one with `sandstone serve --state DIR` (or `sandstone demo` to try it out), \
-         or say where it is with --control or SANDSTONE_CONTROL\n",
+         or say where it is with --state, --control, SANDSTONE_STATE or SANDSTONE_CONTROL\n",
         folder.path().display()
     );
     assert_eq!(ran.err, expected);

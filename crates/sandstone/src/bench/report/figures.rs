@@ -125,7 +125,7 @@ fn table<Of>(
     };
     let columns: Vec<&Column<Of>> = columns.iter().filter(is_there).collect();
     html! {
-        @for (number, columns) in columns.chunks(COLUMNS).enumerate() {
+        @for (number, columns) in columns.chunks(units::columns(columns.len(), COLUMNS)).enumerate() {
             div.scroll { table.sortable {
                 caption { (title) @if number > 0 { ", continued" } }
                 thead { tr {
@@ -149,7 +149,7 @@ fn table<Of>(
 fn heads(subject: &Subject<'_>) -> Markup {
     html! {
         th scope="col" { "workload" }
-        @if !subject.is_single() { th scope="col" { "setting" } }
+        @if !subject.is_single() { th.words scope="col" { "setting" } }
         th scope="col" { "run" }
     }
 }

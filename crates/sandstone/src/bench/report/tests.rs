@@ -3,7 +3,7 @@
 use roxmltree::{Document, Node};
 use sha2::{Digest as _, Sha256};
 
-use super::{MeasuredPath, Network, Source, Wire, html, page};
+use super::{MeasuredPath, Network, Source, Wire, html, page, units};
 use crate::bench::measure::latency::Latencies;
 use crate::bench::measure::window::Second;
 use crate::bench::network::client::{Direction, Tcp, Throughput};
@@ -720,4 +720,28 @@ fn many_settings_share_a_pale_colour_but_the_first_and_the_best() {
         "{legend}"
     );
     assert!(legend.contains("all others") && !legend.contains("queue_depth=5"));
+}
+
+#[test]
+fn no_table_is_wider_than_a_page_and_every_cell_says_what_it_is_of() {
+    assert_eq!(
+        [1, 9, 10, 18, 19].map(|all| units::columns(all, 9)),
+        [1, 9, 5, 9, 7]
+    );
+    let mut tables = 0;
+    for page in pages() {
+        for table in page.split("<table").skip(1) {
+            let table = table.split("</table>").next().unwrap_or_default();
+            let is_facts = table.starts_with(" class=\"facts\"");
+            let (head, rows) = table.split_once("<tbody>").expect("a body");
+            // The names of a run, and nine figures: what 1,280 pixels show.
+            let columns = head.matches("<th").count() - head.matches("<thead").count();
+            assert!(is_facts || columns <= 12, "{columns} columns: {head}");
+            // A phone shows a cell below its row's heading, with this before it.
+            let cells = rows.matches("<td").count();
+            assert_eq!(rows.matches("data-label=").count(), cells, "{rows}");
+            tables += 1;
+        }
+    }
+    assert!(tables > 10, "{tables}");
 }

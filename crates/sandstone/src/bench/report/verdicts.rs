@@ -117,7 +117,7 @@ fn matrix(subject: &Subject<'_>, base: usize, figure: Figure) -> Markup {
         return html! {};
     }
     html! {
-        @for (number, workloads) in workloads.chunks(COLUMNS).enumerate() {
+        @for (number, workloads) in workloads.chunks(units::columns(workloads.len(), COLUMNS)).enumerate() {
             div.scroll { table.sortable {
                 caption {
                     (title(figure)) " against " (subject.series[base].label) @if number > 0 { ", continued" }
@@ -172,7 +172,7 @@ fn table(subject: &Subject<'_>, contrast: &Contrast) -> Markup {
     html! {
         details open=[open] {
             summary { b { (series) } " against " (base) ": every figure" }
-            @for (number, figures) in figures.chunks(COLUMNS).enumerate() {
+            @for (number, figures) in figures.chunks(units::columns(figures.len(), COLUMNS)).enumerate() {
                 div.scroll { table {
                     caption {
                         (series) " against " (base) ", "
