@@ -73,7 +73,7 @@ fn an_address_of_another_machine_is_no_question_of_who_listens() {
 #[test]
 fn properties_are_taken_where_zfs_takes_them_or_told_where_they_are() {
     let process = Process::start();
-    process.done("pool create --size 256M tank a");
+    process.done("pool create --size 256M tank mirror a d");
     process.done("volume create -s -V 64M -o volblocksize=8K tank/v");
     let told_of = process.done("volume get -H -o value volblocksize tank/v");
     assert_eq!(told_of.trim(), "8K");
@@ -107,6 +107,8 @@ fn properties_are_taken_where_zfs_takes_them_or_told_where_they_are() {
         !is_done && text.contains("next:  leave it away: pools always write"),
         "{text}"
     );
+    process.done("pool offline tank d");
     let events = process.done("pool events");
-    assert!(events.starts_with("TIME"), "{events}");
+    let header: Vec<&str> = events.split_whitespace().take(3).collect();
+    assert_eq!(header, ["TIME", "POOL", "EVENT"], "{events}");
 }
