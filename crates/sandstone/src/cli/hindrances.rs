@@ -17,6 +17,7 @@ const MOST_UNITS: usize = 4;
 
 #[derive(Debug, Args)]
 pub(super) struct Clear {
+    /// The logical unit
     #[arg(add = lu_names())]
     name: String,
     /// Its word in `lu list NAME`

@@ -154,7 +154,7 @@ fn write_page(trail: &[&Command], page: &mut Vec<u8>) -> io::Result<()> {
     for (status, what) in STATUS {
         entry(page, status, what);
     }
-    if let Some((_, what)) = EXIT_1.iter().find(|(of, _)| *of == name(&trail[1..], " ")) {
+    if let Some((_, what)) = ANSWERS.iter().find(|(of, _)| *of == name(&trail[1..], " ")) {
         paragraph(page, what);
     }
     see_also(page, trail);
@@ -196,8 +196,8 @@ const STATUS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Verbs that end with 1 to answer a question.
-const EXIT_1: [(&str, &str); 2] = [
+/// Verbs whose exit status also answers a question.
+const ANSWERS: [(&str, &str); 5] = [
     (
         "config diff",
         "It also ends with 1 where the file differs from what is in force.",
@@ -205,6 +205,19 @@ const EXIT_1: [(&str, &str); 2] = [
     (
         "map explain",
         "It also ends with 1 where the initiator does not see the logical unit.",
+    ),
+    (
+        "pool check",
+        "It also ends with 1 where it finds something.",
+    ),
+    (
+        "pool status",
+        "With -x it also ends with 3 where something is to be done, and with 4 where a pool is not open, not redundant, or has lost \
+         something.",
+    ),
+    (
+        "status",
+        "It also ends with 3 where something is to be done, and with 4 where something is not served, not redundant, or lost.",
     ),
 ];
 

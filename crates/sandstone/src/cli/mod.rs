@@ -13,8 +13,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::config::Error;
-use crate::pool::health::Health;
 use crate::hint::Place;
+use crate::pool::health::Health;
 
 mod bench;
 pub mod client_instructions;
@@ -25,8 +25,8 @@ pub mod demo;
 mod edit;
 mod elsewhere;
 mod gateway;
-mod hindrances;
 mod help;
+mod hindrances;
 mod host;
 mod initiator;
 mod later;

@@ -11,9 +11,9 @@ use super::{Connection, report};
 use crate::config::{Error, ErrorKind};
 use crate::control::ControlAddress;
 use crate::daemon::{DEFAULT_MEMORY_CAP, Daemon, DaemonOptions, StopSignals, default_cache};
+use crate::hint::Place;
 use crate::log::{self, EACH};
 use crate::notify;
-use crate::hint::Place;
 use crate::target::try_listening;
 
 /// How to serve. The state folder and the control address are those of [`Connection`].

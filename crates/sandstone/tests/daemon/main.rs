@@ -6,8 +6,8 @@
     reason = "a test that cannot go on is a test that failed"
 )]
 
-mod backup;
 mod advice;
+mod backup;
 mod data_out_length;
 mod dataset_names;
 mod dataset_order;

@@ -42,6 +42,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("lu online", &["lu online vm1"]),
     ("lu offline", &["lu offline vm1"]),
+    ("lu clear", &["lu clear -n vm1 sanitize-failed"]),
     ("lu list", &["lu list", "lu list -o name,naa,backend vm1"]),
     ("lu delete", &["lu delete -n vm1", "lu delete vm1"]),
     // Pools.
@@ -401,6 +402,14 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "config discovery-secret",
         &["config discovery-secret --user san1 --secret-file /etc/sandstone-secret"],
+    ),
+    (
+        "config export",
+        &["config export --with-secrets --seal san.backup"],
+    ),
+    (
+        "config restore",
+        &["config restore -n san.backup", "config restore san.backup"],
     ),
     ("config history", &["config history"]),
     ("config rollback", &["config rollback 12"]),

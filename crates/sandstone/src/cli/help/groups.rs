@@ -100,6 +100,7 @@ pub(super) const GROUPS: &[(&str, &[Group])] = &[
         &[
             ("Look", &["show", "history"]),
             ("Change", &["plan", "diff", "apply", "rollback", "import"]),
+            ("Copies with secrets", &["export", "restore"]),
             (
                 "Discovery",
                 &["discovery-auth", "discovery-user", "discovery-secret"],
