@@ -81,8 +81,18 @@ fn push(line: &mut String, cell: &str, wide: usize, is_right: bool) {
     line.push_str(&format!("{before}{cell}{after}{}", " ".repeat(GAP)));
 }
 
+/// Columns that a text takes: the escapes that colour it take none.
 fn width(text: &str) -> usize {
-    text.chars().count()
+    let mut is_escape = false;
+    let is_seen = |letter: &char| {
+        let was_escape = is_escape;
+        is_escape = match is_escape {
+            true => *letter != 'm',
+            false => *letter == '\u{1b}',
+        };
+        !was_escape && !is_escape
+    };
+    text.chars().filter(is_seen).count()
 }
 
 #[cfg(test)]
@@ -127,6 +137,7 @@ mod tests {
                 "    -",
             ]
         );
+        assert_eq!([width("a\u{1b}[2mbc\u{1b}[0md"), width("")], [4, 0]);
         let whole = align(&header, &right, &rows, Some(200));
         assert_eq!(whole, align(&header, &right, &rows, None));
         assert_eq!(whole.len(), 3);
