@@ -215,7 +215,8 @@ fn what_compression_saves_is_told_in_zfs_words() {
         told("4.00", "4.00x")
     );
     assert_eq!(property("tank/a", "referenced"), told("12288", "12K"));
-    assert_eq!(property("tank", "logicalreferenced"), None);
+    // A folder holds nothing itself.
+    assert_eq!(property("tank", "logicalreferenced"), told("0", "0B"));
     second.close();
 }
 
