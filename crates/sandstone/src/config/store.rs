@@ -51,7 +51,7 @@ pub struct Store {
     broken: bool,
     /// The damage that was found when the file was opened, and its remedy.
     notice: Option<String>,
-    _lock: File,
+    _lock: Held,
 }
 
 impl Store {
@@ -321,7 +321,7 @@ impl Store {
             folder,
             broken: false,
             notice: None,
-            _lock: lock,
+            _lock: Held(lock),
         })
     }
 
@@ -441,6 +441,18 @@ fn parse(text: &str) -> Result<Config, Unfit> {
         toml::from_str(body).map_err(|e| format!("it does not read as a configuration: {e}"))?;
     validate(&config).map_err(|e| format!("it breaks a rule: {e}"))?;
     Ok(config)
+}
+
+/// The lock of a state folder.
+#[derive(Debug)]
+struct Held(File);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Closing is not enough: a process that is being started has the descriptor too, until it runs its own program.
+        // A lock that cannot be ended here ends with the descriptor.
+        let _ = self.0.unlock();
+    }
 }
 
 #[cfg(test)]

@@ -41,6 +41,17 @@ fn a_new_folder_is_private_and_has_an_identity() {
 }
 
 #[test]
+fn a_folder_is_free_although_another_process_has_its_descriptor_still() {
+    let dir = saved();
+    let (store, _) = Store::open(dir.path()).unwrap();
+    let inherited = store._lock.0.try_clone().unwrap();
+    assert_eq!(Store::open(dir.path()).unwrap_err().kind, ErrorKind::Locked);
+    drop(store);
+    Store::open(dir.path()).unwrap();
+    drop(inherited);
+}
+
+#[test]
 fn what_is_saved_is_read_back() {
     let dir = saved();
     let (_, config) = Store::open(dir.path()).unwrap();
