@@ -360,7 +360,7 @@ fn blocks_lie_twice_from_the_moment_at_which_copies_is_two() {
         assert_eq!(doubles(&mut world), expected, "the log has them");
         world.checkpoint();
         let usage = world.pool.usage()[&volume];
-        assert_eq!(before, 0);
+        assert_eq!(before, 8 * BLOCK, "at once");
         assert_eq!(usage.referenced, (4 + 2 * 8) * BLOCK);
         set_copies(&mut world, "v", 1).expect("set");
         world.write(volume, 4 * BLOCK, &noise(BLOCK, 3), true);
