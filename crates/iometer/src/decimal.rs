@@ -1,7 +1,7 @@
 //! Numbers as spreadsheets write them: the mark before the fraction is a point or a comma, and the other one, a blank or an
 //! apostrophe may stand between groups of three digits.
 
-/// What may stand between groups of digits beside the other mark.
+/// Marks between groups of digits, beside the one that is not before fractions.
 const GROUPING: [char; 5] = [' ', '\u{a0}', '\u{202f}', '\'', '’'];
 
 /// The mark before fractions, which is one in all numbers of a row.
@@ -10,7 +10,7 @@ pub(crate) struct Decimal {
     mark: char,
 }
 
-/// What the number itself tells of the mark.
+/// The mark before fractions, as far as one number tells it.
 enum Vote {
     Nothing,
     Mark(char),

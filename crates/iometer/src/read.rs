@@ -15,7 +15,7 @@ use super::configuration::{
 };
 use crate::access::{AccessLine, AccessSpecification, Assignment, MAX_LINES};
 
-/// What IOmeter has without a definition: a worker that does nothing.
+/// The specification that IOmeter has without a definition: a worker does nothing.
 const IDLE: &str = "Idle";
 
 /// Longest file that is read: far beyond any, and a bound on what a hostile one may cost.
@@ -43,7 +43,7 @@ type Result<T> = std::result::Result<T, ReadError>;
 /// Reads a whole file.
 ///
 /// # Errors
-/// What is no configuration, with its line.
+/// The first line that is no part of a configuration.
 pub fn read(text: &str) -> Result<Configuration> {
     read_noting(text).map(|(configuration, _)| configuration)
 }
@@ -52,7 +52,7 @@ pub fn read(text: &str) -> Result<Configuration> {
 /// section defines.
 ///
 /// # Errors
-/// What is no configuration, with its line.
+/// The first line that is no part of a configuration.
 pub fn read_noting(text: &str) -> Result<(Configuration, Vec<ReadError>)> {
     let mut reader = Reader::new(text);
     if text.len() > MAX_FILE {

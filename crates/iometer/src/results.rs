@@ -10,7 +10,7 @@ use crate::decimal::{Decimal, whole};
 use crate::read::{MAX_FILE, ReadError};
 use crate::sheet::{Sheet, is_header};
 
-/// What IOmeter writes where the workers differ.
+/// The value that IOmeter writes where the workers differ.
 const AMBIGUOUS: &str = "-2";
 
 /// A file of results.
@@ -20,11 +20,11 @@ pub struct Results {
     pub version: String,
     /// In the order of the file.
     pub tests: Vec<Test>,
-    /// What is less than IOmeter wrote, with its line.
+    /// Lines of which less was read than IOmeter wrote.
     pub notes: Vec<ReadError>,
 }
 
-/// What all managers did together in a test.
+/// A test, with the sums of all managers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Test {
     /// The name of the specification that all workers had; empty where they had several.

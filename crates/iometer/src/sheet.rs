@@ -1,7 +1,7 @@
 //! Lines as cells. IOmeter puts commas between cells; a spreadsheet puts there what its language has, encloses some cells in
 //! quotes, and fills lines up with empty ones.
 
-/// What stands between two cells.
+/// Separators of cells, of which a file has one.
 const SEPARATORS: [char; 3] = [',', ';', '\t'];
 
 /// How the lines of a file fall apart. Each header tells it anew: files are joined from several.
@@ -53,7 +53,7 @@ impl Sheet {
         Ok(cells)
     }
 
-    /// What stands between the cells that have a meaning.
+    /// The separator of the cells that have a meaning.
     pub(crate) fn innermost(&self) -> char {
         self.inner.unwrap_or(self.separator)
     }
@@ -101,7 +101,7 @@ fn split(line: &str, separator: char) -> Result<Vec<String>, String> {
     }
 }
 
-/// What stands in quotes, of which the first was read, and what is behind them.
+/// The content of a cell in quotes, of which the first was read, and the text behind the last.
 fn enclosed(text: &str) -> Result<(String, &str), String> {
     let mut cell = String::new();
     let mut rest = text;

@@ -1,6 +1,6 @@
 //! The characters of a file that some program of Windows saved.
 
-/// What Windows-1252 has in the place of the control characters 80h to 9Fh.
+/// The characters of Windows-1252 in the place of the control characters 80h to 9Fh.
 const WINDOWS_1252: [char; 32] = [
     '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}',
     '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',

@@ -5,17 +5,11 @@
 
 mod data_out_harness;
 
-use iscsi::pdu::{Bhs, Opcode, RawBhs, ScsiResponse};
+use iscsi::pdu::{Bhs, Opcode, ScsiResponse};
 
-use data_out_harness::{FIRST_BURST, REFUSED, TAKES_NO_DATA, Target, command};
+use data_out_harness::{FIRST_BURST, REFUSED, TAKES_NO_DATA, Target, command, numbered};
 
 const LEN: usize = FIRST_BURST as usize;
-
-fn numbered(mut bhs: RawBhs, cmd_sn: u32) -> RawBhs {
-    bhs[16..20].copy_from_slice(&(100 + cmd_sn).to_be_bytes());
-    bhs[24..28].copy_from_slice(&cmd_sn.to_be_bytes());
-    bhs
-}
 
 fn pdu(opcode: u8, cmd_sn: u32) -> Vec<u8> {
     let mut stream = numbered(command(opcode, FIRST_BURST, LEN, true), cmd_sn).to_vec();

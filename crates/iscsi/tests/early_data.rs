@@ -8,15 +8,9 @@ mod data_out_harness;
 use iscsi::pdu::{BHS_LENGTH, Bhs, Opcode, RESERVED_TAG, RawBhs};
 use iscsi::target::ConnectionError;
 
-use data_out_harness::{FIRST_BURST, Target, command, data_out};
+use data_out_harness::{FIRST_BURST, Target, command, data_out, numbered};
 
 const LEN: usize = FIRST_BURST as usize;
-
-fn numbered(mut bhs: RawBhs, cmd_sn: u32) -> RawBhs {
-    bhs[16..20].copy_from_slice(&(100 + cmd_sn).to_be_bytes());
-    bhs[24..28].copy_from_slice(&cmd_sn.to_be_bytes());
-    bhs
-}
 
 /// A write of all its data with so much of it at once.
 fn write(cmd_sn: u32, immediate: usize) -> RawBhs {

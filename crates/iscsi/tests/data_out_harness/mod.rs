@@ -445,6 +445,13 @@ pub(crate) fn command(opcode: u8, edtl: u32, immediate: usize, is_final: bool) -
     bhs
 }
 
+/// The same with this CmdSN, and a tag of its own.
+pub(crate) fn numbered(mut bhs: RawBhs, cmd_sn: u32) -> RawBhs {
+    bhs[16..20].copy_from_slice(&(100 + cmd_sn).to_be_bytes());
+    bhs[24..28].copy_from_slice(&cmd_sn.to_be_bytes());
+    bhs
+}
+
 /// The header of a Data-Out.
 pub(crate) fn data_out(ttt: u32, sn: u32, offset: u32, len: usize, is_final: bool) -> RawBhs {
     let pdu = DataOut {

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use clap::Command;
 
+use super::wrap::wrapped;
+
 pub(super) mod examples;
 mod groups;
 
@@ -88,7 +90,7 @@ fn grouped(command: Command, path: &str) -> Command {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{heading}:");
         for (name, about) in verbs {
-            let about = folded(about, WIDTH - width - 4, width + 4);
+            let about = wrapped(about, WIDTH - width - 4, &" ".repeat(width + 4));
             let _ = writeln!(text, "  {name:width$}  {about}");
         }
         text.push('\n');
@@ -96,26 +98,6 @@ fn grouped(command: Command, path: &str) -> Command {
     command.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{text}Options:\n{{options}}{{after-help}}"
     ))
-}
-
-/// Words in lines of at most `width` letters, all but the first behind `indent` blanks.
-fn folded(words: &str, width: usize, indent: usize) -> String {
-    let mut text = String::new();
-    let mut used = 0;
-    for word in words.split_whitespace() {
-        let len = word.chars().count();
-        if used > 0 && used + 1 + len > width {
-            text.push('\n');
-            text.push_str(&" ".repeat(indent));
-            used = 0;
-        } else if used > 0 {
-            text.push(' ');
-            used += 1;
-        }
-        text.push_str(word);
-        used += len;
-    }
-    text
 }
 
 #[cfg(test)]

@@ -47,6 +47,7 @@ mod target_group;
 mod typed;
 mod volume;
 mod wire;
+mod wrap;
 
 use self::later::Later;
 pub use connection::Connection;

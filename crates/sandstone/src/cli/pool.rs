@@ -10,7 +10,7 @@ use self::layout::layout;
 use self::named_vdevs::NamedVdevs;
 use super::completion::{pool_names, size};
 use super::table::json;
-use super::{Connection, Done, Failure, Terminal, unwell};
+use super::{Connection, Done, Failure, Terminal, unwell, wrap};
 use crate::config::Error;
 use crate::config::quantity::format_size;
 use crate::control::client::escape;
@@ -452,27 +452,7 @@ fn tree<'a>(vdev: &'a VdevView, depth: usize, lines: &mut Vec<(String, &'a VdevV
 
 /// Lines of at most 72 characters behind a tab, as zpool wraps them.
 fn wrapped(words: &str) -> String {
-    wrapped_behind("\t", words)
-}
-
-/// Lines of at most 72 characters, each but the first behind `indent`.
-pub(super) fn wrapped_behind(indent: &str, words: &str) -> String {
-    let mut text = String::new();
-    let mut width = 0;
-    for word in words.split_whitespace() {
-        let len = word.chars().count();
-        if width > 0 && width + 1 + len > 72 {
-            text.push('\n');
-            text.push_str(indent);
-            width = 0;
-        } else if width > 0 {
-            text.push(' ');
-            width += 1;
-        }
-        text.push_str(word);
-        width += len;
-    }
-    text
+    wrap::wrapped(words, 72, "\t")
 }
 
 /// Asks; ends the command where the answer is not yes, or nobody is there to ask.

@@ -2,8 +2,8 @@
 
 use clap::Args as ClapArgs;
 
-use super::pool::wrapped_behind;
 use super::table::{self, Numbers};
+use super::wrap::wrapped;
 use super::{Connection, Done, Terminal, hindrances, unwell};
 use crate::control::ControlAddress;
 use crate::control::answer::Status;
@@ -92,7 +92,7 @@ fn pool_lines(t: &mut Terminal<'_>, pool: &PoolHealth) -> Done {
     ];
     for (title, words) in told {
         if let Some(words) = words {
-            writeln!(t.out, "  {title}  {}", wrapped_behind("          ", words))?;
+            writeln!(t.out, "  {title}  {}", wrapped(words, 72, "          "))?;
         }
     }
     Ok(())

@@ -130,24 +130,14 @@ impl Edit {
 
     pub(super) fn delete_host(&mut self, name: &str) -> Result<(), Error> {
         self.host_mut(name)?;
-        let ours = |map: &&MapSpec| map.host.as_deref() == Some(name);
-        let list = self.config.maps.iter().filter(ours);
-        let dependents: Vec<_> = list
-            .map(|m| {
-                format!(
-                    "{} as LUN {} ({})",
-                    m.unit,
-                    m.lun,
-                    validate::describe(&self.config, m)
-                )
-            })
-            .collect();
+        let ours = |map: &MapSpec| map.host.as_deref() == Some(name);
+        let dependents = self.told_maps(ours);
         self.refuse_if_used(
             &format!("host {name}"),
             &dependents,
             &format!("sandstone host delete {name}"),
         )?;
-        self.config.maps.retain(|map| !ours(&map));
+        self.config.maps.retain(|map| !ours(map));
         self.config.hosts.retain(|host| host.name != name);
         Ok(())
     }

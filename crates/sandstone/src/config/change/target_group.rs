@@ -67,18 +67,17 @@ impl Edit {
 
     /// The maps whose `target` is this name, for people.
     pub(super) fn maps_that_name(&self, target: &str) -> Vec<String> {
-        let maps = self.config.maps.iter();
-        let naming = maps.filter(|map| map.target.as_deref() == Some(target));
-        naming
-            .map(|m| {
-                format!(
-                    "{} as LUN {} ({})",
-                    m.unit,
-                    m.lun,
-                    validate::describe(&self.config, m)
-                )
-            })
-            .collect()
+        self.told_maps(|map| map.target.as_deref() == Some(target))
+    }
+
+    /// The maps of this kind, for people.
+    pub(super) fn told_maps(&self, is_meant: impl Fn(&MapSpec) -> bool) -> Vec<String> {
+        let maps = self.config.maps.iter().filter(|map| is_meant(map));
+        maps.map(|m| {
+            let description = validate::describe(&self.config, m);
+            format!("{} as LUN {} ({description})", m.unit, m.lun)
+        })
+        .collect()
     }
 
     fn target_group_mut(&mut self, name: &str) -> Result<&mut TargetGroupSpec, Error> {
