@@ -140,7 +140,7 @@ fn a_command_with_a_wrong_digest_of_immediate_data_is_discarded_and_comes_again(
     }
 }
 
-/// What was sent behind a discarded command waits for it, and is executed after it.
+/// Commands that were sent behind a discarded one wait for it, and are executed after it.
 #[test]
 fn commands_behind_a_discarded_one_wait_for_it() {
     let mut target = Target::with_digest(512, true, true);

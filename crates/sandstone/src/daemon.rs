@@ -60,7 +60,7 @@ pub struct DaemonOptions {
 #[derive(Debug)]
 pub struct StopSignals(Signals);
 
-/// What a signal asks for.
+/// The request of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     /// Look anew for what may have changed.
@@ -263,7 +263,7 @@ impl Daemon {
         notify::ready(&self.in_words());
     }
 
-    /// What it serves, in one line.
+    /// A line of how much it serves.
     pub fn in_words(&self) -> String {
         let config = self.transactions().config();
         let (units, targets) = (config.units.len(), config.targets.len());

@@ -1,4 +1,4 @@
-//! What to try next where the kernel refuses something. One errno asks for other steps at each place: EACCES at port
+//! Steps to try where the kernel refuses something. One errno asks for other steps at each place: EACCES at port
 //! 80 is no question of who owns the state folder. Every hint is therefore chosen by the place and the cause together.
 
 use std::io;
@@ -28,17 +28,17 @@ pub(crate) enum Place<'a> {
     StateFolder,
     /// A file or folder that a command names.
     File(&'a Path),
-    /// What a command prints.
+    /// The output of a command.
     Output,
     /// An address to listen on.
     Address(SocketAddr),
     /// The file of a socket to listen on.
     SocketFile(&'a Path),
-    /// What the kernel gives a process: threads, descriptors, signals.
+    /// Resources of a process: threads, descriptors, signals.
     Process,
 }
 
-/// What was refused, as far as the next step depends on it.
+/// The cause of a refusal, as far as the next step depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     Missing,
@@ -147,12 +147,12 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// What to try next after this error, a clause without a full stop.
+    /// The step to try after this error, a clause without a full stop.
     pub(crate) fn next(self, error: &io::Error) -> String {
         self.after(Cause::of(error))
     }
 
-    /// What to try next after a block request failed here.
+    /// The step to try after a block request failed here.
     pub(crate) fn next_of_block(self, error: &BlockError) -> String {
         self.after(Cause::of_block(error))
     }

@@ -1,4 +1,4 @@
-//! What a command moves by its CDB, held against what its initiator announced.
+//! The data that a command moves by its CDB, held against the lengths that its initiator announced.
 //!
 //! SAM leaves open what a device server does where the two differ; FCP-4 9.4.2 and RFC 7143 11.4.5 leave it
 //! two ways. Every command passes here, so that one rule holds for all:

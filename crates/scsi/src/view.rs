@@ -11,7 +11,7 @@ pub trait TargetView {
     /// All mapped LUNs, ascending, as 64-bit SAM LUNs (SAM-5 4.6).
     fn luns(&self) -> Vec<u64>;
 
-    /// Who answers at a LUN without a unit.
+    /// The identity that answers at a LUN without a unit.
     fn identity(&self) -> Identity;
 
     /// The nexuses to all mapped units, in any order. A third-party copy takes them along when it

@@ -45,7 +45,7 @@ impl CommandWindow {
         arrival
     }
 
-    /// What [`Self::arrive`] would say, for a request that may still turn out to be broken.
+    /// The answer that [`Self::arrive`] would give, for a request that may still turn out to be broken.
     #[inline]
     pub(super) fn place_of(&self, cmd_sn: u32) -> Arrival {
         if cmd_sn == self.exp_cmd_sn && before(self.exp_cmd_sn, self.max_cmd_sn.wrapping_add(1)) {

@@ -29,7 +29,7 @@ impl Residual {
 
 const GOOD: u8 = 0x00;
 
-/// What the answer to a command tells of its task.
+/// The part of a task that the answer to its command tells.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answered {
     itt: u32,

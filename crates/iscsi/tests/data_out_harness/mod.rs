@@ -138,7 +138,7 @@ impl Target {
         Self::build(wanted, initial_r2t, immediate_data, (false, true))
     }
 
-    /// The same with CRC32C over headers, and no data.
+    /// A target with CRC32C over headers, and no data.
     pub(crate) fn with_header_digest() -> Self {
         Self::build(512, true, false, (true, false))
     }
@@ -445,7 +445,7 @@ pub(crate) fn command(opcode: u8, edtl: u32, immediate: usize, is_final: bool) -
     bhs
 }
 
-/// The same with this CmdSN, and a tag of its own.
+/// The header with this CmdSN, and a tag of its own.
 pub(crate) fn numbered(mut bhs: RawBhs, cmd_sn: u32) -> RawBhs {
     bhs[16..20].copy_from_slice(&(100 + cmd_sn).to_be_bytes());
     bhs[24..28].copy_from_slice(&cmd_sn.to_be_bytes());

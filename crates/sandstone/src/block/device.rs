@@ -88,7 +88,7 @@ impl NodeDevice {
     }
 }
 
-/// Who has a device that is busy.
+/// The holder of a device that is busy.
 fn held(path: &Path, error: &io::Error) -> Option<Holder> {
     (error.kind() == io::ErrorKind::ResourceBusy)
         .then(|| Holder::of(path))

@@ -32,7 +32,7 @@ impl OpenError {
         }
     }
 
-    /// What the kernel refused at a place.
+    /// An error of the kernel at a place.
     pub(super) fn system(problem: impl Into<String>, source: io::Error, place: Place<'_>) -> Self {
         Self {
             advice: place.next(&source),

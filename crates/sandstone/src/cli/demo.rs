@@ -381,7 +381,7 @@ fn serve(args: &Args, daemon: Daemon, access: &Access, state: &Path) -> ExitCode
     ExitCode::SUCCESS
 }
 
-/// The same with addresses that other machines reach.
+/// The access with addresses that other machines reach.
 fn reached(access: &Access) -> Access {
     let portals = access.portals.iter().map(|portal| reachable(*portal));
     Access {

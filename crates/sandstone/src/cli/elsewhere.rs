@@ -213,7 +213,7 @@ fn of_option(path: &str, word: &str) -> Option<&'static str> {
     found.map(|(_, _, next)| *next)
 }
 
-/// What stands in the place of a verb: of ours by the same name elsewhere, or by the table.
+/// The command to use in place of a verb: one of ours by the same name elsewhere, or one of the table.
 fn of_verb(root: &Command, path: &str, word: &str) -> Option<String> {
     let found = VERBS
         .iter()

@@ -1,4 +1,4 @@
-//! What `--help` shows beyond the options of a verb: examples, and long lists of verbs in groups.
+//! Examples and groups: `--help` shows them beside the options of a verb.
 
 use std::fmt::Write as _;
 

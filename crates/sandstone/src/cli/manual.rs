@@ -62,7 +62,7 @@ fn trail<'a>(root: &'a Command, words: &[String]) -> Result<Vec<&'a Command>, Er
     Ok(trail)
 }
 
-/// What a verb is called, with those that it belongs to.
+/// The name of a verb, with those that it belongs to.
 fn name(trail: &[&Command], between: &str) -> String {
     let words: Vec<&str> = trail.iter().map(|verb| verb.get_name()).collect();
     words.join(between)

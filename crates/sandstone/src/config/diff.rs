@@ -25,7 +25,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// What was done, in a line.
+    /// The change, in a line.
     pub fn in_words(&self) -> String {
         let Difference {
             object,

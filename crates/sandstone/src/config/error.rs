@@ -101,7 +101,7 @@ impl Error {
         Self::system(Place::StateFolder, doing, source)
     }
 
-    /// What the kernel refused at a place; `doing` completes "could not …".
+    /// An error of the kernel at a place; `doing` completes "could not …".
     pub(crate) fn system(
         place: Place<'_>,
         doing: impl fmt::Display,

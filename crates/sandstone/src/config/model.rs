@@ -28,7 +28,7 @@ pub struct Config {
     /// anyone who claims an initiator's name may learn the names of its targets, never their contents.
     #[serde(default)]
     pub discovery_auth: bool,
-    /// What every discovery session must prove, whoever it is of: user and secret. It takes the place of the hosts' secrets.
+    /// The user and secret that every discovery session must prove. They take the place of the hosts' secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discovery_chap: Option<ChapSecret>,
     /// What this machine answers in discovery sessions when it is asked to prove who it is (mutual CHAP): user and

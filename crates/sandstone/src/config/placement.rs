@@ -24,7 +24,7 @@ pub struct VolumeId {
     pub dataset: u32,
 }
 
-/// What is noted of a unit on a volume.
+/// A note of the place of a unit on a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlacedUnit {
@@ -36,7 +36,7 @@ pub struct PlacedUnit {
     pub id: VolumeId,
 }
 
-/// What open pools know of volumes.
+/// The volumes of open pools.
 pub trait Volumes {
     /// The volumes or snapshots of these names; `None` of one that is not there, or whose pool is not open.
     fn ids(&self, names: &[String]) -> Vec<Option<VolumeId>>;
@@ -67,7 +67,7 @@ fn notes(config: &Config) -> HashMap<&str, &PlacedUnit> {
     notes.map(|note| (note.naa.as_str(), note)).collect()
 }
 
-/// What is news of where units lie: volumes that were not noted yet, and those that have other names.
+/// News of where units lie: volumes that were not noted yet, and those that have other names.
 pub fn news(config: &Config, volumes: &dyn Volumes) -> Vec<PlacedUnit> {
     let notes = notes(config);
     let on_volumes: Vec<(&UnitSpec, &str)> = config

@@ -1,7 +1,6 @@
-//! Who asks for a change: carried along with a request, so that the log and the history of the configuration name the
-//! author of whatever it changes.
+//! The author of a change, carried along with a request, so that the log and the history of the configuration name it.
 //!
-//! Whatever happens without a request is the daemon's own.
+//! Changes without a request are the daemon's own.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ tokio::task_local! {
     static AUTHOR: Arc<Author>;
 }
 
-/// Who asks, and in which words.
+/// The author of a request, and the words of it.
 #[derive(Debug)]
 pub(crate) struct Author {
     /// A user of this machine; empty where nobody knows.
@@ -84,7 +83,7 @@ impl Author {
         }
     }
 
-    /// Whoever asks only wants to know.
+    /// The request only wants to know.
     pub(super) fn asks_only() {
         Self::current().is_told.store(true, Ordering::Relaxed);
     }

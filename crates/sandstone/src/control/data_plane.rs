@@ -91,7 +91,7 @@ pub trait DataPlane: Send + Sync {
     /// made of none, or the disk does not tell.
     fn physical_block_size(&self, backend: &BackendSpec) -> Option<u32>;
 
-    /// What is known of the volumes that logical units lie on.
+    /// The volumes that logical units lie on.
     fn volumes(&self) -> &dyn Volumes {
         &NoVolumes
     }

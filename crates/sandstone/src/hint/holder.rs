@@ -1,4 +1,4 @@
-//! Who keeps a device node busy, as the kernel tells it: a mount, swap space, or a device that lies on it.
+//! The holder that keeps a device node busy, as the kernel tells it: a mount, swap space, or a device that lies on it.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -22,13 +22,13 @@ pub(crate) enum Holder {
 }
 
 impl Holder {
-    /// Who has the device node of this path; `None` where the kernel does not tell.
+    /// The holder of the device node of this path; `None` where the kernel does not tell.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let device = std::fs::metadata(path).ok()?.rdev();
         Self::of_number(device, Path::new("/"))
     }
 
-    /// The same by number, below a root of `proc` and `sys`. A partition in use keeps its whole disk busy.
+    /// The holder of a device by number, below a root of `proc` and `sys`. A partition in use keeps its whole disk busy.
     fn of_number(device: Dev, root: &Path) -> Option<Self> {
         let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
         let own = format!("{}:{}", major(device), minor(device));
@@ -45,7 +45,7 @@ impl Holder {
             .or_else(|| folders.iter().find_map(|folder| device_on(folder)))
     }
 
-    /// What has the device.
+    /// The holder in words.
     pub(crate) fn told(&self) -> String {
         match self {
             Self::Mount(folder) => format!("it is mounted on {folder}"),

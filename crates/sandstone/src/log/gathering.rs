@@ -45,7 +45,7 @@ struct Group {
     interval: Duration,
 }
 
-/// What is to be written of a group.
+/// A line to be written of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sum {
     /// The newest line of it.
@@ -125,7 +125,7 @@ impl Gathering {
 }
 
 impl Group {
-    /// What is to be written when an interval ends; nothing where all of it was told.
+    /// The line to be written when an interval ends; none where all of it was told.
     fn sum(&mut self, now: Duration, is_of_others: bool) -> Option<Sum> {
         let seconds = |time: Duration| time.as_secs().max(1);
         let others = if is_of_others {

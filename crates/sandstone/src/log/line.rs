@@ -1,4 +1,4 @@
-//! What a line of the log is about.
+//! The subject of a line of the log.
 //!
 //! Two lines are the same news where they come from one place in the program, about one object and one client, and for
 //! one reason. Objects and clients are fields of the event, or words of its message. Numbers (an offset, a port, how often)
@@ -40,7 +40,7 @@ pub(super) struct Line {
     pub(super) level: Level,
     /// Where it comes from.
     pub(super) kind: Kind,
-    /// What it says, without what makes no other news.
+    /// The words of the line, without those that make no other news.
     pub(super) about: String,
     /// The message and its fields.
     pub(super) text: String,
@@ -110,7 +110,7 @@ fn address_of(peer: &str) -> &str {
     peer.rsplit_once(':').map_or(peer, |(address, _)| address)
 }
 
-/// What separates words of a text. Names of initiators and targets have none of these.
+/// Separators of words of a text. Names of initiators and targets have none of these.
 const SEPARATORS: [char; 8] = [' ', '=', ',', ';', '(', ')', '"', '\n'];
 
 /// A text with one sign in place of each number. Numbers that are a part of a name stay, and so do addresses.

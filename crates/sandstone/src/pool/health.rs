@@ -49,11 +49,11 @@ pub struct PoolHealth {
     pub state: String,
     /// Whether somebody has to see to it.
     pub health: Health,
-    /// What happened and what it means; `None` where all is well.
+    /// The event and its meaning; `None` where all is well.
     pub status: Option<String>,
-    /// What to do about it.
+    /// The step to take.
     pub action: Option<String>,
-    /// What data was lost, in words.
+    /// The data that was lost, in words.
     pub errors: String,
 }
 

@@ -32,7 +32,7 @@ impl Served {
         }
     }
 
-    /// The same where these units are offline, and no command is under way on them.
+    /// The units, of which these are offline, with no command under way.
     pub fn with_at_rest(self, at_rest: Vec<String>) -> Self {
         Self { at_rest, ..self }
     }
@@ -108,7 +108,7 @@ impl Served {
         Err(CatalogError::new(Refusal::Busy, problem, next))
     }
 
-    /// Who serves it, in words, and the first of them.
+    /// The units that serve it, in words, and the first of them.
     fn busy(&self, what: &str, is_meant: impl Fn(&str) -> bool) -> Option<(String, String)> {
         let meant = self.units.iter().filter(|(volume, _)| is_meant(volume));
         let units: Vec<&str> = meant

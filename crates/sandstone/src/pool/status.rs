@@ -40,9 +40,9 @@ pub struct PoolView {
     /// It was imported to be read only.
     #[serde(default)]
     pub is_read_only: bool,
-    /// What happened and what it means; `None` where all is well.
+    /// The event and its meaning; `None` where all is well.
     pub status: Option<String>,
-    /// What to do about it.
+    /// The step to take.
     pub action: Option<String>,
     /// How it is protected against being open on two hosts, in words; `None` where it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ pub struct PoolView {
     /// Its spares: AVAIL or INUSE.
     #[serde(default)]
     pub spares: Vec<VdevView>,
-    /// What data was lost, in words.
+    /// The data that was lost, in words.
     pub errors: String,
     /// Where reads and scrubs found no right copy of a block since the pool was opened or cleared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

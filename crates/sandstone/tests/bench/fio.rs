@@ -1,4 +1,4 @@
-//! What is exported for fio, asked of fio itself: each job's options are ones that it takes, and mean the same to it.
+//! Exports for fio, asked of fio itself: it takes each job's options, and they mean the same to it.
 
 use std::path::Path;
 use std::process::Command;
@@ -140,7 +140,7 @@ fn section(name: usize, options: &Map<String, Value>, without: &[&str]) -> Strin
     format!("[{name}]\n{}", lines.collect::<String>())
 }
 
-/// What fio says of a job file; nothing where there is no fio.
+/// The words of fio about a job file; `None` where there is no fio.
 fn fio(folder: &Path, file: &str, arguments: &[&str]) -> Option<(bool, String)> {
     let path = folder.join("jobs.fio");
     std::fs::write(&path, file).unwrap();

@@ -251,7 +251,7 @@ pub(crate) fn run(state: &Path, words: &[&str], answer: Option<&str>) -> Ran {
     run_at(None, state, words, answer)
 }
 
-/// The same where the output goes to a terminal of so many columns.
+/// Runs a command whose output goes to a terminal of so many columns.
 fn run_at(width: Option<usize>, state: &Path, words: &[&str], answer: Option<&str>) -> Ran {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let args = ["sandstone", "--state", state.to_str().unwrap()]

@@ -1,4 +1,4 @@
-//! What is refused says the step that helps, at the place where it was refused.
+//! Each refusal says the step that helps, at the place where it was refused.
 
 use crate::process::Process;
 use crate::served::TARGET;

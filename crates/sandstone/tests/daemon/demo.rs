@@ -226,7 +226,7 @@ fn a_demo_stays_out_of_the_state_of_a_daemon() {
     daemon.wait().unwrap();
     let before = entries(&state);
     let config = std::fs::read(state.join("config.toml")).unwrap();
-    // What README has its reader export.
+    // README has its reader export this.
     let socket = state.join("control.sock");
     let mut demo = Command::new(env!("CARGO_BIN_EXE_sandstone"));
     demo.args(["demo", "--json", "--size", "16M"])
@@ -308,7 +308,7 @@ fn options_that_contradict_a_demo_are_refused() {
         assert!(said.contains("nothing is served"), "{options:?}: {said}");
     }
     assert_eq!(std::fs::read(state.join("config.toml")).unwrap(), before);
-    // What it is may be said again.
+    // Options that it has already may be said again.
     drop(Demo::start(
         &state,
         &["--json", "--size", "16M", "--block-size", "512"],

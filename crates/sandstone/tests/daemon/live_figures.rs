@@ -1,4 +1,4 @@
-//! What was just written, or just received, is told at once, and the same by every way that tells it.
+//! Figures of data that was just written or received are told at once, and alike by every way that tells them.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;

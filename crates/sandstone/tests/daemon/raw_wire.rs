@@ -9,7 +9,7 @@ use iscsi::pdu::{
     ScsiCommand, ScsiResponse, TaskAttribute, padded,
 };
 
-/// What became of a command.
+/// The end of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// The SCSI status.

@@ -42,7 +42,7 @@ impl Service {
         }
     }
 
-    /// What the service manager hears next.
+    /// The next words that the service manager hears.
     fn told(&self) -> String {
         let mut bytes = [0; 4096];
         let length = self.manager.recv(&mut bytes).unwrap();
@@ -136,7 +136,7 @@ fn a_hangup_reloads_and_ends_neither_the_daemon_nor_a_session() {
     assert!(service.stop().success());
 }
 
-/// Who edits the file and reloads is told where the configuration is changed.
+/// The log tells somebody who edits the file and reloads where the configuration is changed.
 #[test]
 fn a_file_that_was_edited_by_hand_is_not_taken_and_that_is_said() {
     let service = Service::start();
@@ -260,7 +260,7 @@ fn every_change_is_in_the_log_with_its_author_and_no_secret_is() {
         let told = news.lines().any(|of| is_told(of) && is_author(of));
         assert!(told, "{line}: {news}");
     }
-    // Whoever only looks changes nothing.
+    // Commands that only look change nothing.
     let before = service.log();
     for line in [
         "lu list",

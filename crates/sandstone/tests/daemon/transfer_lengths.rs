@@ -8,7 +8,7 @@ use sandstone::config::model::BackendSpec;
 /// The blocks that the commands of this table touch.
 const BLOCKS: usize = 4;
 
-/// What a command does with its data-out.
+/// The use that a command has for its data-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Blocks that stand alone: fewer are written where fewer are offered.
@@ -21,7 +21,7 @@ enum Kind {
     Exact,
 }
 
-/// What a command moves by its CDB.
+/// The data that a command moves by its CDB.
 enum Moves {
     Nothing,
     In(usize),

@@ -43,7 +43,7 @@ impl Bench {
         history.lines().last().unwrap().to_owned()
     }
 
-    /// What hosts know the disk by, and the maps.
+    /// The identity by which hosts know the disk, and the maps.
     fn identity(&self) -> String {
         self.process.done("lu list -H -o naa,serial,maps l1") + &self.process.done("map list -H")
     }

@@ -113,7 +113,7 @@ fn apply(who: &Initiator, op: &Op) {
         }
         Op::Register { key } => reserve_out(who, 0x06, 0, (0, key)),
         Op::Reserve { kind, release } => {
-            // Whatever key it registered, if it did.
+            // It may have registered either key, or none.
             for key in 1..3 {
                 reserve_out(who, if release { 0x02 } else { 0x01 }, kind, (key, 0));
             }

@@ -17,7 +17,7 @@ pub struct Closed {
     /// The epoch that ended with it: no block in it was born later. The tree that it is merged into
     /// is born in it.
     pub epoch: Epoch,
-    /// What it changes in the count of blocks.
+    /// Its changes of the count of blocks.
     pub tally: Tally,
 }
 
@@ -99,7 +99,7 @@ impl Layers {
         &self.top
     }
 
-    /// What that changes in the count of blocks.
+    /// Its changes of the count of blocks.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }

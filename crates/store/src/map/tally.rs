@@ -1,4 +1,4 @@
-//! What a layer changes in the count of a volume's blocks, counted as the changes come.
+//! The changes of a layer to the count of a volume's blocks, counted as they come.
 //!
 //! A checkpoint counts blocks as it merges layers into trees. Between two checkpoints the tally of each layer tells what
 //! that will come to. The blocks that a layer holds are counted exactly. A block that it replaces lies in a closed layer
@@ -61,7 +61,7 @@ impl Count {
     }
 }
 
-/// What a layer adds and replaces.
+/// The blocks that a layer adds and replaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// The epochs of the snapshots that the volume built on when the first change came, ascending.
@@ -111,7 +111,7 @@ impl Tally {
         }
     }
 
-    /// The same of many places of whose blocks nothing is known.
+    /// Counts many places of whose blocks nothing is known.
     pub(super) fn cover_unseen(&mut self, places: u64) {
         self.unseen += places;
     }

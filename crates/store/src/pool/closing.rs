@@ -10,7 +10,7 @@ use crate::format::{DatasetId, SECTOR_SIZE};
 pub struct DatasetSpace {
     /// The size that clients see.
     pub size: u64,
-    /// What its blocks take, parity not counted.
+    /// The space of its blocks, parity not counted.
     pub referenced: u64,
     /// What data of it may still take, uncompressed; parity not counted.
     pub available: u64,

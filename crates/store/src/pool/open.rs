@@ -100,7 +100,7 @@ pub enum OpenErrorKind {
 /// Why a pool cannot be opened. Nothing was changed.
 #[derive(Clone, Debug)]
 pub struct OpenError {
-    /// What to do about it.
+    /// The step to take.
     pub kind: OpenErrorKind,
     /// What was wrong.
     pub context: String,

@@ -1,6 +1,6 @@
 //! A pool at rest: soon after the last change its checkpoints are made, until nothing that was freed waits for one.
 //!
-//! What was freed is free when two more checkpoints are durable. While a pool is in use they come by themselves. After
+//! Freed space is free when two more checkpoints are durable. While a pool is in use they come by themselves. After
 //! the last change nobody would make them for long, and figures would tell of space that is on its way.
 //!
 //! Each checkpoint replaces tables of its own: pages of the space map, lists, the manifest. Their former places wait for
@@ -14,7 +14,7 @@ use crate::space::Counts;
 /// for more is a fault, and no reason to write for ever.
 const MOST: u8 = 4;
 
-/// What is known of a pool's rest.
+/// The state of a pool's rest.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rest {
     /// When the last change came.

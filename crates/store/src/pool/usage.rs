@@ -1,4 +1,4 @@
-//! What datasets take, in zfs's parts: by themselves, by their snapshots, by what is kept for them. Parity is not counted.
+//! The space of datasets, in zfs's parts: their own, their snapshots', and that kept for them. Parity is not counted.
 //!
 //! Figures are of now: those of the last checkpoint, and what the layers above the trees change in them
 //! ([`Tally`]). They differ from what the next checkpoint will find in two ways only:
@@ -26,13 +26,13 @@ pub(super) enum Moment {
     Now,
 }
 
-/// What a dataset has of its own, beside the snapshot that it builds on.
+/// The blocks of a dataset, beside those of the snapshot that it builds on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Own {
     pub(super) referenced: Referenced,
-    /// What that snapshot has, where there is one.
+    /// The blocks of that snapshot, where there is one.
     pub(super) before: Option<Referenced>,
-    /// What the dataset lost of that.
+    /// The blocks of it that the dataset lost.
     lost: Figure,
 }
 
@@ -106,7 +106,7 @@ pub struct DatasetUsage {
     pub by_refreservation: u64,
     /// What lies below a folder takes.
     pub by_children: u64,
-    /// What data of a volume may still take, uncompressed; the largest volume that a folder could still get, all of it
+    /// The space that data of a volume may still take, uncompressed; the largest volume that a folder could still get, all of it
     /// reserved. Not told of snapshots.
     pub available: Option<u64>,
     /// The blocks of `by_dataset` and `by_snapshots`, or of `by_children`; not told of snapshots. `None`: a program
@@ -182,7 +182,7 @@ impl Pool {
         let used_blocks = || {
             let (lost, by_snapshots) = (lost.volume_blocks()?, by_snapshots.volume_blocks()?);
             let shared = match origin_has {
-                // What the volume and its snapshots have lost of the origin's blocks is not theirs.
+                // Blocks of the origin that the volume and its snapshots have lost are not theirs.
                 Some(origin) => count_of(origin)?.without(lost.without(by_snapshots)),
                 None => BlockCount::default(),
             };
@@ -218,7 +218,7 @@ impl Pool {
         })
     }
 
-    /// What is reserved and not used; where a volume builds on a snapshot, all of it may be written anew.
+    /// The space that is reserved and not used; where a volume builds on a snapshot, all of it may be written anew.
     fn kept_for(&self, contents: &Contents, own: &Own) -> u64 {
         match contents.settings.copies {
             1 => self.unused_bytes(contents, own),
@@ -252,7 +252,7 @@ impl Pool {
         }
     }
 
-    /// What a dead list has that was born after an epoch.
+    /// The blocks of a dead list that were born after an epoch.
     fn dead(&self, dataset: DatasetId, after: Epoch, at: Moment) -> Figure {
         let listed = self.listed(dataset, after);
         match at {
@@ -261,7 +261,7 @@ impl Pool {
         }
     }
 
-    /// The same as of the last checkpoint; one that is being made has taken it.
+    /// The dead list as of the last checkpoint; one that is being made has taken it.
     fn listed(&self, dataset: DatasetId, after: Epoch) -> Figure {
         let listed = self.contents.get(&dataset).map(|of| of.dead.after(after));
         let making = self.checkpoint.iter().flat_map(|making| {
@@ -277,7 +277,7 @@ impl Pool {
             .fold(Figure::default(), Figure::and)
     }
 
-    /// What checkpoints will add to it: what the dataset's own layers replace, and the snapshot before it holds.
+    /// The blocks that checkpoints will add to it: the dataset's own layers replace them, and the snapshot before it holds them.
     fn to_be_listed(&self, dataset: DatasetId, after: Epoch) -> Figure {
         let (Some(of), Some(before)) = (
             self.contents.get(&dataset),

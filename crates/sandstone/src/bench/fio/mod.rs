@@ -127,7 +127,7 @@ fn jobs(group: usize, run: &Run, results: &Results, notes: &mut Vec<String>) -> 
     vec![job_value(group, &job, &figures, run, results, notes)]
 }
 
-/// What was measured of a job.
+/// The measurements of a job.
 struct Figures<'a> {
     read: &'a DirectionResult,
     write: &'a DirectionResult,

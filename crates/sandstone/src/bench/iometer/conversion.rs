@@ -27,7 +27,7 @@ pub struct Imported {
     pub notes: Vec<String>,
 }
 
-/// What a file runs.
+/// The tests that a file runs.
 ///
 /// # Errors
 /// It is no configuration, with the line.

@@ -13,7 +13,7 @@ use crate::config::{Error, ErrorKind};
 const FOLDER: &str = "sandstone-demo";
 /// The file that says that a state folder is a demo's.
 const MARK: &str = "demo";
-/// What a state folder has.
+/// Entries by which a state folder is known.
 const STATE: [&str; 4] = ["config.toml", "pools.json", "units", "history"];
 
 /// A demo's state folder.

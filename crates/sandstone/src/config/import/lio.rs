@@ -271,7 +271,7 @@ impl Import {
         Some(SocketAddr::new(ip, portal.port))
     }
 
-    /// Who sees what through this portal group. An ACL decides alone for its initiator.
+    /// The rules of this portal group: which initiators see which units. An ACL decides alone for its initiator.
     fn rules(&mut self, iqn: &str, tpg: &Tpg) -> Vec<Rule> {
         let mut rules: Vec<Rule> = Vec::new();
         let offers_none = |value: &String| value.split(',').any(|m| m.trim() == "None");
@@ -284,7 +284,7 @@ impl Import {
             rules.push(self.acl(iqn, tpg, acl, asks));
         }
         if on(tpg.attributes.get("generate_node_acls"), false) {
-            // What is shown to anyone is write-protected unless the portal group says otherwise.
+            // Units shown to anyone are write-protected unless the portal group says otherwise.
             let read_only = on(tpg.attributes.get("demo_mode_write_protect"), true);
             let name = format!("everybody without an ACL at {iqn}");
             let luns = tpg.luns.iter();

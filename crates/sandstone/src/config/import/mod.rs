@@ -25,7 +25,7 @@ use super::model::{ChapSecret, Config, TargetSpec, UnitSpec};
 pub struct Imported {
     /// The configuration; port ids and missing identities are made when it is applied.
     pub config: Config,
-    /// What was left out or is different now, one sentence each.
+    /// Parts that were left out or are different now, one sentence each.
     pub notes: Vec<String>,
     /// The names of the devices, targets, groups and LUNs that were left out.
     pub left_out: Vec<String>,

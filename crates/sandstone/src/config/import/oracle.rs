@@ -57,7 +57,7 @@ trait Original {
     fn targets(&self) -> usize;
     fn text(&self) -> String;
     fn read(&self) -> Result<Imported, Error>;
-    /// What the initiator finds at the target, coming to that address with that proof.
+    /// The units that the initiator finds at the target, coming to that address with that proof.
     fn sees(
         &self,
         initiator: &str,
@@ -67,7 +67,7 @@ trait Original {
     ) -> Vec<Seen>;
     /// Whether that proof lets an initiator discover.
     fn discovers(&self, proof: Option<Secret>) -> bool;
-    /// What the file calls that initiator.
+    /// The names that the file has for that initiator.
     fn names(&self, initiator: &str) -> Vec<String>;
 }
 
@@ -192,7 +192,7 @@ fn compare(seed: u64, original: &dyn Original, tally: &mut Tally) {
             }
             tally.before += before.len();
             tally.after += after.len();
-            // What is gone is named: by the target, or by what the file calls the initiator.
+            // Anything gone is named: by the target, or by a name that the file has for the initiator.
             let is_told = || {
                 let mut names = original.names(initiator);
                 names.push((*iqn).to_owned());

@@ -3,7 +3,7 @@
 use super::Imported;
 use crate::config::model::TargetParameters;
 
-/// What those programs write although it changes nothing for us, or has no other value with us.
+/// Parameters that those programs write although they change nothing for us, or have no other value with us.
 const WITHOUT_EFFECT: [(&str, &[&str]); 15] = [
     ("AuthMethod", &["CHAP,None", "CHAP", "None"]),
     ("DataPDUInOrder", &["Yes"]),
@@ -22,7 +22,7 @@ const WITHOUT_EFFECT: [(&str, &[&str]); 15] = [
     ("RDMAExtensions", &["Yes"]),
 ];
 
-/// What is carried over, where the value fits.
+/// Parameters that are carried over, where the value fits.
 const CARRIED: [&str; 12] = [
     "DataDigest",
     "FirstBurstLength",

@@ -33,7 +33,7 @@ use rules::unknown_in;
 /// The port of iSCSI; SCST has one for the whole daemon, and scst.conf does not name it.
 const PORT: u16 = 3260;
 
-/// What this machine tells about the files and addresses that the file names.
+/// This machine, as far as it knows the files and addresses that the file names.
 pub struct Machine<'a> {
     /// The size of a file or device in bytes, `None` where there is none.
     pub size_of: &'a dyn Fn(&Path) -> Option<u64>,

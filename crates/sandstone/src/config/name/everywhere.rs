@@ -441,7 +441,7 @@ proptest! {
         }
     }
 
-    /// Whatever the patterns are: spelling never changes what an initiator sees, and an exception holds for each spelling.
+    /// Spelling never changes what an initiator sees, and an exception holds for each spelling, whatever the patterns are.
     #[test]
     fn no_spelling_gets_in_where_another_one_does_not(
         patterns in proptest::collection::vec("[aAbB_ *?]{1,4}", 1..3),

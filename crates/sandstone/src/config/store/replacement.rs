@@ -12,9 +12,9 @@ use super::{Store, open};
 /// A configuration for a folder that no daemon uses.
 #[derive(Debug)]
 pub enum Replacement {
-    /// That of a generation that is kept.
+    /// The configuration of a generation that is kept.
     Generation(u64),
-    /// That of a backup.
+    /// The configuration of a backup.
     Backup(Box<Config>),
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-/// What a family's values are.
+/// The kind of a family's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// It only grows, until the daemon starts anew.

@@ -1,4 +1,4 @@
-//! What `/metrics` tells, in Prometheus's text format and by its conventions: base units, `_total` for what only grows, a
+//! The text of `/metrics`, in Prometheus's text format and by its conventions: base units, `_total` for what only grows, a
 //! help text for each family. It is made of the views that listings are made of, so both tell the same.
 
 mod exposition;
@@ -13,7 +13,7 @@ use super::data_plane::UnitStatus;
 use super::hindrance::HindranceKind;
 use crate::pool::status::PoolView;
 
-/// What is told.
+/// Everything that the metrics are made of.
 pub(super) struct Daemon {
     pub(super) status: Status,
     pub(super) units: Vec<UnitStatus>,

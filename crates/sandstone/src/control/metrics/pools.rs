@@ -148,7 +148,7 @@ fn scans(out: &mut Exposition, pools: &[PoolView]) {
     }
 }
 
-/// What is finished is done, whatever became of blocks meanwhile.
+/// The part of a scan that is done; one that is finished is done whole, whatever became of blocks meanwhile.
 fn progress(scan: &ScanView) -> f64 {
     match (scan.state.as_str(), scan.total) {
         ("finished", _) => 1.0,

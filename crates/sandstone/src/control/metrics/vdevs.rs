@@ -1,4 +1,4 @@
-//! What pools are made of: errors by their kind, what devices read and write, the space of vdevs, logs and caches.
+//! Metrics of the vdevs of pools: errors by their kind, reads and writes, the space of logs and caches.
 
 use std::collections::BTreeMap;
 

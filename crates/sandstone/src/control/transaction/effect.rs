@@ -113,7 +113,7 @@ fn effects(before: &Config, after: &Config, sessions: &[SessionInfo]) -> Vec<Ses
     sessions.iter().filter_map(of_one).collect()
 }
 
-/// What happens to a session, and whether it loses something; `None`: nothing. `moved` are the units that are pointed to
+/// The effect on a session, and whether it loses something; `None`: nothing. `moved` are the units that are pointed to
 /// other data.
 fn effect(
     before: &Config,

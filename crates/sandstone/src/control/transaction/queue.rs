@@ -26,9 +26,9 @@ use crate::control::data_plane::{ApplyError, SessionInfo};
 #[derive(Debug)]
 pub(super) enum Wanted {
     Change(Change),
-    /// That of an earlier generation.
+    /// The configuration of an earlier generation.
     Generation(u64),
-    /// That of a backup, on a machine that serves nothing yet.
+    /// The configuration of a backup, on a machine that serves nothing yet.
     Backup(Box<Config>),
 }
 

@@ -1,4 +1,4 @@
-//! What is chosen once, when a volume is made. zfs takes it among the properties, so `-o volblocksize=8K` means the same
+//! Properties that are chosen once, when a volume is made. zfs takes it among the properties, so `-o volblocksize=8K` means the same
 //! as `-b 8K`.
 
 use store::catalog::size::parse_size;
@@ -11,7 +11,7 @@ const BLOCK_SIZE: &str = "volblocksize";
 const SIZE: &str = "volsize";
 
 impl DatasetChange {
-    /// The same change, with what stands among the properties of a new volume where the change has it.
+    /// The change with its properties that are chosen once, each in the field that the change has for it.
     ///
     /// # Errors
     /// It cannot be chosen for what is made, or is said twice.
@@ -67,7 +67,7 @@ impl DatasetChange {
 /// The volblocksize of a property, where nothing else was said.
 fn told(text: &str, other: Option<u32>) -> Result<u32, Error> {
     let bytes = parse_size(text).map_err(refused)?;
-    // What no volblocksize can be is refused with those that can.
+    // A size that no volblocksize can have is refused with those that it can.
     let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     match other {
         Some(other) if other != bytes => Err(Error::invalid(

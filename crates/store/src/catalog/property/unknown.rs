@@ -1,4 +1,4 @@
-//! What to write instead of a property that datasets do not have: the nearest name, or the place where zfs's administrators
+//! Steps to take instead of a property that datasets do not have: the nearest name, or the place where zfs's administrators
 //! find here what they look for.
 
 use super::{Change, PROPERTIES};
@@ -102,7 +102,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// What to try instead of this name.
+/// The step to try instead of this name.
 pub(super) fn next(name: &str) -> String {
     let known = ELSEWHERE.iter().find(|(names, _)| names.contains(&name));
     if let Some((_, next)) = known {

@@ -268,7 +268,7 @@ fn live_figures_are_those_that_the_next_checkpoint_finds() {
     assert!(compared > 1000, "{compared}");
 }
 
-/// What admission promises rests on checkpoints alone.
+/// Promises of admission rest on checkpoints alone.
 #[test]
 fn guesses_promise_no_space() {
     let mut world = world();
@@ -288,7 +288,7 @@ fn guesses_promise_no_space() {
 fn freed_space_is_free_soon_after_the_last_change_and_then_nothing_is_written() {
     for kind in [Kind::Leaf, Kind::Raidz { parity: 1 }] {
         let disks = if kind == Kind::Leaf { 1 } else { 3 };
-        // What is destroyed takes many checkpoints.
+        // Destroying takes many checkpoints.
         let limits = Limits {
             freed_blocks: 10,
             ..Limits::default()
@@ -327,7 +327,7 @@ fn freed_space_is_free_soon_after_the_last_change_and_then_nothing_is_written() 
     }
 }
 
-/// Who writes all the time has checkpoints as before: rest is since the last change.
+/// A pool that is written all the time has checkpoints as before: rest is since the last change.
 #[test]
 fn a_pool_that_is_written_has_no_checkpoints_for_its_rest() {
     let mut world = world();

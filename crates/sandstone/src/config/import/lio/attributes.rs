@@ -14,7 +14,7 @@ const CARRIED: [&str; 4] = [
     "emulate_write_cache",
 ];
 
-/// What LIO has from the device itself.
+/// Attributes that LIO has from the device itself.
 const OF_THE_DEVICE: [&str; 6] = [
     "hw_block_size",
     "hw_max_sectors",
@@ -102,7 +102,7 @@ const GROUP: [(&str, i64); 14] = [
 
 const DEFAULT_ALUA_GROUP: &str = "default_tg_pt_gp";
 
-/// What rtslib passes over, or takes, beside the fields that are read here. It makes no object with another one.
+/// Fields that rtslib passes over, or takes, beside those that are read here. It makes no object with another one.
 const FIELDS: [&str; 6] = [
     "aio",
     "alua_tpgs",

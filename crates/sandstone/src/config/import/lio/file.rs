@@ -21,7 +21,7 @@ const SWITCHES: [&str; 7] = [
     "prod_mode_write_protect",
 ];
 
-/// What is not read here, by name.
+/// Fields that are not read here, by name.
 pub(super) type Rest = BTreeMap<String, Value>;
 
 /// Attributes by name: targetcli writes numbers, others write strings of digits or booleans.
@@ -42,7 +42,7 @@ pub(super) struct SaveConfig {
     pub(super) rest: Rest,
 }
 
-/// What holds for the whole of a fabric: for iSCSI, how discovery sessions prove who they are.
+/// Settings of a whole fabric: for iSCSI, how discovery sessions prove who they are.
 #[derive(Deserialize)]
 pub(super) struct FabricModule {
     #[serde(default)]

@@ -275,7 +275,7 @@ impl Original for Conf {
         let patterns = groups.flat_map(|group| &group.patterns);
         let called = |pattern: &&String| {
             let name = pattern.trim_start_matches('!').split('#').next().unwrap();
-            // What follows a ! in the middle is not let in either.
+            // A name behind a ! in the middle is not let in either.
             matches(name, initiator) || pattern[1..].contains('!')
         };
         // Notes have wildcards in our order, and names without their `!`.

@@ -125,7 +125,7 @@ const DEVICE_WITHOUT: &[(Reason, &[(&str, &str)])] = &[
     ),
 ];
 
-/// What becomes of an attribute of a device that is not taken over.
+/// The fate of an attribute of a device that is not taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It says what holds without it.

@@ -8,7 +8,7 @@ use crate::config::import::oracle::dice;
 
 const SAMPLES: [&str; 2] = [include_str!("scst.conf"), include_str!("truenas.conf")];
 
-/// What cannot be a value of a switch, a number or an identity.
+/// Words that cannot be a value of a switch, a number or an identity.
 const GARBAGE: [&str; 6] = [
     "banana",
     "-1",

@@ -105,7 +105,7 @@ fn before(pattern: &str, end: &str) -> Vec<String> {
     found
 }
 
-/// The same for any address at all; `None` where that depends on the address.
+/// Patterns of initiators for any address at all; `None` where that depends on the address.
 fn anywhere(pattern: &str) -> Option<Vec<String>> {
     if let Some((name, address)) = pattern.split_once('#') {
         return (address == "*").then(|| vec![name.to_owned()]);

@@ -1,4 +1,4 @@
-//! Who sees what at a target of SCST, as rules of which the first that fits decides.
+//! The access to a target of SCST, as rules of which the first that fits decides.
 
 use std::net::{IpAddr, Ipv4Addr};
 
