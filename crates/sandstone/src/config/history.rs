@@ -90,8 +90,9 @@ impl Note {
 
     /// The line that keeps it in a file, line end and all.
     pub(super) fn line(&self) -> String {
-        // Text and numbers can always be written, on one line.
+        // Text and numbers can always be written, on one line. JSON may hold DEL as it is, which comments of TOML may not.
         let json = serde_json::to_string(self).unwrap_or_default();
+        let json = json.replace('\x7f', "\\u007f");
         format!("{MARK}{json}\n")
     }
 
@@ -209,6 +210,17 @@ mod tests {
         assert_eq!(Note::find(&text), Some(note.clone()));
         let clauses = ["lu a created", "lu b changed: size"];
         assert_eq!(note.changes[0].clauses(), clauses);
+    }
+
+    #[test]
+    fn a_note_leaves_the_file_readable_whatever_objects_are_called() {
+        for letter in (0..=0x2ff).filter_map(char::from_u32) {
+            let note = note(&[difference(Action::Add, &format!("t10.a{letter}b"))]);
+            let text = format!("{}generation = 1\n", note.line());
+            assert_eq!(Note::find(&text), Some(note), "{letter:?}");
+            let read: Result<toml::Table, _> = toml::from_str(&text);
+            assert!(read.is_ok(), "{letter:?}: {read:?}");
+        }
     }
 
     #[test]
