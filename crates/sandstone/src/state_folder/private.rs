@@ -3,9 +3,9 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::kept_file::{beside, sync_folder};
+use super::kept_file::sync_folder;
 use super::steps::{Step, before};
 
 /// Writes a file with mode 0600; it outlives a power cut when this returns. A file that is there already stays as it is,
@@ -18,27 +18,22 @@ use super::steps::{Step, before};
 /// 3. It takes the name of what it replaces, which is there and whole until then.
 /// 4. The folder is synced.
 ///
-/// A power cut leaves what was there, or a file that may be cut: nobody was told that it is whole, and its checksum says
-/// that it is not.
+/// A power cut leaves the older file, or one that may be cut: nobody was told that it is whole, and its checksum says that
+/// it is not. It may leave a file beside the older one; the folder is the administrator's, so no other file is removed.
 ///
 /// # Errors
-/// Something is there, or the folder cannot be written. An older file is as it was, and nothing is left behind.
+/// Something is there, or it is no regular file, or the folder cannot be written. An older file is as it was, and nothing is left behind.
 pub(crate) fn write_private(path: &Path, bytes: &[u8], is_replaced: bool) -> io::Result<()> {
-    let new = match is_replaced {
-        true => beside(path),
-        false => path.to_owned(),
-    };
-    if is_replaced {
-        // Left by a power cut, in the midst of a write.
-        remove_stale(&new)?;
+    if is_replaced && fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Err(io::Error::other(
+            "there is something that is no regular file",
+        ));
     }
     before(Step::Create)?;
-    let mut options = OpenOptions::new();
-    let file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&new)?;
+    let (new, file) = match is_replaced {
+        true => begin_beside(path)?,
+        false => (path.to_owned(), begin(path)?),
+    };
     let written = write(file, bytes).and_then(|()| {
         if is_replaced {
             before(Step::Rename)?;
@@ -61,10 +56,25 @@ fn write(mut file: File, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-fn remove_stale(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+fn begin(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// A new file beside this one, under a name that nothing has.
+fn begin_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    let mut number = 0_u32;
+    loop {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".new-{number}"));
+        let name = PathBuf::from(name);
+        match begin(&name) {
+            Ok(file) => return Ok((name, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1000 => {
+                number += 1;
+            }
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -126,10 +136,13 @@ mod tests {
         std::os::unix::fs::symlink(folder.path().join("elsewhere"), &link).expect("linked");
         write_private(&link, b"new", false).expect_err("it is there");
         assert_eq!(names(folder.path()), ["backup", "link"]);
-        fs::write(folder.path().join("backup.new"), b"of a power cut").expect("written");
+        write_private(&link, b"new", true).expect_err("it is no regular file");
+        let other = folder.path().join("backup.new-0");
+        fs::write(&other, b"another one").expect("written");
         write_private(&path, b"new", true).expect("written");
         assert_eq!(fs::read(&path).expect("reads"), b"new");
-        assert_eq!(names(folder.path()), ["backup", "link"]);
+        assert_eq!(fs::read(&other).expect("reads"), b"another one");
+        assert_eq!(names(folder.path()), ["backup", "backup.new-0", "link"]);
     }
 
     #[test]
