@@ -100,9 +100,9 @@ fn ordered(pattern: &str) -> String {
     if star {
         text.push('*');
     }
-    // A name has more characters than that, and no pattern that covers all names should look like another.
+    // No name is empty, and no pattern that covers all names should look like another.
     match text.as_str() {
-        "?*" | "??*" | "???*" => "*".into(),
+        "?*" => "*".into(),
         _ => text,
     }
 }

@@ -17,7 +17,8 @@ mod scst;
 /// Files of each kind in a run.
 const FILES: u64 = 5_500;
 
-const INITIATORS: [&str; 7] = [
+const INITIATORS: [&str; 8] = [
+    "x",
     "iqn.2001-04.x:a",
     "iqn.2001-04.x:b",
     "iqn.2001-04.x:ab",

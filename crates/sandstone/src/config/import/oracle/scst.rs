@@ -6,7 +6,9 @@ use std::path::Path;
 use super::*;
 use crate::config::import::scst::{Machine, read};
 
-const PATTERNS: [&str; 18] = [
+const PATTERNS: [&str; 20] = [
+    "??*",
+    "*???",
     "iqn.2001-04.x:a",
     "iqn.2001-04.x:b",
     "IQN.2001-04.x:AB",
