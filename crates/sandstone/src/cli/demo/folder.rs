@@ -1,6 +1,7 @@
 //! Where a demo keeps its state: in a folder of its own. The state of anything else is left alone.
 
 use std::fs::{self, DirBuilder};
+use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -30,24 +31,33 @@ impl Folder {
             let is_kept = !args.once && args.memory.is_none();
             is_kept.then(|| PathBuf::from(FOLDER))
         });
-        let folder = match kept {
-            Some(path) => Self {
-                path,
-                is_temporary: false,
-            },
-            None => Self {
-                path: std::env::temp_dir().join(format!("{FOLDER}-{}", std::process::id())),
-                is_temporary: true,
-            },
+        let Some(path) = kept else {
+            return Self::temporary();
+        };
+        let folder = Self {
+            path,
+            is_temporary: false,
         };
         folder.claim()?;
         Ok(folder)
     }
 
+    /// A new folder in a place where everybody may make some: one that is there already is somebody else's.
+    fn temporary() -> Result<Self, Error> {
+        let path = std::env::temp_dir().join(format!("{FOLDER}-{}", std::process::id()));
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|error| unusable(&path, error))?;
+        let folder = Self {
+            path,
+            is_temporary: true,
+        };
+        folder.mark()?;
+        Ok(folder)
+    }
+
     /// Makes it a demo's, where it is nothing else yet.
     fn claim(&self) -> Result<(), Error> {
-        let mark = self.path.join(MARK);
-        if mark.exists() {
+        if self.path.join(MARK).exists() {
             return Ok(());
         }
         let is_state = STATE.iter().any(|name| self.path.join(name).exists());
@@ -58,14 +68,13 @@ impl Folder {
             .recursive(true)
             .mode(0o700)
             .create(&self.path);
-        let marked =
-            made.and_then(|()| fs::write(&mark, "This state folder is of `sandstone demo`.\n"));
-        marked.map_err(|error| {
-            Error::storage(
-                format!("use the state folder {}", self.path.display()),
-                error,
-            )
-        })
+        made.map_err(|error| unusable(&self.path, error))?;
+        self.mark()
+    }
+
+    fn mark(&self) -> Result<(), Error> {
+        let text = "This state folder is of `sandstone demo`.\n";
+        fs::write(self.path.join(MARK), text).map_err(|error| unusable(&self.path, error))
     }
 }
 
@@ -81,6 +90,10 @@ impl Drop for Folder {
 fn was_made_by_a_demo(folder: &Path) -> bool {
     let config = Store::peek(folder);
     config.is_ok_and(|config| config.unit(UNIT).is_some() && config.target(TARGET).is_some())
+}
+
+fn unusable(folder: &Path, error: io::Error) -> Error {
+    Error::storage(format!("use the state folder {}", folder.display()), error)
 }
 
 fn foreign(folder: &Path) -> Error {
