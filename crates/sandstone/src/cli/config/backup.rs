@@ -139,7 +139,11 @@ pub(super) fn restore(args: &Restore, connection: &Connection, t: &mut Terminal<
     let path = format!("/v1/config/backup?dry_run={}", edit.dry_run);
     let answer = connection.client().send(&Method::PUT, &path, &backup);
     let restored = match answer {
-        Err(error) if error.kind == ErrorKind::Unavailable => {
+        // A daemon at an address of its own may serve another folder, of another machine even.
+        Err(error)
+            if error.kind == ErrorKind::Unavailable
+                && (connection.state.is_some() || connection.control.is_none()) =>
+        {
             in_folder(t, args, connection, &backup.config)?
         }
         answer => {
