@@ -130,6 +130,8 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Link {
     stream: TcpStream,
+    /// It goes there. The socket tells its peer no more once the connection was reset.
+    address: SocketAddr,
     phase: Phase,
     pub(super) out: Vec<u8>,
     /// Bytes of `out` that the socket took.
@@ -165,6 +167,7 @@ impl Link {
         let stream = start(address, bind, tcp).map_err(LinkError::Connect)?;
         Ok(Self {
             stream,
+            address,
             phase: Phase::Connecting(Box::new(login)),
             out: Vec::new(),
             taken: 0,
@@ -232,8 +235,8 @@ impl Link {
     }
 
     /// Where the connection leads.
-    pub(super) fn peer(&self) -> Option<SocketAddr> {
-        self.stream.peer_addr().ok()
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// The socket may be written to: it is connected, or has room again.

@@ -130,7 +130,7 @@ impl Nexus {
                 let failed = self.attempts.failed(link, error).err();
                 if failed.is_none() && !detour {
                     // Also where a redirection led.
-                    self.redirected = link.peer();
+                    self.redirected = Some(link.address());
                 }
                 failed
             }
