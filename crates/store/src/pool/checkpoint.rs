@@ -158,6 +158,7 @@ impl Pool {
             if !(self.is_checkpoint_due() || is_time) {
                 return;
             }
+            self.rest.begin_checkpoint(self.now_us, &self.limits);
             self.begin_checkpoint();
         }
         let Some(making) = &self.checkpoint else {

@@ -3,10 +3,13 @@
 //! Freed space is free when two more checkpoints are durable. While a pool is in use they come by themselves. After
 //! the last change nobody would make them for long, and figures would tell of space that is on its way.
 //!
+//! Some guests write a block now and then, so that each write is the last for a while. A rest that a change ends is therefore
+//! the only one for as long as a checkpoint may take to come by itself: otherwise each such write would cost several.
+//!
 //! Each checkpoint replaces tables of its own: pages of the space map, lists, the manifest. Their former places wait for
 //! two checkpoints as well, so some space waits at all times. It counts as in use, and asks for no checkpoint.
 
-use super::state::Pool;
+use super::state::{Limits, Pool};
 use crate::format::Pointer;
 use crate::space::Counts;
 
@@ -19,6 +22,8 @@ const MOST: u8 = 4;
 pub(super) struct Rest {
     /// When the last change came.
     changed_us: u64,
+    /// When the last checkpoint at rest began.
+    rested_us: Option<u64>,
     /// Checkpoints that became durable since, and since blocks of deleted datasets were freed.
     checkpoints: u8,
     /// Sectors of tables that the checkpoint being made replaces.
@@ -32,6 +37,24 @@ impl Rest {
     pub(super) fn note_change(&mut self, now_us: u64) {
         self.changed_us = now_us;
         self.checkpoints = 0;
+    }
+
+    /// A checkpoint begins.
+    pub(super) fn begin_checkpoint(&mut self, now_us: u64, limits: &Limits) {
+        if self.due_us(limits) <= now_us {
+            self.rested_us = Some(now_us);
+        }
+    }
+
+    /// When the pool is at rest, if nothing changes until then.
+    fn due_us(&self, limits: &Limits) -> u64 {
+        let rested_us = self.changed_us.saturating_add(limits.rest_us);
+        match self.rested_us {
+            Some(last_us) if last_us < self.changed_us => {
+                rested_us.max(last_us.saturating_add(limits.checkpoint_us))
+            }
+            _ => rested_us,
+        }
     }
 
     /// A checkpoint is durable; perhaps more is to be freed with the next one.
@@ -53,8 +76,7 @@ impl Pool {
         let (has_changed, limits) = (self.has_changed(), &self.limits);
         let is_waited_for = || self.rest.checkpoints < MOST && self.counts().deferred > 0;
         let old = has_changed.then(|| self.last_checkpoint_us.saturating_add(limits.checkpoint_us));
-        let rested = (has_changed || is_waited_for())
-            .then(|| self.rest.changed_us.saturating_add(limits.rest_us));
+        let rested = (has_changed || is_waited_for()).then(|| self.rest.due_us(limits));
         old.into_iter().chain(rested).min()
     }
 

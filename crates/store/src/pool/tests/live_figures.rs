@@ -341,6 +341,26 @@ fn a_pool_that_is_written_has_no_checkpoints_for_its_rest() {
     assert_eq!(world.pool.checkpoints, checkpoints);
 }
 
+/// Each write of such a guest is followed by a rest; several checkpoints for each would be more than the writes.
+#[test]
+fn a_pool_that_is_written_now_and_then_rests_once_in_a_while() {
+    let mut world = world();
+    let volume = world.create_volume("v", 8 << 20, BLOCK as u32);
+    write(&mut world, volume, 0..100, 1);
+    let until = world.now_us + HOUR_US;
+    world.pass_until(until);
+    let (checkpoints, begin_us) = (world.pool.checkpoints, world.now_us);
+    let minutes = 10;
+    while world.now_us < begin_us + minutes * world.limits.checkpoint_us {
+        let seed = world.now_us;
+        write(&mut world, volume, 0..1, seed);
+        let until = world.now_us + 2 * world.limits.rest_us;
+        world.pass_until(until);
+    }
+    let made = world.pool.checkpoints - checkpoints;
+    assert!(made <= 5 * minutes, "{made} checkpoints");
+}
+
 fn create(world: &mut World, name: &str, size: u64, block_size: u32) -> Result<(), PoolError> {
     let request = CreateVolume {
         name: name.to_owned(),
