@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::format::{Epoch, Pointer};
+use crate::format::Epoch;
 
 use super::{Hit, Layer, Tally};
 
@@ -44,16 +44,6 @@ impl Layers {
             closed: self.closed.clone(),
             ..Self::default()
         }
-    }
-
-    /// Block `index` was written; see [`Layer::insert`].
-    pub fn insert(&mut self, index: u64, pointer: Pointer) -> Option<Pointer> {
-        self.top.insert(index, pointer)
-    }
-
-    /// Blocks `range` were unmapped; see [`Layer::clear`].
-    pub fn clear(&mut self, range: std::ops::Range<u64>, drop: impl FnMut(Pointer)) {
-        self.top.clear(range, drop);
     }
 
     /// What the newest layer that knows block `index` says of it.
@@ -141,6 +131,23 @@ impl Layers {
                 .iter()
                 .map(|closed| closed.layer.bytes())
                 .sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+impl Layers {
+    /// Block `index` was written, and no tally knows: volumes go by [`super::view::Map::insert`].
+    pub fn insert(
+        &mut self,
+        index: u64,
+        pointer: crate::format::Pointer,
+    ) -> Option<crate::format::Pointer> {
+        self.top.insert(index, pointer)
+    }
+
+    /// Blocks `range` were unmapped, and no tally knows: volumes go by [`super::view::Map::clear`].
+    pub fn clear(&mut self, range: std::ops::Range<u64>, drop: impl FnMut(crate::format::Pointer)) {
+        self.top.clear(range, drop);
     }
 }
 

@@ -82,7 +82,7 @@ impl<const N: usize> Map<N> {
         Ok(())
     }
 
-    /// Block `index` was written, as in [`Layers::insert`], and the tally knows. `snapshots` are the epochs of all that the
+    /// Block `index` was written, as in [`super::layer::Layer::insert`], and the tally knows. `snapshots` are the epochs of all that the
     /// volume builds on, ascending: they are asked for with the first change of a layer.
     pub fn insert(
         &mut self,
@@ -105,7 +105,7 @@ impl<const N: usize> Map<N> {
         old
     }
 
-    /// Blocks `range` were unmapped, as in [`Layers::clear`], and the tally knows.
+    /// Blocks `range` were unmapped, as in [`super::layer::Layer::clear`], and the tally knows.
     pub fn clear(
         &mut self,
         cache: &NodeCache<N>,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::format::Address;
+use crate::format::Pointer;
 
 fn pointer(number: u64) -> Pointer {
     let address = Address::new(0, number);
