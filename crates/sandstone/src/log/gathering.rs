@@ -83,11 +83,6 @@ impl Gathering {
         true
     }
 
-    /// Whether no group is open.
-    pub(super) fn is_empty(&self) -> bool {
-        self.kinds.is_empty()
-    }
-
     /// When [`Self::sums`] is to be called; `None`: not before the next line.
     pub(super) fn due(&self) -> Option<Duration> {
         let groups = self.kinds.values().flat_map(HashMap::values);

@@ -69,9 +69,9 @@ impl Gatherer {
 
     fn note(&self, line: Line) -> bool {
         let mut gathering = self.lock();
-        let is_idle = gathering.is_empty();
         let is_first = gathering.note(self.now(), line);
-        if is_idle {
+        if is_first {
+            // Its sum may be due before those that are waited for.
             self.begun.notify_all();
         }
         is_first
