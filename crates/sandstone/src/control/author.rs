@@ -113,8 +113,9 @@ pub(super) fn note(committed: &Committed) {
 }
 
 /// Notes who changed what beside the configuration: pools, volumes, sessions.
-pub(super) async fn carry(asker: Asker, request: Request, next: Next) -> Response {
+pub(super) async fn carry(asker: Asker, mut request: Request, next: Next) -> Response {
     let author = Arc::new(asker.author());
+    request.extensions_mut().insert(asker);
     let is_change = request.method() != Method::GET && !asks_only(request.uri().query());
     let answer = AUTHOR.scope(Arc::clone(&author), next.run(request)).await;
     if is_change && answer.status().is_success() && !author.is_told.load(Ordering::Relaxed) {
