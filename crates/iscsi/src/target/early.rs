@@ -42,13 +42,13 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     }
 
     /// Keeps a request until its PDU is whole.
-    #[cold]
     pub(super) fn keep(&mut self, index: usize, bhs: &RawBhs) {
         if let Some(connection) = self.connections[index].as_mut() {
             connection.sink = Sink::Early {
                 bhs: *bhs,
                 ahs: connection.receiver.ahs().to_vec(),
-                data: Vec::new(),
+                // No more than was declared: the receiver has looked at it.
+                data: Vec::with_capacity(Bhs::new(bhs).data_segment_length()),
             };
         }
     }

@@ -77,7 +77,7 @@ impl Config {
         units.map(|unit| (unit.naa.as_str(), unit)).collect()
     }
 
-    /// The target of that IQN (in normal form).
+    /// The target of that name, in any case of its letters.
     pub fn target(&self, iqn: &str) -> Option<&TargetSpec> {
         let mut targets = self.targets.iter();
         targets.find(|target| name::is_same(&target.iqn, iqn))
