@@ -108,3 +108,19 @@ fn foreign(folder: &Path) -> Error {
     )
     .not_changed("nothing was started, and nothing in it was touched")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_temporary_folder_that_is_there_already_is_somebody_elses() {
+        let first = Folder::temporary().expect("a new folder");
+        let refused = Folder::temporary().err().expect("it is there");
+        assert!(refused.to_string().contains("File exists"), "{refused}");
+        assert!(first.path.join(MARK).exists(), "it is left alone");
+        let path = first.path.clone();
+        drop(first);
+        assert!(!path.exists());
+    }
+}
