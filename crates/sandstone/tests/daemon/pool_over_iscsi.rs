@@ -130,7 +130,7 @@ fn power_is_cut_everywhere_and_the_one_that_was_left_behind_is_back_first() {
 fn a_disk_is_used_once_and_what_is_not_there_is_said() {
     let (a, b, front) = mirrored();
     let said = front.refused(&format!("pool create other {}", a.naa));
-    assert!(flat(&said).contains("a pool uses it"), "{said}");
+    assert!(flat(&said).contains("is a device of pool tank"), "{said}");
     let said = front.refused(&format!("lu create disk --backend {}", b.naa));
     assert!(flat(&said).contains("a pool uses it"), "{said}");
     let said = front.refused("pool create other naa.6000000000000000000000000000000a");
