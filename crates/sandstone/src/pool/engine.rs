@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use store::catalog::HistoryEntry;
 use store::format::DatasetId;
+use store::map::hash::BuildNumberHasher;
 use store::pool::{
     Answer, Event, Output, Plan, Pool, PoolError, Request, RequestId, ScanKind, ScanState,
 };
@@ -59,7 +60,7 @@ pub(super) struct Engine {
     clock: Clock,
     shared: Arc<Shared>,
     /// Who waits for which request.
-    waiting: HashMap<u64, Waiter>,
+    waiting: HashMap<u64, Waiter, BuildNumberHasher>,
     next_id: u64,
     closing: Option<Closing>,
     is_over: bool,
@@ -115,7 +116,7 @@ impl Engine {
             devices,
             clock: opened.clock,
             shared,
-            waiting: HashMap::new(),
+            waiting: HashMap::default(),
             next_id: 0,
             closing: None,
             is_over: false,

@@ -6,14 +6,17 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use store::pool::{Examined, LeafLabels, OpenError, OpenErrorKind, PoolConfig, examine};
-use store::vdev::{Class, Kind, LeafSpec, LeafState, TopLevelSpec};
 use utoipa::ToSchema;
 
+use self::layout::Layout;
 use super::disks::Disks;
 use super::label::{self, Said};
 use super::rewind::RewindView;
+use super::status::VdevView;
 use super::system::{Key, key};
 use super::twins::{self, CopyOfOpen, TwinsView};
+
+mod layout;
 
 /// A pool that was found and is not open; or a device whose labels cannot be used, without a name and number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -34,6 +37,10 @@ pub struct FoundPool {
     pub devices: Vec<PathBuf>,
     /// Devices of it that were not found: where they were last, or their numbers.
     pub missing: Vec<String>,
+    /// How it is laid out: the pool with its top-level vdevs, then `logs`, `cache` and `spares` where it has any. Empty
+    /// where its labels cannot be used.
+    #[serde(default)]
+    pub layout: Vec<VdevView>,
     /// Those of the missing that may have been used without what was found: then its newest changes are there only.
     #[serde(default)]
     pub unaccounted: Vec<String>,
@@ -204,14 +211,18 @@ pub(super) fn describe(guid: u64, on: &[Candidate]) -> FoundPool {
         .map(|(config, _)| config)
         .max_by_key(|config| config.generation);
     let examined: Result<Examined, OpenError> = examine(&labels, Some(guid));
-    let there: Vec<u64> = labels
-        .iter()
-        .filter_map(label::newest)
-        .map(|(_, leaf)| leaf)
-        .collect();
+    let leaf = |on: &Candidate| Some((label::newest(&on.labels)?.1, on.path.clone()));
+    let places: BTreeMap<u64, PathBuf> = on.iter().filter_map(leaf).collect();
+    // Which of them are behind, too.
+    let judged = examined.as_ref().map(|of| &of.config).ok();
+    let layout = judged.or(config.as_ref()).map(|config| Layout {
+        config,
+        places: places.clone(),
+        twins: &chosen.twins,
+    });
     let problem = match &examined {
         Ok(examined) => missing_log(examined)
-            .or_else(|| too_few(&examined.config, &there))
+            .or_else(|| layout.as_ref().and_then(Layout::too_few))
             .or_else(|| examined.old_copy()),
         Err(error) if error.kind == OpenErrorKind::Twins => {
             let told = chosen.twins.iter().map(TwinsView::told);
@@ -228,10 +239,16 @@ pub(super) fn describe(guid: u64, on: &[Candidate]) -> FoundPool {
         Err(error) => Some(error.to_string()),
     };
     let missing = config.iter().flat_map(|config| {
-        let leaves = leaves(config).filter(|leaf| !there.contains(leaf));
+        let leaves = leaves(config).filter(|leaf| !places.contains_key(leaf));
         leaves.map(|leaf| name_of(config, leaf))
     });
     let missing: Vec<String> = missing.collect();
+    let state = match (&problem, missing.is_empty() && !has_old_copies(&examined)) {
+        (Some(_), _) => "UNAVAIL",
+        (None, true) => "ONLINE",
+        (None, false) => "DEGRADED",
+    };
+    let layout = layout.map(|layout| layout.sections(state));
     FoundPool {
         name: config.as_ref().map(|c| c.name.clone()).unwrap_or_default(),
         guid: format!("{guid:016x}"),
@@ -243,12 +260,8 @@ pub(super) fn describe(guid: u64, on: &[Candidate]) -> FoundPool {
         is_between_numbers: matches!(&examined, Err(error) if error.kind == OpenErrorKind::Reguid),
         is_old_copy: matches!(&examined, Ok(examined) if problem == examined.old_copy() && problem.is_some()),
         is_log_missing: matches!(&examined, Ok(examined) if !examined.missing_logs.is_empty()),
-        state: match (&problem, missing.is_empty() && !has_old_copies(&examined)) {
-            (Some(_), _) => "UNAVAIL",
-            (None, true) => "ONLINE",
-            (None, false) => "DEGRADED",
-        }
-        .to_owned(),
+        state: state.to_owned(),
+        layout: layout.unwrap_or_default(),
         missing,
         problem,
         twins: chosen.twins,
@@ -259,37 +272,6 @@ pub(super) fn describe(guid: u64, on: &[Candidate]) -> FoundPool {
 
 fn has_old_copies(examined: &Result<Examined, OpenError>) -> bool {
     examined.as_ref().is_ok_and(|of| !of.behind.is_empty())
-}
-
-/// Which vdev lacks more devices than it can lose; `there` are the leaves that were found.
-fn too_few(config: &PoolConfig, there: &[u64]) -> Option<String> {
-    let tops = config.tree.top_levels.iter().enumerate();
-    let mut blocks = tops.filter(|(_, top)| top.class == Class::Normal && top.kind != Kind::Hole);
-    blocks.find_map(|(number, top)| {
-        let is_usable =
-            |leaf: &LeafSpec| leaf.state == LeafState::Online && there.contains(&leaf.guid);
-        let slots = top.slots.iter();
-        let lacking = slots.filter(|slot| !slot.leaves.iter().any(is_usable));
-        let (lacking, spare) = (lacking.count(), redundancy(top));
-        (lacking > spare).then(|| {
-            let devices = if lacking == 1 { "device" } else { "devices" };
-            let name = match top.kind {
-                Kind::Raidz { parity } => format!("raidz{parity}-{number}"),
-                Kind::Mirror => format!("mirror-{number}"),
-                Kind::Leaf | Kind::Hole => format!("disk-{number}"),
-            };
-            format!("{name} lacks {lacking} {devices}, and can do without {spare}")
-        })
-    })
-}
-
-/// How many of its devices a top-level vdev can do without.
-fn redundancy(top: &TopLevelSpec) -> usize {
-    match top.kind {
-        Kind::Leaf | Kind::Hole => 0,
-        Kind::Mirror => top.slots.len().saturating_sub(1),
-        Kind::Raidz { parity } => parity.into(),
-    }
 }
 
 /// The devices that are away and may have been used without those that were found; of a pool that was exported in order

@@ -291,7 +291,7 @@ fn a_host_that_sets_all_groups_unavailable_does_so_for_itself_alone() {
         for _ in 0..2 {
             assert_eq!(access(&mut bob, false), Answer::Good);
             assert_eq!(access(&mut bob, true), Answer::Good);
-            bench.process.done("lu offline disk");
+            bench.process.done("lu offline -y disk");
             bench.process.done("lu online disk");
         }
         assert_eq!(
@@ -384,9 +384,13 @@ fn the_command_line_and_the_wire_tell_one_truth_of_alua() {
 fn what_the_administrator_imposed_is_seen_and_ended_likewise() {
     let mut bench = Bench::new();
     for (verb, kind, writes) in [
-        ("lu offline disk", "offline", Answer::Sense([2, 0x04, 0x12])),
         (
-            "lu modify disk --read-only yes",
+            "lu offline -y disk",
+            "offline",
+            Answer::Sense([2, 0x04, 0x12]),
+        ),
+        (
+            "lu modify -y disk --read-only yes",
             "read-only",
             Answer::Sense([7, 0x27, 0x00]),
         ),

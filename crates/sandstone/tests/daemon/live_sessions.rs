@@ -1,5 +1,5 @@
-//! Verbs that end live sessions, or take a unit from them: each of them asks first, as `session kill` does. A script, which
-//! nobody can ask, is refused and told the option.
+//! Verbs that end live sessions, or take a unit or writing to it from them: each asks first, as `session kill` does. A
+//! script, which nobody can ask, is refused and told the option.
 
 use std::net::SocketAddr;
 
@@ -47,6 +47,8 @@ fn whatever_ends_a_session_or_takes_its_unit_asks_first() {
         format!("host remove-initiator h {INITIATOR}"),
         "host delete h".into(),
         "lu delete vm1".into(),
+        "lu offline vm1".into(),
+        "lu modify vm1 --read-only yes".into(),
         "session kill 1".into(),
     ];
     let mut session = log_in(first);

@@ -91,7 +91,7 @@ fn offline_is_enough_for_a_rollback_and_hosts_hear_of_it() {
         !refused.contains("delete"),
         "it drops identity and maps: {refused}"
     );
-    process.done("lu offline l1");
+    process.done("lu offline -y l1");
     process.done("volume rollback tank/v1@b");
     process.done("lu online l1");
     let heard = attentions(&mut session);
@@ -112,7 +112,7 @@ fn a_rollback_to_another_size_is_told() {
     process.done("volume set volsize=80M tank/v1");
     let mut session = log_in(bench.portal);
     assert_eq!(capacity(&mut session), 80 << 20);
-    process.done("lu offline l1");
+    process.done("lu offline -y l1");
     process.done("volume rollback tank/v1@small");
     process.done("lu online l1");
     attentions(&mut session);

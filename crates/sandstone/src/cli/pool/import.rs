@@ -1,17 +1,18 @@
 //! `pool import`: lists pools that are not open, and opens them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hyper::Method;
 
 use super::super::table::json;
 use super::super::{Connection, Done, Failure, Terminal};
-use super::{absolute, rewind, waiting, wrapped};
+use super::{absolute, rewind, tree, waiting, wrapped};
 use crate::config::Error;
 use crate::pool::found::FoundPool;
 use crate::pool::import::ImportPool;
 use crate::pool::rewind::Reach;
+use crate::pool::status::VdevView;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Import {
@@ -187,19 +188,31 @@ fn listed(pool: &FoundPool) -> String {
         text.push_str(&format!(" status: {}\n", wrapped(&status)));
     }
     text.push_str(&format!(" action: {}\n config:\n\n", wrapped(action(pool))));
-    let twins = || pool.twins.iter().flat_map(|of| &of.devices);
-    for device in &pool.devices {
-        let state = match twins().find(|twin| twin.path == *device) {
-            Some(twin) => format!("TWIN  {}", twin.holds()),
-            None => "ONLINE".to_owned(),
-        };
-        text.push_str(&format!("\t{}  {state}\n", device.display()));
+    let unusable: Vec<VdevView> = match pool.layout.is_empty() {
+        true => pool.devices.iter().map(|path| device(path)).collect(),
+        false => Vec::new(),
+    };
+    let mut lines = Vec::new();
+    for section in pool.layout.iter().chain(&unusable) {
+        tree(section, 0, &mut lines);
     }
-    for device in &pool.missing {
-        text.push_str(&format!("\t{device}  UNAVAIL  missing\n"));
+    let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, vdev) in lines {
+        let note = vdev.note.as_deref().unwrap_or_default();
+        let line = format!("\t{name:width$}  {:8}  {note}", vdev.state);
+        text.push_str(&format!("{}\n", line.trim_end()));
     }
     text.push('\n');
     text
+}
+
+/// A device whose labels tell of no pool.
+fn device(path: &Path) -> VdevView {
+    VdevView {
+        name: path.display().to_string(),
+        state: "UNAVAIL".to_owned(),
+        ..VdevView::default()
+    }
 }
 
 fn action(pool: &FoundPool) -> &'static str {
@@ -238,11 +251,26 @@ mod tests {
 
     #[test]
     fn a_pool_that_cannot_be_imported_says_so() {
+        let vdev = |name: &str, state: &str, children| VdevView {
+            name: name.to_owned(),
+            state: state.to_owned(),
+            children,
+            ..VdevView::default()
+        };
         let mut pool = FoundPool {
             name: "tank".to_owned(),
             guid: "00000000000000ff".to_owned(),
             state: "UNAVAIL".to_owned(),
             is_exported: true,
+            layout: vec![vdev(
+                "tank",
+                "UNAVAIL",
+                vec![vdev(
+                    "raidz1-0",
+                    "UNAVAIL",
+                    vec![vdev("/a", "ONLINE", vec![]), vdev("/b", "UNAVAIL", vec![])],
+                )],
+            )],
             devices: vec!["/a".into()],
             missing: vec!["/b".to_owned(), "/c".to_owned()],
             problem: Some("raidz1-0 lacks 2 devices, and can do without 1".to_owned()),
@@ -251,7 +279,7 @@ mod tests {
         let expected = "   pool: tank\n     id: 00000000000000ff\n  state: UNAVAIL\n\
                         \u{20}status: raidz1-0 lacks 2 devices, and can do without 1\n\
                         \u{20}action: it cannot be imported: attach what is missing, or name it with -d\n\
-                        \u{20}config:\n\n\t/a  ONLINE\n\t/b  UNAVAIL  missing\n\t/c  UNAVAIL  missing\n\n";
+                        \u{20}config:\n\n\ttank        UNAVAIL\n\t  raidz1-0  UNAVAIL\n\t    /a      ONLINE\n\t    /b      UNAVAIL\n\n";
         assert_eq!(listed(&pool), expected);
         (pool.name, pool.guid) = (String::new(), String::new());
         assert!(listed(&pool).contains("pool: (unknown)\n     id: (unknown)\n"));

@@ -1,7 +1,7 @@
 //! What a change does, told: objects, sessions, and a digest by which a preview is recognised.
 
 use super::{Commit, Committed, SessionEffect};
-use crate::config::access::{self, Refusal};
+use crate::config::access::{self, LunView, Refusal};
 use crate::config::diff::{self, ViewChange};
 use crate::config::model::{PortalGroupSpec, UnitSpec};
 use crate::config::{Config, Error, ErrorKind, placement};
@@ -98,10 +98,10 @@ impl Committed {
 
 /// What a change means for each session that notices.
 fn effects(before: &Config, after: &Config, sessions: &[SessionInfo]) -> Vec<SessionEffect> {
-    let moved = placement::moved(before, after);
+    let units = Units::of(before, after);
     let of_one = |session: &SessionInfo| {
         let target = session.target.clone()?;
-        let (effect, loses) = effect(before, after, &moved, session, &target)?;
+        let (effect, loses) = effect(before, after, &units, session, &target)?;
         Some(SessionEffect {
             tsih: session.tsih,
             initiator: session.initiator.clone(),
@@ -113,12 +113,32 @@ fn effects(before: &Config, after: &Config, sessions: &[SessionInfo]) -> Vec<Ses
     sessions.iter().filter_map(of_one).collect()
 }
 
-/// The effect on a session, and whether it loses something; `None`: nothing. `moved` are the units that are pointed to
-/// other data.
+/// Units that a session keeps and cannot use as before.
+struct Units<'a> {
+    /// They are pointed to other data.
+    moved: Vec<&'a UnitSpec>,
+    /// They are taken offline.
+    offline: Vec<&'a UnitSpec>,
+}
+
+impl<'a> Units<'a> {
+    fn of(before: &'a Config, after: &'a Config) -> Self {
+        let old = before.units_by_naa();
+        let was_online =
+            |unit: &&UnitSpec| old.get(unit.naa.as_str()).is_some_and(|it| !it.offline);
+        let offline = after.units.iter().filter(|unit| unit.offline);
+        Self {
+            moved: placement::moved(before, after),
+            offline: offline.filter(was_online).collect(),
+        }
+    }
+}
+
+/// The effect on a session, and whether it loses something; `None`: nothing.
 fn effect(
     before: &Config,
     after: &Config,
-    moved: &[&UnitSpec],
+    units: &Units<'_>,
     session: &SessionInfo,
     target: &str,
 ) -> Option<(String, bool)> {
@@ -135,31 +155,28 @@ fn effect(
     if let Some(reason) = portal_change(before, after, session, target) {
         return Some((format!("ends: {reason}"), true));
     }
-    let moved = moved_luns(after, moved, initiator, target);
-    let loses = !removed.is_empty() || !moved.is_empty();
+    let views = access::luns(after, initiator, &target.to_ascii_lowercase());
+    let leading_to = |wanted: &[&UnitSpec]| -> Vec<u16> {
+        let is_wanted = |view: &&LunView| wanted.iter().any(|unit| unit.naa == view.naa);
+        let luns = views.iter().filter(is_wanted);
+        luns.map(|view| view.lun).collect()
+    };
+    let is_protected = |lun: &u16| views.iter().any(|it| it.lun == *lun && it.read_only);
+    let (protected, released): (Vec<u16>, _) = protection.into_iter().partition(is_protected);
     let parts = [
-        ("gains", added),
-        ("loses", removed),
-        ("other write protection of", protection),
-        ("finds other data behind", moved),
+        ("gains", added, false),
+        ("may write", released, false),
+        ("loses", removed, true),
+        ("may only read", protected, true),
+        ("cannot use", leading_to(&units.offline), true),
+        ("finds other data behind", leading_to(&units.moved), true),
     ];
-    let parts = parts.into_iter().filter(|(_, luns)| !luns.is_empty());
+    let parts = parts.iter().filter(|(_, luns, _)| !luns.is_empty());
+    let loses = parts.clone().any(|(.., loses)| *loses);
     let parts: Vec<String> = parts
-        .map(|(word, luns)| format!("{word} {}", lun_list(&luns)))
+        .map(|(word, luns, _)| format!("{word} {}", lun_list(luns)))
         .collect();
     (!parts.is_empty()).then(|| (parts.join(", "), loses))
-}
-
-/// The LUNs behind which a session finds other data, although it knows the disk.
-fn moved_luns(after: &Config, moved: &[&UnitSpec], initiator: &str, target: &str) -> Vec<u16> {
-    if moved.is_empty() {
-        return Vec::new();
-    }
-    let luns = access::luns(after, initiator, &target.to_ascii_lowercase()).into_iter();
-    let is_moved = |naa: &str| moved.iter().any(|unit| unit.naa == naa);
-    luns.filter(|view| is_moved(&view.naa))
-        .map(|view| view.lun)
-        .collect()
 }
 
 /// Why a session cannot keep the target port that it came to: as the event loops decide it.

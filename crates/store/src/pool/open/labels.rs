@@ -208,7 +208,7 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
     let found = Roots::find(devices, &leaves, &config)?;
     require_one_history(&config, &owns, &found.strays)?;
     if found.candidates.is_empty() {
-        let context = "the labels hold no checkpoint of which there are two equal copies";
+        let context = "no checkpoint can be read from the labels of the devices that were found";
         return Err(OpenError::damaged(context));
     }
     let behind = judge(&mut config, devices, &leaves, &owns, newest, &found);

@@ -1,0 +1,133 @@
+//! How a pool that was found is laid out: its vdevs by the names that `pool status` gives them, and what is there of each.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use store::pool::PoolConfig;
+use store::vdev::{Class, Kind, LeafSpec, LeafState, TopLevelSpec};
+
+use super::super::status::VdevView;
+use super::super::twins::TwinsView;
+use super::name_of;
+
+/// What a layout is made of.
+pub(super) struct Layout<'a> {
+    pub(super) config: &'a PoolConfig,
+    /// Where leaves were found, by their guids.
+    pub(super) places: BTreeMap<u64, PathBuf>,
+    pub(super) twins: &'a [TwinsView],
+}
+
+impl Layout<'_> {
+    /// The pool, and behind it `logs`, `cache` and `spares` where it has any.
+    pub(super) fn sections(&self, state: &str) -> Vec<VdevView> {
+        let of_class = |class| {
+            let tops = self.tops(class);
+            tops.flat_map(|(number, top)| self.top_level(number, top))
+                .collect()
+        };
+        let beside = |leaves: &[LeafSpec]| leaves.iter().flat_map(|leaf| self.leaf(leaf)).collect();
+        let section = |name: &str, state: &str, children| VdevView {
+            name: name.to_owned(),
+            state: state.to_owned(),
+            children,
+            ..VdevView::default()
+        };
+        let pool = section(&self.config.name, state, of_class(Class::Normal));
+        let others = [
+            section("logs", "", of_class(Class::Log)),
+            section("cache", "", beside(&self.config.caches)),
+            section("spares", "", beside(&self.config.spares)),
+        ];
+        let others = others.into_iter().filter(|of| !of.children.is_empty());
+        std::iter::once(pool).chain(others).collect()
+    }
+
+    fn top_level(&self, number: usize, top: &TopLevelSpec) -> Vec<VdevView> {
+        let leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
+        let children: Vec<VdevView> = leaves.flat_map(|leaf| self.leaf(leaf)).collect();
+        if top.kind == Kind::Leaf {
+            return children;
+        }
+        let state = match self.lacking(top) {
+            0 => "ONLINE",
+            some if some <= top.kind.redundancy(top.slots.len()) => "DEGRADED",
+            _ => "UNAVAIL",
+        };
+        vec![VdevView {
+            name: top_level_name(number, top),
+            state: state.to_owned(),
+            children,
+            ..VdevView::default()
+        }]
+    }
+
+    /// Which vdev lacks more devices than it can lose.
+    pub(super) fn too_few(&self) -> Option<String> {
+        let mut tops = self.tops(Class::Normal);
+        tops.find_map(|(number, top)| {
+            let (lacking, spare) = (self.lacking(top), top.kind.redundancy(top.slots.len()));
+            (lacking > spare).then(|| {
+                let devices = if lacking == 1 { "device" } else { "devices" };
+                let name = top_level_name(number, top);
+                format!("{name} lacks {lacking} {devices}, and can do without {spare}")
+            })
+        })
+    }
+
+    fn tops(&self, class: Class) -> impl Iterator<Item = (usize, &TopLevelSpec)> {
+        let tops = self.config.tree.top_levels.iter().enumerate();
+        tops.filter(move |(_, top)| top.class == class && top.kind != Kind::Hole)
+    }
+
+    /// Slots of which no leaf is there and may be used.
+    fn lacking(&self, top: &TopLevelSpec) -> usize {
+        let is_usable = |leaf: &LeafSpec| {
+            leaf.state == LeafState::Online && self.places.contains_key(&leaf.guid)
+        };
+        let slots = top.slots.iter();
+        slots
+            .filter(|slot| !slot.leaves.iter().any(is_usable))
+            .count()
+    }
+
+    /// The device of a leaf; all of them where several claim to be it.
+    fn leaf(&self, leaf: &LeafSpec) -> Vec<VdevView> {
+        let view = |name: String, state: &str, note: Option<String>| VdevView {
+            name,
+            state: state.to_owned(),
+            note,
+            ..VdevView::default()
+        };
+        let guid = format!("{:016x}", leaf.guid);
+        if let Some(twins) = self.twins.iter().find(|twins| twins.leaf == guid) {
+            let devices = twins.devices.iter();
+            return devices
+                .map(|twin| view(twin.path.display().to_string(), "TWIN", Some(twin.holds())))
+                .collect();
+        }
+        let (state, note) = match (self.places.contains_key(&leaf.guid), leaf.state) {
+            (false, _) => ("UNAVAIL", Some("missing")),
+            (true, LeafState::Online) => ("ONLINE", None),
+            (true, LeafState::Offline) => ("OFFLINE", None),
+            (true, LeafState::Faulted) => ("FAULTED", None),
+            (true, LeafState::Unavailable | LeafState::Removed) => {
+                ("DEGRADED", Some("was away, and is rebuilt"))
+            }
+            (true, LeafState::Detached) => return Vec::new(),
+        };
+        let place = self.places.get(&leaf.guid);
+        let place = place.map(|place| place.display().to_string());
+        let name = place.unwrap_or_else(|| name_of(self.config, leaf.guid));
+        vec![view(name, state, note.map(str::to_owned))]
+    }
+}
+
+/// A top-level vdev's name, as in `raidz1-0`.
+fn top_level_name(number: usize, top: &TopLevelSpec) -> String {
+    match top.kind {
+        Kind::Raidz { parity } => format!("raidz{parity}-{number}"),
+        Kind::Mirror => format!("mirror-{number}"),
+        Kind::Leaf | Kind::Hole => format!("disk-{number}"),
+    }
+}
