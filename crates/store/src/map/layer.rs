@@ -30,6 +30,17 @@ pub enum Hit {
     Absent,
 }
 
+impl Hit {
+    /// Of a block that was written.
+    #[inline]
+    fn of(pointer: [u8; Pointer::SIZE]) -> Self {
+        match unpack(pointer) {
+            pointer if pointer.is_hole() => Self::Zero,
+            pointer => Self::Block(pointer),
+        }
+    }
+}
+
 /// Places in the hash table of a full-grown chunk.
 const PLACES: usize = 1024;
 /// Places in the table of a new chunk.
@@ -79,12 +90,12 @@ impl Layer {
         Self::default()
     }
 
-    /// Block `index` was written; with [`Pointer::HOLE`]: with zeros. Returns the block that only
-    /// this layer had, and that nobody finds from now on.
+    /// Block `index` was written; with [`Pointer::HOLE`]: with zeros. Returns what the layer said of it before: nobody
+    /// finds a block that only this layer had from now on.
     ///
     /// # Panics
     /// Where `index` is not below [`Layer::BLOCKS`].
-    pub fn insert(&mut self, index: u64, pointer: Pointer) -> Option<Pointer> {
+    pub fn insert(&mut self, index: u64, pointer: Pointer) -> Hit {
         assert!(index < Self::BLOCKS, "block {index}");
         self.updates += 1;
         if self.chunks.is_empty() {
@@ -94,8 +105,7 @@ impl Layer {
         let mut place = self.chunks[position].find(index);
         if self.chunks[position].places.index(place) == index {
             let held = self.chunks[position].places.pointer_mut(place);
-            let old = unpack(std::mem::replace(held, pointer.encode()));
-            return (!old.is_hole()).then_some(old);
+            return Hit::of(std::mem::replace(held, pointer.encode()));
         }
         self.len += 1;
         if self.chunks[position].is_full() {
@@ -106,7 +116,7 @@ impl Layer {
         self.leaves -= chunk.leaves();
         chunk.put(place, index, pointer.encode());
         self.leaves += chunk.leaves();
-        None
+        self.hit_of_unwritten(index)
     }
 
     /// Blocks `range` were unmapped. Each block that only this layer had, and that nobody finds from
@@ -157,16 +167,18 @@ impl Layer {
             let chunk = &self.chunks[self.position(index)];
             let place = chunk.find(index);
             if chunk.places.index(place) == index {
-                return match unpack(*chunk.places.pointer(place)) {
-                    pointer if pointer.is_hole() => Hit::Zero,
-                    pointer => Hit::Block(pointer),
-                };
+                return Hit::of(*chunk.places.pointer(place));
             }
         }
-        if self.cleared.contains(index) {
-            Hit::Zero
-        } else {
-            Hit::Absent
+        self.hit_of_unwritten(index)
+    }
+
+    /// What the layer says of a block that no chunk has.
+    #[inline]
+    fn hit_of_unwritten(&self, index: u64) -> Hit {
+        match self.cleared.contains(index) {
+            true => Hit::Zero,
+            false => Hit::Absent,
         }
     }
 

@@ -142,7 +142,10 @@ impl Layers {
         index: u64,
         pointer: crate::format::Pointer,
     ) -> Option<crate::format::Pointer> {
-        self.top.insert(index, pointer)
+        match self.top.insert(index, pointer) {
+            Hit::Block(old) => Some(old),
+            Hit::Zero | Hit::Absent => None,
+        }
     }
 
     /// Blocks `range` were unmapped, and no tally knows: volumes go by [`super::view::Map::clear`].

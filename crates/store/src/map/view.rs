@@ -91,18 +91,21 @@ impl<const N: usize> Map<N> {
         index: u64,
         pointer: Pointer,
     ) -> Option<Pointer> {
-        let is_new = self.layers.top().get(index) == Hit::Absent;
-        let beneath = is_new.then(|| self.beneath(cache, index));
         let (top, tally) = self.counted(snapshots);
-        let old = top.insert(index, pointer);
-        if let Some(beneath) = beneath {
-            tally.cover(beneath);
-        }
-        if let Some(old) = &old {
-            tally.forget(old);
-        }
+        let before = top.insert(index, pointer);
         tally.write(&pointer);
-        old
+        match before {
+            Hit::Block(old) => {
+                tally.forget(&old);
+                Some(old)
+            }
+            Hit::Zero => None,
+            Hit::Absent => {
+                let beneath = self.beneath(cache, index);
+                self.layers.top_mut().1.cover(beneath);
+                None
+            }
+        }
     }
 
     /// Blocks `range` were unmapped, as in [`super::layer::Layer::clear`], and the tally knows.

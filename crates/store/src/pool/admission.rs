@@ -78,6 +78,9 @@ impl Pool {
         let mut room = self.room_for(write);
         if room != Room::Enough && write.keep_edges() {
             room = self.room_for(write);
+            if room != Room::Enough {
+                write.zero_edges();
+            }
         }
         self.is_checkpoint_wanted |= room != Room::Enough;
         room == Room::Enough

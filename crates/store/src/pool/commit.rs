@@ -402,7 +402,7 @@ impl Pool {
             .chain(unsettled)
             .collect();
         // Those behind them find the pool suspended.
-        stalled.into_iter().for_each(|ready| self.let_go_on(ready));
+        stalled.iter().for_each(|ready| self.let_go_on(ready));
         for id in ids {
             let context = format!("the change may be lost: {reason}");
             self.answer(id, Err(PoolError::new(PoolErrorKind::Suspended, context)));

@@ -331,7 +331,12 @@ impl Pool {
     ) {
         self.now_us = now_us;
         self.asked_us = Some(now_us);
-        for (id, request) in requests {
+        let mut requests = requests.into_iter().peekable();
+        while let Some((id, request)) = requests.next() {
+            // Most of what a block costs is waiting for memory: the next one comes near meanwhile.
+            if let Some((_, Request::Write { data, .. })) = requests.peek() {
+                data.prefetch(0);
+            }
             self.begin(id, request);
         }
         self.serve();

@@ -179,6 +179,13 @@ impl Write {
         true
     }
 
+    /// Takes back [`Self::keep_edges`].
+    pub(super) fn zero_edges(&mut self) {
+        if let Content::Zeros(_, edges @ Edges::Kept) = &mut self.content {
+            *edges = Edges::ZeroedWithRoom;
+        }
+    }
+
     pub(super) fn len(&self) -> u64 {
         match &self.content {
             Content::Data(data) => data.len() as u64,
@@ -335,7 +342,7 @@ impl Pool {
             Err(error) => {
                 if let Some(Pending::Write(waiting)) = self.pending.remove(&wanted.pending) {
                     let id = waiting.ready.id;
-                    self.let_go_on(waiting.ready);
+                    self.let_go_on(&waiting.ready);
                     self.answer(id, Err(error));
                 }
             }
@@ -378,43 +385,37 @@ impl Pool {
 
     /// Takes changes that waited for room.
     pub(super) fn resume_stalled(&mut self) {
-        while let Some(ready) = self.stalled.front() {
-            let (mut write, scattered) = (ready.write.clone(), ready.scattered);
+        while let Some(mut ready) = self.stalled.pop_front() {
+            let scattered = ready.scattered;
             // Only a checkpoint makes room where there is enough in pieces.
             let is_news = scattered.is_none_or(|epoch| epoch < self.persisted.epoch);
-            if is_news && self.may_take(&mut write) {
-                let Some(ready) = self.stalled.pop_front() else {
-                    return;
-                };
-                let ready = Ready { write, ..ready };
+            if is_news && self.may_take(&mut ready.write) {
                 if let Some(unplaced) = self.carry_out(ready) {
                     self.stalled.push_front(unplaced);
                 }
-            } else if let Some(context) = self.why_hopeless(&write, scattered.is_some()) {
-                let Some(ready) = self.stalled.pop_front() else {
-                    return;
-                };
+            } else if let Some(context) = self.why_hopeless(&ready.write, scattered.is_some()) {
                 self.fail(ready.id, PoolErrorKind::NoSpace, context);
-                self.let_go_on(ready);
+                self.let_go_on(&ready);
             } else {
-                return;
+                return self.stalled.push_front(ready);
             }
         }
     }
 
     /// A change takes effect: from here on every reader sees it. Gives it back where no place was found for it.
     fn carry_out(&mut self, mut ready: Ready) -> Option<Ready> {
-        let (id, mut write) = (ready.id, ready.write.clone());
-        let mut done = self.put(&write, &ready.olds);
-        if matches!(done, Ok(Put::Unplaced)) && write.keep_edges() {
-            done = self.put(&write, &ready.olds);
+        let mut done = self.put(&ready.write, &ready.olds);
+        if matches!(done, Ok(Put::Unplaced)) && ready.write.keep_edges() {
+            done = self.put(&ready.write, &ready.olds);
         }
         if matches!(done, Ok(Put::Unplaced)) {
+            ready.write.zero_edges();
             ready.scattered = Some(self.persisted.epoch);
             self.is_checkpoint_wanted = true;
             return Some(ready);
         }
-        self.let_go_on(ready);
+        self.let_go_on(&ready);
+        let Ready { id, write, .. } = ready;
         if let Err(error) = done {
             self.answer(id, Err(error));
             return None;
@@ -479,7 +480,7 @@ impl Pool {
             write.offset / size as u64,
             write.end().div_ceil(size as u64),
         );
-        let partial: Vec<u64> = match &write.content {
+        let partial: SmallVec<[u64; 1]> = match &write.content {
             Content::Data(_) => (first..end).collect(),
             Content::Zeros(..) => write.partial(size as u64).collect(),
         };
@@ -679,7 +680,7 @@ impl Pool {
     }
 
     /// Lets those go on who waited for blocks that a change wrote, or failed to write.
-    pub(super) fn let_go_on(&mut self, ready: Ready) {
+    pub(super) fn let_go_on(&mut self, ready: &Ready) {
         self.kept_packed -= ready.kept_packed;
         let write = &ready.write;
         let mut waiting = Vec::new();

@@ -51,13 +51,10 @@ impl Model {
     fn insert(&mut self, layer: &mut Layer, index: u64, is_zero: bool) {
         self.made += 1;
         let new = pointer(if is_zero { 0 } else { self.made });
-        let dropped = layer.insert(index, new);
+        let before = layer.insert(index, new);
         let hit = if is_zero { Hit::Zero } else { Hit::Block(new) };
-        let expected = match self.hits.insert(index, hit) {
-            Some(Hit::Block(old)) => Some(old),
-            _ => None,
-        };
-        assert_eq!(dropped, expected, "block {index}");
+        let expected = self.hits.insert(index, hit).unwrap_or(Hit::Absent);
+        assert_eq!(before, expected, "block {index}");
     }
 
     fn clear(&mut self, layer: &mut Layer, range: Range<u64>) {
