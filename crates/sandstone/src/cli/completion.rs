@@ -6,9 +6,16 @@ use clap::Args as ClapArgs;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::Shells;
 use serde_json::Value;
+use store::catalog::{Change, PROPERTIES, PropertyInfo};
+use store::pool::PoolProperty;
 
 use super::{Connection, Done, Terminal};
+use crate::bench::profile::built_in;
 use crate::config::Error;
+use crate::config::model::AluaState;
+
+/// All datasets, by their names alone.
+const DATASETS: &str = "/v1/volumes?properties=";
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct Args {
@@ -47,6 +54,66 @@ pub(super) fn lu_names() -> ArgValueCandidates {
 
 pub(super) fn pool_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| ask("/v1/pools", |item| &item["name"]))
+}
+
+/// Folders, volumes and their snapshots.
+pub(super) fn dataset_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| ask(DATASETS, |item| &item["name"]))
+}
+
+pub(super) fn snapshot_names() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        ask(
+            "/v1/volumes?kinds=snapshot&properties=",
+            |item| &item["name"],
+        )
+    })
+}
+
+/// The properties of datasets, with their meaning.
+pub(super) fn properties() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| PROPERTIES.iter().map(|of| candidate(of, "")).collect())
+}
+
+/// The properties of datasets that can be set, up to their value.
+pub(super) fn assignments() -> ArgValueCandidates {
+    ArgValueCandidates::new(settable)
+}
+
+/// The same, and the datasets that may follow them.
+pub(super) fn assignments_and_datasets() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let mut words = settable();
+        words.extend(ask(DATASETS, |item| &item["name"]));
+        words
+    })
+}
+
+fn settable() -> Vec<CompletionCandidate> {
+    let settable = PROPERTIES.iter().filter(|of| of.change != Change::Computed);
+    settable.map(|of| candidate(of, "=")).collect()
+}
+
+fn candidate(of: &PropertyInfo, suffix: &str) -> CompletionCandidate {
+    CompletionCandidate::new(format!("{}{suffix}", of.name)).help(Some(of.help.into()))
+}
+
+/// The properties of pools that can be set, up to their value.
+pub(super) fn pool_assignments() -> ArgValueCandidates {
+    let name = |of: PoolProperty| CompletionCandidate::new(format!("{}=", of.name()));
+    ArgValueCandidates::new(move || PoolProperty::ALL.into_iter().map(name).collect())
+}
+
+pub(super) fn alua_states() -> ArgValueCandidates {
+    let name = |state: AluaState| CompletionCandidate::new(state.as_str());
+    ArgValueCandidates::new(move || AluaState::ALL.into_iter().map(name).collect())
+}
+
+pub(super) fn profiles() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let names = built_in().into_iter().map(|profile| profile.name);
+        names.map(CompletionCandidate::new).collect()
+    })
 }
 
 /// The devices of all pools, spares too.

@@ -32,6 +32,7 @@ pub(super) struct Salvage {
     #[arg(long)]
     json: bool,
     /// The volume or snapshot, as in tank/vm1; it is not changed
+    #[arg(add = super::completion::dataset_names())]
     name: String,
     /// A new file, or a block device, that takes the copy
     #[arg(value_name = "FILE")]

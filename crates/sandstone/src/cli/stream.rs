@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use store::catalog::size::print_size;
 use store::stream::{Decoder, Item, StreamError};
 
+use super::completion::snapshot_names;
 use super::wire::{Key, Wire};
 use super::{Connection, Done, Failure, Terminal};
 use crate::config::{Error, ErrorKind};
@@ -36,10 +37,10 @@ enum Outcome {
 #[derive(Debug, Args)]
 pub(super) struct Send {
     /// Only what changed since this snapshot, tank/vm1@sunday or @sunday; of a clone also since its origin, by its whole name
-    #[arg(short = 'i', value_name = "SNAPSHOT", conflicts_with = "intermediate")]
+    #[arg(short = 'i', value_name = "SNAPSHOT", conflicts_with = "intermediate", add = snapshot_names())]
     from: Option<String>,
     /// The same with all snapshots in between
-    #[arg(short = 'I', value_name = "SNAPSHOT")]
+    #[arg(short = 'I', value_name = "SNAPSHOT", add = snapshot_names())]
     intermediate: Option<String>,
     /// All volumes below too, with all their snapshots and properties; clones stay clones
     #[arg(short = 'R', long = "replicate")]
@@ -66,7 +67,7 @@ pub(super) struct Send {
     #[arg(long, value_name = "KEY", env = KEY, hide_env_values = true)]
     key: Option<Key>,
     /// The snapshot, tank/vm1@monday; with -R also of a folder
-    #[arg(required_unless_present = "token")]
+    #[arg(required_unless_present = "token", add = snapshot_names())]
     snapshot: Option<String>,
 }
 

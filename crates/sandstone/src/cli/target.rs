@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use clap::{Args, Subcommand};
 use hyper::Method;
 
-use super::completion::target_names;
+use super::completion::{alua_states, target_names};
 use super::edit::{EditArgs, Request, make, remove};
 use super::host::SecretArgs;
 use super::lu::yes_no;
@@ -86,7 +86,7 @@ pub(super) struct AddArgs {
     #[arg(long, value_name = "NUMBER")]
     target_port_group: Option<u16>,
     /// ALUA state of a new portal group
-    #[arg(long, value_name = "STATE", value_parser = alua_state)]
+    #[arg(long, value_name = "STATE", value_parser = alua_state, add = alua_states())]
     alua_state: Option<AluaState>,
     #[command(flatten)]
     edit: EditArgs,
@@ -110,7 +110,7 @@ pub(super) struct SetState {
     #[arg(value_name = "GROUP")]
     group: u16,
     /// The state, also as SCSI writes it: active/non-optimized
-    #[arg(value_name = "STATE", value_parser = alua_state)]
+    #[arg(value_name = "STATE", value_parser = alua_state, add = alua_states())]
     alua_state: AluaState,
     #[command(flatten)]
     edit: EditArgs,

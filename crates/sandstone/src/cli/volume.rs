@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use clap::{Args, Subcommand};
 use hyper::Method;
 
-use super::completion::size;
+use super::completion::{
+    assignments, assignments_and_datasets, dataset_names, properties, size, snapshot_names,
+};
 use super::{Connection, Done, Terminal};
 use super::{salvage, stream};
 use crate::config::Error;
@@ -75,7 +77,7 @@ pub(super) struct Create {
     #[arg(short = 'p')]
     parents: bool,
     /// Set a property; may be given several times
-    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = assignment)]
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = assignment, add = assignments())]
     properties: Vec<(String, String)>,
     /// Its name with the pool's, as in tank/vm1
     name: String,
@@ -87,10 +89,10 @@ pub(super) struct Snapshot {
     #[arg(short = 'r')]
     recursive: bool,
     /// Set a property of your own (with a colon in its name)
-    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = assignment)]
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = assignment, add = assignments())]
     properties: Vec<(String, String)>,
     /// tank/vm1@monday
-    #[arg(required = true)]
+    #[arg(required = true, add = dataset_names())]
     names: Vec<String>,
 }
 
@@ -103,6 +105,7 @@ pub(super) struct Rollback {
     #[arg(short = 'R')]
     clones: bool,
     /// The snapshot
+    #[arg(add = snapshot_names())]
     snapshot: String,
 }
 
@@ -112,9 +115,10 @@ pub(super) struct CloneArgs {
     #[arg(short = 'p')]
     parents: bool,
     /// Set a property; may be given several times
-    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = assignment)]
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = assignment, add = assignments())]
     properties: Vec<(String, String)>,
     /// The snapshot
+    #[arg(add = snapshot_names())]
     snapshot: String,
     /// The volume
     name: String,
@@ -123,6 +127,7 @@ pub(super) struct CloneArgs {
 #[derive(Debug, Args)]
 pub(super) struct Named {
     /// The clone
+    #[arg(add = dataset_names())]
     name: String,
 }
 
@@ -135,6 +140,7 @@ pub(super) struct Rename {
     #[arg(short = 'r')]
     recursive: bool,
     /// Its name
+    #[arg(add = dataset_names())]
     from: String,
     /// Its name from now on, in full
     to: String,
@@ -146,7 +152,7 @@ pub(super) struct Set {
     #[arg(long)]
     shrink: bool,
     /// PROPERTY=VALUE …, then the datasets
-    #[arg(required = true, num_args = 2.., value_names = ["PROPERTY=VALUE", "NAME"])]
+    #[arg(required = true, num_args = 2.., value_names = ["PROPERTY=VALUE", "NAME"], add = assignments_and_datasets())]
     words: Vec<String>,
 }
 
@@ -156,6 +162,7 @@ pub(super) struct Resize {
     #[arg(long)]
     shrink: bool,
     /// The volume
+    #[arg(add = dataset_names())]
     name: String,
     /// Its size from now on, as in 750G
     size: String,
@@ -170,8 +177,10 @@ pub(super) struct Inherit {
     #[arg(short = 'S')]
     received: bool,
     /// The property
+    #[arg(add = properties())]
     property: String,
     /// The dataset
+    #[arg(add = dataset_names())]
     name: String,
 }
 

@@ -293,6 +293,15 @@ pub enum AluaState {
 }
 
 impl AluaState {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::ActiveOptimized,
+        Self::ActiveNonOptimized,
+        Self::Standby,
+        Self::Unavailable,
+        Self::Transitioning,
+    ];
+
     /// As it stands in files and listings.
     pub fn as_str(self) -> &'static str {
         match self {

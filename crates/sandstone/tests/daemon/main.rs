@@ -8,6 +8,7 @@
 
 mod advice;
 mod backup;
+mod completion;
 mod data_out_length;
 mod dataset_names;
 mod dataset_order;

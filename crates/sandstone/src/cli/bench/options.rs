@@ -12,7 +12,7 @@ use crate::bench::profile;
 use crate::bench::results::Results;
 use crate::bench::workload::{Profile, Stream, Workload};
 use crate::cli::Terminal;
-use crate::cli::completion::size;
+use crate::cli::completion::{profiles, size};
 use crate::cli::table::ListArgs;
 use crate::config::Error;
 use crate::config::quantity::parse_time;
@@ -27,7 +27,8 @@ pub(super) struct What {
         long,
         value_name = "NAME|FILE",
         default_value = "vmktree",
-        conflicts_with = "block"
+        conflicts_with = "block",
+        add = profiles()
     )]
     profile: String,
     /// Only workloads whose names contain this

@@ -3,7 +3,7 @@
 use clap::Args;
 use hyper::Method;
 
-use super::super::completion::pool_names;
+use super::super::completion::{pool_assignments, pool_names};
 use super::super::{Connection, Done};
 use crate::config::Error;
 use crate::control::client::escape;
@@ -13,7 +13,7 @@ use crate::pool::status::PoolView;
 #[derive(Debug, Args)]
 pub(in super::super) struct Set {
     /// autoexpand, autoreplace or autotrim, each on or off: `autotrim=on`; multihost, on, off or auto
-    #[arg(value_name = "PROPERTY=VALUE", value_parser = assignment)]
+    #[arg(value_name = "PROPERTY=VALUE", value_parser = assignment, add = pool_assignments())]
     assignment: SetPoolProperty,
     /// The pool
     #[arg(add = pool_names())]

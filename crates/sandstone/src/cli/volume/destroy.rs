@@ -6,6 +6,7 @@ use clap::Args;
 use hyper::Method;
 use store::catalog::size::print_size;
 
+use crate::cli::completion::dataset_names;
 use crate::cli::pool::confirm;
 use crate::cli::{Connection, Done, Terminal};
 use crate::pool::dataset::{Changed, DatasetChange};
@@ -28,7 +29,7 @@ pub(in crate::cli) struct Destroy {
     #[arg(short = 'y', long, visible_short_alias = 'f', visible_alias = "force")]
     yes: bool,
     /// Which; snapshots of a volume also as tank/vm1@a,b or tank/vm1@first%last
-    #[arg(required = true)]
+    #[arg(required = true, add = dataset_names())]
     names: Vec<String>,
 }
 

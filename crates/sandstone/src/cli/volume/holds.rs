@@ -3,6 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 
+use crate::cli::completion::snapshot_names;
 use crate::cli::table::{ListArgs, Numbers, left, print};
 use crate::cli::{Connection, Done, Terminal};
 use crate::date;
@@ -16,7 +17,7 @@ pub(in crate::cli) struct Hold {
     /// The hold's name: who keeps them
     tag: String,
     /// tank/vm1@monday
-    #[arg(required = true, value_name = "SNAPSHOT")]
+    #[arg(required = true, value_name = "SNAPSHOT", add = snapshot_names())]
     names: Vec<String>,
 }
 
@@ -26,7 +27,7 @@ pub(in crate::cli) struct Holds {
     #[arg(short = 'r')]
     recursive: bool,
     /// tank/vm1@monday
-    #[arg(required = true, value_name = "SNAPSHOT")]
+    #[arg(required = true, value_name = "SNAPSHOT", add = snapshot_names())]
     names: Vec<String>,
     #[command(flatten)]
     list: ListArgs,

@@ -8,6 +8,7 @@ use serde::Serialize;
 use store::catalog::Property;
 
 use super::sort::Sort;
+use crate::cli::completion::{dataset_names, properties};
 use crate::cli::table::{self, ListArgs, Numbers, left, print, print_cells};
 use crate::cli::{Connection, Done, Failure, Terminal};
 use crate::config::Error;
@@ -31,6 +32,7 @@ pub(in crate::cli) struct List {
     #[arg(short = 'r')]
     recursive: bool,
     /// Only these
+    #[arg(add = dataset_names())]
     names: Vec<String>,
     #[command(flatten)]
     sort: Sort,
@@ -50,8 +52,10 @@ pub(in crate::cli) struct Get {
     #[arg(short = 's', value_name = "SOURCE", value_delimiter = ',', value_parser = ["local", "default", "inherited", "received", "none"])]
     sources: Vec<String>,
     /// Properties, comma-separated, or all
+    #[arg(add = properties())]
     properties: String,
     /// Of these datasets [default: all]
+    #[arg(add = dataset_names())]
     names: Vec<String>,
     #[command(flatten)]
     list: ListArgs,
