@@ -165,6 +165,8 @@ pub(crate) struct State {
     pub(crate) readiness: Readiness,
     /// Counts the images made, so that the newest can be told.
     pub(crate) image_generation: u64,
+    /// Nothing that is saved may change: the unit is about to leave service.
+    is_retired: bool,
     /// Write protected by the administrator.
     pub(crate) read_only: bool,
     /// The backend takes no writes.
@@ -199,6 +201,7 @@ impl LogicalUnit {
             reservations: PersistentReservations::default(),
             readiness: Readiness::default(),
             image_generation: 0,
+            is_retired: false,
             read_only: config.read_only,
             protected_beneath: false,
             software_protected_by: None,
@@ -435,19 +438,20 @@ impl LogicalUnit {
         sanitizing.map(|sanitizing| sanitizing.target_port_group)
     }
 
-    /// Keeps SANITIZE from beginning (BUSY), for a unit that is about to be deleted. Whether none is under way; where one
-    /// is, nothing changes.
+    /// Keeps initiators from changing what is saved (BUSY), for a unit that is about to leave service. A
+    /// [`crate::Step::Save`] that was asked for before may be under way still. Returns `false`, and changes nothing, while
+    /// a SANITIZE is under way: its end must be saved.
     #[must_use]
-    pub fn forbid_sanitize(&self) -> bool {
+    pub fn retire(&self) -> bool {
         let mut state = self.state();
-        let may_be_deleted = state.readiness.sanitizing.is_none();
-        state.readiness.sanitize_forbidden |= may_be_deleted;
-        may_be_deleted
+        let may_retire = state.readiness.sanitizing.is_none();
+        state.is_retired |= may_retire;
+        may_retire
     }
 
-    /// The unit stays: SANITIZE may begin again.
-    pub fn allow_sanitize(&self) {
-        self.state().readiness.sanitize_forbidden = false;
+    /// Takes back [`Self::retire`]: the unit stays.
+    pub fn serve_on(&self) {
+        self.state().is_retired = false;
     }
 
     /// One [`crate::WriteThrough`] more, or less.
@@ -680,6 +684,15 @@ impl LogicalUnit {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The state, for a command that changes what is saved; BUSY where the unit [is about to leave](Self::retire).
+    pub(crate) fn state_to_save(&self) -> Result<MutexGuard<'_, State>, Response> {
+        let state = self.state();
+        match state.is_retired {
+            false => Ok(state),
+            true => Err(Response::busy()),
+        }
+    }
+
     /// Brings all atomic words up to date with the state, of the unit and of each nexus.
     pub(crate) fn publish(&self, state: &State) {
         let mut flags = 0;
@@ -721,7 +734,7 @@ impl LogicalUnit {
         self.image(&mut self.state())
     }
 
-    /// The unit's persistent state as bytes for [`crate::Step::Save`].
+    /// The unit's persistent state as bytes for [`crate::Step::Save`]; `state` is that of [`Self::state_to_save`].
     pub(crate) fn image(&self, state: &mut State) -> Vec<u8> {
         image::make(state, &self.access)
     }

@@ -17,8 +17,6 @@ pub(crate) struct Readiness {
     pub(crate) stopped: Option<Arc<InitiatorPort>>,
     /// SANITIZE runs.
     pub(crate) sanitizing: Option<Sanitizing>,
-    /// No SANITIZE may begin: the unit is about to be deleted.
-    pub(crate) sanitize_forbidden: bool,
     /// SANITIZE failed; of commands only another SANITIZE leads out (SBC-4 4.11.4).
     pub(crate) sanitize_failed: Option<SanitizeFailure>,
 }

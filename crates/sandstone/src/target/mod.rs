@@ -37,7 +37,7 @@
 //! | the configuration as it is served | `directory.rs` |
 //! | a configuration is put in force | `service/change.rs`, `opening.rs` |
 //! | a refused configuration leaves no files behind | `made_files.rs` |
-//! | a unit is deleted | `deletion.rs` |
+//! | a unit leaves service: deleted, or pointed elsewhere | `retirement.rs` |
 //! | a target port group goes out of service | `transition.rs` |
 //! | what could not be served at first | `service/second_try.rs` |
 //! | work that is done again and again | `recurring.rs` |
@@ -47,7 +47,6 @@ mod arrival;
 mod connection;
 mod core;
 mod dealer;
-mod deletion;
 mod describe;
 pub mod directory;
 mod ending;
@@ -70,6 +69,7 @@ mod recurring;
 mod registry;
 mod reinstatement;
 mod reset;
+mod retirement;
 mod router;
 mod served_session;
 mod service;

@@ -151,6 +151,8 @@ impl TaskRun {
 pub(super) enum Answer {
     /// Nothing but success.
     Done,
+    /// Nothing but success, of a save of the unit's state.
+    Saved,
     /// The bytes read.
     Blocks,
     /// Extents of this range.

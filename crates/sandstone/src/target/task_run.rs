@@ -165,6 +165,7 @@ impl Core {
                 return Begun::Waits(Waiting::Quiet);
             }
             Step::Save { image } => {
+                run.answer = Answer::Saved;
                 let path = entry.mapped.unit.state_file.clone();
                 self.lane.run_blocking(Ticket::new(token.0), move || {
                     unit_state::save(&path, &image)

@@ -18,7 +18,7 @@ use scsi::alua::{AccessState, GroupLayout, TargetPortGroups};
 use scsi::task_set::Wake;
 
 use super::message::{Message, QuietSignal};
-use super::operation::{Operation, Token, Work};
+use super::operation::{Answer, Operation, Token, Work};
 use super::operations::Operations;
 use super::shared::Shared;
 use super::unit::{MappedUnit, Unit};
@@ -34,6 +34,8 @@ enum Whose {
     Groups(Arc<[u16]>),
     /// Those of these units, and what copies do on them.
     Units(Arc<[Arc<Unit>]>),
+    /// Saves of these units' state; not the rest of the commands that asked for them.
+    Saves(Arc<[Arc<Unit>]>),
 }
 
 impl Whose {
@@ -51,6 +53,11 @@ impl Whose {
                     Arc::ptr_eq(unit, &mapped.unit)
                         || copies_on.is_some_and(|other| Arc::ptr_eq(unit, other))
                 })
+            }
+            Self::Saves(units) => {
+                let saves =
+                    matches!(&operation.work, Work::Task(run) if run.answer == Answer::Saved);
+                saves && units.iter().any(|unit| Arc::ptr_eq(unit, &mapped.unit))
             }
         }
     }
@@ -70,9 +77,14 @@ impl DrainOrder {
         for (operation, mapped) in operations.entered() {
             // What has not been looked at asks for the state when it is.
             let begun = !matches!(operation.work, Work::Queued { .. });
-            if begun && self.whose.includes(operation, &mapped) {
-                operation.observers.push(Arc::clone(&self.signal));
+            if !begun || !self.whose.includes(operation, &mapped) {
+                continue;
             }
+            let observers = match (&self.whose, &mut operation.work) {
+                (Whose::Saves(_), Work::Task(run)) => &mut run.step_observers,
+                _ => &mut operation.observers,
+            };
+            observers.push(Arc::clone(&self.signal));
         }
     }
 }
@@ -152,6 +164,11 @@ fn drain(shared: &Shared, groups: &[u16]) -> Result<(), ApplyError> {
 /// Waits until nothing is under way on units that nobody sees any more. Whether that was so in time. May block.
 pub(super) fn outlast(shared: &Shared, units: &[Arc<Unit>]) -> bool {
     wait_for(shared, Whose::Units(units.into()))
+}
+
+/// Waits for saves of these units' state; returns whether they ended in time. May block.
+pub(super) fn saves_end(shared: &Shared, units: &[Arc<Unit>]) -> bool {
+    wait_for(shared, Whose::Saves(units.into()))
 }
 
 /// Waits for commands that began before the loops look. Whether they ended in time.

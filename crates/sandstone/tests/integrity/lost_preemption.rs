@@ -1,6 +1,7 @@
 //! Whoever fences a node off may be lost before it hears that the fence stands. What has taken effect is
 //! then carried out to the end: it is stored, the fenced node's commands are aborted, and it is told.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -12,14 +13,19 @@ use super::served::{self, Served};
 use super::session::{Ended, PATIENCE, PipelinedSession, wait};
 
 const GOOD: u8 = 0x00;
-const REGISTER: u8 = 0x00;
-const RESERVE: u8 = 0x01;
+pub(crate) const REGISTER: u8 = 0x00;
+pub(crate) const RESERVE: u8 = 0x01;
 const PREEMPT_AND_ABORT: u8 = 0x05;
 const WRITE_EXCLUSIVE_REGISTRANTS_ONLY: u8 = 5;
 const REGISTRATIONS_PREEMPTED: (u8, u8) = (0x2a, 0x05);
 const COMMANDS_CLEARED: (u8, u8) = (0x2f, 0x00);
 
-fn reserve_out(session: &mut PipelinedSession, action: u8, key: u64, other_key: u64) -> Ended {
+pub(crate) fn reserve_out(
+    session: &mut PipelinedSession,
+    action: u8,
+    key: u64,
+    other_key: u64,
+) -> Ended {
     let kind = WRITE_EXCLUSIVE_REGISTRANTS_ONLY;
     let (cdb, mut list) = persistent_reserve_out(action, kind, key, other_key);
     // APTPL: it is stored.
@@ -28,10 +34,28 @@ fn reserve_out(session: &mut PipelinedSession, action: u8, key: u64, other_key: 
 }
 
 /// Puts a pipe in the place of the unit's stored state: whoever saves it waits until the test has looked.
-fn hold_saves(state_file: &Path) {
+pub(crate) fn hold_saves(state_file: &Path) {
     std::fs::remove_file(state_file).unwrap();
     let mode = Mode::RUSR | Mode::WUSR;
     mknodat(CWD, state_file, FileType::Fifo, mode, 0).unwrap();
+}
+
+/// Pumps a session until the unit's state is being saved. The save goes on when the result is dropped.
+pub(crate) fn wait_for_the_save(session: &mut PipelinedSession, state_file: &Path) -> OwnedFd {
+    let mut ended = Vec::new();
+    // Opened for writing without waiting, a pipe shows whether somebody reads.
+    let give_up = Instant::now() + PATIENCE;
+    let pipe = loop {
+        session.pump(&mut ended).unwrap();
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK;
+        match open(state_file, flags, Mode::empty()) {
+            Ok(pipe) => break pipe,
+            Err(error) if Instant::now() > give_up => panic!("nothing is saved: {error}"),
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    assert!(ended.is_empty(), "not before it is saved");
+    pipe
 }
 
 #[test]
@@ -56,19 +80,7 @@ fn a_preemption_whose_initiator_is_lost_is_carried_out_to_the_end() {
     let kind = WRITE_EXCLUSIVE_REGISTRANTS_ONLY;
     let (cdb, list) = persistent_reserve_out(PREEMPT_AND_ABORT, kind, 8, 7);
     lost.write(1, 0, cdb, list);
-    let mut ended = Vec::new();
-    // Opened for writing without waiting, a pipe shows whether somebody reads.
-    let give_up = Instant::now() + PATIENCE;
-    let pipe = loop {
-        lost.pump(&mut ended).unwrap();
-        let flags = OFlags::WRONLY | OFlags::NONBLOCK;
-        match open(&state_file, flags, Mode::empty()) {
-            Ok(pipe) => break pipe,
-            Err(error) if Instant::now() > give_up => panic!("nothing is saved: {error}"),
-            Err(_) => std::thread::sleep(Duration::from_millis(1)),
-        }
-    };
-    assert!(ended.is_empty(), "not before it is saved");
+    let pipe = wait_for_the_save(&mut lost, &state_file);
     lost.cut();
     let give_up = Instant::now() + PATIENCE;
     while served.sessions() > 2 {

@@ -28,6 +28,7 @@ mod lost_preemption;
 mod lost_writes;
 mod memory;
 mod model;
+mod pointed_elsewhere;
 mod power_cut;
 mod prefetch;
 mod process;

@@ -17,6 +17,7 @@ pub(crate) struct Served {
     /// The first portal.
     pub(crate) portal: SocketAddr,
     service: Arc<Service>,
+    options: ServiceOptions,
     config: Config,
     state: tempfile::TempDir,
 }
@@ -89,7 +90,8 @@ impl Served {
         };
         Self {
             portal: portals[0],
-            service: Service::start(options, Arc::new(config.clone())).unwrap(),
+            service: Service::start(options.clone(), Arc::new(config.clone())).unwrap(),
+            options,
             config,
             state,
         }
@@ -156,6 +158,15 @@ impl Served {
             .iter()
             .map(|session| session.connections.len())
             .sum()
+    }
+
+    /// Ends it, and starts it with what it stored.
+    pub(crate) fn restart(mut self) -> Self {
+        self.service.shutdown();
+        self.service.join();
+        let config = Arc::new(self.config.clone());
+        self.service = Service::start(self.options.clone(), config).unwrap();
+        self
     }
 
     /// Ends it; its portals are free again.

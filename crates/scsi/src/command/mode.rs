@@ -204,20 +204,19 @@ impl Task for Select {
                 Ok(Step::Done(Response::good()))
             }
         };
-        next.unwrap_or_else(|sense| {
+        next.unwrap_or_else(|refused| {
             self.stage = Stage::Begin;
-            Step::Done(self.unit.check_condition(&sense))
+            Step::Done(refused)
         })
     }
 }
 
 impl Select {
     /// Looks at the list; empties the write cache where it is to be switched off.
-    fn begin(&mut self, list: &[u8]) -> Result<Step, Sense> {
+    fn begin(&mut self, list: &[u8]) -> Result<Step, Response> {
         let mut asked = self.unit.state().mode.clone();
         let had_cache = asked.write_cache();
-        let pages_at = self.pages_at(list)?;
-        asked.select(&list[pages_at..], pages_at)?;
+        self.select(&mut asked, list)?;
         if !had_cache || asked.write_cache() {
             return self.apply(list);
         }
@@ -229,11 +228,13 @@ impl Select {
     }
 
     /// Applies the list.
-    fn apply(&mut self, list: &[u8]) -> Result<Step, Sense> {
-        let pages_at = self.pages_at(list)?;
-        let mut state = self.unit.state();
+    fn apply(&mut self, list: &[u8]) -> Result<Step, Response> {
+        let mut state = match self.save {
+            true => self.unit.state_to_save()?,
+            false => self.unit.state(),
+        };
         let before = state.mode.clone();
-        state.mode.select(&list[pages_at..], pages_at)?;
+        self.select(&mut state.mode, list)?;
         if state.mode != before {
             if state.mode.software_write_protect() && !before.software_write_protect() {
                 let by = Arc::clone(&self.nexus.nexus().initiator);
@@ -252,6 +253,13 @@ impl Select {
         self.stage = Stage::Saving { before };
         let image = self.unit.image(&mut state);
         Ok(Step::Save { image })
+    }
+
+    /// Changes mode pages as the list asks for.
+    fn select(&self, pages: &mut ModePages, list: &[u8]) -> Result<(), Response> {
+        let refused = |sense| self.unit.check_condition(&sense);
+        let pages_at = self.pages_at(list).map_err(refused)?;
+        pages.select(&list[pages_at..], pages_at).map_err(refused)
     }
 
     /// What could not be stored must not hold. A write cache that it switched on is emptied first.

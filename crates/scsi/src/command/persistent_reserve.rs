@@ -108,8 +108,7 @@ impl Task for ReserveOut {
             Input::Begin { data_out } => match self.change(data_out) {
                 Ok(Some(image)) => Step::Save { image },
                 Ok(None) => self.after_save(),
-                Err(Refusal::Conflict) => Step::Done(Response::reservation_conflict()),
-                Err(Refusal::Sense(sense)) => Step::Done(self.nexus.unit().check_condition(&sense)),
+                Err(response) => Step::Done(response),
             },
             Input::Failed(_) if self.unsaved.is_some() => {
                 self.take_back();
@@ -126,13 +125,13 @@ impl Task for ReserveOut {
 
 impl ReserveOut {
     /// Carries out the request; returns the image to save where what survives a power loss changed.
-    fn change(&mut self, list: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
-        if (list.len() as u64) < u64::from(self.list_len) {
-            return Err(Refusal::Sense(Sense::parameter_list_length_error()));
-        }
-        let request =
-            parse(self.service_action, self.scope_and_type, list).map_err(Refusal::Sense)?;
+    fn change(&mut self, list: &[u8]) -> Result<Option<Vec<u8>>, Response> {
         let unit = self.nexus.unit();
+        let refused = |sense| unit.check_condition(&sense);
+        if (list.len() as u64) < u64::from(self.list_len) {
+            return Err(refused(Sense::parameter_list_length_error()));
+        }
+        let request = parse(self.service_action, self.scope_and_type, list).map_err(refused)?;
         let own_port = self.nexus.nexus().target_port.relative_port_id;
         let layout = unit.access().groups().layout();
         let mut ports: Vec<u16> = layout
@@ -144,9 +143,9 @@ impl ReserveOut {
             ports.push(own_port);
         }
 
-        let mut state = unit.state();
+        let mut state = unit.state_to_save()?;
         if state.reserve6.is_some() {
-            return Err(Refusal::Conflict);
+            return Err(Response::reservation_conflict());
         }
         let initiators: Vec<InitiatorPort> = state
             .nexuses()
@@ -154,14 +153,15 @@ impl ReserveOut {
             .collect();
         let before = state.reservations.clone();
         let from = Registrant::of(self.nexus.nexus());
-        self.outcome = state.reservations.execute(
-            &from,
-            &request,
-            Surroundings {
-                ports: &ports,
-                initiators: &initiators,
-            },
-        )?;
+        let surroundings = Surroundings {
+            ports: &ports,
+            initiators: &initiators,
+        };
+        let outcome = state.reservations.execute(&from, &request, surroundings);
+        self.outcome = outcome.map_err(|refusal| match refusal {
+            Refusal::Conflict => Response::reservation_conflict(),
+            Refusal::Sense(sense) => refused(sense),
+        })?;
         unit.publish(&state);
         self.in_effect = true;
         let after = state.reservations.clone();

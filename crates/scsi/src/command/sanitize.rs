@@ -100,7 +100,10 @@ impl Task for ExitFailureMode {
     fn step(&mut self, input: Input<'_>) -> Step {
         match input {
             Input::Begin { .. } => {
-                let mut state = self.unit.state();
+                let mut state = match self.unit.state_to_save() {
+                    Ok(state) => state,
+                    Err(busy) => return Step::Done(busy),
+                };
                 // Another SANITIZE may have begun, and failed, meanwhile.
                 if state.readiness.sanitize_failed == Some(self.failure) {
                     state.readiness.sanitize_failed = None;
@@ -221,14 +224,9 @@ impl Overwrite {
     fn begin(&mut self, list: &[u8]) -> Result<Vec<u8>, Response> {
         self.read(list)
             .map_err(|sense| self.unit.check_condition(&sense))?;
-        let mut state = self.unit.state();
-        state
-            .readiness
-            .check_overwrite(self.failure)
-            .map_err(|sense| self.unit.check_condition(&sense))?;
-        if state.readiness.sanitize_forbidden {
-            return Err(Response::busy());
-        }
+        let mut state = self.unit.state_to_save()?;
+        let may_begin = state.readiness.check_overwrite(self.failure);
+        may_begin.map_err(|sense| self.unit.check_condition(&sense))?;
         let before = state.readiness.sanitize_failed.take();
         state.readiness.sanitizing = Some(self.at(0));
         self.unit.publish(&state);
@@ -294,6 +292,7 @@ impl Overwrite {
             return self.next_piece();
         }
         self.stage = Stage::Ending;
+        // A unit does not retire while this is under way.
         let mut state = self.unit.state();
         if let Some(sanitizing) = &mut state.readiness.sanitizing {
             sanitizing.is_complete = true;

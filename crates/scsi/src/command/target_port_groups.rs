@@ -102,7 +102,7 @@ impl Task for SetTargetPortGroups {
             Input::Begin { data_out } => match self.change(data_out) {
                 Ok(Some(image)) => Step::Save { image },
                 Ok(None) => Step::Done(Response::good()),
-                Err(sense) => Step::Done(unit.check_condition(&sense)),
+                Err(response) => Step::Done(response),
             },
             Input::Failed(_) => {
                 if let Some((before, after)) = self.unsaved.take()
@@ -125,14 +125,15 @@ impl Task for SetTargetPortGroups {
 
 impl SetTargetPortGroups {
     /// Changes the states; returns the image to save where any changed.
-    fn change(&mut self, list: &[u8]) -> Result<Option<Vec<u8>>, Sense> {
-        let states = self.parse(list)?;
+    fn change(&mut self, list: &[u8]) -> Result<Option<Vec<u8>>, Response> {
         let unit = self.nexus.unit();
-        let mut state = unit.state();
+        let no = |sense| unit.check_condition(&sense);
+        let states = self.parse(list).map_err(no)?;
+        let mut state = unit.state_to_save()?;
         let before = unit.access().to_bytes();
         let initiator = &self.nexus.nexus().initiator.name;
         let chosen = unit.access().choose(initiator, &states);
-        if !chosen.map_err(|_too_many| refused())? {
+        if !chosen.map_err(|_too_many| no(refused()))? {
             return Ok(None);
         }
         self.unsaved = Some((before, unit.access().to_bytes()));

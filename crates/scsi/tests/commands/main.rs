@@ -13,5 +13,6 @@ mod lost_commands;
 mod persistent_reserve;
 mod reports;
 mod reservation_conflicts;
+mod retired_unit;
 mod target_port_groups;
 mod token;

@@ -15,8 +15,8 @@ use crate::config::model::{Config, UnitSpec};
 use crate::control::ApplyError;
 use crate::hint::Place;
 use crate::initiator::host::HostError;
-use crate::target::deletion::Deletion;
 use crate::target::made_files::MadeFiles;
+use crate::target::retirement::Retirement;
 use crate::target::unit::Unit;
 use crate::target::{gateway, listener, transition, unit_state};
 
@@ -59,7 +59,9 @@ impl Service {
             .filter(|old| moved.contains(&old.naa));
         let units_gone = gone.iter().copied().chain(replaced);
         let units_gone = units_gone.filter_map(|gone| current.units.get(&gone.name));
-        let deletion = Deletion::begin(units_gone.cloned().collect())?;
+        let retirement = Retirement::begin(&self.shared, units_gone.cloned().collect())?;
+        // The new units store changes of their own only after this.
+        retirement.hand_over(&units)?;
         transition::leave_service(&self.shared, &self.opener.groups, &layout, &served)?;
         // From here on nothing can fail.
         made.keep();
@@ -107,7 +109,7 @@ impl Service {
             unbound,
         };
         self.publish(applied);
-        deletion.settle(&self.shared);
+        retirement.settle(&self.shared);
         Ok(())
     }
 

@@ -132,6 +132,7 @@ impl DataPlane for Service {
     }
 
     fn end_alua_choices(&self, group: u16) -> Result<(), Error> {
+        let _changing = self.one_change_at_a_time();
         let units: Vec<Arc<Unit>> = self.lock().units.values().cloned().collect();
         let ended = units
             .iter()
@@ -141,6 +142,8 @@ impl DataPlane for Service {
     }
 
     fn clear(&self, unit: &str, what: Clearing) -> Result<Vec<Hindrance>, Error> {
+        // A unit whose place another one takes just now would end it too late: it would hold in the other one.
+        let _changing = self.one_change_at_a_time();
         let served = self.lock().units.get(unit).cloned();
         let not_served = || {
             Error::new(

@@ -13,6 +13,7 @@ use super::Service;
 use super::applied::Applied;
 use crate::control::ApplyError;
 use crate::target::recurring::Orders;
+use crate::target::retirement::Retirement;
 use crate::target::unit::Unit;
 use crate::target::{gateway, listener};
 
@@ -105,7 +106,14 @@ impl Service {
         let units = applied.units.iter();
         let over = units.filter(|(_, unit)| is_over(unit));
         let over: Vec<String> = over.map(|(name, _)| name.clone()).collect();
+        let mut retired = Vec::new();
         for name in over {
+            let unit = applied.units.get(&name).cloned();
+            // The unit is opened anew at once, with its stored state. While that is not final, it waits for the next try.
+            let Ok(retirement) = Retirement::begin(&self.shared, unit.into_iter().collect()) else {
+                continue;
+            };
+            retired.push(retirement);
             tracing::warn!(
                 unit = name,
                 "a logical unit is not ready any more: its device was taken away"
@@ -126,11 +134,14 @@ impl Service {
             applied.faults.insert(name, fault);
         }
         self.publish(applied);
+        retired.into_iter().for_each(|units| drop(units.complete()));
     }
 
     /// Whether something is not served that may be later.
     pub(super) fn is_waiting(&self, applied: &Applied) -> bool {
+        let is_over = |unit: &Arc<Unit>| unit.device.is_over();
         !applied.faults.is_empty()
+            || applied.units.values().any(is_over)
             || !applied.unbound.is_empty()
             || self.host.is_incomplete()
             || self.opener.pools.waits_for_disks()

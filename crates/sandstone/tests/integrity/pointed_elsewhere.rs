@@ -1,0 +1,236 @@
+//! A unit that is pointed to other data keeps what it stored, also what initiators change while that is under way: one that
+//! was fenced off stays so, and what was acknowledged is found by a restart.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use sandstone::block::memory::MemoryDevice;
+use sandstone::block::{
+    BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage,
+};
+use sandstone::config::model::{BackendSpec, Config};
+use sandstone::target::DeviceLayer;
+
+use super::fencing::{logged_in, one_block};
+use super::lost_preemption::{REGISTER, RESERVE, hold_saves, reserve_out, wait_for_the_save};
+use super::process::free_portal;
+use super::served::{self, Served};
+use super::session::{PATIENCE, PipelinedSession, wait};
+
+const GOOD: u8 = 0x00;
+const BUSY: u8 = 0x08;
+const RESERVATION_CONFLICT: u8 = 0x18;
+const PREEMPT: u8 = 0x04;
+const BLOCKS: u64 = 8;
+
+/// Holds up who opens a unit, when what it stored is loaded and it is not served yet.
+#[derive(Debug, Default)]
+struct Gate {
+    /// Whether a unit was opened, and whether that may go on.
+    state: Mutex<(bool, bool)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.0 = true;
+        self.changed.notify_all();
+        drop(self.changed.wait_while(state, |state| !state.1).unwrap());
+    }
+
+    fn wait_until_opened(&self) {
+        let state = self.state.lock().unwrap();
+        drop(self.changed.wait_while(state, |state| !state.0).unwrap());
+    }
+
+    fn let_go(&self) {
+        self.state.lock().unwrap().1 = true;
+        self.changed.notify_all();
+    }
+}
+
+/// Memory of a unit that is opened through a gate.
+#[derive(Debug)]
+struct Gated(MemoryDevice, Arc<Gate>);
+
+impl BlockDevice for Gated {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
+        self.0.submit(request, ticket, lane)
+    }
+
+    fn usage(&self) -> Result<Usage, BlockError> {
+        self.0.usage()
+    }
+
+    /// The first question when the device server has what was stored.
+    fn is_read_only(&self) -> bool {
+        self.1.pass();
+        false
+    }
+}
+
+/// A unit in memory that initiator 1 has reserved with key 7, beside initiator 2 with key 8; the state of both is stored.
+struct Bench {
+    gate: Arc<Gate>,
+    served: Served,
+    fenced: PipelinedSession,
+    owner: PipelinedSession,
+    other: PipelinedSession,
+    portal: SocketAddr,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let gate = Arc::new(Gate::default());
+        let of_file = Arc::clone(&gate);
+        let layer = DeviceLayer::new(move |spec, backend| match spec.backend {
+            BackendSpec::File { .. } => {
+                let memory = MemoryDevice::new(BLOCKS * 512, 512, 1 << 20).unwrap();
+                Arc::new(Gated(memory, Arc::clone(&of_file)))
+            }
+            _ => backend,
+        });
+        let portal = free_portal();
+        let units = vec![served::unit(0, BLOCKS, 512, true)];
+        let served = Served::start_with(&[portal], units, layer, served::limits());
+        let file = std::fs::File::create(served.folder().join("other.img")).unwrap();
+        file.set_len(BLOCKS * 512).unwrap();
+        let [mut fenced, mut owner, other] = [1, 2, 3].map(|number| logged_in(portal, number));
+        assert_eq!(reserve_out(&mut fenced, REGISTER, 0, 7).status, GOOD);
+        assert_eq!(reserve_out(&mut owner, REGISTER, 0, 8).status, GOOD);
+        assert_eq!(reserve_out(&mut fenced, RESERVE, 7, 0).status, GOOD);
+        Self {
+            gate,
+            served,
+            fenced,
+            owner,
+            other,
+            portal,
+        }
+    }
+}
+
+fn point_to_the_file(config: &mut Config) {
+    config.units[0].backend = BackendSpec::File {
+        path: "other.img".into(),
+        size: BLOCKS * 512,
+        preallocate: false,
+    };
+}
+
+/// PERSISTENT RESERVE IN, READ KEYS.
+fn keys(session: &mut PipelinedSession) -> Vec<u64> {
+    let mut cdb = [0; 16];
+    (cdb[0], cdb[8]) = (0x5e, 128);
+    let told = session.run(0, cdb, 128, Vec::new());
+    assert_eq!(told.status, GOOD, "{told:?}");
+    let keys = told.data_in[8..].chunks_exact(8);
+    keys.map(|key| u64::from_be_bytes(key.try_into().unwrap()))
+        .collect()
+}
+
+/// Repeats what an initiator that is not registered may not do until the unit lets nobody change what it stores.
+fn wait_until_busy(session: &mut PipelinedSession) {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        match reserve_out(session, RESERVE, 1, 0).status {
+            BUSY => return,
+            status => assert_eq!(status, RESERVATION_CONFLICT),
+        }
+        assert!(Instant::now() < give_up, "it goes on as ever");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The fence holds in the unit that took the other's place, and what that one is told is stored.
+fn assert_fenced(bench: Bench) {
+    let Bench {
+        served,
+        mut fenced,
+        mut owner,
+        mut other,
+        portal,
+        ..
+    } = bench;
+    for session in [&mut fenced, &mut owner, &mut other] {
+        session.wait_until_ready(0);
+    }
+    assert_eq!(keys(&mut owner), [8]);
+    let written = fenced.run(0, one_block(0x8a), 0, vec![1; 512]);
+    assert_eq!(written.status, RESERVATION_CONFLICT);
+    assert_eq!(reserve_out(&mut other, REGISTER, 0, 9).status, GOOD);
+    drop((fenced, owner, other));
+    let served = served.restart();
+    assert_eq!(keys(&mut logged_in(portal, 2)), [8, 9]);
+    served.stop();
+}
+
+#[test]
+fn a_fence_between_opening_and_serving_holds() {
+    let mut bench = Bench::new();
+    std::thread::scope(|scope| {
+        let change = scope.spawn(|| bench.served.change(point_to_the_file));
+        bench.gate.wait_until_opened();
+        let preempted = reserve_out(&mut bench.owner, PREEMPT, 8, 7);
+        assert_eq!(preempted.status, GOOD);
+        bench.gate.let_go();
+        change.join().unwrap();
+    });
+    assert_fenced(bench);
+}
+
+#[test]
+fn a_fence_that_is_being_stored_is_waited_for() {
+    let mut bench = Bench::new();
+    let state_file = bench.served.state_file(0);
+    std::thread::scope(|scope| {
+        let change = scope.spawn(|| bench.served.change(point_to_the_file));
+        bench.gate.wait_until_opened();
+        hold_saves(&state_file);
+        let (cdb, list) = super::fencing::persistent_reserve_out(PREEMPT, 5, 8, 7);
+        bench.owner.write(1, 0, cdb, list);
+        let save = wait_for_the_save(&mut bench.owner, &state_file);
+        bench.gate.let_go();
+        wait_until_busy(&mut bench.other);
+        assert!(!change.is_finished(), "its state is not final");
+        drop(save);
+        change.join().unwrap();
+        let mut ended = Vec::new();
+        while ended.is_empty() {
+            wait(std::slice::from_ref(&bench.owner));
+            bench.owner.pump(&mut ended).unwrap();
+        }
+        assert_eq!(ended[0].status, GOOD);
+    });
+    assert_fenced(bench);
+}
+
+#[test]
+fn what_is_stored_late_does_not_outlive_a_deleted_unit() {
+    let mut bench = Bench::new();
+    let state_file = bench.served.state_file(0);
+    hold_saves(&state_file);
+    let (cdb, list) = super::fencing::persistent_reserve_out(PREEMPT, 5, 8, 7);
+    bench.owner.write(1, 0, cdb, list);
+    let save = wait_for_the_save(&mut bench.owner, &state_file);
+    std::thread::scope(|scope| {
+        let change = scope.spawn(|| {
+            bench.served.change(|config| {
+                config.units.clear();
+                config.maps.clear();
+            });
+        });
+        wait_until_busy(&mut bench.other);
+        assert!(state_file.exists(), "its state is not final");
+        drop(save);
+        change.join().unwrap();
+    });
+    assert!(!state_file.exists());
+    bench.served.stop();
+}
