@@ -65,6 +65,17 @@ impl Adapter {
         self.fabric().devices[device].has_lost_writes = false;
     }
 
+    /// An administrator knows of lost writes: flushes are carried out again. Returns `false`, and changes nothing, while
+    /// one is under way: it may have told of them, and succeed when it is repeated.
+    pub(super) fn acknowledge_lost_writes(&self, device: usize) -> bool {
+        let device = &mut self.fabric().devices[device];
+        if device.has_lost_writes && device.requests.is_flushing() {
+            return false;
+        }
+        device.has_lost_writes = false;
+        true
+    }
+
     /// Has other hosts kept from writing to a device, or lets them.
     pub(super) fn fence(&self, device: usize, order: FenceOrder) -> Fencing {
         let (reply, fencing) = channel();

@@ -14,6 +14,9 @@ use crate::block::{
     Ticket, Usage,
 };
 
+/// The reason for which flushes fail once a target told of lost writes.
+pub(super) const LOST_WRITES: &str = "the target has lost writes that it had reported as done";
+
 /// One device of an adapter.
 pub struct MultipathDevice {
     adapter: Arc<Adapter>,
@@ -114,6 +117,15 @@ impl BlockDevice for MultipathDevice {
 
     fn fault(&self) -> Option<String> {
         self.adapter.fabric().device_fault(self.index)
+    }
+
+    fn lost_writes(&self) -> Option<String> {
+        let is_lost = self.adapter.fabric().devices[self.index].has_lost_writes;
+        is_lost.then(|| LOST_WRITES.to_owned())
+    }
+
+    fn acknowledge_lost_writes(&self) -> bool {
+        self.adapter.acknowledge_lost_writes(self.index)
     }
 
     fn fence(&self, order: FenceOrder) -> Option<Fencing> {

@@ -116,8 +116,8 @@ pub(super) struct Device {
     pub(super) limits: CommandLimits,
     /// By path number.
     pub(super) paths: Vec<Way>,
-    /// Writes that were reported as done are lost: every flush fails from then on, until somebody opens it for himself
-    /// alone and so begins with what is there.
+    /// Writes that were reported as done are lost: every flush fails from then on, until an administrator acknowledges
+    /// that, or somebody opens it for himself alone and so begins with what is there.
     pub(super) has_lost_writes: bool,
     /// Whoever uses it has copies elsewhere: so long its I/O waits at most while all paths are down,
     /// microseconds.

@@ -191,6 +191,12 @@ impl Requests {
             .is_some_and(|command| command.cdb[0] == SYNCHRONIZE_CACHE_16)
     }
 
+    /// Whether a SYNCHRONIZE CACHE is under way.
+    pub(super) fn is_flushing(&self) -> bool {
+        let mut parts = self.parts.iter();
+        parts.any(|(_, part)| part.command.cdb[0] == SYNCHRONIZE_CACHE_16)
+    }
+
     /// Appends a piece of a command's data.
     #[inline]
     pub(super) fn data_out(&self, io: IoId, offset: u32, length: u32, out: &mut Vec<u8>) {

@@ -8,6 +8,7 @@ use scsi::application_client::sense::{Reaction, SenseCode};
 use slab::Slab;
 
 use super::super::commands;
+use super::super::device::LOST_WRITES;
 use super::super::requests::{After, Finished};
 use super::{Device, ERRAND, Ending, Errand, Fabric, Purpose, Way};
 use crate::block::fence::FenceState;
@@ -132,10 +133,9 @@ impl Fabric {
             )));
         }
         match request {
-            Request::Flush if self.devices[device].has_lost_writes => Some(Err(BlockError::new(
-                BlockErrorKind::Write,
-                "the target has lost writes that it had reported as done",
-            ))),
+            Request::Flush if self.devices[device].has_lost_writes => {
+                Some(Err(BlockError::new(BlockErrorKind::Write, LOST_WRITES)))
+            }
             // Who does not tell which blocks are zeros has data everywhere.
             Request::Extents { len, .. } if !self.devices[device].limits.lba_status => {
                 Some(Ok(Done::Extents(vec![(*len, true)])))

@@ -1,11 +1,14 @@
 //! A logical unit over another daemon's: made by a URL, offline while its array is, grown with it.
 
 use std::fs::OpenOptions;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{DEVICE, SIZE, back, front, run, until};
-use crate::served::Served;
-use crate::served::{BLOCK, TARGET, log_in as session, read, settings, unit, write};
+use crate::initiator::fake_target::{FakeTarget, World};
+use crate::served::{
+    BLOCK, Served, TARGET, cdb, log_in as session, read, sense, settings, unit, write,
+};
 use sandstone::config::model::{BackendSpec, UnitSpec};
 
 #[test]
@@ -71,6 +74,42 @@ fn a_disk_is_served_on_and_its_state_is_the_truth() {
             .len(),
         SIZE * 2
     );
+}
+
+/// The array tells of a failed flush once, and says yes from then on.
+#[test]
+fn writes_that_an_array_has_lost_are_seen_and_acknowledged() {
+    let has_told = AtomicBool::new(false);
+    let array = FakeTarget::start(World::of(&[1 << 20]), move |peer, command| {
+        if command.opcode() != 0x91 || has_told.swap(true, Ordering::Relaxed) {
+            return Ok(false);
+        }
+        peer.sense(command, [0x3, 0x0c, 0x00])
+    });
+    let front = front();
+    let state = front.folder();
+    let create = format!("lu create gw --backend {} --write-cache", array.url(""));
+    run(state, &create).good();
+    run(state, "map add gw --every-host --lun 0").good();
+    let mut connection = session(front.portal, settings(1));
+    let data = vec![0x5a; BLOCK];
+    assert_eq!(sense(&write(&mut connection, 0, &data)), None);
+    let mut flush = || {
+        let flushed = connection.write(0, &cdb(0x91, 0, 0), Vec::new()).unwrap();
+        sense(&flushed)
+    };
+    assert_eq!([flush(), flush()], [Some([3, 0x0c, 0]); 2]);
+    let found = run(state, "lu list gw --json").good();
+    assert!(
+        found.contains("sandstone lu clear gw lost-writes"),
+        "{found}"
+    );
+    assert!(found.contains("the target has lost writes"), "{found}");
+    let ended = run(state, "lu clear gw lost-writes -y").good();
+    assert!(ended.contains("acknowledged writes may be lost"), "{ended}");
+    assert_eq!(flush(), None);
+    let found = run(state, "lu list gw --json").good();
+    assert!(!found.contains("lost"), "{found}");
 }
 
 #[test]
