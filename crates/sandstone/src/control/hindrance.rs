@@ -7,6 +7,8 @@ use scsi::Imposed;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::config::name;
+
 /// One state that stops or refuses I/O of a unit, or soon will.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Hindrance {
@@ -193,7 +195,7 @@ impl Hindrance {
     /// Whether an initiator of this name may be stopped by it, on some session at least.
     pub fn concerns(&self, initiator: &str) -> bool {
         let binds = self.binds_only.as_deref();
-        binds.is_none_or(|only| only == initiator)
+        binds.is_none_or(|only| name::is_same(only, initiator))
     }
 
     /// Finding, word and end in one line.
@@ -252,6 +254,25 @@ mod tests {
             assert_eq!(HindranceKind::of_word(kind.word()), Some(kind));
         }
         assert_eq!(HindranceKind::of_word("none"), None);
+    }
+
+    /// Device servers know initiators by folded names, administrators type them as they like.
+    #[test]
+    fn a_state_concerns_its_initiator_however_that_is_spelled() {
+        let mut choice = Hindrance {
+            kind: HindranceKind::AluaChoice,
+            stops: Stops::Everything,
+            by: None,
+            binds_only: Some("iqn.2026-01.org.example:node-1".to_owned()),
+            target_port_group: Some(1),
+            finding: String::new(),
+            end: None,
+        };
+        assert!(choice.concerns("iqn.2026-01.org.example:node-1"));
+        assert!(choice.concerns("IQN.2026-01.Org.Example:Node-1"));
+        assert!(!choice.concerns("iqn.2026-01.org.example:node-2"));
+        choice.binds_only = None;
+        assert!(choice.concerns("iqn.2026-01.org.example:node-2"));
     }
 
     #[test]
