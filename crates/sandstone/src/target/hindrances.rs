@@ -4,7 +4,7 @@ use scsi::Hindrance as Found;
 use scsi::alua::AccessState;
 
 use super::unit::Unit;
-use crate::block::{BlockError, Usage};
+use crate::block::{BlockError, Suspension, Usage};
 use crate::config::model::AluaState;
 use crate::config::{Error, ErrorKind};
 use crate::control::UnitStatus;
@@ -14,11 +14,12 @@ use crate::control::hindrance::{AluaChoice, Clearing, Hindrance, HindranceKind, 
 pub(super) fn hindrances(
     unit: &Unit,
     status: &UnitStatus,
+    suspension: Option<&Suspension>,
     usage: Option<&Usage>,
 ) -> Vec<Hindrance> {
     let mut all = Vec::new();
     if let Some(fault) = &status.fault {
-        let stops_reads = unit.device.suspension().is_none_or(|it| it.stops_reads);
+        let stops_reads = suspension.is_none_or(|it| it.stops_reads);
         all.push(broken(fault, status.remedy.as_deref(), stops_reads));
     }
     let found = unit.logical.hindrances().into_iter();

@@ -42,6 +42,7 @@ mod served;
 mod session;
 mod session_end;
 mod shrunk_device;
+mod slow_answers;
 mod spread_sessions;
 mod task_functions;
 mod task_set_type;

@@ -97,7 +97,8 @@ impl DataPlane for Service {
     }
 
     fn units(&self) -> Vec<UnitStatus> {
-        let current = self.lock();
+        // Devices may take their time, and a lock that is held meanwhile would keep others waiting.
+        let current = self.lock().clone();
         let faults = current.faults.iter();
         let faulty = faults.map(|(name, error)| faulty_status(name, error));
         let specs = current.config.units_by_name();
@@ -116,7 +117,7 @@ impl DataPlane for Service {
     }
 
     fn unit(&self, name: &str) -> Option<UnitStatus> {
-        let current = self.lock();
+        let current = self.lock().clone();
         if let Some(error) = current.faults.get(name) {
             return Some(faulty_status(name, error));
         }
@@ -210,9 +211,10 @@ fn faulty_status(name: &str, error: &ApplyError) -> UnitStatus {
 
 fn unit_status(unit: &Unit, offline: bool) -> UnitStatus {
     let usage = unit.device.usage().ok();
-    let (fault, remedy) = match (unit.device.fault(), unit.device.suspension()) {
+    let suspension = unit.device.suspension();
+    let (fault, remedy) = match (unit.device.fault(), &suspension) {
         (Some(fault), _) => (Some(fault), None),
-        (None, Some(it)) => (Some(it.reason), Some(it.remedy)),
+        (None, Some(it)) => (Some(it.reason.clone()), Some(it.remedy.clone())),
         (None, None) => (None, None),
     };
     let totals = unit.logical.statistics().totals();
@@ -238,6 +240,6 @@ fn unit_status(unit: &Unit, offline: bool) -> UnitStatus {
         written_bytes: totals.write_blocks * block_len,
         errors: unit.errors(),
     };
-    status.hindrances = hindrances::hindrances(unit, &status, usage.as_ref());
+    status.hindrances = hindrances::hindrances(unit, &status, suspension.as_ref(), usage.as_ref());
     status
 }
