@@ -71,14 +71,14 @@ impl PoolView {
     }
 
     /// The pool in short.
-    pub fn in_short(self) -> PoolHealth {
+    pub fn in_short(&self) -> PoolHealth {
         PoolHealth {
             health: self.health(),
-            name: self.name,
-            state: self.state,
-            status: self.status,
-            action: self.action,
-            errors: self.errors,
+            name: self.name.clone(),
+            state: self.state.clone(),
+            status: self.status.clone(),
+            action: self.action.clone(),
+            errors: self.errors.clone(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 
@@ -133,8 +134,11 @@ fn every_problem_is_json_of_four_fields() {
 #[test]
 fn metrics_are_in_the_text_format_of_prometheus() {
     let daemon = Daemon::with_one_of_each();
+    let questions = || daemon.data_plane.questions.load(Ordering::SeqCst);
+    let before = questions();
     let (code, text) = http(&daemon, "GET /metrics", "");
     assert_eq!(code, 200);
+    assert_eq!(questions() - before, 1, "units are asked once");
     assert!(
         text.contains(
             "# TYPE sandstone_lu_reads_total counter\nsandstone_lu_reads_total{lu=\"vol1\"} 0\n"

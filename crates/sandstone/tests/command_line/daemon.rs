@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -23,6 +24,8 @@ pub(crate) struct FakeDataPlane {
     pub(crate) sessions: Mutex<Vec<SessionInfo>>,
     /// Refuses configurations with a logical unit of this name.
     pub(crate) refuses: Mutex<Option<String>>,
+    /// How often it was asked for its units.
+    pub(crate) questions: AtomicUsize,
     /// Done in the middle of the next change.
     pub(crate) during_a_change: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
@@ -68,6 +71,7 @@ impl DataPlane for FakeDataPlane {
     }
 
     fn units(&self) -> Vec<UnitStatus> {
+        self.questions.fetch_add(1, Ordering::SeqCst);
         let config = self.config.lock().unwrap().clone();
         let size = |backend: &BackendSpec| match backend {
             BackendSpec::Memory { size } | BackendSpec::File { size, .. } => *size,

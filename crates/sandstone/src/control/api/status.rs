@@ -7,6 +7,7 @@ use axum::response::IntoResponse;
 
 use super::{Answer, Plane, Shared, apart};
 use crate::control::answer::{Problem, Status};
+use crate::control::data_plane::UnitStatus;
 use crate::control::hindrance::UnitHindrances;
 use crate::control::metrics::{self, Daemon};
 use crate::pool::status::PoolView;
@@ -14,17 +15,19 @@ use crate::pool::status::PoolView;
 /// The daemon in short.
 #[utoipa::path(get, path = "/v1/status", tag = "status", operation_id = "status", responses((status = 200, body = Status)))]
 pub(super) async fn status(State(plane): State<Shared>) -> Answer<Status> {
-    apart(move || Ok(in_short(&plane))).await.map(Json)
+    let short = apart(move || {
+        let units = plane.transactions.data_plane().units();
+        Ok(in_short(&plane, &units, &plane.pools.views()))
+    });
+    short.await.map(Json)
 }
 
-fn in_short(plane: &Plane) -> Status {
+fn in_short(plane: &Plane, units: &[UnitStatus], pools: &[PoolView]) -> Status {
     let config = plane.config();
     let data_plane = plane.transactions.data_plane();
     let mut notices: Vec<String> = plane.transactions.notice().into_iter().collect();
     notices.extend(plane.pools.notices());
     notices.extend(data_plane.notices());
-    let units = data_plane.units();
-    let pools = plane.pools.views().into_iter().map(PoolView::in_short);
     let hindered = units.iter().filter(|unit| !unit.hindrances.is_empty());
     let hindrances = hindered.map(|unit| UnitHindrances {
         unit: unit.name.clone(),
@@ -43,7 +46,7 @@ fn in_short(plane: &Plane) -> Status {
         hosts: config.hosts.len(),
         sessions: data_plane.sessions().len(),
         health: Default::default(),
-        pools: pools.collect(),
+        pools: pools.iter().map(PoolView::in_short).collect(),
         portals: data_plane.portals(),
         notices,
     };
@@ -58,11 +61,12 @@ fn in_short(plane: &Plane) -> Status {
     responses((status = 200, description = "Series with their types.", body = String, content_type = "text/plain"), (status = "5XX", body = Problem)))]
 pub(super) async fn metrics(State(plane): State<Shared>) -> Result<impl IntoResponse, Problem> {
     let text = apart(move || {
-        let data_plane = plane.transactions.data_plane();
+        let units = plane.transactions.data_plane().units();
+        let pools = plane.pools.views();
         let daemon = Daemon {
-            status: in_short(&plane),
-            units: data_plane.units(),
-            pools: plane.pools.views(),
+            status: in_short(&plane, &units, &pools),
+            units,
+            pools,
         };
         Ok(metrics::text(&daemon))
     });
