@@ -69,7 +69,9 @@ impl Status {
             false => Health::Attention,
         };
         let pools = self.pools.iter().map(|pool| pool.health);
-        pools.fold(served.max(noticed), Health::max)
+        let hindrances = self.hindrances.iter().flat_map(|unit| &unit.hindrances);
+        let units = hindrances.map(|hindrance| hindrance.kind.health());
+        pools.chain(units).fold(served.max(noticed), Health::max)
     }
 }
 
@@ -282,5 +284,60 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
             )
             .into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::hindrance::{Hindrance, HindranceKind, Stops};
+
+    /// A daemon whose one unit has this hindrance.
+    fn hindered(kind: HindranceKind) -> Status {
+        let hindrance = Hindrance {
+            kind,
+            stops: Stops::Writes,
+            by: None,
+            binds_only: None,
+            target_port_group: None,
+            finding: String::new(),
+            end: None,
+        };
+        Status {
+            version: String::new(),
+            pid: 1,
+            uptime_s: 0,
+            state: String::new(),
+            generation: 1,
+            units: 1,
+            faulted_units: 0,
+            targets: 0,
+            hosts: 0,
+            sessions: 0,
+            health: Health::Healthy,
+            pools: Vec::new(),
+            portals: Vec::new(),
+            hindrances: vec![UnitHindrances {
+                unit: "vol1".to_owned(),
+                hindrances: vec![hindrance],
+            }],
+            notices: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_unit_that_may_have_lost_data_or_takes_none_is_not_well() {
+        use HindranceKind::{Fault, Full, LostWrites, SanitizeFailed, Threshold};
+        for kind in HindranceKind::ALL {
+            let expected = match kind {
+                Fault | LostWrites | SanitizeFailed | Full => Health::Impaired,
+                Threshold => Health::Attention,
+                _ => Health::Healthy,
+            };
+            assert_eq!(hindered(kind).worst(), expected, "{kind:?}");
+        }
+        let mut both = hindered(Threshold);
+        both.hindrances.extend(hindered(Full).hindrances);
+        assert_eq!(both.worst(), Health::Impaired);
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::config::name;
+use crate::pool::health::Health;
 
 /// One state that stops or refuses I/O of a unit, or soon will.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -118,6 +119,25 @@ impl HindranceKind {
             Self::WriteProtect => "write-protect",
             Self::Full => "full",
             Self::Threshold => "threshold",
+        }
+    }
+
+    /// How well a daemon is while a unit has it.
+    pub fn health(self) -> Health {
+        match self {
+            Self::Fault | Self::LostWrites | Self::SanitizeFailed | Self::Full => Health::Impaired,
+            Self::Threshold => Health::Attention,
+            // Somebody wants it so, or it passes.
+            Self::Offline
+            | Self::Sanitize
+            | Self::Stopped
+            | Self::Alua
+            | Self::AluaChoice
+            | Self::Reservation
+            | Self::PersistentReservation
+            | Self::ReadOnly
+            | Self::ReadOnlyBeneath
+            | Self::WriteProtect => Health::Healthy,
         }
     }
 
@@ -273,6 +293,22 @@ mod tests {
         assert!(!choice.concerns("iqn.2026-01.org.example:node-2"));
         choice.binds_only = None;
         assert!(choice.concerns("iqn.2026-01.org.example:node-2"));
+    }
+
+    #[test]
+    fn the_exit_statuses_of_the_documents_name_the_kinds_that_count() {
+        let text = include_str!("../../../../docs/operations.md");
+        let row = |health: Health| {
+            let begin = format!("| {} |", health.exit_code());
+            let row = text.lines().find(|line| line.starts_with(&begin));
+            row.unwrap_or_else(|| panic!("no row for {health:?}"))
+        };
+        for kind in HindranceKind::ALL {
+            for health in [Health::Attention, Health::Impaired] {
+                let is_named = row(health).contains(&format!("`{}`", kind.word()));
+                assert_eq!(is_named, kind.health() == health, "{kind:?}, {health:?}");
+            }
+        }
     }
 
     #[test]
