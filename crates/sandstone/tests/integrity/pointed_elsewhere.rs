@@ -1,7 +1,8 @@
-//! A unit that is pointed to other data keeps what it stored, also what initiators change while that is under way: one that
-//! was fenced off stays so, and what was acknowledged is found by a restart.
+//! A unit that is pointed to other data, or opened anew, keeps what it stored, also what initiators change while that is
+//! under way: one that was fenced off stays so, and what was acknowledged is found by a restart.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -10,13 +11,14 @@ use sandstone::block::{
     BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage,
 };
 use sandstone::config::model::{BackendSpec, Config};
+use sandstone::control::DataPlane;
 use sandstone::target::DeviceLayer;
 
-use super::fencing::{logged_in, one_block};
+use super::fencing::{logged_in, one_block, persistent_reserve_out};
 use super::lost_preemption::{REGISTER, RESERVE, hold_saves, reserve_out, wait_for_the_save};
 use super::process::free_portal;
 use super::served::{self, Served};
-use super::session::{PATIENCE, PipelinedSession, wait};
+use super::session::{Ended, PATIENCE, PipelinedSession, wait};
 
 const GOOD: u8 = 0x00;
 const BUSY: u8 = 0x08;
@@ -75,9 +77,33 @@ impl BlockDevice for Gated {
     }
 }
 
+/// A device that is taken away when the test says so.
+#[derive(Debug)]
+struct TakenAway(Arc<dyn BlockDevice>, Arc<AtomicBool>);
+
+impl BlockDevice for TakenAway {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
+        self.0.submit(request, ticket, lane)
+    }
+
+    fn usage(&self) -> Result<Usage, BlockError> {
+        self.0.usage()
+    }
+
+    fn is_over(&self) -> bool {
+        self.1.load(Ordering::SeqCst)
+    }
+}
+
 /// A unit in memory that initiator 1 has reserved with key 7, beside initiator 2 with key 8; the state of both is stored.
 struct Bench {
     gate: Arc<Gate>,
+    /// Takes the unit's first device away.
+    is_over: Arc<AtomicBool>,
     served: Served,
     fenced: PipelinedSession,
     owner: PipelinedSession,
@@ -89,12 +115,17 @@ impl Bench {
     fn new() -> Self {
         let gate = Arc::new(Gate::default());
         let of_file = Arc::clone(&gate);
+        let is_over = Arc::<AtomicBool>::default();
+        let of_first = Mutex::new(Some(Arc::clone(&is_over)));
         let layer = DeviceLayer::new(move |spec, backend| match spec.backend {
             BackendSpec::File { .. } => {
                 let memory = MemoryDevice::new(BLOCKS * 512, 512, 1 << 20).unwrap();
                 Arc::new(Gated(memory, Arc::clone(&of_file)))
             }
-            _ => backend,
+            _ => match of_first.lock().unwrap().take() {
+                Some(is_over) => Arc::new(TakenAway(backend, is_over)),
+                None => backend,
+            },
         });
         let portal = free_portal();
         let units = vec![served::unit(0, BLOCKS, 512, true)];
@@ -107,6 +138,7 @@ impl Bench {
         assert_eq!(reserve_out(&mut fenced, RESERVE, 7, 0).status, GOOD);
         Self {
             gate,
+            is_over,
             served,
             fenced,
             owner,
@@ -146,6 +178,15 @@ fn wait_until_busy(session: &mut PipelinedSession) {
         assert!(Instant::now() < give_up, "it goes on as ever");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+fn end_of_the_command(session: &mut PipelinedSession) -> Ended {
+    let mut ended = Vec::new();
+    while ended.is_empty() {
+        wait(std::slice::from_ref(session));
+        session.pump(&mut ended).unwrap();
+    }
+    ended.remove(0)
 }
 
 /// The fence holds in the unit that took the other's place, and what that one is told is stored.
@@ -193,7 +234,7 @@ fn a_fence_that_is_being_stored_is_waited_for() {
         let change = scope.spawn(|| bench.served.change(point_to_the_file));
         bench.gate.wait_until_opened();
         hold_saves(&state_file);
-        let (cdb, list) = super::fencing::persistent_reserve_out(PREEMPT, 5, 8, 7);
+        let (cdb, list) = persistent_reserve_out(PREEMPT, 5, 8, 7);
         bench.owner.write(1, 0, cdb, list);
         let save = wait_for_the_save(&mut bench.owner, &state_file);
         bench.gate.let_go();
@@ -201,13 +242,27 @@ fn a_fence_that_is_being_stored_is_waited_for() {
         assert!(!change.is_finished(), "its state is not final");
         drop(save);
         change.join().unwrap();
-        let mut ended = Vec::new();
-        while ended.is_empty() {
-            wait(std::slice::from_ref(&bench.owner));
-            bench.owner.pump(&mut ended).unwrap();
-        }
-        assert_eq!(ended[0].status, GOOD);
+        assert_eq!(end_of_the_command(&mut bench.owner).status, GOOD);
     });
+    assert_fenced(bench);
+}
+
+#[test]
+fn a_fence_that_is_being_stored_holds_in_a_unit_that_is_opened_anew() {
+    let mut bench = Bench::new();
+    let state_file = bench.served.state_file(0);
+    hold_saves(&state_file);
+    let (cdb, list) = persistent_reserve_out(PREEMPT, 5, 8, 7);
+    bench.owner.write(1, 0, cdb, list);
+    let save = wait_for_the_save(&mut bench.owner, &state_file);
+    bench.is_over.store(true, Ordering::SeqCst);
+    let service = bench.served.service();
+    let opened = std::thread::spawn(move || DataPlane::try_again(&*service));
+    wait_until_busy(&mut bench.other);
+    assert!(!opened.is_finished(), "its state is not final");
+    drop(save);
+    opened.join().unwrap();
+    assert_eq!(end_of_the_command(&mut bench.owner).status, GOOD);
     assert_fenced(bench);
 }
 
@@ -216,7 +271,7 @@ fn what_is_stored_late_does_not_outlive_a_deleted_unit() {
     let mut bench = Bench::new();
     let state_file = bench.served.state_file(0);
     hold_saves(&state_file);
-    let (cdb, list) = super::fencing::persistent_reserve_out(PREEMPT, 5, 8, 7);
+    let (cdb, list) = persistent_reserve_out(PREEMPT, 5, 8, 7);
     bench.owner.write(1, 0, cdb, list);
     let save = wait_for_the_save(&mut bench.owner, &state_file);
     std::thread::scope(|scope| {
