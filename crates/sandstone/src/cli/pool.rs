@@ -362,17 +362,16 @@ fn report(pool: &PoolView, with_trim: bool) -> String {
         }
         let note = note.trim_start();
         // Headings have no counts, nor have spares while they stand by.
-        let line = match vdev.state.as_str() {
-            "" | "AVAIL" | "INUSE" => format!("\t{label:name$}  {:<9} {note}", vdev.state),
+        let row = match vdev.state.as_str() {
+            "" | "AVAIL" | "INUSE" => format!("{label:name$}  {:<9}", vdev.state),
             state => format!(
-                "\t{label:name$}  {state:<9} {:>5} {:>5} {:>5}  {note}",
+                "{label:name$}  {state:<9} {:>5} {:>5} {:>5} ",
                 count(vdev.read),
                 count(vdev.write),
                 count(vdev.checksum),
             ),
         };
-        text.push_str(line.trim_end());
-        text.push('\n');
+        text.push_str(&noted(&row, note));
     }
     if with_trim && pool.auto_trimmed > 0 {
         let bytes = format_size(pool.auto_trimmed);
@@ -450,9 +449,25 @@ fn tree<'a>(vdev: &'a VdevView, depth: usize, lines: &mut Vec<(String, &'a VdevV
     }
 }
 
+/// A row of a tree of vdevs behind a tab, and its note: beside it, or below it where the line would be too long for a
+/// terminal of 80 columns.
+fn noted(row: &str, note: &str) -> String {
+    let beside = format!("{row} {note}");
+    if note.is_empty() || beside.chars().count() <= WIDTH {
+        return format!("\t{}\n", beside.trim_end());
+    }
+    let depth = row.chars().take_while(|of| *of == ' ').count() + 4;
+    let indent = " ".repeat(depth);
+    let note = wrap::wrapped(note, WIDTH - depth, &format!("\t{indent}"));
+    format!("\t{}\n\t{indent}{note}\n", row.trim_end())
+}
+
+/// Columns of a line behind a tab.
+const WIDTH: usize = 72;
+
 /// Lines of at most 72 characters behind a tab, as zpool wraps them.
 fn wrapped(words: &str) -> String {
-    wrap::wrapped(words, 72, "\t")
+    wrap::wrapped(words, WIDTH, "\t")
 }
 
 /// Asks; ends the command where the answer is not yes, or nobody is there to ask.
@@ -475,6 +490,28 @@ pub(super) fn confirm(t: &mut Terminal<'_>, question: &str, next: &str) -> Done 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_note_that_is_too_long_for_a_terminal_stands_below_its_row() {
+        let row = "    /dev/sdb  FAULTED       0     3     0 ";
+        assert_eq!(noted(row, ""), format!("\t{}\n", row.trim_end()));
+        let short = "too many errors";
+        assert_eq!(noted(row, short), format!("\t{row} {short}\n"));
+        let long = "device failed: write at byte 1073668096 of 1073643520, in blocks of 4096: it ended before its label says";
+        let text = noted(row, long);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], format!("\t{}", row.trim_end()));
+        assert!(lines.len() > 2, "{text}");
+        for line in &lines {
+            assert!(line.chars().count() <= WIDTH + 1, "{line}");
+        }
+        let words: Vec<&str> = lines[1..].iter().map(|line| line.trim()).collect();
+        assert_eq!(words.join(" "), long);
+        assert!(
+            lines[1..].iter().all(|line| line.starts_with("\t        ")),
+            "{text}"
+        );
+    }
 
     #[test]
     fn properties_at_creation_are_taken_or_told_where_they_are() {

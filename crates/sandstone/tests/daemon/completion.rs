@@ -28,7 +28,10 @@ fn the_tab_key_offers_names_properties_states_and_profiles() {
     process.done("volume snapshot tank/vm1@monday");
     let is_offered = |words: &[&str], wanted: &str| {
         let offered = offered(&process, words);
-        assert!(offered.iter().any(|of| of == wanted), "{words:?}: {offered:?}");
+        assert!(
+            offered.iter().any(|of| of == wanted),
+            "{words:?}: {offered:?}"
+        );
     };
     is_offered(&["volume", "set", "compr"], "compression=");
     is_offered(&["volume", "set", "sync=always", "ta"], "tank/vm1");
@@ -39,7 +42,10 @@ fn the_tab_key_offers_names_properties_states_and_profiles() {
     is_offered(&["volume", "send", ""], "tank/vm1@monday");
     is_offered(&["pool", "set", "auto"], "autotrim=");
     is_offered(&["pool", "set", "autotrim=on", ""], "tank");
-    is_offered(&["target", "alua-state", "1", "active"], "active-non-optimized");
+    is_offered(
+        &["target", "alua-state", "1", "active"],
+        "active-non-optimized",
+    );
     is_offered(&["bench", "run", "--profile", "vmk"], "vmktree");
     let snapshots = offered(&process, &["volume", "rollback", ""]);
     assert!(!snapshots.contains(&"tank/vm1".to_owned()), "{snapshots:?}");

@@ -53,7 +53,7 @@ pub(crate) fn until(process: &Process, line: &str, wanted: &str) -> String {
     let start = Instant::now();
     loop {
         let (_, said) = process.verb(line);
-        if said.contains(wanted) {
+        if said.contains(wanted) || flat(&said).contains(wanted) {
             return said;
         }
         assert!(start.elapsed() < Duration::from_secs(60), "{line}: {said}");

@@ -7,7 +7,7 @@ use hyper::Method;
 
 use super::super::table::json;
 use super::super::{Connection, Done, Failure, Terminal};
-use super::{absolute, rewind, tree, waiting, wrapped};
+use super::{absolute, noted, rewind, tree, waiting, wrapped};
 use crate::config::Error;
 use crate::pool::found::FoundPool;
 use crate::pool::import::ImportPool;
@@ -198,9 +198,8 @@ fn listed(pool: &FoundPool) -> String {
     }
     let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, vdev) in lines {
-        let note = vdev.note.as_deref().unwrap_or_default();
-        let line = format!("\t{name:width$}  {:8}  {note}", vdev.state);
-        text.push_str(&format!("{}\n", line.trim_end()));
+        let row = format!("{name:width$}  {:8}", vdev.state);
+        text.push_str(&noted(&row, vdev.note.as_deref().unwrap_or_default()));
     }
     text.push('\n');
     text
