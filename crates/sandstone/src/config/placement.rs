@@ -116,16 +116,20 @@ pub fn news(config: &Config, volumes: &dyn Volumes) -> Vec<PlacedUnit> {
 
 /// Takes over news: units have the names that their volumes have.
 pub fn take_over(config: &mut Config, news: &[PlacedUnit]) {
-    for noted in news {
-        let Some(unit) = config.units.iter_mut().find(|unit| unit.naa == noted.naa) else {
-            continue;
-        };
-        if let BackendSpec::Volume { volume } = &mut unit.backend {
-            volume.clone_from(&noted.volume);
-            config.identity.volumes.retain(|old| old.naa != noted.naa);
-            config.identity.volumes.push(noted.clone());
+    let by_naa: HashMap<&str, &PlacedUnit> =
+        news.iter().map(|noted| (noted.naa.as_str(), noted)).collect();
+    let mut noted: Vec<PlacedUnit> = Vec::new();
+    for unit in &mut config.units {
+        if let Some(news) = by_naa.get(unit.naa.as_str())
+            && let BackendSpec::Volume { volume } = &mut unit.backend
+        {
+            volume.clone_from(&news.volume);
+            noted.push((*news).clone());
         }
     }
+    let notes = &mut config.identity.volumes;
+    notes.retain(|old| !by_naa.contains_key(old.naa.as_str()));
+    notes.extend(noted);
 }
 
 /// Notes the volumes of units that a change made or pointed elsewhere, and forgets what holds no more.
