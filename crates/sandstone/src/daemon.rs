@@ -1,5 +1,6 @@
 //! The daemon: state folder, data plane and control plane joined, from start to orderly end.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -109,18 +110,20 @@ impl StopSignals {
 /// The configuration, stored with the names that volumes have now. A folder that cannot be written keeps nothing from
 /// being served: the names are found again at the next start.
 fn with_names_of_volumes(store: &mut Store, before: Config, pools: &Pools) -> Config {
-    let news = placement::news(&before, pools);
-    if news.is_empty() {
+    let Some(mut config) = placement::followed(&before, pools) else {
         return before;
-    }
-    let mut config = before.clone();
-    placement::take_over(&mut config, &news);
+    };
     config.generation += 1;
     let change = Author::daemon(FOLLOW).noted();
     let change = change.touching(&diff(&before, &config));
     if let Err(error) = store.save(&config, &Note::of(vec![change])) {
         tracing::error!(%error, "the names that volumes have now could not be stored");
         config.generation = before.generation;
+        // A volume whose number is not stored must not be renamed: its unit would not find it again.
+        let stored = before.identity.volumes.iter();
+        let stored: HashSet<_> = stored.map(|note| (&note.naa, &note.id)).collect();
+        let notes = &mut config.identity.volumes;
+        notes.retain(|note| stored.contains(&(&note.naa, &note.id)));
     }
     config
 }
@@ -236,7 +239,7 @@ impl Daemon {
         notify::reloading();
         tracing::info!(target: EACH, reason = "SIGHUP", "reloading");
         let data_plane = self.transactions().data_plane();
-        Arc::new(Author::daemon(FOLLOW)).works(|| self.plane.follow_volumes());
+        Arc::new(Author::daemon(FOLLOW)).works(|| self.plane.follow_or_tell());
         data_plane.try_again();
         let rescans = data_plane.initiator_rescan(None)
             && !self.transactions().config().initiator.targets.is_empty();

@@ -14,7 +14,6 @@ use super::model::{
     UnitSpec, default_block_size, default_physical_block_size,
 };
 use super::name;
-use super::placement::{self, PlacedUnit};
 use super::redact::keep_secrets;
 use super::validate::{self, MAX_LUN};
 use crate::multipath::RuleText;
@@ -98,8 +97,6 @@ pub enum Change {
     SetDefaultPsp(SetDefaultPsp),
     /// `config discovery-auth`, `config discovery-user`, `config discovery-secret`
     SetDiscovery(SetDiscovery),
-    /// Units have the names that their volumes have: after a rename, or an import of a pool under another name.
-    FollowVolumes(Vec<PlacedUnit>),
     /// `config apply`: this is to be the configuration.
     Replace(Box<Config>),
 }
@@ -146,10 +143,6 @@ impl Change {
             Self::SetDefaultPsp(request) => edit.set_default_psp(request),
             Self::SetDiscovery(request) => {
                 edit.set_discovery(request);
-                Ok(())
-            }
-            Self::FollowVolumes(news) => {
-                placement::take_over(&mut edit.config, news);
                 Ok(())
             }
             Self::Replace(wanted) => edit.replace(wanted),

@@ -15,13 +15,23 @@ use utoipa::ToSchema;
 use super::model::{BackendSpec, Config, UnitSpec};
 
 /// A volume or snapshot by what never changes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeId {
     /// The pool's number, 16 hexadecimal digits.
     pub pool: String,
     /// Its number in the pool, which is never used twice.
     pub dataset: u32,
+}
+
+impl VolumeId {
+    /// The dataset of this number in the pool of this number.
+    pub fn new(pool: u64, dataset: u32) -> Self {
+        Self {
+            pool: format!("{pool:016x}"),
+            dataset,
+        }
+    }
 }
 
 /// A note of the place of a unit on a volume.
@@ -41,8 +51,19 @@ pub trait Volumes {
     /// The volumes or snapshots of these names; `None` of one that is not there, or whose pool is not open.
     fn ids(&self, names: &[String]) -> Vec<Option<VolumeId>>;
 
-    /// The names of these.
-    fn names(&self, ids: &[VolumeId]) -> Vec<Option<String>>;
+    /// Where these are now.
+    fn places(&self, ids: &[VolumeId]) -> Vec<VolumePlace>;
+}
+
+/// The place of a volume whose numbers are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VolumePlace {
+    /// Its pool is not open, or does not answer.
+    Away,
+    /// Its pool is open and has no such volume any more.
+    Gone,
+    /// It has this name.
+    Named(String),
 }
 
 /// The name of the volume that a unit is on.
@@ -60,98 +81,110 @@ fn holds(note: &PlacedUnit, units: &HashMap<&str, &UnitSpec>) -> bool {
 }
 
 /// The notes that hold, by designator.
-fn notes(config: &Config) -> HashMap<&str, &PlacedUnit> {
+pub fn notes(config: &Config) -> HashMap<&str, &PlacedUnit> {
     let units = config.units_by_naa();
     let notes = config.identity.volumes.iter();
     let notes = notes.filter(|note| holds(note, &units));
     notes.map(|note| (note.naa.as_str(), note)).collect()
 }
 
+/// A configuration in which units have the names that their volumes have now, and volumes are noted that were not known
+/// before; `None` where all of that is so already.
+pub fn followed(config: &Config, volumes: &dyn Volumes) -> Option<Config> {
+    let news = news(config, volumes);
+    if news.is_empty() {
+        return None;
+    }
+    let mut after = config.clone();
+    take_over(&mut after, news);
+    Some(after)
+}
+
 /// News of where units lie: volumes that were not noted yet, and those that have other names.
-pub fn news(config: &Config, volumes: &dyn Volumes) -> Vec<PlacedUnit> {
+fn news(config: &Config, volumes: &dyn Volumes) -> Vec<PlacedUnit> {
     let notes = notes(config);
-    let on_volumes: Vec<(&UnitSpec, &str)> = config
-        .units
-        .iter()
+    let units = config.units.iter();
+    let on_volumes: Vec<(&UnitSpec, &str)> = units
         .filter_map(|unit| Some((unit, volume(unit)?)))
         .collect();
-    let note_of = |unit: &UnitSpec| notes.get(unit.naa.as_str()).copied();
-    let noted: Vec<&PlacedUnit> = on_volumes
-        .iter()
-        .filter_map(|(unit, _)| note_of(unit))
+    let noted = on_volumes.iter();
+    let noted: Vec<&PlacedUnit> = noted
+        .filter_map(|(unit, _)| notes.get(unit.naa.as_str()).copied())
         .collect();
     let ids: Vec<VolumeId> = noted.iter().map(|note| note.id.clone()).collect();
-    let names = volumes.names(&ids);
-    let known = noted
-        .iter()
-        .zip(names)
-        .filter_map(|(note, name)| Some((note.naa.as_str(), name?)));
-    let known: HashMap<&str, String> = known.collect();
-    let unknown: Vec<&(&UnitSpec, &str)> = on_volumes
-        .iter()
-        .filter(|(unit, _)| !known.contains_key(unit.naa.as_str()))
-        .collect();
-    let asked: Vec<String> = unknown.iter().map(|(_, name)| (*name).to_owned()).collect();
-    let found = volumes.ids(&asked);
-    let renamed = noted.iter().filter_map(|note| {
-        let name = known
-            .get(note.naa.as_str())
-            .filter(|name| **name != note.volume)?;
-        Some(PlacedUnit {
-            volume: name.clone(),
-            ..(*note).clone()
-        })
-    });
-    let new = unknown.iter().zip(found).filter_map(|((unit, name), id)| {
-        let id = id?;
-        let is_noted = note_of(unit).is_some_and(|note| note.id == id);
-        (!is_noted).then(|| PlacedUnit {
-            naa: unit.naa.clone(),
-            volume: (*name).to_owned(),
-            id,
-        })
-    });
-    renamed.chain(new).collect()
-}
-
-/// Takes over news: units have the names that their volumes have.
-pub fn take_over(config: &mut Config, news: &[PlacedUnit]) {
-    let by_naa: HashMap<&str, &PlacedUnit> =
-        news.iter().map(|noted| (noted.naa.as_str(), noted)).collect();
-    let mut noted: Vec<PlacedUnit> = Vec::new();
-    for unit in &mut config.units {
-        if let Some(news) = by_naa.get(unit.naa.as_str())
-            && let BackendSpec::Volume { volume } = &mut unit.backend
-        {
-            volume.clone_from(&news.volume);
-            noted.push((*news).clone());
+    let places = noted.iter().map(|note| note.naa.as_str());
+    let places: HashMap<&str, VolumePlace> = places.zip(volumes.places(&ids)).collect();
+    let mut news = Vec::new();
+    let mut lost: Vec<(&UnitSpec, &str)> = Vec::new();
+    for (unit, name) in on_volumes {
+        match (notes.get(unit.naa.as_str()), places.get(unit.naa.as_str())) {
+            (Some(note), Some(VolumePlace::Named(now))) => {
+                if now != name {
+                    news.push(PlacedUnit {
+                        volume: now.clone(),
+                        ..(*note).clone()
+                    });
+                }
+            }
+            _ => lost.push((unit, name)),
         }
     }
-    let notes = &mut config.identity.volumes;
-    notes.retain(|old| !by_naa.contains_key(old.naa.as_str()));
-    notes.extend(noted);
+    let names: Vec<String> = lost.iter().map(|(_, name)| (*name).to_owned()).collect();
+    for ((unit, name), id) in lost.into_iter().zip(volumes.ids(&names)) {
+        let Some(id) = id else { continue };
+        let naa = unit.naa.as_str();
+        // The pool has opened since it was asked for the volume itself. Another volume may have the old name.
+        let is_back = places.get(naa) == Some(&VolumePlace::Away)
+            && notes.get(naa).is_some_and(|note| note.id.pool == id.pool);
+        if !is_back {
+            news.push(PlacedUnit {
+                naa: naa.to_owned(),
+                volume: name.to_owned(),
+                id,
+            });
+        }
+    }
+    news
 }
 
-/// Notes the volumes of units that a change made or pointed elsewhere, and forgets what holds no more.
-pub fn complete(before: &Config, after: &mut Config, volumes: &dyn Volumes) {
+/// Takes over news of this configuration.
+fn take_over(config: &mut Config, news: Vec<PlacedUnit>) {
+    let mut news: HashMap<String, PlacedUnit> = news
+        .into_iter()
+        .map(|noted| (noted.naa.clone(), noted))
+        .collect();
+    let notes = &mut config.identity.volumes;
+    notes.retain(|old| !news.contains_key(&old.naa));
+    for unit in &mut config.units {
+        if let BackendSpec::Volume { volume } = &mut unit.backend
+            && let Some(noted) = news.remove(&unit.naa)
+        {
+            volume.clone_from(&noted.volume);
+            notes.push(noted);
+        }
+    }
+}
+
+/// Notes the volumes of units that a change made or pointed elsewhere, and forgets what holds no more. Where there are such,
+/// all other units follow their volumes too: a name that one is given may be the new name of another's volume. Whether the
+/// rules have to be checked anew.
+pub fn complete(before: &Config, after: &mut Config, volumes: &dyn Volumes) -> bool {
     let old = before.units_by_naa();
-    let is_new = |unit: &&UnitSpec| {
+    let is_new = |unit: &UnitSpec| {
         let same = old.get(unit.naa.as_str());
         volume(unit).is_some() && same.is_none_or(|same| same.backend != unit.backend)
     };
-    let changed: Vec<UnitSpec> = after.units.iter().filter(is_new).cloned().collect();
-    if !changed.is_empty() {
-        let changed = Config {
-            units: changed,
-            identity: after.identity.clone(),
-            ..Config::default()
-        };
-        take_over(after, &news(&changed, volumes));
+    let mut is_followed = false;
+    if after.units.iter().any(is_new) {
+        let news = news(after, volumes);
+        is_followed = !news.is_empty();
+        take_over(after, news);
     }
     let mut notes = std::mem::take(&mut after.identity.volumes);
     let units = after.units_by_naa();
     notes.retain(|note| holds(note, &units));
     after.identity.volumes = notes;
+    is_followed
 }
 
 /// The units that a change points to other data, by designator.
@@ -191,10 +224,7 @@ mod tests {
     struct Pool(Vec<(&'static str, u32)>);
 
     fn id(dataset: u32) -> VolumeId {
-        VolumeId {
-            pool: "1".repeat(16),
-            dataset,
-        }
+        VolumeId::new(0x1111_1111_1111_1111, dataset)
     }
 
     impl Volumes for Pool {
@@ -206,11 +236,14 @@ mod tests {
                 .collect()
         }
 
-        fn names(&self, ids: &[VolumeId]) -> Vec<Option<String>> {
+        fn places(&self, ids: &[VolumeId]) -> Vec<VolumePlace> {
             let find = |wanted: &VolumeId| self.0.iter().find(|(_, number)| id(*number) == *wanted);
-            ids.iter()
-                .map(|wanted| find(wanted).map(|(name, _)| (*name).to_owned()))
-                .collect()
+            let place = |wanted: &VolumeId| match find(wanted) {
+                Some((name, _)) => VolumePlace::Named((*name).to_owned()),
+                None if self.0.is_empty() => VolumePlace::Away,
+                None => VolumePlace::Gone,
+            };
+            ids.iter().map(place).collect()
         }
     }
 
@@ -252,15 +285,14 @@ mod tests {
             &Pool(vec![("tank/a", 1), ("tank/b", 2)]),
         );
         let exchanged = Pool(vec![("tank/b", 1), ("new/a", 2)]);
-        let mut after = config.clone();
-        take_over(&mut after, &news(&config, &exchanged));
+        let after = followed(&config, &exchanged).expect("news");
         assert_eq!(volumes_of(&after), ["tank/b", "new/a"]);
         assert!(moved(&config, &after).is_empty(), "the data is the same");
-        assert!(news(&after, &exchanged).is_empty());
+        assert_eq!(followed(&after, &exchanged), None);
     }
 
     #[test]
-    fn who_points_a_unit_elsewhere_is_believed() {
+    fn an_administrator_that_points_a_unit_elsewhere_is_believed() {
         let pool = Pool(vec![("tank/a", 1), ("tank/b", 2)]);
         let config = placed(vec![unit("a", "tank/a")], &pool);
         let mut after = config.clone();
@@ -277,19 +309,51 @@ mod tests {
             }]
         );
         assert_eq!(moved(&config, &after), [&after.units[0]]);
-        assert!(news(&after, &pool).is_empty());
+        assert_eq!(followed(&after, &pool), None);
     }
 
     #[test]
     fn a_pool_that_is_away_changes_nothing_and_one_that_came_late_is_noted() {
         let config = placed(vec![unit("a", "tank/a")], &Pool(vec![]));
         assert!(config.identity.volumes.is_empty());
-        assert!(news(&config, &Pool(vec![])).is_empty());
-        let mut noted = config.clone();
-        take_over(&mut noted, &news(&config, &Pool(vec![("tank/a", 7)])));
+        assert_eq!(followed(&config, &Pool(vec![])), None);
+        let noted = followed(&config, &Pool(vec![("tank/a", 7)])).expect("news");
         assert_eq!(noted.identity.volumes[0].id, id(7));
-        assert!(news(&noted, &Pool(vec![])).is_empty(), "it is away again");
+        assert_eq!(followed(&noted, &Pool(vec![])), None, "it is away again");
         assert_eq!(volumes_of(&noted), ["tank/a"]);
+    }
+
+    /// Answers as a pool does that opens between the two questions.
+    struct Opening(Pool);
+
+    impl Volumes for Opening {
+        fn ids(&self, names: &[String]) -> Vec<Option<VolumeId>> {
+            self.0.ids(names)
+        }
+
+        fn places(&self, ids: &[VolumeId]) -> Vec<VolumePlace> {
+            vec![VolumePlace::Away; ids.len()]
+        }
+    }
+
+    #[test]
+    fn another_volume_of_the_old_name_is_not_taken_while_the_pool_opens() {
+        let config = placed(vec![unit("a", "tank/a")], &Pool(vec![("tank/a", 1)]));
+        let renamed = Pool(vec![("tank/a", 2), ("tank/b", 1)]);
+        let opening = Opening(renamed);
+        assert_eq!(followed(&config, &opening), None);
+        let after = followed(&config, &opening.0).expect("news");
+        assert_eq!(volumes_of(&after), ["tank/b"]);
+    }
+
+    #[test]
+    fn a_unit_that_is_given_the_new_name_of_another_units_volume_is_seen_to_be_on_it() {
+        let config = placed(vec![unit("a", "tank/a")], &Pool(vec![("tank/a", 1)]));
+        let renamed = Pool(vec![("tank/b", 1)]);
+        let mut after = config.clone();
+        after.units.push(unit("b", "tank/b"));
+        complete(&config, &mut after, &renamed);
+        assert_eq!(volumes_of(&after), ["tank/b", "tank/b"]);
     }
 
     #[test]

@@ -12,7 +12,6 @@ use crate::config::model::{BackendSpec, default_physical_block_size};
 use crate::config::{Config, Error, ErrorKind};
 use crate::pool::dataset::{DatasetChange, split};
 use crate::pool::history::Deed;
-use crate::pool::served::Served;
 
 impl Plane {
     /// `lu create`
@@ -127,8 +126,7 @@ impl Plane {
             clones: false,
         };
         let _unchanged = self.transactions.unchanged();
-        let served = Served::of(&self.transactions.config());
-        if let Err(error) = self.pools.change_beneath(&undo, &served) {
+        if let Err(error) = self.pools.change_beneath(&undo, &self.served()) {
             tracing::error!(%error, "a volume that was made for a logical unit stays");
         }
     }

@@ -22,6 +22,7 @@ use crate::config::change::Change;
 use crate::config::diff::Difference;
 use crate::config::history::GenerationView;
 use crate::config::store::Store;
+use crate::config::validate::validate;
 use crate::config::{Config, Error, ErrorKind, placement};
 
 /// How a change is to be made.
@@ -130,6 +131,25 @@ impl Transactions {
         Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The configuration in force, with the names that volumes have now: it may not have been possible to store them. Asked
+    /// while the configuration is [`Transactions::unchanged`], it tells who serves what of the pools.
+    pub fn followed(&self) -> Arc<Config> {
+        let config = self.config();
+        let followed = placement::followed(&config, self.data_plane.volumes());
+        followed.map_or(config, Arc::new)
+    }
+
+    /// Has units use the names that their volumes have now, and notes volumes that were not known before.
+    ///
+    /// # Errors
+    /// That cannot be stored, or not be put in force.
+    pub fn follow_volumes(&self) -> Result<(), Error> {
+        if placement::followed(&self.config(), self.data_plane.volumes()).is_none() {
+            return Ok(());
+        }
+        self.take_turn(Wanted::Follow, &Commit::default()).map(drop)
+    }
+
     /// Waits for a change that is under way, and keeps others waiting: for who does what the configuration has to
     /// allow.
     pub fn unchanged(&self) -> Unchanged<'_> {
@@ -167,7 +187,7 @@ impl Transactions {
             return self.take_turn(Wanted::Change(change.clone()), how);
         }
         let before = self.config();
-        let after = self.completed(&before, Wanted::change(change, &before, how)?);
+        let after = self.completed(&before, Wanted::change(change, &before, how)?)?;
         let told = Committed::of(&before, &after, &self.data_plane.sessions(), how);
         Ok((told, Arc::new(after)))
     }
@@ -188,8 +208,9 @@ impl Transactions {
         }
         let store = self.lock();
         let before = self.config();
-        let after = wanted.applied(&before, &store, how)?;
-        let after = self.completed(&before, after);
+        let volumes = self.data_plane.volumes();
+        let after = wanted.applied(&before, &store, volumes, how)?;
+        let after = self.completed(&before, after)?;
         let told = Committed::of(&before, &after, &self.data_plane.sessions(), how);
         Ok(told)
     }
@@ -223,11 +244,14 @@ impl Transactions {
     }
 
     /// A changed configuration with notes of the volumes that its units lie on.
-    fn completed(&self, before: &Config, mut after: Config) -> Config {
-        if after.generation != before.generation {
-            placement::complete(before, &mut after, self.data_plane.volumes());
+    fn completed(&self, before: &Config, mut after: Config) -> Result<Config, Error> {
+        // By the names that volumes have now two units may be on one.
+        if after.generation != before.generation
+            && placement::complete(before, &mut after, self.data_plane.volumes())
+        {
+            validate(&after)?;
         }
-        after
+        Ok(after)
     }
 
     fn set(&self, config: Arc<Config>) {

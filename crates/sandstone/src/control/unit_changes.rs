@@ -8,24 +8,55 @@ use crate::config::change::{Change, ModifyUnit};
 use crate::config::diff::{Action, Difference, FieldChange};
 use crate::config::model::{BackendSpec, UnitSpec};
 use crate::config::quantity::format_size;
-use crate::config::{Error, ErrorKind, placement};
+use crate::config::{Error, ErrorKind};
 use crate::pool::dataset::{DatasetChange, split};
 use crate::pool::history::Deed;
+use crate::pool::served::Served;
 
 impl Plane {
-    /// Has units use the names that their volumes have now, and notes volumes that were not known before. Called before
-    /// what could take volumes away, and after what could have renamed them.
-    pub fn follow_volumes(&self) {
-        let data_plane = self.transactions.data_plane();
-        let news = placement::news(&self.transactions.config(), data_plane.volumes());
-        if news.is_empty() {
-            return;
-        }
-        let change = Change::FollowVolumes(news);
-        if let Err(error) = self.transactions.commit(&change, &Commit::default()) {
-            // Their numbers are noted: the next start, or the next change of a volume, tries it again.
-            tracing::error!(%error, "logical units do not have the names of their volumes");
-        }
+    /// The logical units that are on volumes of pools. Whoever takes something away asks for them while the configuration is
+    /// [`unchanged`](super::Transactions::unchanged).
+    pub(super) fn served(&self) -> Served {
+        let config = self.transactions.config();
+        Served::of(&config, &self.transactions.followed())
+    }
+
+    /// Has units use the names that their volumes have now. Called before the volumes of units that are not noted yet could
+    /// get other names, and after what could have renamed any. Where the names cannot be stored, units stay on their volumes
+    /// all the same, whose numbers are noted; the notice tells of it.
+    pub fn follow_or_tell(&self) -> Option<String> {
+        let error = self.transactions.follow_volumes().err()?;
+        let notice = self.behind(&error);
+        tracing::error!("{notice}");
+        Some(notice)
+    }
+
+    /// Which units have names of volumes in the stored configuration that these have no more.
+    fn behind(&self, error: &Error) -> String {
+        let (stored, followed) = (self.transactions.config(), self.transactions.followed());
+        let pairs = stored.units.iter().zip(&followed.units);
+        let mut behind = pairs.filter_map(|(old, new)| match (&old.backend, &new.backend) {
+            (BackendSpec::Volume { volume: old_name }, BackendSpec::Volume { volume })
+                if old_name != volume =>
+            {
+                Some(format!(
+                    "lu {} serves {volume}, and the configuration has the name {old_name} still",
+                    old.name
+                ))
+            }
+            _ => None,
+        });
+        let first = behind.next().unwrap_or_else(|| {
+            "the volumes of logical units could not be noted in the configuration".to_owned()
+        });
+        let more = match behind.count() {
+            0 => String::new(),
+            more => format!("; so it is with {more} more"),
+        };
+        format!(
+            "{first}{more}: {}; {}. It is tried again with the next change of a volume, and at a start",
+            error.message, error.next
+        )
     }
 
     /// `lu modify`, `lu online`, `lu offline`

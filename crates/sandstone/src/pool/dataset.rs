@@ -124,15 +124,17 @@ impl Pools {
         let changed = with_block_size(&pool, &mut change)?;
         let steps = change.steps()?;
         if steps.len() > 1 {
-            let (steps, served) = (steps.clone(), served.clone());
-            let checked = pool.host.ask(move |pool| check_all(pool, &steps, &served));
+            let (steps, served, number) = (steps.clone(), served.clone(), pool.guid);
+            let checked = pool
+                .host
+                .ask(move |pool| check_all(pool, number, &steps, &served));
             checked.map_err(|error| failed(&error))??;
         }
         for (made, step) in steps.into_iter().enumerate() {
-            let served = served.clone();
+            let (served, number) = (served.clone(), pool.guid);
             let allowed = move |catalog: &Catalog, stamp: Stamp| {
                 let operation = step(catalog, stamp)?;
-                served.refuse_operation(catalog, &operation)?;
+                served.refuse_operation(number, catalog, &operation)?;
                 Ok(operation)
             };
             let done = administer(&pool, Box::new(allowed));
@@ -210,7 +212,12 @@ fn with_block_size(pool: &OpenPool, change: &mut DatasetChange) -> Result<Change
 
 /// What is going to be done; refused where it cannot be done to its end. Numbers of what is new are not those that it
 /// will have.
-fn check_all(pool: &Pool, steps: &[Step], served: &Served) -> Result<Vec<Operation>, Error> {
+fn check_all(
+    pool: &Pool,
+    number: u64,
+    steps: &[Step],
+    served: &Served,
+) -> Result<Vec<Operation>, Error> {
     let stamp = Stamp {
         epoch: Epoch(0),
         time_s: 0,
@@ -221,7 +228,7 @@ fn check_all(pool: &Pool, steps: &[Step], served: &Served) -> Result<Vec<Operati
     for step in steps {
         let operation = step(&after, stamp).map_err(refused)?;
         served
-            .refuse_operation(&after, &operation)
+            .refuse_operation(number, &after, &operation)
             .map_err(refused)?;
         pool.check_lists(&operation)
             .map_err(|error| failed(&error))?;

@@ -8,7 +8,7 @@ use store::format::DatasetId;
 use super::dataset::{failed, refused, split};
 use super::registry::{OpenPool, Pools};
 use crate::config::Error;
-use crate::config::placement::{VolumeId, Volumes};
+use crate::config::placement::{VolumeId, VolumePlace, Volumes};
 
 impl Volumes for Pools {
     fn ids(&self, names: &[String]) -> Vec<Option<VolumeId>> {
@@ -25,15 +25,12 @@ impl Volumes for Pools {
         .into_iter()
         .map(|answer| {
             let (guid, dataset) = answer?;
-            Some(VolumeId {
-                pool: format!("{guid:016x}"),
-                dataset,
-            })
+            Some(VolumeId::new(guid, dataset))
         })
         .collect()
     }
 
-    fn names(&self, ids: &[VolumeId]) -> Vec<Option<String>> {
+    fn places(&self, ids: &[VolumeId]) -> Vec<VolumePlace> {
         let pools = self.all().into_iter();
         let pools = pools.map(|(_, pool)| (format!("{:016x}", pool.guid), pool));
         let pools: BTreeMap<String, Arc<OpenPool>> = pools.collect();
@@ -41,11 +38,14 @@ impl Volumes for Pools {
             .iter()
             .map(|id| Some((pools.get(&id.pool)?, DatasetId(id.dataset))));
         ask_each(asked.collect(), |catalog, id: &DatasetId| {
-            let found = catalog.dataset(*id)?;
-            found.geometry().map(|_| catalog.full_name(*id))
+            let found = catalog.dataset(*id).filter(|of| of.geometry().is_some());
+            Some(match found {
+                Some(_) => VolumePlace::Named(catalog.full_name(*id)),
+                None => VolumePlace::Gone,
+            })
         })
         .into_iter()
-        .map(|answer| Some(answer?.1))
+        .map(|answer| answer.map_or(VolumePlace::Away, |(_, place)| place))
         .collect()
     }
 }

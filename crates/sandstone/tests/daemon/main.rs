@@ -53,6 +53,7 @@ mod process;
 mod queue_error;
 mod raw_wire;
 mod reinstatement;
+mod renamed_volumes;
 mod sanitize;
 mod saved_write_cache;
 mod served;

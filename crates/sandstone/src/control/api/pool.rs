@@ -21,26 +21,16 @@ use crate::pool::multihost::WaitView;
 use crate::pool::properties::SetPoolProperty;
 use crate::pool::reguid::{ReguidPool, ReguidView};
 use crate::pool::scan::Scrub;
-use crate::pool::served::Served;
 use crate::pool::status::PoolView;
 use crate::pool::trim::Trim;
 
 impl Plane {
-    /// Refuses to take away what logical units serve: `is_meant` says of a volume's name whether it is
-    /// meant.
-    pub(super) fn refuse_if_served(
-        &self,
-        what: &str,
-        is_meant: impl Fn(&str) -> bool,
-    ) -> Result<(), Error> {
-        Served::of(&self.config()).refuse(what, is_meant)
-    }
-
+    /// Refuses to take a pool away that logical units serve volumes of. The caller keeps the configuration unchanged, and with
+    /// it pools that are open from being taken away by others.
     fn refuse_if_pool_served(&self, name: &str) -> Result<(), Error> {
-        let within = format!("{name}/");
-        self.refuse_if_served(&format!("pool {name}"), |volume| {
-            volume.starts_with(&within)
-        })
+        // Before its units are asked for: those of a pool that opens now would be looked for by their old names.
+        let number = self.pools.get(name).ok().map(|pool| pool.guid);
+        self.served().refuse_pool(name, number)
     }
 }
 
@@ -89,7 +79,6 @@ pub(super) async fn destroy(
     Path(name): Path<String>,
 ) -> Result<StatusCode, Problem> {
     apart(move || {
-        plane.follow_volumes();
         let _unchanged = plane.transactions.unchanged();
         plane.refuse_if_pool_served(&name)?;
         plane.pools.destroy(&name)
@@ -118,7 +107,8 @@ pub(super) async fn export(
     asker: Asker,
 ) -> Answer<ExportView> {
     let exported = apart(move || {
-        plane.follow_volumes();
+        // It may have another name when it is imported.
+        plane.follow_or_tell();
         let unchanged = plane.transactions.unchanged();
         if !how.force {
             plane.refuse_if_pool_served(&name).map_err(|mut error| {
@@ -291,7 +281,7 @@ pub(super) async fn import(
         }
         let imported = plane.pools.import(&request);
         // It may be open although an error is to be told.
-        plane.follow_volumes();
+        plane.follow_or_tell();
         plane.transactions.data_plane().try_again();
         let imported = imported?;
         if !request.dry_run {

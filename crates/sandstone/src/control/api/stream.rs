@@ -25,7 +25,6 @@ use crate::control::author::Author;
 use crate::control::streaming::{PIECES, Pieces};
 use crate::pool::dataset::split;
 use crate::pool::salvage::SalvageRequest;
-use crate::pool::served::Served;
 use crate::pool::stream::{Begins, PartView, ReceiveRequest, ReceiveView, SendRequest};
 
 /// How long nobody may say anything before it is asked whether the daemon ends.
@@ -186,7 +185,7 @@ fn take(
 ) -> Result<Vec<ReceiveView>, Error> {
     let while_served = |begin: &mut Begins<'_>| {
         let _unchanged = plane.transactions.unchanged();
-        begin(&Served::of(&plane.config()))
+        begin(&plane.served())
     };
     let mut receiver = plane.pools.receiver(request, &while_served)?;
     let outcome = loop {

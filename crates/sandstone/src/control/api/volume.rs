@@ -13,7 +13,6 @@ use crate::control::answer::{Body, Params, Problem};
 use crate::control::asker::Asker;
 use crate::control::json_list::json_list;
 use crate::pool::dataset::{Changed, DatasetChange, DatasetView, Listing, Selection};
-use crate::pool::served::Served;
 
 /// Which datasets are meant.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -76,16 +75,16 @@ pub(super) async fn change(
 ) -> Answer<Changed> {
     let changed = apart(move || {
         if how.dry_run {
-            return plane.pools.preview(&request, &Served::of(&plane.config()));
+            return plane.pools.preview(&request, &plane.served());
         }
-        let may_rename = request.may_disturb();
-        if may_rename {
-            plane.follow_volumes();
+        let may_disturb = request.may_disturb();
+        if may_disturb {
+            plane.follow_or_tell();
         }
-        let unchanged = may_rename.then(|| plane.transactions.unchanged());
+        let unchanged = may_disturb.then(|| plane.transactions.unchanged());
         let at_rest = at_rest(&plane, &request)?;
-        let served = Served::of(&plane.config()).with_at_rest(at_rest.clone());
-        let changed = plane.pools.change_beneath(&request, &served);
+        let served = plane.served().with_at_rest(at_rest.clone());
+        let mut changed = plane.pools.change_beneath(&request, &served);
         if changed.is_ok() {
             plane.transactions.data_plane().data_was_replaced(&at_rest);
         }
@@ -93,8 +92,11 @@ pub(super) async fn change(
             plane.pools.note(request.pool()?, &asker.deed(&request));
         }
         drop(unchanged);
-        if may_rename {
-            plane.follow_volumes();
+        if may_disturb {
+            let notice = plane.follow_or_tell();
+            if let Ok(changed) = &mut changed {
+                changed.notices.extend(notice);
+            }
         }
         // Of one that failed a part may have been made.
         if request.is_seen_by_units() {
@@ -111,7 +113,7 @@ fn at_rest(plane: &Plane, change: &DatasetChange) -> Result<Vec<String>, Error> 
     let Some(volume) = change.rolled_back() else {
         return Ok(Vec::new());
     };
-    let config = plane.config();
+    let config = plane.transactions.followed();
     let on_it = |unit: &&UnitSpec| matches!(&unit.backend, BackendSpec::Volume { volume: of } if of == volume);
     let offline = config
         .units

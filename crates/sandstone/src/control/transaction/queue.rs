@@ -16,9 +16,10 @@ use super::{Commit, Committed, Transactions};
 use crate::config::change::Change;
 use crate::config::history::Note;
 use crate::config::identity::{self, Seed};
+use crate::config::placement::Volumes;
 use crate::config::store::Store;
 use crate::config::validate::validate;
-use crate::config::{Config, Error, ErrorKind};
+use crate::config::{Config, Error, ErrorKind, placement};
 use crate::control::author::Author;
 use crate::control::data_plane::{ApplyError, SessionInfo};
 
@@ -26,6 +27,9 @@ use crate::control::data_plane::{ApplyError, SessionInfo};
 #[derive(Debug)]
 pub(super) enum Wanted {
     Change(Change),
+    /// Units have the names that their volumes have: after a rename, or an import of a pool under another name. The names are
+    /// asked for in its turn, so that no change of an administrator's comes between.
+    Follow,
     /// The configuration of an earlier generation.
     Generation(u64),
     /// The configuration of a backup, on a machine that serves nothing yet.
@@ -60,10 +64,12 @@ impl Wanted {
         &self,
         before: &Config,
         store: &Store,
+        volumes: &dyn Volumes,
         how: &Commit,
     ) -> Result<Config, Error> {
         match self {
             Self::Change(change) => Self::change(change, before, how),
+            Self::Follow => follow(before, volumes),
             Self::Generation(generation) => {
                 check_generation(before, how)?;
                 let earlier = Box::new(store.generation(*generation)?);
@@ -197,7 +203,9 @@ impl Transactions {
 
     fn put_in_force(&self, wanted: &Wanted, config: &Arc<Config>) -> Result<(), ApplyError> {
         match wanted {
-            Wanted::Change(_) | Wanted::Generation(_) => self.data_plane.apply(Arc::clone(config)),
+            Wanted::Change(_) | Wanted::Follow | Wanted::Generation(_) => {
+                self.data_plane.apply(Arc::clone(config))
+            }
             Wanted::Backup(_) => self.data_plane.restore(Arc::clone(config)),
         }
     }
@@ -216,9 +224,10 @@ impl Transactions {
     fn plan(&self, store: &Store, jobs: Vec<Arc<Job>>, sessions: &[SessionInfo]) -> Vec<Planned> {
         let mut newest = self.config();
         let plan_one = |job: Arc<Job>| {
-            let applied = job.wanted.applied(&newest, store, &job.how);
+            let volumes = self.data_plane.volumes();
+            let applied = job.wanted.applied(&newest, store, volumes, &job.how);
             let outcome = applied.and_then(|after| {
-                let after = self.completed(&newest, after);
+                let after = self.completed(&newest, after)?;
                 let told = Committed::of(&newest, &after, sessions, &job.how);
                 told.check_effect(&job.how)?;
                 told.check_sessions(&job.how)?;
@@ -275,6 +284,15 @@ fn refusal(refused: ApplyError) -> Error {
     Error::new(ErrorKind::Refused, refused.to_string(), next)
         .not_changed("the change was taken back, the configuration before is in force and every session goes on")
         .caused_by(refused)
+}
+
+fn follow(before: &Config, volumes: &dyn Volumes) -> Result<Config, Error> {
+    let Some(mut after) = placement::followed(before, volumes) else {
+        return Ok(before.clone());
+    };
+    after.generation += 1;
+    validate(&after)?;
+    Ok(after)
 }
 
 /// The configuration of a backup on this machine, which has to be bare: whatever it serves would go without a word.

@@ -38,9 +38,10 @@ impl Pools {
         }
         let mut changed = with_block_size(&pool, &mut change)?;
         let steps = change.steps()?;
+        let number = pool.guid;
         // Who serves something of it is told, not refused.
         let asked = pool.host.ask(move |pool| {
-            let operations = check_all(pool, &steps, &Served::default())?;
+            let operations = check_all(pool, number, &steps, &Served::default())?;
             let destroyed = operations.iter().find_map(|operation| match operation {
                 Operation::Destroy { ids } => Some(ids.iter().copied().collect()),
                 _ => None,

@@ -256,7 +256,7 @@ impl Receiver<'_> {
             let (pool, is_rolled_back) = (&self.pool, self.request.rollback);
             (self.while_served)(&mut |served| {
                 // By its name, too: a unit may wait for a volume that is not there.
-                served.refuse(&volume, |name| name == volume)?;
+                served.refuse_volume(&volume)?;
                 if is_rolled_back {
                     roll_back(pool, &request, served)?;
                 }
@@ -469,13 +469,13 @@ fn target(local: &str, begin: &Begin, below: Option<Below>) -> String {
 
 /// The volume is the stream's from here on.
 fn begin_into(pool: &OpenPool, request: ReceiveInto, served: &Served) -> Result<Target, Error> {
-    let served = served.clone();
+    let (served, number) = (served.clone(), pool.guid);
     let (attempt, start) = (request.attempt, request.begin.start);
     let found: Arc<Mutex<Option<(DatasetId, bool)>>> = Arc::default();
     let seen = Arc::clone(&found);
     let plan = move |catalog: &Catalog, stamp: Stamp| -> Result<Operation, CatalogError> {
         let operation = catalog.plan_begin_receive(&request, stamp)?;
-        served.refuse_operation(catalog, &operation)?;
+        served.refuse_operation(number, catalog, &operation)?;
         let volume = match &operation {
             Operation::BeginReceive {
                 volume, receiving, ..
@@ -533,7 +533,7 @@ fn roll_back(pool: &OpenPool, request: &ReceiveInto, served: &Served) -> Result<
     if !is_needed.map_err(|error| failed(&error))?? {
         return Ok(());
     }
-    let (wanted, served) = (request.clone(), served.clone());
+    let (wanted, served, number) = (request.clone(), served.clone(), pool.guid);
     apply(pool, move |catalog| {
         let planned = catalog.plan_rollback_to_receive(&wanted)?;
         let (rollback, _) = planned.ok_or_else(|| {
@@ -543,7 +543,7 @@ fn roll_back(pool: &OpenPool, request: &ReceiveInto, served: &Served) -> Result<
                 "receive it again",
             )
         })?;
-        served.refuse_operation(catalog, &rollback)?;
+        served.refuse_operation(number, catalog, &rollback)?;
         Ok(rollback)
     })
 }

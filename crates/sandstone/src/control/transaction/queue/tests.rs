@@ -7,15 +7,46 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::config::change::CreateUnit;
+use crate::config::change::{CreateUnit, ModifyUnit};
 use crate::config::model::BackendSpec;
+use crate::config::placement::{VolumeId, VolumePlace};
 use crate::control::data_plane::{DataPlane, PortalStatus, UnitStatus};
 use crate::control::hindrance::{Clearing, Hindrance};
 use crate::initiator::view::{InitiatorDevice, InitiatorSession};
 use crate::state_folder::steps::{Step, faults};
 
-/// Takes every configuration but those with a unit of this name.
-struct Picky(Option<&'static str>);
+/// Takes every configuration but those with a unit of this name. Its pool has these volumes.
+#[derive(Default)]
+struct Picky(Option<&'static str>, Catalogue);
+
+/// Names and numbers of volumes.
+#[derive(Clone, Default)]
+struct Catalogue(Arc<Mutex<Vec<(&'static str, u32)>>>);
+
+impl Catalogue {
+    fn set(&self, volumes: &[(&'static str, u32)]) {
+        *self.0.lock().expect("whole") = volumes.to_vec();
+    }
+}
+
+impl Volumes for Catalogue {
+    fn ids(&self, names: &[String]) -> Vec<Option<VolumeId>> {
+        let all = self.0.lock().expect("whole");
+        let find = |name: &String| all.iter().find(|(of, _)| of == name);
+        let id = |name| find(name).map(|(_, number)| VolumeId::new(7, *number));
+        names.iter().map(id).collect()
+    }
+
+    fn places(&self, ids: &[VolumeId]) -> Vec<VolumePlace> {
+        let all = self.0.lock().expect("whole");
+        let find = |id: &VolumeId| all.iter().find(|(_, number)| *number == id.dataset);
+        let place = |id| match find(id) {
+            Some((name, _)) => VolumePlace::Named((*name).to_owned()),
+            None => VolumePlace::Gone,
+        };
+        ids.iter().map(place).collect()
+    }
+}
 
 impl DataPlane for Picky {
     fn apply(&self, config: Arc<Config>) -> Result<(), ApplyError> {
@@ -71,6 +102,10 @@ impl DataPlane for Picky {
         None
     }
 
+    fn volumes(&self) -> &dyn Volumes {
+        &self.1
+    }
+
     fn shutdown(&self) {}
 }
 
@@ -86,7 +121,7 @@ impl Site {
     fn with(count: usize, burning: Option<&'static str>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let (store, config) = Store::open(folder.path()).expect("opens");
-        let data_plane = Arc::new(Picky(burning));
+        let data_plane = Arc::new(Picky(burning, Catalogue::default()));
         let transactions = Transactions::new(store, Arc::new(config), data_plane);
         let made = transactions.commit(&create(0), &Commit::default());
         made.expect("made");
@@ -112,9 +147,13 @@ impl Site {
 }
 
 fn create(number: usize) -> Change {
+    create_on(number, BackendSpec::Memory { size: 1 << 20 })
+}
+
+fn create_on(number: usize, backend: BackendSpec) -> Change {
     Change::CreateUnit(CreateUnit {
         name: format!("u{number}"),
-        backend: BackendSpec::Memory { size: 1 << 20 },
+        backend,
         block_size: 512,
         physical_block_size: None,
         new_volume: None,
@@ -251,4 +290,61 @@ fn a_power_cut_at_any_step_of_a_shared_save_takes_nothing_that_was_answered() {
             }
         }
     }
+}
+
+fn on(volume: &str) -> BackendSpec {
+    BackendSpec::Volume {
+        volume: volume.to_owned(),
+    }
+}
+
+/// A daemon with a unit `u0` on `tank/a`, which is named `tank/b` meanwhile.
+fn renamed() -> (tempfile::TempDir, Transactions, Catalogue) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (store, config) = Store::open(folder.path()).expect("opens");
+    let volumes = Catalogue::default();
+    volumes.set(&[("tank/a", 1), ("tank/c", 3)]);
+    let data_plane = Arc::new(Picky(None, volumes.clone()));
+    let transactions = Transactions::new(store, Arc::new(config), data_plane);
+    let made = transactions.commit(&create_on(0, on("tank/a")), &Commit::default());
+    made.expect("made");
+    volumes.set(&[("tank/b", 1), ("tank/c", 3)]);
+    (folder, transactions, volumes)
+}
+
+/// The names of volumes were looked up before the administrator's change, which was undone by them.
+#[test]
+fn a_unit_that_an_administrator_points_elsewhere_does_not_go_back() {
+    let (_folder, transactions, _) = renamed();
+    let elsewhere = ModifyUnit {
+        backend: Some(on("tank/c")),
+        ..ModifyUnit::default()
+    };
+    let modify = Wanted::Change(Change::ModifyUnit("u0".to_owned(), elsewhere));
+    for wanted in [modify, Wanted::Follow] {
+        let job = Job::new(wanted, Commit::default());
+        transactions.queue.add(job);
+    }
+    let mut store = transactions.lock();
+    transactions.make_all(&mut store, transactions.queue.take());
+    let config = transactions.config();
+    assert_eq!(config.units[0].backend, on("tank/c"));
+    assert_eq!(config.identity.volumes[0].id, VolumeId::new(7, 3));
+}
+
+/// Two units over one volume would destroy each other's data: it is found by what the volume is called now.
+#[test]
+fn a_renamed_volume_that_a_unit_serves_is_given_to_no_other_unit() {
+    let (_folder, transactions, _) = renamed();
+    for dry_run in [true, false] {
+        let how = Commit {
+            dry_run,
+            ..Commit::default()
+        };
+        let refused = transactions.commit(&create_on(1, on("tank/b")), &how);
+        let error = refused.expect_err("u0 serves it");
+        assert!(error.message.contains("tank/b"), "{error}");
+    }
+    transactions.follow_volumes().expect("followed");
+    assert_eq!(transactions.config().units[0].backend, on("tank/b"));
 }

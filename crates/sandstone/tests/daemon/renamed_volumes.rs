@@ -1,0 +1,208 @@
+//! Units keep their volumes while the configuration still has older names of these: the new name could not be stored, or
+//! somebody else was quicker than the note of it.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use sandstone::pool::dataset::DatasetChange;
+
+use crate::pool::{log_in, pattern};
+use crate::process::Process;
+use crate::served::{BLOCK, Served, TARGET, free_portal, read, sense, write};
+use crate::stream::{begin, end, well};
+
+/// A daemon with a pool `tank` of the file `a`, and a unit `l1` on its volume `tank/v1`, which holds a pattern.
+fn bench() -> (Process, SocketAddr) {
+    let process = Process::start();
+    let portal = free_portal();
+    for line in set_up(portal) {
+        process.done(&line);
+    }
+    holds_after_write(portal);
+    process.done("volume snapshot tank/v1@old");
+    (process, portal)
+}
+
+fn set_up(portal: SocketAddr) -> [String; 5] {
+    [
+        "pool create --size 256M tank a".into(),
+        "volume create -s -V 64M tank/v1".into(),
+        "lu create l1 --volume tank/v1".into(),
+        format!("target create {TARGET} --portal {portal}"),
+        format!("map add l1 --every-host --target {TARGET} --lun 0"),
+    ]
+}
+
+fn holds_after_write(portal: SocketAddr) {
+    let mut session = log_in(portal);
+    assert_eq!(sense(&write(&mut session, 0, &pattern(1))), None);
+    assert_holds(portal);
+}
+
+fn assert_holds(portal: SocketAddr) {
+    let mut session = log_in(portal);
+    assert_eq!(read(&mut session, 0, 64), pattern(1)[..64 * BLOCK]);
+}
+
+/// No change of the configuration can be stored from now on; all else that a state folder keeps can.
+fn refuse_to_store(process: &Process) {
+    std::fs::create_dir(process.folder().join("config.toml.new")).unwrap();
+}
+
+fn store_again(process: &Process) {
+    std::fs::remove_dir(process.folder().join("config.toml.new")).unwrap();
+}
+
+fn column(process: &Process, column: &str) -> String {
+    let told = process.done(&format!("lu list -H -o {column} l1"));
+    told.trim().to_owned()
+}
+
+fn assert_refused_for_l1(process: &Process, line: &str) {
+    let refused = process.refused(line);
+    assert!(refused.contains("lu l1 serves it"), "{line}: {refused}");
+}
+
+#[test]
+fn a_served_volume_whose_new_name_could_not_be_stored_is_not_taken_away() {
+    let (process, portal) = bench();
+    refuse_to_store(&process);
+    let told = process.done("volume rename tank/v1 tank/v2");
+    assert!(told.contains("tank/v1") && told.contains("l1"), "{told}");
+    for line in [
+        "volume destroy -y -r tank/v2",
+        "volume rollback tank/v2@old",
+        "pool destroy -y tank",
+        "pool export tank",
+    ] {
+        assert_refused_for_l1(&process, line);
+    }
+    let doomed = process.done("volume destroy -nv -r tank/v2");
+    assert!(doomed.contains("l1"), "{doomed}");
+    assert_holds(portal);
+    // Nobody serves another volume of the old name.
+    process.done("volume create -s -V 64M tank/v1");
+    process.done("volume destroy -y tank/v1");
+    store_again(&process);
+    process.done("volume create tank/folder");
+    process.done("volume rename tank/folder tank/other");
+    assert_eq!(column(&process, "backend"), "tank/v2");
+    assert_holds(portal);
+}
+
+#[test]
+fn a_stream_replaces_no_served_volume_whose_new_name_could_not_be_stored() {
+    let (process, portal) = bench();
+    process.done("volume snapshot tank/v1@new");
+    let path = process.folder().join("stream");
+    let file = File::create(&path).unwrap();
+    let send = "volume send -i @old tank/v1@new";
+    well(begin(&process, send, Stdio::null(), file.into()));
+    process.done("volume destroy -y tank/v1@new");
+    refuse_to_store(&process);
+    process.done("volume rename tank/v1 tank/v2");
+    let stream = File::open(path).unwrap();
+    let receive = "volume receive -F tank/v2";
+    let receiver = begin(&process, receive, stream.into(), Stdio::null());
+    let (is_done, text) = end(receiver);
+    assert!(!is_done && text.contains("lu l1 serves it"), "{text}");
+    assert_holds(portal);
+}
+
+/// A volume has to be known by its number before it gets another name.
+#[test]
+fn a_volume_that_could_not_be_noted_keeps_its_name() {
+    let mut process = Process::start();
+    let portal = free_portal();
+    for line in set_up(portal) {
+        process.done(&line);
+    }
+    process.kill();
+    forget_notes(&process);
+    // The start would note it.
+    refuse_to_store(&process);
+    process.restart();
+    holds_after_write(portal);
+    let refused = process.refused("volume rename tank/v1 tank/v2");
+    assert!(refused.contains("nothing was renamed"), "{refused}");
+    assert_eq!(
+        process.done("volume list -H -o name -t volume"),
+        "tank/v1\n"
+    );
+    store_again(&process);
+    process.done("volume rename tank/v1 tank/v2");
+    assert_eq!(column(&process, "backend"), "tank/v2");
+    assert_holds(portal);
+}
+
+/// Writes the configuration as versions did that noted no volumes.
+fn forget_notes(process: &Process) {
+    let folder = process.folder();
+    let text = std::fs::read_to_string(folder.join("config.toml")).unwrap();
+    let (first, body) = text.split_once('\n').unwrap();
+    let mut table: toml::Table = toml::from_str(body).unwrap();
+    let identity = table["identity"].as_table_mut().unwrap();
+    assert!(identity.remove("volumes").is_some());
+    let body = toml::to_string(&table).unwrap();
+    let (first, _) = first.rsplit_once(' ').unwrap();
+    let sum = crc32fast::hash(body.as_bytes());
+    let text = format!("{first} {sum:08x}\n{body}");
+    let generation = &table["generation"];
+    let copy = folder.join(format!("history/config.{generation}.toml"));
+    assert!(copy.exists());
+    std::fs::write(copy, &text).unwrap();
+    std::fs::write(folder.join("config.toml"), &text).unwrap();
+}
+
+/// A destroyer waits behind a renamer and comes before the new name is noted.
+#[test]
+fn a_destruction_that_waited_for_a_rename_knows_the_new_name() {
+    let served = Served::start(Vec::new());
+    let cli = |line: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sandstone"));
+        command.arg("--state").arg(served.folder());
+        command.current_dir(served.folder());
+        command.args(line.split_whitespace()).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let done = |line: &str| {
+        let output = cli(line).output().unwrap();
+        assert!(output.status.success(), "{line}: {output:?}");
+    };
+    for line in [
+        "pool create --size 256M tank a",
+        "volume create -s -V 64M tank/v1",
+        "volume create -s -V 64M tank/v2",
+        "lu create l1 --volume tank/v1",
+        "map add l1 --every-host --lun 0",
+    ] {
+        done(line);
+    }
+    let portal = served.portal;
+    holds_after_write(portal);
+    let plane = served.daemon.as_ref().unwrap().plane();
+    let rename = |from: &str, to: &str| {
+        let change = DatasetChange::Rename {
+            from: from.into(),
+            to: to.into(),
+            parents: false,
+            recursive: false,
+        };
+        plane.pools.change(&change).unwrap();
+    };
+    let renaming = plane.transactions.unchanged();
+    let destroyer = cli("volume destroy -y tank/v2").spawn().unwrap();
+    // A destroyer that comes even later is no test of it, and fails nothing.
+    std::thread::sleep(Duration::from_secs(1));
+    rename("tank/v2", "tank/v3");
+    rename("tank/v1", "tank/v2");
+    drop(renaming);
+    let output = destroyer.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "it was destroyed");
+    assert!(text.contains("lu l1 serves it"), "{text}");
+    assert_holds(portal);
+}
