@@ -193,6 +193,12 @@ impl Daemon {
             since: Instant::now(),
             making: Default::default(),
         });
+        let follower = Arc::downgrade(&plane);
+        service.follow_volumes_by(move || {
+            if let Some(plane) = follower.upgrade() {
+                Arc::new(Author::daemon(FOLLOW)).works(|| plane.follow_or_tell());
+            }
+        });
         let control = ControlServer::start(options.control, plane.clone())?;
         Ok(Self {
             service,

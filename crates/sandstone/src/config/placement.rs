@@ -88,6 +88,24 @@ pub fn notes(config: &Config) -> HashMap<&str, &PlacedUnit> {
     notes.map(|note| (note.naa.as_str(), note)).collect()
 }
 
+/// A unit of a configuration, and the volume that is noted of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed<'a> {
+    /// The unit.
+    pub spec: &'a UnitSpec,
+    /// Its volume; `None` of other back ends, and where none is noted.
+    pub volume: Option<&'a VolumeId>,
+}
+
+/// The units of a configuration.
+pub fn placed(config: &Config) -> impl Iterator<Item = Placed<'_>> {
+    let notes = notes(config);
+    config.units.iter().map(move |spec| Placed {
+        spec,
+        volume: notes.get(spec.naa.as_str()).map(|note| &note.id),
+    })
+}
+
 /// A configuration in which units have the names that their volumes have now, and volumes are noted that were not known
 /// before; `None` where all of that is so already.
 pub fn followed(config: &Config, volumes: &dyn Volumes) -> Option<Config> {

@@ -19,6 +19,7 @@ use super::rebuilding::{self, Search};
 use super::turn::Turn;
 use super::volume::PoolVolume;
 use crate::block::open::OpenError;
+use crate::config::placement::VolumeId;
 use crate::config::{Error, ErrorKind};
 
 /// How pools are kept.
@@ -326,6 +327,19 @@ impl Pools {
     /// # Errors
     /// There is none of that name, or its pool is not open.
     pub fn open_volume(&self, full_name: &str, granularity: u32) -> Result<PoolVolume, OpenError> {
+        self.open_noted_volume(full_name, granularity, None)
+    }
+
+    /// As [`Pools::open_volume`] for a unit of which it is noted on which volume it is.
+    ///
+    /// # Errors
+    /// Another volume has that name, too.
+    pub fn open_noted_volume(
+        &self,
+        full_name: &str,
+        granularity: u32,
+        noted: Option<&VolumeId>,
+    ) -> Result<PoolVolume, OpenError> {
         let Some((pool, name)) = full_name.split_once('/') else {
             return Err(OpenError::new(
                 format!("{full_name} is no volume"),
@@ -335,12 +349,23 @@ impl Pools {
         let pool = self
             .get(pool)
             .map_err(|error| OpenError::new(error.message, error.next))?;
-        PoolVolume::open(Arc::clone(&pool.host), name, granularity).map_err(|error| {
+        let volume = PoolVolume::open(Arc::clone(&pool.host), name, granularity);
+        let volume = volume.map_err(|error| {
             OpenError::new(
                 format!("{full_name} cannot be opened: {error}"),
                 "see `sandstone volume list`",
             )
-        })
+        })?;
+        // Asked of what was opened: a name may be another volume's at any moment.
+        let id = VolumeId::new(pool.guid, volume.dataset().0);
+        match noted.is_none_or(|noted| *noted == id) {
+            true => Ok(volume),
+            false => Err(OpenError::new(
+                format!("{full_name} is another volume than the one that the unit is on"),
+                "see that the state folder can be written (df -h, and the daemon's log): the unit follows its volume to its \
+                 new name when that can be stored",
+            )),
+        }
     }
 
     /// Streams that are under way end soon: the daemon does.

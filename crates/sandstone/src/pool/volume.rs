@@ -111,6 +111,11 @@ impl PoolVolume {
         })
     }
 
+    /// Its number in the pool.
+    pub(super) fn dataset(&self) -> DatasetId {
+        self.dataset
+    }
+
     /// Whether it is a snapshot.
     pub fn is_snapshot(&self) -> bool {
         self.is_snapshot

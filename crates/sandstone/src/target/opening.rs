@@ -16,6 +16,7 @@ use super::unit_state;
 use crate::block::backing::Backing;
 use crate::block::{self, BlockDevice};
 use crate::config::model::{BackendSpec, UnitSpec};
+use crate::config::placement::{Placed, VolumeId};
 use crate::control::ApplyError;
 use crate::initiator::host::Host;
 use crate::pool::Pools;
@@ -93,14 +94,17 @@ impl Opener {
         Ok(file)
     }
 
-    /// Opens a unit; `others` are the units that are open already. A device of another machine is waited
+    /// Opens a unit, on its volume and on no other that has the name now; `others` are the units that are open already. A device of another machine is waited
     /// for up to `patience`, while sessions are still coming up.
     ///
     /// # Errors
     /// What went wrong and what to try.
     pub(super) fn open<'a>(
         &self,
-        spec: &UnitSpec,
+        Placed {
+            spec,
+            volume: noted,
+        }: Placed<'_>,
         mut others: impl Iterator<Item = &'a Arc<Unit>>,
         patience: Duration,
     ) -> Result<Arc<Unit>, ApplyError> {
@@ -120,7 +124,7 @@ impl Opener {
                 })?;
                 opened
             }
-            BackendSpec::Volume { volume } => self.volume(spec, volume)?,
+            BackendSpec::Volume { volume } => self.volume(spec, volume, noted)?,
             own => self.local(spec, own)?,
         };
         let device = match &self.layer {
@@ -206,8 +210,13 @@ impl Opener {
     }
 
     /// Opens a volume, or a snapshot for a unit that is only read.
-    fn volume(&self, spec: &UnitSpec, name: &str) -> Result<Arc<dyn BlockDevice>, ApplyError> {
-        let volume = self.pools.open_volume(name, spec.block_size);
+    fn volume(
+        &self,
+        spec: &UnitSpec,
+        name: &str,
+        noted: Option<&VolumeId>,
+    ) -> Result<Arc<dyn BlockDevice>, ApplyError> {
+        let volume = self.pools.open_noted_volume(name, spec.block_size, noted);
         Ok(Arc::new(volume.map_err(|error| apply_error(spec, &error))?))
     }
 

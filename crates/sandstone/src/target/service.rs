@@ -18,7 +18,7 @@ mod second_try;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -35,6 +35,7 @@ use super::recurring::Recurring;
 use super::shared::{DaemonLimits, LoopHandle, Shared};
 use super::space_monitor::SpaceMonitor;
 use crate::config::model::Config;
+use crate::config::placement;
 use crate::hint::Place;
 use crate::initiator::host::Host;
 use crate::isns::{Announcement, Registrar, Timing};
@@ -59,6 +60,15 @@ pub struct ServiceOptions {
     pub initiator: Arc<Host>,
 }
 
+/// Has units use the names that their volumes have now.
+struct Follow(Box<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for Follow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Follow")
+    }
+}
+
 /// The running data plane.
 #[derive(Debug)]
 pub struct Service {
@@ -72,6 +82,7 @@ pub struct Service {
     host: Arc<Host>,
     /// Held by who looks for what could not be served before; taken before `changing`.
     trying: Mutex<()>,
+    follow: OnceLock<Follow>,
     /// Held by who changes what is in force, for as long as that takes.
     changing: Mutex<()>,
     /// What is in force. Held for moments only: who asks what is so does not wait for a change.
@@ -133,6 +144,7 @@ impl Service {
             second_try,
             host,
             trying: Mutex::default(),
+            follow: OnceLock::new(),
             changing: Mutex::default(),
             state: Mutex::default(),
             threads: Mutex::default(),
@@ -144,6 +156,14 @@ impl Service {
             .unwrap_or_else(PoisonError::into_inner) = threads;
         service.start_serving(config);
         Ok(service)
+    }
+
+    /// Units that wait for their pools follow their volumes by this, once the pools open. It may change the configuration, and
+    /// is called while nobody else looks for what could not be served: so it must not be called, nor
+    /// [`DataPlane::try_again`], by whoever keeps the configuration unchanged.
+    pub fn follow_volumes_by(&self, follow: impl Fn() + Send + Sync + 'static) {
+        // It is said once.
+        let _ = self.follow.set(Follow(Box::new(follow)));
     }
 
     /// Waits until every thread has ended after [`DataPlane::shutdown`].
@@ -167,10 +187,11 @@ impl Service {
             tracing::error!(%error, "the target port groups cannot be served");
         }
         // Units over other machines' disks follow when the sessions have come up.
-        for spec in &config.units {
+        for unit in placement::placed(&config) {
+            let spec = unit.spec;
             match self
                 .opener
-                .open(spec, applied.units.values(), Duration::ZERO)
+                .open(unit, applied.units.values(), Duration::ZERO)
             {
                 Ok(unit) => drop(applied.units.insert(spec.name.clone(), unit)),
                 Err(error) => {

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sandstone::pool::dataset::DatasetChange;
 
@@ -12,6 +12,8 @@ use crate::pool::{log_in, pattern};
 use crate::process::Process;
 use crate::served::{BLOCK, Served, TARGET, free_portal, read, sense, write};
 use crate::stream::{begin, end, well};
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A daemon with a pool `tank` of the file `a`, and a unit `l1` on its volume `tank/v1`, which holds a pattern.
 fn bench() -> (Process, SocketAddr) {
@@ -60,6 +62,16 @@ fn column(process: &Process, column: &str) -> String {
     told.trim().to_owned()
 }
 
+/// Waits until a column of `l1` says this.
+fn wait_for(process: &Process, name: &str, wanted: &str) {
+    let start = Instant::now();
+    while column(process, name) != wanted {
+        let told = process.done("lu list l1");
+        assert!(start.elapsed() < PATIENCE, "no {wanted}: {told}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 fn assert_refused_for_l1(process: &Process, line: &str) {
     let refused = process.refused(line);
     assert!(refused.contains("lu l1 serves it"), "{line}: {refused}");
@@ -89,6 +101,21 @@ fn a_served_volume_whose_new_name_could_not_be_stored_is_not_taken_away() {
     process.done("volume create tank/folder");
     process.done("volume rename tank/folder tank/other");
     assert_eq!(column(&process, "backend"), "tank/v2");
+    assert_holds(portal);
+}
+
+#[test]
+fn a_pool_with_another_name_that_could_not_be_stored_is_not_destroyed_beneath_its_units() {
+    let (process, portal) = bench();
+    process.done("pool export -f tank");
+    refuse_to_store(&process);
+    let folder = process.folder().display().to_string();
+    process.done(&format!("pool import -d {folder} tank renamed"));
+    assert_refused_for_l1(&process, "pool destroy -y renamed");
+    assert_refused_for_l1(&process, "volume destroy -y -r renamed/v1");
+    store_again(&process);
+    wait_for(&process, "backend", "renamed/v1");
+    wait_for(&process, "state", "online");
     assert_holds(portal);
 }
 
@@ -204,5 +231,45 @@ fn a_destruction_that_waited_for_a_rename_knows_the_new_name() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success(), "it was destroyed");
     assert!(text.contains("lu l1 serves it"), "{text}");
+    assert_holds(portal);
+}
+
+/// The pool is away at the start and opens later by itself; another volume has the old name by then.
+#[test]
+fn a_pool_that_opens_by_itself_gives_no_unit_another_volume() {
+    let (mut process, portal) = bench();
+    refuse_to_store(&process);
+    process.done("volume rename tank/v1 tank/v2");
+    process.done("volume create -s -V 64M tank/v1");
+    process.kill();
+    let folder = process.folder().to_owned();
+    std::fs::rename(folder.join("a"), folder.join("aside")).unwrap();
+    process.restart();
+    std::fs::rename(folder.join("aside"), folder.join("a")).unwrap();
+    let start = Instant::now();
+    while process.done("pool list -H -o health tank").trim() != "ONLINE" {
+        assert!(start.elapsed() < PATIENCE, "the pool does not open");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // Its new name cannot be stored: rather no disk than another one.
+    let start = Instant::now();
+    loop {
+        let told = process.done("lu show l1");
+        assert_ne!(column(&process, "state"), "online", "{told}");
+        if told.contains("tank/v1 is another volume") {
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "{told}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    store_again(&process);
+    wait_for(&process, "state", "online");
+    assert_eq!(column(&process, "backend"), "tank/v2");
+    let history = process.done("config history -H -p -o author,summary");
+    let last = history.lines().last().unwrap();
+    assert!(
+        last.starts_with("the daemon\tlu l1 changed: backend"),
+        "{last}"
+    );
     assert_holds(portal);
 }

@@ -12,6 +12,7 @@ use super::applied::Applied;
 use super::layout::{group_layout, portals};
 use super::retarget::moved;
 use crate::config::model::{Config, UnitSpec};
+use crate::config::placement::{self, Placed};
 use crate::control::ApplyError;
 use crate::hint::Place;
 use crate::initiator::host::HostError;
@@ -123,10 +124,11 @@ impl Service {
     ) -> Result<BTreeMap<String, Arc<Unit>>, ApplyError> {
         let mut units = BTreeMap::new();
         let by_naa = old.config.units_by_naa();
-        for spec in &config.units {
+        for after in placement::placed(config) {
+            let spec = after.spec;
             let before = by_naa.get(spec.naa.as_str()).copied();
             let is_moved = moved.contains(&spec.naa);
-            if let Some(unit) = self.open_or_keep(old, before, spec, &units, is_moved, made)? {
+            if let Some(unit) = self.open_or_keep(old, before, after, &units, is_moved, made)? {
                 units.insert(spec.name.clone(), unit);
             }
         }
@@ -137,24 +139,25 @@ impl Service {
         &self,
         old: &Applied,
         before: Option<&UnitSpec>,
-        spec: &UnitSpec,
+        after: Placed<'_>,
         opened: &BTreeMap<String, Arc<Unit>>,
         is_moved: bool,
         made: &mut MadeFiles,
     ) -> Result<Option<Arc<Unit>>, ApplyError> {
+        let spec = after.spec;
         let others = || old.units.values().chain(opened.values());
         let Some(before) = before else {
             gateway::refuse_closed_pool(&self.opener.pools, spec)?;
             made.add(self.opener.create(spec)?);
-            let opened = self.opener.open(spec, others(), gateway::PATIENCE);
+            let opened = self.opener.open(after, others(), gateway::PATIENCE);
             return opened.map(Some);
         };
         let Some(unit) = old.units.get(&before.name) else {
             if is_moved {
-                return self.open_elsewhere(old, before, spec, others()).map(Some);
+                return self.open_elsewhere(old, before, after, others()).map(Some);
             }
             // It could not be opened before. It may be whole again; if not, that is no news.
-            return Ok(self.opener.open(spec, others(), Duration::ZERO).ok());
+            return Ok(self.opener.open(after, others(), Duration::ZERO).ok());
         };
         let same_shape = (
             before.block_size,
@@ -168,7 +171,7 @@ impl Service {
             &spec.name,
         );
         if same_shape && is_moved {
-            return self.open_elsewhere(old, before, spec, others()).map(Some);
+            return self.open_elsewhere(old, before, after, others()).map(Some);
         }
         if same_shape {
             return Ok(Some(unit.clone()));

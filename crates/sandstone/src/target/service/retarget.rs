@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::Service;
 use super::applied::Applied;
 use crate::config::model::{BackendSpec, Config, UnitSpec};
-use crate::config::placement;
+use crate::config::placement::{self, Placed};
 use crate::config::quantity::format_size;
 use crate::control::ApplyError;
 use crate::target::gateway;
@@ -34,9 +34,10 @@ impl Service {
         &self,
         old: &Applied,
         before: &UnitSpec,
-        spec: &UnitSpec,
+        after: Placed<'_>,
         others: impl Iterator<Item = &'a Arc<Unit>>,
     ) -> Result<Arc<Unit>, ApplyError> {
+        let spec = after.spec;
         let failed = |message: String, next: String| ApplyError {
             object: format!("lu {}", spec.name),
             message,
@@ -49,7 +50,7 @@ impl Service {
             ));
         }
         gateway::refuse_closed_pool(&self.opener.pools, spec)?;
-        let opened = self.opener.open(spec, others, gateway::PATIENCE)?;
+        let opened = self.opener.open(after, others, gateway::PATIENCE)?;
         let known = old.units.get(&before.name);
         let known = known.or(old.stand_ins.get(&before.name).map(|it| &it.unit));
         let known = known.map_or(0, |unit| unit.logical.blocks());

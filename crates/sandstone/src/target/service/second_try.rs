@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::Service;
 use super::applied::Applied;
+use crate::config::placement;
 use crate::control::ApplyError;
 use crate::target::recurring::Orders;
 use crate::target::retirement::Retirement;
@@ -38,25 +39,30 @@ impl Service {
         // One after another: two that opened the same unit would serve it twice.
         let _trying = self.trying.lock().unwrap_or_else(PoisonError::into_inner);
         self.close_what_is_over();
-        let before = self.lock().clone();
-        self.host.try_again(&before.config.initiator);
+        let config = Arc::clone(&self.lock().config);
+        self.host.try_again(&config.initiator);
         // First: units may be volumes of them.
         self.opener.pools.try_again();
+        self.follow_volumes();
+        let before = self.lock().clone();
         self.second_try.set_needed(self.is_waiting(&before));
         let units = before.config.units.iter();
         gateway::follow_devices(
             units.filter_map(|spec| Some((spec, before.units.get(&spec.name)?))),
         );
-        let specs = before.config.units.iter();
         let (mut opened, mut faults): (Vec<Arc<Unit>>, _) = (Vec::new(), Vec::new());
-        for spec in specs.filter(|spec| before.faults.contains_key(&spec.name)) {
+        for unit in placement::placed(&before.config) {
+            let name = &unit.spec.name;
+            if !before.faults.contains_key(name) {
+                continue;
+            }
             // Not under the lock: it may take its time.
             match self
                 .opener
-                .open(spec, before.units.values(), Duration::ZERO)
+                .open(unit, before.units.values(), Duration::ZERO)
             {
                 Ok(unit) => opened.push(unit),
-                Err(fault) => faults.push((spec.name.clone(), fault)),
+                Err(fault) => faults.push((name.clone(), fault)),
             }
         }
         let bound: Vec<(SocketAddr, TcpListener)> = before
@@ -92,6 +98,14 @@ impl Service {
             applied.listeners.insert(address, Arc::new(socket));
         }
         self.publish(applied);
+    }
+
+    /// Has units that are not served follow their volumes: a pool may have opened in which these have other names.
+    fn follow_volumes(&self) {
+        let is_faulty = !self.lock().faults.is_empty();
+        if let Some(follow) = self.follow.get().filter(|_| is_faulty) {
+            follow.0();
+        }
     }
 
     /// Lets others stand in for units whose devices will never serve a request again: their pool was exported. When it is
