@@ -188,7 +188,7 @@ impl Transactions {
         }
         let before = self.config();
         let after = self.completed(&before, Wanted::change(change, &before, how)?)?;
-        let told = Committed::of(&before, &after, &self.data_plane.sessions(), how);
+        let told = Committed::checked(&before, &after, &self.data_plane.sessions(), how)?;
         Ok((told, Arc::new(after)))
     }
 
@@ -211,7 +211,7 @@ impl Transactions {
         let volumes = self.data_plane.volumes();
         let after = wanted.applied(&before, &store, volumes, how)?;
         let after = self.completed(&before, after)?;
-        let told = Committed::of(&before, &after, &self.data_plane.sessions(), how);
+        let told = Committed::checked(&before, &after, &self.data_plane.sessions(), how)?;
         Ok(told)
     }
 

@@ -8,7 +8,7 @@ use crate::config::change::{Change, ModifyUnit};
 use crate::config::diff::{Action, Difference, FieldChange};
 use crate::config::model::{BackendSpec, UnitSpec};
 use crate::config::quantity::format_size;
-use crate::config::{Error, ErrorKind};
+use crate::config::{Config, Error, ErrorKind};
 use crate::pool::dataset::{DatasetChange, split};
 use crate::pool::history::Deed;
 use crate::pool::served::Served;
@@ -75,31 +75,66 @@ impl Plane {
         {
             *size = length_of(&self.state_folder, path)?;
         }
-        let config = self.transactions.config();
-        let unit = config.unit(name);
-        let backend = request.backend.as_ref().or(unit.map(|unit| &unit.backend));
-        let volume = match backend {
-            Some(BackendSpec::Volume { volume }) => Some(volume.clone()),
-            _ => None,
-        };
-        let (Some(unit), Some(volume), Some(size)) = (unit, volume, request.size) else {
-            let change = Change::ModifyUnit(name.to_owned(), request);
-            return self.transactions.commit(&change, how);
-        };
-        // The volume first: what a unit is pointed to must not be smaller than the unit.
-        request.size = None;
-        let grown = self.grow(unit, &volume, size, how, deed)?;
+        self.follow_before_change_of(name, how)?;
+        let grown = self.grow_first(name, &mut request, how)?;
+        if let Some(grown) = grown.as_ref().filter(|_| !how.dry_run) {
+            self.pools.note(split(&grown.name).0, deed);
+            self.transactions.data_plane().try_again();
+        }
         let change = Change::ModifyUnit(name.to_owned(), request);
         let committed = self.transactions.commit(&change, how);
-        let mut committed = committed.map_err(|error| match grown {
-            Some(_) if !how.dry_run => error.not_changed(format!(
-                "{volume} has {} now; nothing else was changed",
-                format_size(size)
-            )),
+        let mut committed = committed.map_err(|error| match &grown {
+            Some(grown) if !how.dry_run => {
+                error.not_changed(format!("{}; nothing else was changed", grown.in_words()))
+            }
             _ => error,
         })?;
         committed.differences.extend(grown);
         Ok(committed)
+    }
+
+    /// Refuses to change a unit whose volume has another name than the configuration, where that cannot be stored: the change
+    /// would be of another volume that has the old name by now.
+    fn follow_before_change_of(&self, name: &str, how: &Commit) -> Result<(), Error> {
+        if how.dry_run {
+            return Ok(());
+        }
+        let followed = self.transactions.follow_volumes();
+        let (stored, now) = (self.transactions.config(), self.transactions.followed());
+        let backend = |config: &Config| config.unit(name).map(|unit| unit.backend.clone());
+        match backend(&stored) == backend(&now) {
+            true => Ok(()),
+            false => followed,
+        }
+    }
+
+    /// Grows the volume of a unit that is to be larger, which leaves nothing of the size to be asked for. The volume comes
+    /// before the unit: what a unit is pointed to must not be smaller than the unit.
+    fn grow_first(
+        &self,
+        name: &str,
+        request: &mut ModifyUnit,
+        how: &Commit,
+    ) -> Result<Option<Difference>, Error> {
+        // The volume keeps its name until it has grown.
+        let _unchanged = (!how.dry_run).then(|| self.transactions.unchanged());
+        let config = self.transactions.followed();
+        let unit = config.unit(name);
+        let backend = request.backend.as_ref().or(unit.map(|unit| &unit.backend));
+        let (Some(unit), Some(BackendSpec::Volume { volume }), Some(size)) =
+            (unit, backend.cloned(), request.size)
+        else {
+            return Ok(None);
+        };
+        request.size = None;
+        // Asked first: a change that is refused must not have grown a volume.
+        let asked = Commit {
+            dry_run: true,
+            ..how.clone()
+        };
+        let change = Change::ModifyUnit(name.to_owned(), request.clone());
+        self.transactions.commit(&change, &asked)?;
+        self.grow(unit, &volume, size, how.dry_run)
     }
 
     /// `volume set volsize` for a unit; `None` where the volume has that size already.
@@ -108,8 +143,7 @@ impl Plane {
         unit: &UnitSpec,
         volume: &str,
         size: u64,
-        how: &Commit,
-        deed: &Deed,
+        dry_run: bool,
     ) -> Result<Option<Difference>, Error> {
         let change = DatasetChange::Set {
             names: vec![volume.to_owned()],
@@ -133,14 +167,10 @@ impl Plane {
         if size == before {
             return Ok(None);
         }
-        match how.dry_run {
-            true => drop(self.pools.preview(&change, &Default::default())?),
-            false => {
-                self.pools.change(&change)?;
-                self.pools.note(split(volume).0, deed);
-                self.transactions.data_plane().try_again();
-            }
-        }
+        match dry_run {
+            true => self.pools.preview(&change, &Default::default())?,
+            false => self.pools.change(&change)?,
+        };
         Ok(Some(Difference {
             action: Action::Modify,
             object: "volume".to_owned(),

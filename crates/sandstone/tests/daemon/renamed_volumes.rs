@@ -96,6 +96,15 @@ fn a_served_volume_whose_new_name_could_not_be_stored_is_not_taken_away() {
     assert_holds(portal);
     // Nobody serves another volume of the old name.
     process.done("volume create -s -V 64M tank/v1");
+    for line in [
+        "lu modify l1 --size 128M",
+        "lu modify l1 --volume tank/v1 -y",
+    ] {
+        let refused = process.refused(line);
+        assert!(refused.contains("could not save"), "{line}: {refused}");
+    }
+    let sizes = process.done("volume list -H -p -o volsize -t volume");
+    assert_eq!(sizes, "67108864\n67108864\n");
     process.done("volume destroy -y tank/v1");
     store_again(&process);
     process.done("volume create tank/folder");

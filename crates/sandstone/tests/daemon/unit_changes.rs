@@ -1,7 +1,9 @@
 //! A unit keeps its identity and its maps whatever becomes of its data: it is rolled back, renamed, moved to another pool
 //! or another back end.
 
+use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 
 use sandstone::initiator::connection::Connection;
 
@@ -41,6 +43,21 @@ impl Bench {
         let history = "config history -H -p -o author,summary,command";
         let history = self.process.done(history);
         history.lines().last().unwrap().to_owned()
+    }
+
+    /// The answer to a PATCH.
+    fn patch(&self, path: &str, body: &str) -> String {
+        let socket = self.process.folder().join("control.sock");
+        let mut stream = UnixStream::connect(socket).unwrap();
+        let length = body.len();
+        let request = format!(
+            "PATCH {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: \
+             {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
     }
 
     /// The identity by which hosts know the disk, and the maps.
@@ -398,4 +415,46 @@ fn a_deleted_unit_claims_data_only_where_there_is_some() {
     let told = process.done("lu delete l1 -y");
     assert!(!told.contains("stays"), "{told}");
     assert!(told.contains("was not served"), "{told}");
+}
+
+/// A change that is refused, or that nobody agrees to, has not grown the volume either.
+#[test]
+fn a_volume_grows_only_with_the_change_that_asked_for_it() {
+    let bench = Bench::new();
+    let process = &bench.process;
+    process.done("volume create -s -V 64M tank/b");
+    let _session = log_in(bench.portal);
+    let sizes = || process.done("volume list -H -p -o volsize tank/v1 tank/b");
+    let before = sizes();
+    for (line, words) in [
+        ("lu modify l1 --volume tank/b --size 128M", "--yes"),
+        (
+            "lu modify l1 --volume tank/b --size 128M -n",
+            "finds other data",
+        ),
+        (
+            "lu modify l1 --volume tank/b --size 32M --yes",
+            "would cut off data",
+        ),
+        ("lu modify l1 --size 128M --threshold 101", "threshold"),
+    ] {
+        let (_, told) = process.verb(line);
+        assert!(told.contains(words), "{line}: {told}");
+        assert_eq!(sizes(), before, "{line}");
+    }
+    assert_eq!(bench.backend(), "tank/v1");
+    for query in ["if_generation=0", "if_effect=0123456789abcdef"] {
+        for more in ["", "&dry_run=true"] {
+            let told = bench.patch(
+                &format!("/v1/lus/l1?{query}{more}"),
+                r#"{"size": 134217728}"#,
+            );
+            assert!(told.starts_with("HTTP/1.1 412"), "{query}: {told}");
+            assert_eq!(sizes(), before, "{query}");
+        }
+    }
+    process.done("lu modify l1 --volume tank/b --size 128M --yes");
+    let grown = process.done("volume list -H -p -o volsize tank/b");
+    assert_eq!(grown, "134217728\n");
+    assert_eq!(bench.backend(), "tank/b");
 }

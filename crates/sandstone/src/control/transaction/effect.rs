@@ -9,12 +9,7 @@ use crate::control::data_plane::SessionInfo;
 
 impl Committed {
     /// Tells what leads from one configuration to the next.
-    pub(super) fn of(
-        before: &Config,
-        after: &Config,
-        sessions: &[SessionInfo],
-        how: &Commit,
-    ) -> Self {
+    fn of(before: &Config, after: &Config, sessions: &[SessionInfo], how: &Commit) -> Self {
         let mut told = Self {
             from_generation: before.generation,
             generation: after.generation,
@@ -28,8 +23,21 @@ impl Committed {
         told
     }
 
+    /// The same, refused where it is not how the change is to be made.
+    pub(super) fn checked(
+        before: &Config,
+        after: &Config,
+        sessions: &[SessionInfo],
+        how: &Commit,
+    ) -> Result<Self, Error> {
+        let told = Self::of(before, after, sessions, how);
+        told.check_effect(how)?;
+        told.check_sessions(how)?;
+        Ok(told)
+    }
+
     /// Refuses a change that does something else than its preview told.
-    pub(super) fn check_effect(&self, how: &Commit) -> Result<(), Error> {
+    fn check_effect(&self, how: &Commit) -> Result<(), Error> {
         match &how.if_effect {
             Some(wanted) if *wanted != self.effect => Err(Error::new(
                 ErrorKind::Stale,
@@ -44,7 +52,7 @@ impl Committed {
     }
 
     /// Refuses a change that takes something from a session, where that was to be kept.
-    pub(super) fn check_sessions(&self, how: &Commit) -> Result<(), Error> {
+    fn check_sessions(&self, how: &Commit) -> Result<(), Error> {
         let losing: Vec<&SessionEffect> = self.sessions.iter().filter(|it| it.loses).collect();
         let Some(first) = losing.first().filter(|_| how.keep_sessions) else {
             return Ok(());

@@ -228,9 +228,7 @@ impl Transactions {
             let applied = job.wanted.applied(&newest, store, volumes, &job.how);
             let outcome = applied.and_then(|after| {
                 let after = self.completed(&newest, after)?;
-                let told = Committed::of(&newest, &after, sessions, &job.how);
-                told.check_effect(&job.how)?;
-                told.check_sessions(&job.how)?;
+                let told = Committed::checked(&newest, &after, sessions, &job.how)?;
                 Ok((told, Arc::new(after)))
             });
             if let Ok((_, after)) = &outcome {
