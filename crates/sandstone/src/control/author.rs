@@ -13,6 +13,7 @@ use axum::response::Response;
 
 use super::asker::{Asker, user_name};
 use super::transaction::Committed;
+use crate::config::diff::Difference;
 use crate::config::history::NotedChange;
 use crate::log::EACH;
 
@@ -101,11 +102,15 @@ impl fmt::Display for Author {
     }
 }
 
-/// Notes who changed which objects of the configuration: a line each.
+/// Notes the author of a change of the configuration: a line for each object.
 pub(super) fn note(committed: &Committed) {
+    note_differences(&committed.differences, committed.generation);
+}
+
+/// Notes the author of what else belongs to a change, such as a volume that grew: a line for each object.
+pub(super) fn note_differences(differences: &[Difference], generation: u64) {
     let author = Author::current();
-    let generation = committed.generation;
-    for difference in &committed.differences {
+    for difference in differences {
         let what = plain(&difference.in_words());
         tracing::info!(target: EACH, by = %author, command = author.command, generation, "{what}");
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::api::Plane;
+use super::author;
 use super::transaction::{Commit, Committed};
 use crate::config::change::{Change, ModifyUnit};
 use crate::config::diff::{Action, Difference, FieldChange};
@@ -79,6 +80,8 @@ impl Plane {
         let grown = self.grow_first(name, &mut request, how)?;
         if let Some(grown) = grown.as_ref().filter(|_| !how.dry_run) {
             self.pools.note(split(&grown.name).0, deed);
+            let generation = self.transactions.config().generation;
+            author::note_differences(std::slice::from_ref(grown), generation);
             self.transactions.data_plane().try_again();
         }
         let change = Change::ModifyUnit(name.to_owned(), request);

@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use sandstone::initiator::connection::Connection;
 
 use crate::pool::{log_in, pattern};
 use crate::served::{BLOCK, TARGET, free_portal, read, sense, write};
@@ -209,7 +210,7 @@ fn the_log_says_where_targets_listen() {
     assert!(service.log().contains(&listens), "{}", service.log());
 }
 
-/// Everything that an administrator may change: who, which object, in which words; and no secret.
+/// Everything that an administrator may change stands in the log: by whom, which object, in which words; and no secret.
 #[test]
 fn every_change_is_in_the_log_with_its_author_and_no_secret_is() {
     let service = Service::start();
@@ -229,6 +230,19 @@ fn every_change_is_in_the_log_with_its_author_and_no_secret_is() {
             format!("target create {TARGET} --portal {portal}"),
             "target iqn.2026-01.io.sandstone:test created",
         ),
+        (
+            format!("map add vm1 --every-host --target {TARGET} --lun 0"),
+            "added as LUN 0",
+        ),
+        (
+            "lu modify vm1 --size 32M".into(),
+            "volume tank/v: volsize 16M -> 32M",
+        ),
+        (
+            "target alua-state 1 active-optimized".into(),
+            "lu vm1: alua of group 1 for iqn.2026-01.io.sandstone:tester active-non-optimized -> active-optimized",
+        ),
+        ("map remove -y vm1".into(), "removed"),
         (
             format!("host create h --initiator {initiator}"),
             "host h created",
@@ -250,12 +264,17 @@ fn every_change_is_in_the_log_with_its_author_and_no_secret_is() {
         ("lu delete vm1".into(), "lu vm1 removed"),
         ("pool destroy -y tank".into(), "done"),
     ];
+    let by = format!("by={} (uid {})", me(), rustix::process::geteuid().as_raw());
     for (line, what) in &lines {
+        if line.contains("alua-state") {
+            let mut session = log_in(portal);
+            choose_alua_state(&mut session);
+        }
         let before = service.log().len();
         service.done(line);
         let log = service.log();
         let news = &log[before..];
-        let is_told = |of: &str| of.contains(what) && of.contains("by=root (uid 0)");
+        let is_told = |of: &str| of.contains(what) && of.contains(&by);
         let is_author = |of: &str| of.contains(&format!("command=\"sandstone {line}\""));
         let told = news.lines().any(|of| is_told(of) && is_author(of));
         assert!(told, "{line}: {news}");
@@ -272,6 +291,28 @@ fn every_change_is_in_the_log_with_its_author_and_no_secret_is() {
     }
     assert_eq!(service.log(), before);
     assert!(!before.contains("a-secret-of-hosts"), "{before}");
+}
+
+/// The user that runs the tests, as the daemon names him.
+fn me() -> String {
+    let uid = rustix::process::geteuid().as_raw().to_string();
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mut names = users.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        (fields.get(2) == Some(&uid.as_str())).then(|| fields[0].to_owned())
+    });
+    names.next().unwrap_or(uid)
+}
+
+/// SET TARGET PORT GROUPS: the initiator chooses active/non-optimized for group 1.
+fn choose_alua_state(session: &mut Connection) {
+    let list = [0, 0, 0, 0, 1, 0, 0, 1];
+    let told = session.write(
+        0,
+        &[0xA4, 0x0A, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0],
+        list.to_vec(),
+    );
+    assert_eq!(sense(&told.unwrap()), None);
 }
 
 /// One client on a full pool wrote 101 lines in 0.2 s.

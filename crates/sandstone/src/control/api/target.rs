@@ -12,6 +12,7 @@ use crate::config::diff::{Action, Difference, FieldChange};
 use crate::config::model::{AluaState, TargetSpec};
 use crate::config::redact::redacted_target;
 use crate::control::answer::{Body, Params, Problem, TargetView};
+use crate::control::author;
 use crate::control::hindrance::AluaChoice;
 use crate::control::transaction::{Commit, Committed};
 
@@ -130,10 +131,12 @@ pub(super) async fn set_alua_state(
         let change = Change::SetAluaState(group, request);
         let mut committed = plane.transactions.commit(&change, &how)?;
         let ended = choices.iter().map(|choice| ends(choice, state));
-        committed.differences.extend(ended);
+        let ended: Vec<Difference> = ended.collect();
         if !how.dry_run {
             data_plane.end_alua_choices(group)?;
+            author::note_differences(&ended, committed.generation);
         }
+        committed.differences.extend(ended);
         Ok(committed)
     })
     .await
