@@ -50,7 +50,7 @@ fn readonly_is_told_as_write_protection_and_kept() {
     assert_eq!(read(&mut session, 0, 0, 8), new);
     assert_eq!(state(&bench), "vm\tonline\n");
     // From above, and beside the unit's own.
-    bench.process.done("lu modify vm --read-only yes");
+    bench.process.done("lu modify vm --read-only yes --yes");
     assert_eq!(hears(&mut session), Some([6, 0x2a, 1]));
     bench.process.done("volume set readonly=on tank");
     assert_eq!(hears(&mut session), None, "it was protected before");
