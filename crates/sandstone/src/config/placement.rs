@@ -5,6 +5,14 @@
 //! name. Its pool's number and its own stay. The configuration notes both beside the name. So a unit follows its volume,
 //! also where the power fails between a rename and the change of the configuration.
 //!
+//! # Order
+//! 1. The number of a unit's volume is stored. Without it `volume rename` is refused (`pool/served.rs`).
+//! 2. The volume has its new name, and that is durable.
+//! 3. The new name is stored.
+//!
+//! A power cut, a full disk or another request between these finds the volume by its number. Its old name may be another
+//! volume's then: a unit is opened on that never (`target/opening.rs`).
+//!
 //! A note holds as long as the unit has the volume's name from it. Whoever points a unit elsewhere makes it void.
 
 use std::collections::HashMap;

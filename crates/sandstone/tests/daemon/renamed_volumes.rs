@@ -119,7 +119,8 @@ fn a_pool_with_another_name_that_could_not_be_stored_is_not_destroyed_beneath_it
     process.done("pool export -f tank");
     refuse_to_store(&process);
     let folder = process.folder().display().to_string();
-    process.done(&format!("pool import -d {folder} tank renamed"));
+    let told = process.done(&format!("pool import -d {folder} tank renamed"));
+    assert!(told.contains("lu l1 serves renamed/v1"), "{told}");
     assert_refused_for_l1(&process, "pool destroy -y renamed");
     assert_refused_for_l1(&process, "volume destroy -y -r renamed/v1");
     store_again(&process);

@@ -281,9 +281,10 @@ pub(super) async fn import(
         }
         let imported = plane.pools.import(&request);
         // It may be open although an error is to be told.
-        plane.follow_or_tell();
+        let notice = plane.follow_or_tell();
         plane.transactions.data_plane().try_again();
-        let imported = imported?;
+        let mut imported = imported?;
+        imported.notes.extend(notice);
         if !request.dry_run {
             plane.pools.note(&imported.name, &asker.deed(&request));
         }

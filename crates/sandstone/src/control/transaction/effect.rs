@@ -23,7 +23,7 @@ impl Committed {
         told
     }
 
-    /// The same, refused where it is not how the change is to be made.
+    /// Tells it too, or refuses what is not how the change is to be made.
     pub(super) fn checked(
         before: &Config,
         after: &Config,
