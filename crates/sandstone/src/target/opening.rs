@@ -94,8 +94,9 @@ impl Opener {
         Ok(file)
     }
 
-    /// Opens a unit, on its volume and on no other that has the name now; `others` are the units that are open already. A device of another machine is waited
-    /// for up to `patience`, while sessions are still coming up.
+    /// Opens a unit. One on a volume is opened on the volume that is noted, never on another that has the name now.
+    /// `others` are the units that are open already. A device of another machine is waited for up to `patience`, while
+    /// sessions are still coming up.
     ///
     /// # Errors
     /// What went wrong and what to try.
