@@ -75,22 +75,22 @@ pub(super) fn properties() -> ArgValueCandidates {
     ArgValueCandidates::new(|| PROPERTIES.iter().map(|of| candidate(of, "")).collect())
 }
 
-/// The properties of datasets that can be set, up to their value.
+/// The properties that a new dataset may be given, up to their value.
 pub(super) fn assignments() -> ArgValueCandidates {
-    ArgValueCandidates::new(settable)
+    ArgValueCandidates::new(|| settable(&[Change::Settable, Change::AtCreation]))
 }
 
-/// The same, and the datasets that may follow them.
+/// The properties of datasets that can be set, up to their value, and the datasets that may follow them.
 pub(super) fn assignments_and_datasets() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        let mut words = settable();
+        let mut words = settable(&[Change::Settable]);
         words.extend(ask(DATASETS, |item| &item["name"]));
         words
     })
 }
 
-fn settable() -> Vec<CompletionCandidate> {
-    let settable = PROPERTIES.iter().filter(|of| of.change != Change::Computed);
+fn settable(when: &[Change]) -> Vec<CompletionCandidate> {
+    let settable = PROPERTIES.iter().filter(|of| when.contains(&of.change));
     settable.map(|of| candidate(of, "=")).collect()
 }
 

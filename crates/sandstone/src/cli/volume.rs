@@ -89,7 +89,7 @@ pub(super) struct Snapshot {
     #[arg(short = 'r')]
     recursive: bool,
     /// Set a property of your own (with a colon in its name)
-    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = assignment, add = assignments())]
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = assignment)]
     properties: Vec<(String, String)>,
     /// tank/vm1@monday
     #[arg(required = true, add = dataset_names())]

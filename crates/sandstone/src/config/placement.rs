@@ -11,15 +11,17 @@
 //! 3. The new name is stored.
 //!
 //! A power cut, a full disk or another request between these finds the volume by its number. Its old name may be another
-//! volume's then: a unit is opened on that never (`target/opening.rs`).
+//! volume's then, in this pool or in one that was imported in its place: no unit is ever opened on that one
+//! (`target/opening.rs`). Only an administrator says so, with `lu modify --volume`.
 //!
-//! A note holds as long as the unit has the volume's name from it. Whoever points a unit elsewhere makes it void.
+//! A note holds as long as the unit has the volume's name from it. Pointing a unit elsewhere makes it void.
 
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::error::Error;
 use super::model::{BackendSpec, Config, UnitSpec};
 
 /// A volume or snapshot by what never changes.
@@ -59,19 +61,8 @@ pub trait Volumes {
     /// The volumes or snapshots of these names; `None` of one that is not there, or whose pool is not open.
     fn ids(&self, names: &[String]) -> Vec<Option<VolumeId>>;
 
-    /// Where these are now.
-    fn places(&self, ids: &[VolumeId]) -> Vec<VolumePlace>;
-}
-
-/// The place of a volume whose numbers are known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum VolumePlace {
-    /// Its pool is not open, or does not answer.
-    Away,
-    /// Its pool is open and has no such volume any more.
-    Gone,
-    /// It has this name.
-    Named(String),
+    /// The names of these; `None` of one that is not there, or whose pool is not open.
+    fn names(&self, ids: &[VolumeId]) -> Vec<Option<String>>;
 }
 
 /// The name of the volume that a unit is on.
@@ -126,82 +117,88 @@ pub fn followed(config: &Config, volumes: &dyn Volumes) -> Option<Config> {
     Some(after)
 }
 
-/// News of where units lie: volumes that were not noted yet, and those that have other names.
+/// News of where units lie: volumes that were not noted yet, and those that have other names. A unit whose volume is noted
+/// takes no other one, whatever has the name.
 fn news(config: &Config, volumes: &dyn Volumes) -> Vec<PlacedUnit> {
     let notes = notes(config);
-    let units = config.units.iter();
-    let on_volumes: Vec<(&UnitSpec, &str)> = units
-        .filter_map(|unit| Some((unit, volume(unit)?)))
-        .collect();
-    let noted = on_volumes.iter();
-    let noted: Vec<&PlacedUnit> = noted
-        .filter_map(|(unit, _)| notes.get(unit.naa.as_str()).copied())
-        .collect();
+    let on_volumes = || {
+        let units = config.units.iter();
+        units.filter_map(|unit| Some((unit.naa.as_str(), volume(unit)?)))
+    };
+    let noted = on_volumes().filter_map(|(naa, _)| notes.get(naa).copied());
+    let noted: Vec<&PlacedUnit> = noted.collect();
     let ids: Vec<VolumeId> = noted.iter().map(|note| note.id.clone()).collect();
-    let places = noted.iter().map(|note| note.naa.as_str());
-    let places: HashMap<&str, VolumePlace> = places.zip(volumes.places(&ids)).collect();
-    let mut news = Vec::new();
-    let mut lost: Vec<(&UnitSpec, &str)> = Vec::new();
-    for (unit, name) in on_volumes {
-        match (notes.get(unit.naa.as_str()), places.get(unit.naa.as_str())) {
-            (Some(note), Some(VolumePlace::Named(now))) => {
-                if now != name {
-                    news.push(PlacedUnit {
-                        volume: now.clone(),
-                        ..(*note).clone()
-                    });
-                }
-            }
-            _ => lost.push((unit, name)),
-        }
-    }
-    let names: Vec<String> = lost.iter().map(|(_, name)| (*name).to_owned()).collect();
-    for ((unit, name), id) in lost.into_iter().zip(volumes.ids(&names)) {
-        let Some(id) = id else { continue };
-        let naa = unit.naa.as_str();
-        // The pool has opened since it was asked for the volume itself. Another volume may have the old name.
-        let is_back = places.get(naa) == Some(&VolumePlace::Away)
-            && notes.get(naa).is_some_and(|note| note.id.pool == id.pool);
-        if !is_back {
-            news.push(PlacedUnit {
-                naa: naa.to_owned(),
-                volume: name.to_owned(),
-                id,
-            });
-        }
-    }
-    news
+    let names = noted.into_iter().zip(volumes.names(&ids));
+    let renamed = names.filter_map(|(note, name)| {
+        let volume = name.filter(|name| *name != note.volume)?;
+        Some(PlacedUnit {
+            volume,
+            ..note.clone()
+        })
+    });
+    let unknown = on_volumes().filter(|(naa, _)| !notes.contains_key(naa));
+    let unknown: Vec<(&str, &str)> = unknown.collect();
+    let names: Vec<String> = unknown.iter().map(|(_, name)| (*name).to_owned()).collect();
+    let found = unknown.into_iter().zip(volumes.ids(&names));
+    let new = found.filter_map(|((naa, name), id)| {
+        Some(PlacedUnit {
+            naa: naa.to_owned(),
+            volume: name.to_owned(),
+            id: id?,
+        })
+    });
+    renamed.chain(new).collect()
 }
 
-/// Takes over news of this configuration.
+/// Takes over news of this configuration. A unit that was noted before keeps its place among the notes.
 fn take_over(config: &mut Config, news: Vec<PlacedUnit>) {
     let mut news: HashMap<String, PlacedUnit> = news
         .into_iter()
         .map(|noted| (noted.naa.clone(), noted))
         .collect();
-    let notes = &mut config.identity.volumes;
-    notes.retain(|old| !news.contains_key(&old.naa));
     for unit in &mut config.units {
         if let BackendSpec::Volume { volume } = &mut unit.backend
-            && let Some(noted) = news.remove(&unit.naa)
+            && let Some(noted) = news.get(&unit.naa)
         {
             volume.clone_from(&noted.volume);
-            notes.push(noted);
         }
+    }
+    for note in &mut config.identity.volumes {
+        if let Some(noted) = news.remove(&note.naa) {
+            *note = noted;
+        }
+    }
+    let mut new: Vec<PlacedUnit> = news.into_values().collect();
+    new.sort_by(|one, other| one.naa.cmp(&other.naa));
+    config.identity.volumes.extend(new);
+}
+
+/// Makes the note of a unit void: an administrator points it to what has that name now.
+pub fn forget(config: &mut Config, naa: &str) {
+    let notes = config.identity.volumes.iter_mut();
+    for note in notes.filter(|note| note.naa == naa) {
+        note.volume.clear();
     }
 }
 
 /// Notes the volumes of units that a change made or pointed elsewhere, and forgets what holds no more. Where there are such,
-/// all other units follow their volumes too: a name that one is given may be the new name of another's volume. Whether the
-/// rules have to be checked anew.
+/// all other units follow their volumes too: a name that one is given may be the new name of another's volume. Returns
+/// whether the result has to be validated again.
 pub fn complete(before: &Config, after: &mut Config, volumes: &dyn Volumes) -> bool {
-    let old = before.units_by_naa();
-    let is_new = |unit: &UnitSpec| {
-        let same = old.get(unit.naa.as_str());
-        volume(unit).is_some() && same.is_none_or(|same| same.backend != unit.backend)
+    let (old, notes_before) = (before.units_by_naa(), notes(before));
+    let is_new = {
+        let notes = notes(after);
+        let is_new = |unit: &UnitSpec| {
+            let naa = unit.naa.as_str();
+            let same = old.get(naa);
+            let is_pointed = notes_before.contains_key(naa) && !notes.contains_key(naa);
+            is_pointed || same.is_none_or(|same| same.backend != unit.backend)
+        };
+        let on_volumes = after.units.iter().filter(|unit| volume(unit).is_some());
+        on_volumes.into_iter().any(is_new)
     };
     let mut is_followed = false;
-    if after.units.iter().any(is_new) {
+    if is_new {
         let news = news(after, volumes);
         is_followed = !news.is_empty();
         take_over(after, news);
@@ -213,18 +210,45 @@ pub fn complete(before: &Config, after: &mut Config, volumes: &dyn Volumes) -> b
     is_followed
 }
 
+/// Refuses two units on one volume, whatever names they have it by. Any number may be on one snapshot.
+///
+/// # Errors
+/// There are two.
+pub fn refuse_shared(config: &Config) -> Result<(), Error> {
+    let mut by_volume: HashMap<&VolumeId, &UnitSpec> = HashMap::new();
+    for unit in placed(config) {
+        let is_volume = volume(unit.spec).is_some_and(|name| !name.contains('@'));
+        let Some(id) = unit.volume.filter(|_| is_volume) else {
+            continue;
+        };
+        if let Some(other) = by_volume.insert(id, unit.spec) {
+            return Err(Error::invalid(
+                format!(
+                    "logical units {} and {} are on one volume, {}",
+                    other.name,
+                    unit.spec.name,
+                    volume(unit.spec).unwrap_or_default()
+                ),
+                "give each unit its own volume: two units over one would destroy each other's data",
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// The units that a change points to other data, by designator.
 pub fn moved<'a>(before: &'a Config, after: &'a Config) -> Vec<&'a UnitSpec> {
     let old = before.units_by_naa();
-    let differ = after.units.iter().filter(|unit| {
-        let was = old.get(unit.naa.as_str());
-        was.is_some_and(|was| was.backend != unit.backend)
-    });
-    let differ: Vec<&UnitSpec> = differ.collect();
-    if differ.is_empty() {
-        return differ;
-    }
     let (notes_before, notes_after) = (notes(before), notes(after));
+    let differ = after.units.iter().filter(|unit| {
+        let naa = unit.naa.as_str();
+        let is_noted_anew = notes_before.get(naa).is_some_and(|was| {
+            let is = notes_after.get(naa);
+            is.is_none_or(|is| is.id != was.id)
+        });
+        let was = old.get(naa);
+        was.is_some_and(|was| was.backend != unit.backend || is_noted_anew)
+    });
     let is_moved = |unit: &&UnitSpec| {
         let naa = unit.naa.as_str();
         let ids = (notes_before.get(naa), notes_after.get(naa));
@@ -239,7 +263,7 @@ pub fn moved<'a>(before: &'a Config, after: &'a Config) -> Vec<&'a UnitSpec> {
             (was, is) => was != is,
         }
     };
-    differ.into_iter().filter(is_moved).collect()
+    differ.filter(is_moved).collect()
 }
 
 #[cfg(test)]
@@ -262,14 +286,10 @@ mod tests {
                 .collect()
         }
 
-        fn places(&self, ids: &[VolumeId]) -> Vec<VolumePlace> {
+        fn names(&self, ids: &[VolumeId]) -> Vec<Option<String>> {
             let find = |wanted: &VolumeId| self.0.iter().find(|(_, number)| id(*number) == *wanted);
-            let place = |wanted: &VolumeId| match find(wanted) {
-                Some((name, _)) => VolumePlace::Named((*name).to_owned()),
-                None if self.0.is_empty() => VolumePlace::Away,
-                None => VolumePlace::Gone,
-            };
-            ids.iter().map(place).collect()
+            let name = |wanted| find(wanted).map(|(name, _)| (*name).to_owned());
+            ids.iter().map(name).collect()
         }
     }
 
@@ -349,27 +369,35 @@ mod tests {
         assert_eq!(volumes_of(&noted), ["tank/a"]);
     }
 
-    /// Answers as a pool does that opens between the two questions.
-    struct Opening(Pool);
-
-    impl Volumes for Opening {
-        fn ids(&self, names: &[String]) -> Vec<Option<VolumeId>> {
-            self.0.ids(names)
-        }
-
-        fn places(&self, ids: &[VolumeId]) -> Vec<VolumePlace> {
-            vec![VolumePlace::Away; ids.len()]
-        }
+    #[test]
+    fn another_volume_of_the_name_is_taken_only_where_an_administrator_says_so() {
+        let config = placed(vec![unit("a", "tank/a")], &Pool(vec![("tank/a", 1)]));
+        // Its own pool is away, and another one has that name; or its volume is gone.
+        let other = Pool(vec![("tank/a", 2)]);
+        assert_eq!(followed(&config, &other), None);
+        let mut after = config.clone();
+        forget(&mut after, &config.units[0].naa);
+        assert!(complete(&config, &mut after, &other));
+        assert_eq!(after.identity.volumes[0].id, id(2));
+        assert_eq!(moved(&config, &after), [&after.units[0]]);
+        // Said of its own volume, it changes nothing.
+        let mut after = config.clone();
+        forget(&mut after, &config.units[0].naa);
+        complete(&config, &mut after, &Pool(vec![("tank/a", 1)]));
+        assert_eq!(after, config);
     }
 
     #[test]
-    fn another_volume_of_the_old_name_is_not_taken_while_the_pool_opens() {
-        let config = placed(vec![unit("a", "tank/a")], &Pool(vec![("tank/a", 1)]));
-        let renamed = Pool(vec![("tank/a", 2), ("tank/b", 1)]);
-        let opening = Opening(renamed);
-        assert_eq!(followed(&config, &opening), None);
-        let after = followed(&config, &opening.0).expect("news");
-        assert_eq!(volumes_of(&after), ["tank/b"]);
+    fn two_units_are_on_one_snapshot_and_not_on_one_volume() {
+        let pool = Pool(vec![("tank/a", 1), ("tank/b", 1), ("tank/a@s", 2)]);
+        let two = |one: &str, other: &str| placed(vec![unit("a", one), unit("b", other)], &pool);
+        let refused = refuse_shared(&two("tank/a", "tank/b")).expect_err("two");
+        assert!(
+            refused.message.contains("a and b are on one volume"),
+            "{refused}"
+        );
+        refuse_shared(&two("tank/a@s", "tank/a@s")).expect("a snapshot");
+        refuse_shared(&two("tank/a", "tank/a@s")).expect("two datasets");
     }
 
     #[test]

@@ -107,7 +107,7 @@ pub(super) fn note(committed: &Committed) {
     note_differences(&committed.differences, committed.generation);
 }
 
-/// Notes the author of what else belongs to a change, such as a volume that grew: a line for each object.
+/// Logs the author of side effects of a change, such as a volume that grew: a line for each object.
 pub(super) fn note_differences(differences: &[Difference], generation: u64) {
     let author = Author::current();
     for difference in differences {

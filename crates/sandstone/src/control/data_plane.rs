@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::hindrance::{AluaChoice, Clearing, Hindrance};
 use crate::config::model::BackendSpec;
-use crate::config::placement::{VolumeId, VolumePlace, Volumes};
+use crate::config::placement::{VolumeId, Volumes};
 use crate::config::{Config, Error};
 use crate::initiator::view::{InitiatorDevice, InitiatorSession};
 
@@ -116,8 +116,8 @@ impl Volumes for NoVolumes {
         vec![None; names.len()]
     }
 
-    fn places(&self, ids: &[VolumeId]) -> Vec<VolumePlace> {
-        vec![VolumePlace::Away; ids.len()]
+    fn names(&self, ids: &[VolumeId]) -> Vec<Option<String>> {
+        vec![None; ids.len()]
     }
 }
 

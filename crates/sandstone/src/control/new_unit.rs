@@ -95,6 +95,11 @@ impl Plane {
                 )),
             };
         };
+        if !how.dry_run {
+            // Another unit may still be listed under this name, which its volume had before. What cannot be stored now
+            // refuses this unit as well.
+            self.follow_or_tell();
+        }
         let Some(new) = request.new_volume.take().filter(|_| !how.dry_run) else {
             return self.described(request, &volume, how).and_then(commit);
         };

@@ -142,7 +142,7 @@ impl Transactions {
     /// Has units use the names that their volumes have now, and notes volumes that were not known before.
     ///
     /// # Errors
-    /// That cannot be stored, or not be put in force.
+    /// The names cannot be stored or put in force.
     pub fn follow_volumes(&self) -> Result<(), Error> {
         if placement::followed(&self.config(), self.data_plane.volumes()).is_none() {
             return Ok(());
@@ -245,13 +245,22 @@ impl Transactions {
 
     /// A changed configuration with notes of the volumes that its units lie on.
     fn completed(&self, before: &Config, mut after: Config) -> Result<Config, Error> {
-        // By the names that volumes have now two units may be on one.
-        if after.generation != before.generation
-            && placement::complete(before, &mut after, self.data_plane.volumes())
-        {
+        if after.generation == before.generation {
+            return Ok(after);
+        }
+        // Under their current names two units may share a volume.
+        if placement::complete(before, &mut after, self.data_plane.volumes()) {
             validate(&after)?;
         }
-        Ok(after)
+        placement::refuse_shared(&after)?;
+        let is_same = Config {
+            generation: before.generation,
+            ..after.clone()
+        };
+        Ok(match is_same == *before {
+            true => is_same,
+            false => after,
+        })
     }
 
     fn set(&self, config: Arc<Config>) {

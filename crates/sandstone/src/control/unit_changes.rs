@@ -32,16 +32,18 @@ impl Plane {
         Some(notice)
     }
 
-    /// Which units have names of volumes in the stored configuration that these have no more.
+    /// Names the units that the stored configuration still lists under old names of their volumes.
     fn behind(&self, error: &Error) -> String {
         let (stored, followed) = (self.transactions.config(), self.transactions.followed());
-        let pairs = stored.units.iter().zip(&followed.units);
+        let now = followed.units_by_naa();
+        let pairs = stored.units.iter();
+        let pairs = pairs.filter_map(|old| Some((old, now.get(old.naa.as_str())?)));
         let mut behind = pairs.filter_map(|(old, new)| match (&old.backend, &new.backend) {
             (BackendSpec::Volume { volume: old_name }, BackendSpec::Volume { volume })
                 if old_name != volume =>
             {
                 Some(format!(
-                    "lu {} serves {volume}, and the configuration has the name {old_name} still",
+                    "lu {} serves {volume}, and the configuration still says {old_name}",
                     old.name
                 ))
             }
@@ -52,7 +54,7 @@ impl Plane {
         });
         let more = match behind.count() {
             0 => String::new(),
-            more => format!("; so it is with {more} more"),
+            more => format!("; and {more} more likewise"),
         };
         format!(
             "{first}{more}: {}; {}. It is tried again with the next change of a volume, and at a start",

@@ -213,12 +213,15 @@ pub(super) fn describe(guid: u64, on: &[Candidate]) -> FoundPool {
     let examined: Result<Examined, OpenError> = examine(&labels, Some(guid));
     let leaf = |on: &Candidate| Some((label::newest(&on.labels)?.1, on.path.clone()));
     let places: BTreeMap<u64, PathBuf> = on.iter().filter_map(leaf).collect();
-    // Which of them are behind, too.
+    let behind = examined.iter().flat_map(|of| &of.behind);
+    let behind = behind.map(|of| of.leaf);
+    // This configuration also knows which leaves are behind.
     let judged = examined.as_ref().map(|of| &of.config).ok();
     let layout = judged.or(config.as_ref()).map(|config| Layout {
         config,
         places: places.clone(),
         twins: &chosen.twins,
+        behind: behind.collect(),
     });
     let problem = match &examined {
         Ok(examined) => missing_log(examined)

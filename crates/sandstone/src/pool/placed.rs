@@ -8,7 +8,7 @@ use store::format::DatasetId;
 use super::dataset::{failed, refused, split};
 use super::registry::{OpenPool, Pools};
 use crate::config::Error;
-use crate::config::placement::{VolumeId, VolumePlace, Volumes};
+use crate::config::placement::{VolumeId, Volumes};
 
 impl Volumes for Pools {
     fn ids(&self, names: &[String]) -> Vec<Option<VolumeId>> {
@@ -30,7 +30,7 @@ impl Volumes for Pools {
         .collect()
     }
 
-    fn places(&self, ids: &[VolumeId]) -> Vec<VolumePlace> {
+    fn names(&self, ids: &[VolumeId]) -> Vec<Option<String>> {
         let pools = self.all().into_iter();
         let pools = pools.map(|(_, pool)| (format!("{:016x}", pool.guid), pool));
         let pools: BTreeMap<String, Arc<OpenPool>> = pools.collect();
@@ -39,13 +39,10 @@ impl Volumes for Pools {
             .map(|id| Some((pools.get(&id.pool)?, DatasetId(id.dataset))));
         ask_each(asked.collect(), |catalog, id: &DatasetId| {
             let found = catalog.dataset(*id).filter(|of| of.geometry().is_some());
-            Some(match found {
-                Some(_) => VolumePlace::Named(catalog.full_name(*id)),
-                None => VolumePlace::Gone,
-            })
+            found.map(|_| catalog.full_name(*id))
         })
         .into_iter()
-        .map(|answer| answer.map_or(VolumePlace::Away, |(_, place)| place))
+        .map(|answer| answer.map(|(_, name)| name))
         .collect()
     }
 }

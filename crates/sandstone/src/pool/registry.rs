@@ -330,7 +330,7 @@ impl Pools {
         self.open_noted_volume(full_name, granularity, None)
     }
 
-    /// As [`Pools::open_volume`] for a unit of which it is noted on which volume it is.
+    /// [`Pools::open_volume`] for a unit whose volume may be noted.
     ///
     /// # Errors
     /// Another volume has that name, too.
@@ -356,14 +356,16 @@ impl Pools {
                 "see `sandstone volume list`",
             )
         })?;
-        // Asked of what was opened: a name may be another volume's at any moment.
+        // Compare what was opened: a name can pass to another volume at any moment.
         let id = VolumeId::new(pool.guid, volume.dataset().0);
         match noted.is_none_or(|noted| *noted == id) {
             true => Ok(volume),
             false => Err(OpenError::new(
                 format!("{full_name} is another volume than the one that the unit is on"),
-                "see that the state folder can be written (df -h, and the daemon's log): the unit follows its volume to its \
-                 new name when that can be stored",
+                format!(
+                    "if it is to be served instead: sandstone lu modify UNIT --volume {full_name}. The unit follows its own \
+                     volume as soon as its pool is imported and the state folder can be written (df -h, the daemon's log)"
+                ),
             )),
         }
     }

@@ -29,8 +29,8 @@ struct ServedUnit {
 }
 
 impl Served {
-    /// By the configuration in force, and what it is with the names that volumes have now: see
-    /// [`followed`](crate::control::Transactions::followed).
+    /// `config` is in force; `followed` is the same with current names of volumes:
+    /// [`Transactions::followed`](crate::control::Transactions::followed).
     pub fn of(config: &Config, followed: &Config) -> Self {
         let (stored, notes) = (placement::notes(config), placement::notes(followed));
         let units = followed.units.iter().filter_map(|unit| {

@@ -26,7 +26,8 @@ pub(super) enum Message {
     Wake(Token),
     /// Abort tasks of a unit.
     Abort(Arc<AbortOrder>),
-    /// Commands of target port groups that go out of service, or of units that were deleted, are waited for.
+    /// Commands of target port groups that go out of service or of units that were deleted, or saves of units that retire,
+    /// are waited for.
     Drain(DrainOrder),
     /// The configuration changed.
     Reconfigure(Arc<Directory>),

@@ -159,10 +159,10 @@ impl Service {
     }
 
     /// Units that wait for their pools follow their volumes by this, once the pools open. It may change the configuration, and
-    /// is called while nobody else looks for what could not be served: so it must not be called, nor
-    /// [`DataPlane::try_again`], by whoever keeps the configuration unchanged.
+    /// is called while nobody else looks for units that could not be served. A caller that keeps the configuration unchanged
+    /// must call neither this nor [`DataPlane::try_again`].
     pub fn follow_volumes_by(&self, follow: impl Fn() + Send + Sync + 'static) {
-        // It is said once.
+        // Set once, at the start.
         let _ = self.follow.set(Follow(Box::new(follow)));
     }
 

@@ -49,6 +49,8 @@ fn the_tab_key_offers_names_properties_states_and_profiles() {
     is_offered(&["bench", "run", "--profile", "vmk"], "vmktree");
     let snapshots = offered(&process, &["volume", "rollback", ""]);
     assert!(!snapshots.contains(&"tank/vm1".to_owned()), "{snapshots:?}");
+    let fixed = offered(&process, &["volume", "set", "volb"]);
+    assert!(!fixed.contains(&"volblocksize=".to_owned()), "{fixed:?}");
     let computed = offered(&process, &["volume", "set", "used"]);
     assert!(!computed.contains(&"used=".to_owned()), "{computed:?}");
 }

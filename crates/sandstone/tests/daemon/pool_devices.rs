@@ -19,16 +19,19 @@ const BLOCKS: u64 = 512;
 /// Words of the line of a device in `pool status`.
 pub(crate) fn line_of(process: &Process, device: &str) -> Vec<String> {
     let status = process.done("pool status tank");
-    let line = status.lines().find(|line| {
+    let mut lines = status.lines().skip_while(|line| {
         let first = line.split_whitespace().next();
-        first.is_some_and(|first| {
-            Path::new(first)
-                .file_name()
-                .is_some_and(|name| name == device)
-        })
+        let name = first.and_then(|first| Path::new(first).file_name());
+        name.is_none_or(|name| name != device)
     });
-    let line = line.unwrap_or_else(|| panic!("no {device} in {status}"));
-    line.split_whitespace().skip(1).map(str::to_owned).collect()
+    let row = lines.next();
+    let row = row.unwrap_or_else(|| panic!("no {device} in {status}"));
+    // A long note stands below, four columns to the right.
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let note = lines.take_while(|line| indent(line) == indent(row) + 4);
+    let words = row.split_whitespace().skip(1);
+    let words = words.chain(note.flat_map(str::split_whitespace));
+    words.map(str::to_owned).collect()
 }
 
 /// Waits until nothing is to be rebuilt or replaced any more, and something was.

@@ -72,6 +72,20 @@ fn wait_for(process: &Process, name: &str, wanted: &str) {
     }
 }
 
+/// Waits until `l1` is not served for this reason.
+fn wait_for_fault(process: &Process, reason: &str) {
+    let start = Instant::now();
+    loop {
+        let told = process.done("lu show l1");
+        assert_ne!(column(process, "state"), "online", "{told}");
+        if told.contains(reason) {
+            return;
+        }
+        assert!(start.elapsed() < PATIENCE, "{told}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 fn assert_refused_for_l1(process: &Process, line: &str) {
     let refused = process.refused(line);
     assert!(refused.contains("lu l1 serves it"), "{line}: {refused}");
@@ -244,6 +258,25 @@ fn a_destruction_that_waited_for_a_rename_knows_the_new_name() {
     assert_holds(portal);
 }
 
+/// A replica, or a pool that was made anew, is served in place of the old one only once an administrator says so.
+#[test]
+fn another_pool_of_the_name_gives_no_unit_its_volume_by_itself() {
+    let (process, portal) = bench();
+    process.done("pool export -f tank");
+    process.done("pool create --size 256M tank b");
+    process.done("volume create -s -V 64M tank/v1");
+    wait_for_fault(&process, "tank/v1 is another volume");
+    let told = process.done("lu show l1");
+    assert!(told.contains("lu modify UNIT --volume tank/v1"), "{told}");
+    let told = process.done("lu modify l1 --volume tank/v1");
+    assert!(told.contains("another tank/v1 -> tank/v1"), "{told}");
+    wait_for(&process, "state", "online");
+    let mut session = log_in(portal);
+    assert_eq!(read(&mut session, 0, 64), vec![0; 64 * BLOCK]);
+    let told = process.done("lu modify l1 --volume tank/v1");
+    assert!(told.contains("nothing to change"), "{told}");
+}
+
 /// The pool is away at the start and opens later by itself; another volume has the old name by then.
 #[test]
 fn a_pool_that_opens_by_itself_gives_no_unit_another_volume() {
@@ -262,16 +295,7 @@ fn a_pool_that_opens_by_itself_gives_no_unit_another_volume() {
         std::thread::sleep(Duration::from_millis(50));
     }
     // Its new name cannot be stored: rather no disk than another one.
-    let start = Instant::now();
-    loop {
-        let told = process.done("lu show l1");
-        assert_ne!(column(&process, "state"), "online", "{told}");
-        if told.contains("tank/v1 is another volume") {
-            break;
-        }
-        assert!(start.elapsed() < PATIENCE, "{told}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_for_fault(&process, "tank/v1 is another volume");
     store_again(&process);
     wait_for(&process, "state", "online");
     assert_eq!(column(&process, "backend"), "tank/v2");

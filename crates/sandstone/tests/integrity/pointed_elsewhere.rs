@@ -26,7 +26,7 @@ const RESERVATION_CONFLICT: u8 = 0x18;
 const PREEMPT: u8 = 0x04;
 const BLOCKS: u64 = 8;
 
-/// Holds up who opens a unit, when what it stored is loaded and it is not served yet.
+/// Blocks an opening after the stored state is loaded and before the unit is served.
 #[derive(Debug, Default)]
 struct Gate {
     /// Whether a unit was opened, and whether that may go on.

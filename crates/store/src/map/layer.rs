@@ -31,7 +31,7 @@ pub enum Hit {
 }
 
 impl Hit {
-    /// Of a block that was written.
+    /// The hit for a block that was written.
     #[inline]
     fn of(pointer: [u8; Pointer::SIZE]) -> Self {
         match unpack(pointer) {

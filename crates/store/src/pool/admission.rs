@@ -87,7 +87,7 @@ impl Pool {
     }
 
     /// Why no checkpoint will make room for a change, where none will; perhaps no place was found for it.
-    pub(super) fn why_hopeless(&mut self, write: &Write, is_unplaced: bool) -> Option<String> {
+    pub(super) fn why_hopeless(&mut self, write: &mut Write, is_unplaced: bool) -> Option<String> {
         let of = self.contents.get(&write.dataset);
         let most = match is_unplaced && of.is_some_and(has_reserved) {
             true => VAIN_CHECKPOINTS_OF_RESERVED,
@@ -97,7 +97,20 @@ impl Pool {
             return None;
         }
         let len = write.len();
-        match self.room_for(write) {
+        let room = match self.room_for(write) {
+            Room::Enough => Room::Enough,
+            // It may leave edges of blocks alone.
+            room if write.keep_edges() => {
+                let kept = self.room_for(write);
+                write.zero_edges();
+                if kept == Room::Enough && !is_unplaced {
+                    return None;
+                }
+                room
+            }
+            room => room,
+        };
+        match room {
             Room::TooLittle if write.is_zeros() => Some(format!(
                 "what unmapping {len} bytes changes in the maps does not fit into the pool"
             )),

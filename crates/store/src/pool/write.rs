@@ -393,7 +393,7 @@ impl Pool {
                 if let Some(unplaced) = self.carry_out(ready) {
                     self.stalled.push_front(unplaced);
                 }
-            } else if let Some(context) = self.why_hopeless(&ready.write, scattered.is_some()) {
+            } else if let Some(context) = self.why_hopeless(&mut ready.write, scattered.is_some()) {
                 self.fail(ready.id, PoolErrorKind::NoSpace, context);
                 self.let_go_on(&ready);
             } else {

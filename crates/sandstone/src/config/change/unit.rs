@@ -1,6 +1,7 @@
 //! Edits of logical units.
 
 use super::*;
+use crate::config::placement;
 
 /// `lu create`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -114,7 +115,11 @@ impl Edit {
         let unit = self.unit_mut(name)?;
         if let Some(backend) = &request.backend {
             unit.backend.clone_from(backend);
+            // The volume that has the name now is meant.
+            let naa = unit.naa.clone();
+            placement::forget(&mut self.config, &naa);
         }
+        let unit = self.unit_mut(name)?;
         if let Some(wanted) = request.size {
             resize(unit, wanted)?;
         }

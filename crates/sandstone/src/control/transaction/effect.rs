@@ -2,8 +2,8 @@
 
 use super::{Commit, Committed, SessionEffect};
 use crate::config::access::{self, LunView, Refusal};
-use crate::config::diff::{self, ViewChange};
-use crate::config::model::{PortalGroupSpec, UnitSpec};
+use crate::config::diff::{self, Action, Difference, FieldChange, ViewChange};
+use crate::config::model::{BackendSpec, PortalGroupSpec, UnitSpec};
 use crate::config::{Config, Error, ErrorKind, placement};
 use crate::control::data_plane::SessionInfo;
 
@@ -14,7 +14,7 @@ impl Committed {
             from_generation: before.generation,
             generation: after.generation,
             dry_run: how.dry_run,
-            differences: diff::diff(before, after),
+            differences: differences(before, after),
             sessions: effects(before, after, sessions),
             effect: String::new(),
             notices: Vec::new(),
@@ -23,7 +23,7 @@ impl Committed {
         told
     }
 
-    /// Tells it too, or refuses what is not how the change is to be made.
+    /// As [`Self::of`]; refused where `how` does not allow the effect.
     pub(super) fn checked(
         before: &Config,
         after: &Config,
@@ -104,6 +104,30 @@ impl Committed {
     }
 }
 
+/// The differences of two configurations, with units that another volume of the same name is given to.
+fn differences(before: &Config, after: &Config) -> Vec<Difference> {
+    let mut all = diff::diff(before, after);
+    let old = before.units_by_naa();
+    for unit in placement::moved(before, after) {
+        let was = old.get(unit.naa.as_str()).map(|was| &was.backend);
+        if let BackendSpec::Volume { volume } = &unit.backend
+            && was == Some(&unit.backend)
+        {
+            all.push(Difference {
+                action: Action::Modify,
+                object: "lu".to_owned(),
+                name: unit.name.clone(),
+                fields: vec![FieldChange {
+                    field: "backend".to_owned(),
+                    old: Some(format!("another {volume}")),
+                    new: Some(volume.clone()),
+                }],
+            });
+        }
+    }
+    all
+}
+
 /// What a change means for each session that notices.
 fn effects(before: &Config, after: &Config, sessions: &[SessionInfo]) -> Vec<SessionEffect> {
     let units = Units::of(before, after);
@@ -140,6 +164,10 @@ impl<'a> Units<'a> {
             offline: offline.filter(was_online).collect(),
         }
     }
+
+    fn is_empty(&self) -> bool {
+        self.moved.is_empty() && self.offline.is_empty()
+    }
 }
 
 /// The effect on a session, and whether it loses something; `None`: nothing.
@@ -162,6 +190,9 @@ fn effect(
     };
     if let Some(reason) = portal_change(before, after, session, target) {
         return Some((format!("ends: {reason}"), true));
+    }
+    if removed.is_empty() && added.is_empty() && protection.is_empty() && units.is_empty() {
+        return None;
     }
     let views = access::luns(after, initiator, &target.to_ascii_lowercase());
     let leading_to = |wanted: &[&UnitSpec]| -> Vec<u16> {

@@ -1,4 +1,5 @@
-//! How a pool that was found is laid out: its vdevs by the names that `pool status` gives them, and what is there of each.
+//! How a pool that was found is laid out: its top-level vdevs by the names that `pool status` gives them, their leaves, and
+//! what is there of each.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,12 +11,14 @@ use super::super::status::VdevView;
 use super::super::twins::TwinsView;
 use super::name_of;
 
-/// What a layout is made of.
+/// The parts that a layout is drawn from.
 pub(super) struct Layout<'a> {
     pub(super) config: &'a PoolConfig,
     /// Where leaves were found, by their guids.
     pub(super) places: BTreeMap<u64, PathBuf>,
     pub(super) twins: &'a [TwinsView],
+    /// Leaves that are there and older than the pool.
+    pub(super) behind: Vec<u64>,
 }
 
 impl Layout<'_> {
@@ -49,8 +52,12 @@ impl Layout<'_> {
         if top.kind == Kind::Leaf {
             return children;
         }
+        let is_whole =
+            |leaf: &LeafSpec| leaf.state == LeafState::Online && !self.behind.contains(&leaf.guid);
+        let mut leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
         let state = match self.lacking(top) {
-            0 => "ONLINE",
+            0 if leaves.all(is_whole) => "ONLINE",
+            0 => "DEGRADED",
             some if some <= top.kind.redundancy(top.slots.len()) => "DEGRADED",
             _ => "UNAVAIL",
         };
@@ -80,7 +87,7 @@ impl Layout<'_> {
         tops.filter(move |(_, top)| top.class == class && top.kind != Kind::Hole)
     }
 
-    /// Slots of which no leaf is there and may be used.
+    /// Counts slots without a usable leaf.
     fn lacking(&self, top: &TopLevelSpec) -> usize {
         let is_usable = |leaf: &LeafSpec| {
             leaf.state == LeafState::Online && self.places.contains_key(&leaf.guid)
@@ -108,12 +115,13 @@ impl Layout<'_> {
         }
         let (state, note) = match (self.places.contains_key(&leaf.guid), leaf.state) {
             (false, _) => ("UNAVAIL", Some("missing")),
-            (true, LeafState::Online) => ("ONLINE", None),
+            (true, LeafState::Online) if !self.behind.contains(&leaf.guid) => ("ONLINE", None),
             (true, LeafState::Offline) => ("OFFLINE", None),
             (true, LeafState::Faulted) => ("FAULTED", None),
-            (true, LeafState::Unavailable | LeafState::Removed) => {
-                ("DEGRADED", Some("was away, and is rebuilt"))
-            }
+            (true, LeafState::Online | LeafState::Unavailable | LeafState::Removed) => (
+                "DEGRADED",
+                Some("is behind, and is rebuilt when the pool is imported"),
+            ),
             (true, LeafState::Detached) => return Vec::new(),
         };
         let place = self.places.get(&leaf.guid);

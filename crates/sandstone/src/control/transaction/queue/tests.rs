@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 use crate::config::change::{CreateUnit, ModifyUnit};
 use crate::config::model::BackendSpec;
-use crate::config::placement::{VolumeId, VolumePlace};
+use crate::config::placement::VolumeId;
 use crate::control::data_plane::{DataPlane, PortalStatus, UnitStatus};
 use crate::control::hindrance::{Clearing, Hindrance};
 use crate::initiator::view::{InitiatorDevice, InitiatorSession};
@@ -37,14 +37,11 @@ impl Volumes for Catalogue {
         names.iter().map(id).collect()
     }
 
-    fn places(&self, ids: &[VolumeId]) -> Vec<VolumePlace> {
+    fn names(&self, ids: &[VolumeId]) -> Vec<Option<String>> {
         let all = self.0.lock().expect("whole");
         let find = |id: &VolumeId| all.iter().find(|(_, number)| *number == id.dataset);
-        let place = |id| match find(id) {
-            Some((name, _)) => VolumePlace::Named((*name).to_owned()),
-            None => VolumePlace::Gone,
-        };
-        ids.iter().map(place).collect()
+        let name = |id| find(id).map(|(name, _)| (*name).to_owned());
+        ids.iter().map(name).collect()
     }
 }
 
