@@ -328,8 +328,8 @@ pub trait BlockDevice: Send + Sync + fmt::Debug {
         None
     }
 
-    /// An administrator knows of [`BlockDevice::lost_writes`]: flushes are tried again. Whether that is possible now: not
-    /// while one is under way. May block; never called from an event loop.
+    /// An administrator knows of [`BlockDevice::lost_writes`]: flushes are tried again. Returns whether
+    /// that is possible now: some devices refuse while a flush is under way. May block; never called from an event loop.
     fn acknowledge_lost_writes(&self) -> bool {
         true
     }

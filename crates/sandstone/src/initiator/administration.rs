@@ -65,15 +65,10 @@ impl Adapter {
         self.fabric().devices[device].has_lost_writes = false;
     }
 
-    /// An administrator knows of lost writes: flushes are carried out again. Returns `false`, and changes nothing, while
-    /// one is under way: it may have told of them, and succeed when it is repeated.
-    pub(super) fn acknowledge_lost_writes(&self, device: usize) -> bool {
-        let device = &mut self.fabric().devices[device];
-        if device.has_lost_writes && device.requests.is_flushing() {
-            return false;
-        }
-        device.has_lost_writes = false;
-        true
+    /// An administrator knows of lost writes: flushes are carried out again. Those that were to save what was lost fail
+    /// nevertheless (`requests.rs`).
+    pub(super) fn acknowledge_lost_writes(&self, device: usize) {
+        self.fabric().devices[device].has_lost_writes = false;
     }
 
     /// Has other hosts kept from writing to a device, or lets them.

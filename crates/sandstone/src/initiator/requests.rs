@@ -1,10 +1,17 @@
 //! The requests of one device that are under way, and the commands that each was split into.
+//!
+//! # Lost writes
+//! A target may tell of lost writes once, and report success for every SYNCHRONIZE CACHE after that. A request that ends
+//! with one promises that its own writes, or those before it, are durable. They may be what was lost. So a loss dooms all
+//! such requests at the moment when it is told, whether their SYNCHRONIZE CACHE is under way or is still to come. A doomed
+//! request fails, whatever its commands report later. An acknowledgement therefore need not wait for any request.
 
 use iscsi::initiator::Command;
 use scsi::application_client::shape;
 use slab::Slab;
 
 use super::commands::{self, CommandLimits, Planned};
+use super::device::LOST_WRITES;
 use crate::block::lane::{Outcome, Remote};
 use crate::block::{BlockError, BlockErrorKind, Done, Pages, PagesMut, Request, Ticket};
 use crate::multipath::{self, Failure, IoId, IoShape};
@@ -39,6 +46,8 @@ struct Whole {
     todo: Vec<(u64, u64)>,
     /// A flush follows the last write: durable was asked, and FUA cannot say it.
     then_flush: bool,
+    /// The target told of lost writes, and a flush of this request was to make some durable.
+    is_doomed: bool,
     failed: Option<BlockError>,
 }
 
@@ -114,6 +123,7 @@ impl Requests {
                 left: 0,
                 todo: vec![range],
                 then_flush,
+                is_doomed: false,
                 failed: None,
             });
             let more = self.plan_zeros(whole, limits);
@@ -145,6 +155,7 @@ impl Requests {
             left,
             todo: Vec::new(),
             then_flush,
+            is_doomed: false,
             failed: None,
         };
         self.wholes.insert(whole);
@@ -191,10 +202,18 @@ impl Requests {
             .is_some_and(|command| command.cdb[0] == SYNCHRONIZE_CACHE_16)
     }
 
-    /// Whether a SYNCHRONIZE CACHE is under way.
-    pub(super) fn is_flushing(&self) -> bool {
-        let mut parts = self.parts.iter();
-        parts.any(|(_, part)| part.command.cdb[0] == SYNCHRONIZE_CACHE_16)
+    /// The target told of lost writes: requests that are to be flushed, or are being flushed, will fail.
+    pub(super) fn doom_flushes(&mut self) {
+        for (_, whole) in &mut self.wholes {
+            whole.is_doomed |= whole.then_flush;
+        }
+        for (_, part) in &self.parts {
+            if part.command.cdb[0] == SYNCHRONIZE_CACHE_16
+                && let Some(whole) = self.wholes.get_mut(part.whole as usize)
+            {
+                whole.is_doomed = true;
+            }
+        }
     }
 
     /// Appends a piece of a command's data.
@@ -298,7 +317,8 @@ impl Requests {
             return After::Submit(vec![(io, flush.shape)]);
         }
         let whole = self.wholes.remove(part.whole as usize);
-        let outcome = match whole.failed {
+        let lost = || BlockError::new(BlockErrorKind::Write, LOST_WRITES);
+        let outcome = match whole.failed.or_else(|| whole.is_doomed.then(lost)) {
             Some(error) => Err(error),
             None => outcome(whole.payload, limits),
         };

@@ -243,7 +243,7 @@ impl Fabric {
             ..
         } = &mut self.devices[device];
         let outcome = match outcome {
-            // Its first attempt failed, whatever a repetition says.
+            // A durable write that began after the loss, which nobody has acknowledged yet.
             Outcome::Good if *has_lost_writes && requests.is_flush(io) => {
                 Outcome::Failed(Failure::Sense(Reaction::MediumError))
             }
@@ -421,7 +421,7 @@ impl Fabric {
     }
 
     /// A flush that fails, or sense data about an earlier command, says that writes are lost that were
-    /// reported as done. No later flush may say otherwise (the target may tell it only once).
+    /// reported as done. No later flush may say otherwise (the target may tell it only once), nor may one that is under way.
     #[inline]
     fn note_lost_writes(&mut self, device: usize, io: IoId, status: Option<u8>, sense: &[u8]) {
         if status != Some(0x02) {
@@ -435,6 +435,7 @@ impl Fabric {
         if code.tells_of_lost_writes(is_flush) {
             tracing::error!(device = device.policy.name(), sense = %code, "the target has lost writes");
             device.has_lost_writes = true;
+            device.requests.doom_flushes();
         }
     }
 

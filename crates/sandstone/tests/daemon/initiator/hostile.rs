@@ -2,15 +2,15 @@
 //! and memory, and never in data at the wrong place.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use iscsi::chap::ChapCredential;
 use iscsi::pdu::{AsyncEvent, AsyncMessage, BHS_LENGTH, Reject, RejectReason};
 use iscsi::target::login::{Authentication, Authorization};
 use sandstone::block::lane::Outcome;
-use sandstone::block::{BlockDevice as _, BlockErrorKind, Done, Request};
+use sandstone::block::{BlockErrorKind, Request};
 
 use super::driver::{self, Driver};
 use super::fake_target::{Command, FakeTarget, NAME, Peer, World, allowed};
@@ -672,70 +672,4 @@ fn a_window_that_never_opens_costs_the_session_not_the_io() {
         assert_eq!(driver.read(offset, 4096), [1; 4096]);
     }
     assert_eq!(fake.lives(), 2);
-}
-
-/// Some targets tell of a failed flush once, and then flush nothing with success.
-#[test]
-fn a_flush_that_failed_once_fails_for_ever() {
-    let failed = AtomicBool::new(false);
-    let fake = FakeTarget::start(world(), move |peer, command| {
-        if command.opcode() != 0x91 || failed.swap(true, Ordering::Relaxed) {
-            return Ok(false);
-        }
-        peer.sense(command, [0x2, 0x08, 0x00])
-    });
-    let mut driver = Driver::open(&fake.url("")).unwrap();
-    driver.write(0, &[9; 512], false).unwrap();
-    for _ in 0..2 {
-        error_of(driver.run(Request::Flush));
-    }
-    // Until an administrator knows of it.
-    let lost = driver.device.lost_writes().unwrap();
-    assert!(lost.contains("has lost writes"), "{lost}");
-    assert!(driver.device.acknowledge_lost_writes());
-    assert_eq!(driver.device.lost_writes(), None);
-    assert!(matches!(driver.run(Request::Flush), Ok(Done::Nothing)));
-}
-
-#[test]
-fn lost_writes_are_acknowledged_by_nobody_while_a_flush_is_under_way() {
-    let held = Mutex::new(None);
-    let fake = FakeTarget::start(world(), move |peer, command| {
-        let mut held = held.lock().unwrap();
-        match (command.opcode(), held.take()) {
-            // The first flush waits for the next read.
-            (0x91, None) => *held = Some(command.clone()),
-            (0x91, first) => {
-                *held = first;
-                return peer.sense(command, [0x3, 0x0c, 0x00]);
-            }
-            (0x88, Some(first)) => {
-                peer.status(&first, 0)?;
-                return Ok(false);
-            }
-            (_, first) => {
-                *held = first;
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    });
-    let mut driver = Driver::open(&fake.url("")).unwrap();
-    driver.write(0, &[9; 512], false).unwrap();
-    driver.submit(1, Request::Flush);
-    driver.submit(2, Request::Flush);
-    let ended = driver.take();
-    assert!(matches!(ended[..], [(2, Err(_))]), "{ended:?}");
-    assert!(!driver.device.acknowledge_lost_writes());
-    assert!(driver.device.lost_writes().is_some());
-    let offset = 4096;
-    driver.submit(3, Request::Read { offset, len: 512 });
-    let mut ended = driver.take();
-    while ended.len() < 2 {
-        ended.extend(driver.take());
-    }
-    let first = ended.iter().find(|(token, _)| *token == 1).unwrap();
-    assert!(first.1.is_err(), "the target may tell it only once");
-    assert!(driver.device.acknowledge_lost_writes());
-    assert_eq!(driver.device.lost_writes(), None);
 }

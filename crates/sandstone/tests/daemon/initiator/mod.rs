@@ -7,6 +7,7 @@ mod driver;
 mod failover;
 pub(crate) mod fake_target;
 mod hostile;
+mod lost_writes;
 pub(crate) mod proxy;
 mod requests;
 mod unanswered;
