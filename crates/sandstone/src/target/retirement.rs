@@ -41,7 +41,7 @@ impl Retirement {
             }
             begun.0.push(unit);
         }
-        if begun.0.is_empty() || transition::saves_end(shared, &begun.0) {
+        if transition::saves_end(shared, &begun.0) == vec![true; begun.0.len()] {
             return Ok(begun);
         }
         Err(ApplyError {
@@ -49,6 +49,23 @@ impl Retirement {
             message: "its state (reservations, mode pages) is still being stored for a command of an initiator".into(),
             next: "see to the state folder (sandstone status names it), then repeat the command".into(),
         })
+    }
+
+    /// [`Self::begin`] for each of these units by itself: those for which it is refused serve on. All are waited for at once,
+    /// so that one whose save hangs costs the others no more time. May block.
+    pub(super) fn begin_where_possible(shared: &Shared, mut units: Vec<Arc<Unit>>) -> Self {
+        units.retain(|unit| unit.logical.retire());
+        let ended = transition::saves_end(shared, &units);
+        let (final_ones, others): (Vec<_>, Vec<_>) =
+            units.into_iter().zip(ended).partition(|(_, ended)| *ended);
+        // All is as before for these.
+        drop(Self(others.into_iter().map(|(unit, _)| unit).collect()));
+        Self(final_ones.into_iter().map(|(unit, _)| unit).collect())
+    }
+
+    /// The units.
+    pub(super) fn units(&self) -> &[Arc<Unit>] {
+        &self.0
     }
 
     /// Gives the stored state of each unit to the one among `units` that takes its place.

@@ -11,8 +11,8 @@
 //! its command (a reservation, mode parameters or access states being stored) is waited for like all others.
 
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use scsi::alua::{AccessState, GroupLayout, TargetPortGroups};
 use scsi::task_set::Wake;
@@ -166,27 +166,43 @@ pub(super) fn outlast(shared: &Shared, units: &[Arc<Unit>]) -> bool {
     wait_for(shared, Whose::Units(units.into()))
 }
 
-/// Waits for saves of these units' state; returns whether they ended in time. May block.
-pub(super) fn saves_end(shared: &Shared, units: &[Arc<Unit>]) -> bool {
-    wait_for(shared, Whose::Saves(units.into()))
+/// Waits for saves of these units' state, for all of them at once; returns of which each ended in time. May block.
+pub(super) fn saves_end(shared: &Shared, units: &[Arc<Unit>]) -> Vec<bool> {
+    let each = units
+        .iter()
+        .map(|unit| Whose::Saves([Arc::clone(unit)].into()));
+    wait_for_each(shared, each.collect())
 }
 
 /// Waits for commands that began before the loops look. Whether they ended in time.
 fn wait_for(shared: &Shared, whose: Whose) -> bool {
-    let (over, all_over) = channel();
-    let wake: Wake = Arc::new(move |_| {
-        // Who waited so long waits no more.
-        let _ = over.send(());
-    });
-    let order = DrainOrder {
-        whose,
-        // No operation waits for it, so the token says nothing.
-        signal: QuietSignal::at_the_end(Token(0), wake),
-    };
-    shared.send_to_all(|| Message::Drain(order.clone()));
-    drop(order);
-    // Where it is disconnected, every loop has let go of it.
-    all_over.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout)
+    wait_for_each(shared, vec![whose]) == [true]
+}
+
+/// [`wait_for`] each of these, in the time of one.
+fn wait_for_each(shared: &Shared, all: Vec<Whose>) -> Vec<bool> {
+    let (over, is_over) = channel();
+    let mut ended = vec![false; all.len()];
+    for (at, whose) in all.into_iter().enumerate() {
+        let over = over.clone();
+        let wake: Wake = Arc::new(move |_| {
+            // Nobody listens any more when the time is up.
+            let _ = over.send(at);
+        });
+        let order = DrainOrder {
+            whose,
+            // No operation waits for it, so the token says nothing.
+            signal: QuietSignal::at_the_end(Token(0), wake),
+        };
+        shared.send_to_all(|| Message::Drain(order.clone()));
+    }
+    drop(over);
+    let give_up = Instant::now() + PATIENCE;
+    // Disconnected when every loop has let go of every order, each of which has told its end then.
+    while let Ok(at) = is_over.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
+        ended[at] = true;
+    }
+    ended
 }
 
 /// A SANITIZE holds its group in service; where that is no more, all groups that still are.

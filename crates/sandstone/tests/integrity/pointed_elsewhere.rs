@@ -168,10 +168,11 @@ fn keys(session: &mut PipelinedSession) -> Vec<u64> {
 }
 
 /// Repeats what an initiator that is not registered may not do until the unit lets nobody change what it stores.
-fn wait_until_busy(session: &mut PipelinedSession) {
+fn wait_until_busy(session: &mut PipelinedSession, lun: u8) {
     let give_up = Instant::now() + PATIENCE;
     loop {
-        match reserve_out(session, RESERVE, 1, 0).status {
+        let (cdb, list) = persistent_reserve_out(RESERVE, 5, 1, 0);
+        match session.run(lun, cdb, 0, list).status {
             BUSY => return,
             status => assert_eq!(status, RESERVATION_CONFLICT),
         }
@@ -238,7 +239,7 @@ fn a_fence_that_is_being_stored_is_waited_for() {
         bench.owner.write(1, 0, cdb, list);
         let save = wait_for_the_save(&mut bench.owner, &state_file);
         bench.gate.let_go();
-        wait_until_busy(&mut bench.other);
+        wait_until_busy(&mut bench.other, 0);
         assert!(!change.is_finished(), "its state is not final");
         drop(save);
         change.join().unwrap();
@@ -258,12 +259,62 @@ fn a_fence_that_is_being_stored_holds_in_a_unit_that_is_opened_anew() {
     bench.is_over.store(true, Ordering::SeqCst);
     let service = bench.served.service();
     let opened = std::thread::spawn(move || DataPlane::try_again(&*service));
-    wait_until_busy(&mut bench.other);
+    wait_until_busy(&mut bench.other, 0);
     assert!(!opened.is_finished(), "its state is not final");
     drop(save);
     opened.join().unwrap();
     assert_eq!(end_of_the_command(&mut bench.owner).status, GOOD);
     assert_fenced(bench);
+}
+
+/// Two units in memory, and the names of those that are opened, in order.
+fn two_units_that_are_taken_away(is_over: &Arc<AtomicBool>) -> (Served, Arc<Mutex<Vec<String>>>) {
+    let opened = Arc::<Mutex<Vec<String>>>::default();
+    let (of_first, names) = (Arc::clone(is_over), Arc::clone(&opened));
+    let layer = DeviceLayer::new(move |spec, backend| {
+        let mut names = names.lock().unwrap();
+        let is_first = !names.contains(&spec.name);
+        names.push(spec.name.clone());
+        match is_first {
+            true => Arc::new(TakenAway(backend, Arc::clone(&of_first))),
+            false => backend,
+        }
+    });
+    let units = [0, 1].map(|lun| served::unit(lun, BLOCKS, 512, true));
+    let served = Served::start_with(&[free_portal()], units.into(), layer, served::limits());
+    assert_eq!(*opened.lock().unwrap(), ["unit-0", "unit-1"]);
+    (served, opened)
+}
+
+#[test]
+fn units_that_are_taken_away_together_are_waited_for_together() {
+    let is_over = Arc::<AtomicBool>::default();
+    let (served, opened) = two_units_that_are_taken_away(&is_over);
+    let mut other = logged_in(served.portal, 9);
+    other.wait_until_ready(1);
+    // What an initiator registers on the first is being stored.
+    let mut first = logged_in(served.portal, 1);
+    let state_file = served.state_file(0);
+    assert_eq!(reserve_out(&mut first, REGISTER, 0, 7).status, GOOD);
+    hold_saves(&state_file);
+    let (cdb, mut list) = persistent_reserve_out(REGISTER, 0, 7, 8);
+    list[20] = 1;
+    first.write(1, 0, cdb, list);
+    let save = wait_for_the_save(&mut first, &state_file);
+    is_over.store(true, Ordering::SeqCst);
+    let service = served.service();
+    let trying = std::thread::spawn(move || DataPlane::try_again(&*service));
+    for lun in [0, 1] {
+        wait_until_busy(&mut other, lun);
+    }
+    let (cdb, list) = persistent_reserve_out(RESERVE, 5, 1, 0);
+    assert_eq!(other.run(0, cdb, 0, list).status, BUSY, "both at once");
+    drop(save);
+    trying.join().unwrap();
+    assert_eq!(end_of_the_command(&mut first).status, GOOD);
+    assert_eq!(opened.lock().unwrap()[2..], ["unit-0", "unit-1"]);
+    drop((first, other));
+    served.stop();
 }
 
 #[test]
@@ -281,7 +332,7 @@ fn what_is_stored_late_does_not_outlive_a_deleted_unit() {
                 config.maps.clear();
             });
         });
-        wait_until_busy(&mut bench.other);
+        wait_until_busy(&mut bench.other, 0);
         assert!(state_file.exists(), "its state is not final");
         drop(save);
         change.join().unwrap();

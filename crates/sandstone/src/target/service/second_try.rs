@@ -117,26 +117,23 @@ impl Service {
         }
         let _changing = self.one_change_at_a_time();
         let mut applied = self.lock().clone();
-        let units = applied.units.iter();
-        let over = units.filter(|(_, unit)| is_over(unit));
-        let over: Vec<String> = over.map(|(name, _)| name.clone()).collect();
-        let mut retired = Vec::new();
-        for name in over {
-            let unit = applied.units.get(&name).cloned();
-            // The unit is opened anew at once, with its stored state. While that is not final, it waits for the next try.
-            let Ok(retirement) = Retirement::begin(&self.shared, unit.into_iter().collect()) else {
-                continue;
-            };
-            retired.push(retirement);
+        let over: Vec<_> = applied
+            .units
+            .values()
+            .filter(|unit| is_over(unit))
+            .cloned()
+            .collect();
+        // They are opened anew at once, with their stored state. A unit of which that is not final waits for the next try.
+        let retirement = Retirement::begin_where_possible(&self.shared, over);
+        for unit in retirement.units() {
+            let name = unit.name.clone();
             tracing::warn!(
                 unit = name,
                 "a logical unit is not ready any more: its device was taken away"
             );
-            let unit = applied.units.remove(&name);
+            applied.units.remove(&name);
             let spec = applied.config.unit(&name);
-            let stand_in = unit
-                .zip(spec)
-                .and_then(|(unit, spec)| self.opener.stand_in(spec, unit.device.geometry()));
+            let stand_in = spec.and_then(|spec| self.opener.stand_in(spec, unit.device.geometry()));
             applied
                 .stand_ins
                 .extend(stand_in.map(|stand_in| (name.clone(), stand_in)));
@@ -148,7 +145,7 @@ impl Service {
             applied.faults.insert(name, fault);
         }
         self.publish(applied);
-        retired.into_iter().for_each(|units| drop(units.complete()));
+        drop(retirement.complete());
     }
 
     /// Whether something is not served that may be later.
