@@ -191,6 +191,11 @@ impl Pool {
         let bytes = self.commit.group.payload_bytes();
         self.rest.note_change(self.now_us);
         let changes: Vec<Change> = self.commit.group.take().collect();
+        for change in &changes {
+            if let Change::Block { dataset, block, .. } = change {
+                self.foresee_mapping(*dataset, *block);
+            }
+        }
         self.updates += changes.len() as u64;
         let mut blocks = Vec::with_capacity(changes.len() + 1);
         let entries = changes

@@ -192,8 +192,14 @@ impl Pool {
     /// Sectors of a block, in all places where it lies, parity and padding included.
     pub(super) fn extents_of(&self, pointer: &Pointer) -> SmallVec<[Extent; 2]> {
         let sectors = pointer.sectors;
-        let places = pointer.places();
         let extent = |at: Address| Extent::at(at, self.array.footprint(at.vdev(), sectors));
-        places.map(extent).collect()
+        let mut extents = SmallVec::new();
+        if !pointer.is_hole() {
+            extents.push(extent(pointer.address));
+        }
+        if let Some(second) = pointer.second() {
+            extents.push(extent(second));
+        }
+        extents
     }
 }

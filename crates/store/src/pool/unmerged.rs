@@ -116,6 +116,13 @@ impl Unmerged {
 }
 
 impl Pool {
+    /// A block is about to be mapped: what that waits for is brought near.
+    pub(super) fn foresee_mapping(&self, dataset: DatasetId, block: u64) {
+        if let Some(of) = self.contents.get(&dataset) {
+            of.map.layers.top().prefetch(block);
+        }
+    }
+
     /// A block lies there from now on.
     pub(super) fn map_block(&mut self, dataset: DatasetId, block: u64, pointer: Pointer) -> bool {
         let Some(of) = self.contents.get_mut(&dataset) else {

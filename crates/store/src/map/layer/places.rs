@@ -2,7 +2,7 @@
 //!
 //! A chunk grows in ordinary memory. One that is full-grown lies in pages ([`Pointers`] says why).
 
-use pages::{PAGE_SIZE, PageMut};
+use pages::{PAGE_SIZE, PageMut, prefetch};
 
 use super::{FREE, PLACES};
 use crate::format::pointers::{Encoded, Pointers};
@@ -60,6 +60,21 @@ impl Places {
                 u64::from_ne_bytes(page[place % PER_PAGE])
             }
         }
+    }
+
+    /// Asks for a place to be brought near the processor while it goes on.
+    #[inline]
+    pub(super) fn prefetch(&self, place: usize) {
+        match &self.indices {
+            Indices::Few(few) => prefetch(&few[place]),
+            Indices::Pages(pages) => {
+                let page = pages[place / PER_PAGE]
+                    .as_chunks::<{ size_of::<u64>() }>()
+                    .0;
+                prefetch(&page[place % PER_PAGE]);
+            }
+        }
+        prefetch(self.pointers.get(place));
     }
 
     /// The block numbers of all places, in their order.

@@ -37,12 +37,8 @@ impl Opening {
         if self.rewind.is_some() || self.proven.seq == seq {
             return false;
         }
-        let blocks = replay::blocks(&found.record).map(|pointer| Block::verified(&pointer));
-        let all = std::iter::once(self.record_of(found)).chain(blocks);
-        let tops: Vec<bool> = self
-            .pool
-            .array
-            .top_levels()
+        let tops = self.pool.array.top_levels();
+        let tops: Vec<bool> = tops
             .map(|top| {
                 top.slots
                     .iter()
@@ -51,6 +47,11 @@ impl Opening {
                     > 1
             })
             .collect();
+        if !tops.contains(&true) {
+            return false;
+        }
+        let blocks = replay::blocks(&found.record).map(|pointer| Block::verified(&pointer));
+        let all = std::iter::once(self.record_of(found)).chain(blocks);
         let all: Vec<Block> = all
             .filter(|block| {
                 let mut places = std::iter::once(block.address).chain(block.second);

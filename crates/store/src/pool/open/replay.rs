@@ -324,6 +324,11 @@ impl Opening {
         self.replay.last.insert(place.vdev(), place.sector());
         self.pool.updates += record.entries.len() as u64;
         for entry in &record.entries {
+            if let Entry::Map { dataset, block, .. } = entry {
+                self.pool.foresee_mapping(*dataset, *block);
+            }
+        }
+        for entry in &record.entries {
             match entry {
                 Entry::Map {
                     dataset,
