@@ -194,8 +194,8 @@ pub fn complete(before: &Config, after: &mut Config, volumes: &dyn Volumes) -> b
             let is_pointed = notes_before.contains_key(naa) && !notes.contains_key(naa);
             is_pointed || same.is_none_or(|same| same.backend != unit.backend)
         };
-        let on_volumes = after.units.iter().filter(|unit| volume(unit).is_some());
-        on_volumes.into_iter().any(is_new)
+        let mut on_volumes = after.units.iter().filter(|unit| volume(unit).is_some());
+        on_volumes.any(is_new)
     };
     let mut is_followed = false;
     if is_new {
@@ -239,6 +239,14 @@ pub fn refuse_shared(config: &Config) -> Result<(), Error> {
 /// The units that a change points to other data, by designator.
 pub fn moved<'a>(before: &'a Config, after: &'a Config) -> Vec<&'a UnitSpec> {
     let old = before.units_by_naa();
+    let differs = |unit: &UnitSpec| {
+        let was = old.get(unit.naa.as_str());
+        was.is_some_and(|was| was.backend != unit.backend)
+    };
+    // Most changes touch neither.
+    if before.identity.volumes == after.identity.volumes && !after.units.iter().any(differs) {
+        return Vec::new();
+    }
     let (notes_before, notes_after) = (notes(before), notes(after));
     let differ = after.units.iter().filter(|unit| {
         let naa = unit.naa.as_str();
@@ -246,8 +254,7 @@ pub fn moved<'a>(before: &'a Config, after: &'a Config) -> Vec<&'a UnitSpec> {
             let is = notes_after.get(naa);
             is.is_none_or(|is| is.id != was.id)
         });
-        let was = old.get(naa);
-        was.is_some_and(|was| was.backend != unit.backend || is_noted_anew)
+        differs(unit) || is_noted_anew
     });
     let is_moved = |unit: &&UnitSpec| {
         let naa = unit.naa.as_str();

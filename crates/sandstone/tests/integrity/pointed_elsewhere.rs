@@ -292,7 +292,7 @@ fn units_that_are_taken_away_together_are_waited_for_together() {
     let (served, opened) = two_units_that_are_taken_away(&is_over);
     let mut other = logged_in(served.portal, 9);
     other.wait_until_ready(1);
-    // What an initiator registers on the first is being stored.
+    // A registration of an initiator with the first is being stored.
     let mut first = logged_in(served.portal, 1);
     let state_file = served.state_file(0);
     assert_eq!(reserve_out(&mut first, REGISTER, 0, 7).status, GOOD);

@@ -182,7 +182,7 @@ impl Layer {
         self.hit_of_unwritten(index)
     }
 
-    /// What the layer says of a block that no chunk has.
+    /// The hit for a block that no chunk has.
     #[inline]
     fn hit_of_unwritten(&self, index: u64) -> Hit {
         match self.cleared.contains(index) {
@@ -370,7 +370,7 @@ impl Chunk {
         self.len >= self.places.len() / 8 * 7
     }
 
-    /// Where the search for block `index` begins.
+    /// The place at which the search for block `index` begins.
     #[inline]
     fn home(&self, index: u64) -> usize {
         let mask = self.places.len() - 1;

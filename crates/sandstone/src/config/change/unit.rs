@@ -115,11 +115,7 @@ impl Edit {
         let unit = self.unit_mut(name)?;
         if let Some(backend) = &request.backend {
             unit.backend.clone_from(backend);
-            // The volume that has the name now is meant.
-            let naa = unit.naa.clone();
-            placement::forget(&mut self.config, &naa);
         }
-        let unit = self.unit_mut(name)?;
         if let Some(wanted) = request.size {
             resize(unit, wanted)?;
         }
@@ -129,6 +125,11 @@ impl Edit {
         set(&mut unit.offline, request.offline);
         if let Some(percent) = request.threshold_percent {
             unit.threshold_percent = (percent != 0).then_some(percent);
+        }
+        if request.backend.is_some() {
+            // The administrator means the volume that has the name now.
+            let naa = unit.naa.clone();
+            placement::forget(&mut self.config, &naa);
         }
         Ok(())
     }

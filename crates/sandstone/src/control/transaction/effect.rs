@@ -147,9 +147,9 @@ fn effects(before: &Config, after: &Config, sessions: &[SessionInfo]) -> Vec<Ses
 
 /// Units that a session keeps and cannot use as before.
 struct Units<'a> {
-    /// They are pointed to other data.
+    /// Units that are pointed to other data.
     moved: Vec<&'a UnitSpec>,
-    /// They are taken offline.
+    /// Units that are taken offline.
     offline: Vec<&'a UnitSpec>,
 }
 

@@ -14,7 +14,7 @@ use super::name_of;
 /// The parts that a layout is drawn from.
 pub(super) struct Layout<'a> {
     pub(super) config: &'a PoolConfig,
-    /// Where leaves were found, by their guids.
+    /// Devices of the leaves that were found, by their guids.
     pub(super) places: BTreeMap<u64, PathBuf>,
     pub(super) twins: &'a [TwinsView],
     /// Leaves that are there and older than the pool.

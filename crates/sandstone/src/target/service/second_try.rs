@@ -123,7 +123,7 @@ impl Service {
             .filter(|unit| is_over(unit))
             .cloned()
             .collect();
-        // They are opened anew at once, with their stored state. A unit of which that is not final waits for the next try.
+        // The units are opened anew at once, with their stored state. A unit whose state is not final waits for the next try.
         let retirement = Retirement::begin_where_possible(&self.shared, over);
         for unit in retirement.units() {
             let name = unit.name.clone();

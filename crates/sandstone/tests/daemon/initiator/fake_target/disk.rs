@@ -10,11 +10,11 @@ use super::{Command, Peer};
 pub(crate) struct Disk {
     pub(crate) data: Vec<u8>,
     pub(crate) naa: [u8; 8],
-    /// What READ CAPACITY (16) tells.
+    /// The answer to READ CAPACITY (16).
     pub(crate) last_lba: u64,
     pub(crate) block_length: u32,
     pub(crate) exponent: u8,
-    /// What the Block Limits page tells.
+    /// The content of the Block Limits page.
     pub(crate) max_transfer: u32,
     pub(crate) max_write_same: u64,
     /// Commands that wrote.
