@@ -13,5 +13,7 @@ mod command_line {
     mod listings;
     mod openapi;
     mod parallel;
+    #[path = "../shared/user.rs"]
+    mod user;
     mod whole;
 }

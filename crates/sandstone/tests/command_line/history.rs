@@ -3,17 +3,7 @@
 use serde_json::Value;
 
 use super::daemon::{Daemon, run};
-
-/// The user that runs the tests, as the daemon names him.
-fn me() -> String {
-    let uid = rustix::process::geteuid().as_raw().to_string();
-    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let mut names = users.lines().filter_map(|line| {
-        let fields: Vec<&str> = line.split(':').collect();
-        (fields.get(2) == Some(&uid.as_str())).then(|| fields[0].to_owned())
-    });
-    names.next().unwrap_or(uid)
-}
+use super::user::me;
 
 #[test]
 fn each_generation_tells_when_by_whom_and_what_was_changed() {

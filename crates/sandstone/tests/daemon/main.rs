@@ -69,3 +69,5 @@ mod stream_rest;
 mod taken_portal;
 mod transfer_lengths;
 mod unit_changes;
+#[path = "../shared/user.rs"]
+mod user;

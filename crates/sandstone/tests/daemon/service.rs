@@ -12,6 +12,7 @@ use sandstone::initiator::connection::Connection;
 
 use crate::pool::{log_in, pattern};
 use crate::served::{BLOCK, TARGET, free_portal, read, sense, write};
+use crate::user::me;
 
 /// A daemon with its log in a file and a service manager that listens.
 struct Service {
@@ -291,17 +292,6 @@ fn every_change_is_in_the_log_with_its_author_and_no_secret_is() {
     }
     assert_eq!(service.log(), before);
     assert!(!before.contains("a-secret-of-hosts"), "{before}");
-}
-
-/// The user that runs the tests, as the daemon names him.
-fn me() -> String {
-    let uid = rustix::process::geteuid().as_raw().to_string();
-    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let mut names = users.lines().filter_map(|line| {
-        let fields: Vec<&str> = line.split(':').collect();
-        (fields.get(2) == Some(&uid.as_str())).then(|| fields[0].to_owned())
-    });
-    names.next().unwrap_or(uid)
 }
 
 /// SET TARGET PORT GROUPS: the initiator chooses active/non-optimized for group 1.
