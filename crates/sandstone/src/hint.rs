@@ -7,8 +7,6 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use crate::block::{BlockError, BlockErrorKind};
-
 mod holder;
 
 pub(crate) use holder::Holder;
@@ -40,9 +38,12 @@ pub(crate) enum Place<'a> {
 
 /// The cause of a refusal, as far as the next step depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
+pub enum Cause {
+    /// Nothing is there.
     Missing,
+    /// The user may not use it.
     Denied,
+    /// It takes no writes.
     ReadOnly,
     /// No space is left, or no quota.
     Full,
@@ -64,6 +65,7 @@ enum Cause {
     Exists,
     /// A folder where a file is wanted, or the other way round.
     WrongKind,
+    /// The file system takes no file of that size.
     TooLarge,
     /// Another process listens there.
     Taken,
@@ -71,15 +73,19 @@ enum Cause {
     Foreign,
     /// This machine does not speak that protocol.
     NoFamily,
+    /// The name or address has a form that the kernel does not take.
     Malformed,
     /// The process has as many threads, descriptors or bytes as it may have.
     Limit,
+    /// The place does not have the function.
     Unsupported,
+    /// Any other cause.
     Other,
 }
 
 impl Cause {
-    fn of(error: &io::Error) -> Self {
+    /// The cause that an error of the kernel tells.
+    pub fn of(error: &io::Error) -> Self {
         if let Some(cause) = Errno::from_io_error(error).and_then(Self::of_errno) {
             return cause;
         }
@@ -113,51 +119,16 @@ impl Cause {
             _ => return None,
         })
     }
-
-    fn of_block(error: &BlockError) -> Self {
-        let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
-        match (error.kind(), source.map(Self::of)) {
-            (BlockErrorKind::NoSpace, _) => Self::Full,
-            (BlockErrorKind::ReadOnly, _) => Self::ReadOnly,
-            (BlockErrorKind::Reserved, _) => Self::Reserved,
-            (BlockErrorKind::Gone, _) => Self::Gone,
-            (BlockErrorKind::Away, _) => Self::Away,
-            (BlockErrorKind::OutOfRange, _) => Self::Shrunk,
-            (BlockErrorKind::Medium | BlockErrorKind::Write, None | Some(Self::Other)) => {
-                Self::Medium
-            }
-            (BlockErrorKind::Medium | BlockErrorKind::Write, Some(cause)) => cause,
-            (BlockErrorKind::Invalid, _) => Self::Other,
-        }
-    }
 }
 
-impl<'a> Place<'a> {
-    /// Where a pool's or a unit's device of this path is.
-    pub(crate) fn of_device(path: &'a Path) -> Self {
-        use std::os::unix::fs::FileTypeExt as _;
-        let is_node =
-            std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
-        if crate::pool::disks::is_remote(path) {
-            Self::RemoteDisk(path)
-        } else if is_node || path.starts_with("/dev") {
-            Self::Device(path)
-        } else {
-            Self::DataFile(path)
-        }
-    }
-
+impl Place<'_> {
     /// The step to try after this error, a clause without a full stop.
     pub(crate) fn next(self, error: &io::Error) -> String {
         self.after(Cause::of(error))
     }
 
-    /// The step to try after a block request failed here.
-    pub(crate) fn next_of_block(self, error: &BlockError) -> String {
-        self.after(Cause::of_block(error))
-    }
-
-    fn after(self, cause: Cause) -> String {
+    /// The step to try after a refusal of this cause.
+    pub fn after(self, cause: Cause) -> String {
         if cause == Cause::Limit {
             return LIMIT.to_owned();
         }

@@ -11,6 +11,7 @@ pub mod control;
 pub mod daemon;
 mod date;
 mod entropy;
+mod health;
 mod hint;
 pub mod initiator;
 pub mod isns;

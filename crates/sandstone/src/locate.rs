@@ -9,14 +9,14 @@ use rustix::fs::{major, minor};
 
 use crate::block::device::NodeDevice;
 use crate::block::file::{FileDevice, FileOptions};
-use crate::block::open::{self, OpenError};
-use crate::block::{BlockDevice, Lane};
+use crate::block::open;
+use crate::block::{BlockDevice, Lane, OpenError};
+use crate::config::device_name;
 use crate::config::initiator::InitiatorSpec;
 use crate::config::model::BackendSpec;
 use crate::config::quantity::parse_size;
 use crate::initiator::adapter::AdapterError;
 use crate::initiator::device::MultipathDevice;
-use crate::initiator::named::NamedDevice;
 use crate::initiator::open::{OpenUrlError, open_named, open_url};
 use crate::initiator::url::{LunUrl, pairs};
 
@@ -69,9 +69,9 @@ pub fn open(
 /// A name of a device as others may read it: without the secrets and options of a URL.
 pub fn shown(what: &str) -> String {
     let Some((scheme, rest)) = what.split_once("://") else {
-        let is_named = NamedDevice::is_one(what);
+        let is_named = device_name::is_one(what);
         let name = if is_named {
-            NamedDevice::name_of(what)
+            device_name::without_options(what)
         } else {
             what
         };
@@ -89,7 +89,7 @@ pub fn shown(what: &str) -> String {
 
 /// Whether `what` names a logical unit, which is reached by sessions.
 pub fn is_logical_unit(what: &str) -> bool {
-    LunUrl::is_one(what) || NamedDevice::is_one(what)
+    LunUrl::is_one(what) || device_name::is_one(what)
 }
 
 /// Opens the logical unit of an `iscsi://` URL, or of that name.
@@ -102,7 +102,7 @@ pub fn logical_unit(
     configured: &InitiatorSpec,
     lane: &mut Lane,
 ) -> Result<Arc<MultipathDevice>, OpenError> {
-    let opened = match NamedDevice::is_one(what) {
+    let opened = match device_name::is_one(what) {
         true => open_named(what, configured, lane),
         false => open_url(what, lane),
     };
@@ -140,7 +140,7 @@ pub fn shown_options(what: &str) -> Vec<(String, String)> {
     let query = match what.split_once("://") {
         // A secret before the host may hold a question mark.
         Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
-        None if NamedDevice::is_one(what) => what,
+        None if device_name::is_one(what) => what,
         None => return Vec::new(),
     };
     let (_, query) = query.split_once('?').unwrap_or((query, ""));

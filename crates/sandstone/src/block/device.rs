@@ -12,7 +12,7 @@ use rustix::fs::{OFlags, ioctl_blkpbszget, ioctl_blksszget};
 
 use super::file::{lock, patiently, use_direct};
 use super::kernel_file::KernelFile;
-use super::open::{OpenError, whole_blocks};
+use super::open_error::{OpenError, whole_blocks};
 use super::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
 use crate::hint::{Holder, Place};
 

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io;
 
+use crate::hint::Cause;
+
 /// What a failure means to whoever asked; each becomes one sense code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BlockErrorKind {
@@ -78,6 +80,25 @@ impl BlockError {
     #[cold]
     pub fn writing(source: io::Error, context: impl Into<Cow<'static, str>>) -> Self {
         Self::from_io(source, BlockErrorKind::Write, context)
+    }
+
+    /// The cause by which an error says what to try next.
+    pub fn cause(&self) -> Cause {
+        let source = std::error::Error::source(self);
+        let source = source.and_then(|source| source.downcast_ref());
+        match (self.kind(), source.map(Cause::of)) {
+            (BlockErrorKind::NoSpace, _) => Cause::Full,
+            (BlockErrorKind::ReadOnly, _) => Cause::ReadOnly,
+            (BlockErrorKind::Reserved, _) => Cause::Reserved,
+            (BlockErrorKind::Gone, _) => Cause::Gone,
+            (BlockErrorKind::Away, _) => Cause::Away,
+            (BlockErrorKind::OutOfRange, _) => Cause::Shrunk,
+            (BlockErrorKind::Medium | BlockErrorKind::Write, None | Some(Cause::Other)) => {
+                Cause::Medium
+            }
+            (BlockErrorKind::Medium | BlockErrorKind::Write, Some(cause)) => cause,
+            (BlockErrorKind::Invalid, _) => Cause::Other,
+        }
     }
 
     fn from_io(
@@ -172,5 +193,69 @@ mod tests {
         assert_eq!(error.kind(), BlockErrorKind::Medium);
         assert_eq!(error.to_string(), "read failed: reading /x at byte 512");
         assert_eq!(size_of::<Result<(), BlockError>>(), 8);
+    }
+}
+
+#[cfg(test)]
+mod cause_tests {
+    use std::path::Path;
+
+    use rustix::io::Errno;
+
+    use super::*;
+    use crate::hint::Place;
+
+    #[test]
+    fn of_a_block_request_by_what_failed_and_on_what() {
+        let disk = Place::Device(Path::new("/dev/sdb"));
+        let file = Place::DataFile(Path::new("/srv/a.img"));
+        let remote = Place::RemoteDisk(Path::new("naa.6"));
+        let bad_sector = || BlockError::reading(Errno::IO.into(), "reading");
+        assert_eq!(
+            disk.after(bad_sector().cause()),
+            disk.next(&Errno::IO.into())
+        );
+        assert_eq!(
+            file.after(bad_sector().cause()),
+            file.next(&Errno::IO.into())
+        );
+        let of = |kind| BlockError::new(kind, "asking");
+        for (kind, errno) in [
+            (BlockErrorKind::Medium, Errno::IO),
+            (BlockErrorKind::Write, Errno::IO),
+            (BlockErrorKind::NoSpace, Errno::NOSPC),
+            (BlockErrorKind::ReadOnly, Errno::ROFS),
+            (BlockErrorKind::Reserved, Errno::BADE),
+            (BlockErrorKind::Gone, Errno::NODEV),
+            (BlockErrorKind::Invalid, Errno::PROTO),
+        ] {
+            for place in [disk, file, remote] {
+                assert_eq!(
+                    place.after(of(kind).cause()),
+                    place.next(&errno.into()),
+                    "{place:?}, {kind:?}"
+                );
+            }
+        }
+        assert_eq!(
+            remote.after(of(BlockErrorKind::Away).cause()),
+            remote.next(&Errno::NODEV.into())
+        );
+        for (place, text) in [
+            (
+                disk,
+                "the device became shorter: `blockdev --getsize64 /dev/sdb` tells its bytes; give them back, or choose another device",
+            ),
+            (
+                file,
+                "somebody cut the file: restore /srv/a.img, or give it its length back with truncate if the rest is not missed",
+            ),
+            (
+                remote,
+                "the array made naa.6 smaller: give it its size back there, then try again",
+            ),
+        ] {
+            assert_eq!(place.after(of(BlockErrorKind::OutOfRange).cause()), text);
+        }
     }
 }

@@ -21,7 +21,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::kernel_file::{DirectIo, KernelFile};
-use super::open::{OpenError, whole_blocks};
+use super::open_error::{OpenError, whole_blocks};
 use super::{
     BlockDevice, BlockError, Geometry, Lane, PoolSpace, Request, Submitted, Ticket, Usage,
 };

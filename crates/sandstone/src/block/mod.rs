@@ -37,12 +37,14 @@ pub mod layer;
 pub mod memory;
 pub mod memory_pool;
 pub mod open;
+pub mod open_error;
 pub mod statistics;
 mod transfer;
 mod uring;
 
 use std::fmt;
 
+pub use self::open_error::OpenError;
 pub use error::{BlockError, BlockErrorKind};
 pub use lane::{Lane, Ticket};
 pub use pages::{Pages, PagesMut};

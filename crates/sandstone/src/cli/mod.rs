@@ -14,7 +14,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::config::Error;
 use crate::hint::Place;
-use crate::pool::health::Health;
+use crate::health::Health;
 
 mod bench;
 pub mod client_instructions;

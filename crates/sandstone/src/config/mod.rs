@@ -12,6 +12,7 @@
 pub mod access;
 pub mod backup;
 pub mod change;
+pub mod device_name;
 pub mod diff;
 pub mod directory;
 pub mod error;
@@ -28,6 +29,7 @@ pub mod quantity;
 pub mod redact;
 pub mod store;
 pub mod validate;
+pub mod volume_id;
 
 pub use error::{Error, ErrorKind};
 pub use model::Config;

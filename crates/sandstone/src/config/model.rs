@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::initiator::InitiatorSpec;
-use super::placement::PlacedUnit;
+use super::volume_id::PlacedUnit;
 use super::{name, pattern};
 
 /// Everything that survives a restart.
@@ -107,7 +107,7 @@ pub struct IdentitySpec {
     /// The highest relative target port identifier ever given out.
     #[serde(default)]
     pub last_relative_port_id: u16,
-    /// Which volumes logical units lie on, whatever these are called; see [`super::placement`].
+    /// Which volumes logical units lie on, whatever these are called; see [`super::volume_id`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<PlacedUnit>,
 }

@@ -15,7 +15,8 @@ use crate::config::initiator::{AdapterTimes, DeviceSpec};
 use crate::config::model::{HostSpec, MapSpec, TargetGroupSpec, TargetSpec, UnitSpec};
 use crate::config::{Error, ErrorKind};
 use crate::initiator::view::InitiatorDevice;
-use crate::pool::health::{Health, PoolHealth};
+use crate::health::Health;
+use crate::pool::health::PoolHealth;
 
 /// The daemon in short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::hindrance::{AluaChoice, Clearing, Hindrance};
 use crate::config::model::BackendSpec;
-use crate::config::placement::{VolumeId, Volumes};
+use crate::config::volume_id::{VolumeId, Volumes};
 use crate::config::{Config, Error};
 use crate::initiator::view::{InitiatorDevice, InitiatorSession};
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::config::name;
-use crate::pool::health::Health;
+use crate::health::Health;
 
 /// One state that stops or refuses I/O of a unit, or soon will.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

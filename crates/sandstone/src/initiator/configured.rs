@@ -5,7 +5,6 @@ use std::time::Duration;
 use iscsi::chap::{ChapAlgorithm, ChapCredential};
 use iscsi::negotiation::DigestPolicy;
 
-use super::open::initiator_name;
 use super::settings::{
     BackOff, DeviceChoice, DeviceSettings, KeepAlive, Route, SessionSettings, TargetSettings,
 };
@@ -16,22 +15,14 @@ use crate::config::initiator::{
 use crate::config::model::ChapSecret;
 use crate::multipath;
 
-/// The name in force.
-pub(super) fn name_of(spec: &InitiatorSpec) -> String {
-    match spec.name.as_str() {
-        "" => initiator_name(),
-        name => name.to_owned(),
-    }
-}
-
 /// Whether sessions are to be on the same ways, as many on each.
-pub(super) fn same_ways(old: &LoginSpec, new: &LoginSpec) -> bool {
+pub fn same_ways(old: &LoginSpec, new: &LoginSpec) -> bool {
     let ways = |spec: &LoginSpec| (spec.portals.clone(), spec.binds.clone(), spec.sessions);
     ways(old) == ways(new)
 }
 
 /// Whether a login would offer something else.
-pub(super) fn needs_new_sessions(old: &LoginSpec, new: &LoginSpec) -> bool {
+pub fn needs_new_sessions(old: &LoginSpec, new: &LoginSpec) -> bool {
     let offered = |spec: &LoginSpec| {
         let parameters = LoginParameters {
             ping_after_ms: None,
@@ -106,7 +97,7 @@ pub fn target_settings(name: &str, times: &AdapterTimes, spec: &LoginSpec) -> Ta
 }
 
 /// CHAP_A by the names of a configuration; `None` where they are none.
-pub(crate) fn named_algorithms(names: &[String]) -> Option<Vec<ChapAlgorithm>> {
+pub fn named_algorithms(names: &[String]) -> Option<Vec<ChapAlgorithm>> {
     ChapAlgorithm::named(names.iter().map(String::as_str))
 }
 
@@ -177,7 +168,7 @@ fn credential(chap: &ChapSecret) -> ChapCredential {
 }
 
 /// What the adapter is told of devices.
-pub(super) fn device_settings(spec: &InitiatorSpec) -> DeviceSettings {
+pub fn device_settings(spec: &InitiatorSpec) -> DeviceSettings {
     let chosen = spec.devices.iter().map(|device| {
         let choice = DeviceChoice {
             psp: device.psp,

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use super::adapter::{Adapter, AdapterError};
 use super::claims::Claims;
-use super::configured::{device_settings, name_of, needs_new_sessions, same_ways, target_settings};
+use super::configured::{device_settings, needs_new_sessions, same_ways, target_settings};
 use super::device::MultipathDevice;
 use super::settings::DeviceSettings;
 use super::view::{InitiatorDevice, InitiatorSession};
+use super::own_name;
 use crate::block::Lane;
 use crate::block::lane::Waker;
 use crate::config::initiator::InitiatorSpec;
@@ -195,7 +196,7 @@ impl Host {
     }
 
     fn bring_to(&self, state: &mut State, spec: &InitiatorSpec) -> Result<(), HostError> {
-        let name = name_of(spec);
+        let name = own_name::in_force(spec);
         let before = std::mem::replace(&mut state.applied, spec.clone());
         if state.running.is_none() {
             if spec.targets.is_empty() {
@@ -212,7 +213,7 @@ impl Host {
         };
         let adapter = &running.adapter;
         adapter.set_devices(device_settings(spec));
-        let renamed = name_of(&before) != name;
+        let renamed = own_name::in_force(&before) != name;
         let retimed = before.times != spec.times;
         for target in &spec.targets {
             let settings = target_settings(&name, &spec.times, target);

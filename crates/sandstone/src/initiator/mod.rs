@@ -33,6 +33,7 @@ pub mod named;
 mod nexus;
 pub mod open;
 pub mod options;
+pub mod own_name;
 mod requests;
 mod scan;
 pub mod self_test;

@@ -3,10 +3,11 @@
 
 use std::fmt;
 
-use super::configured::{device_settings, name_of, target_settings};
+use super::configured::{device_settings, target_settings};
 use super::options::Options;
 use super::settings::{DeviceSettings, TargetSettings};
 use super::url::pairs;
+use super::own_name;
 use crate::config::initiator::InitiatorSpec;
 
 /// What only the configuration says, for every target alike.
@@ -36,17 +37,6 @@ impl fmt::Display for NameError {
 impl std::error::Error for NameError {}
 
 impl NamedDevice {
-    /// Whether `text` means to be one.
-    pub fn is_one(text: &str) -> bool {
-        let mut kinds = ["naa.", "eui.", "t10.", "mpx."].iter();
-        kinds.any(|kind| text.starts_with(kind))
-    }
-
-    /// The name without the options.
-    pub fn name_of(text: &str) -> &str {
-        text.split_once('?').map_or(text, |(name, _)| name)
-    }
-
     /// Reads a name with options, over what is configured.
     ///
     /// # Errors
@@ -66,7 +56,7 @@ impl NamedDevice {
         }
         let mut settings = device_settings(spec);
         let is_bound = pairs(query).any(|(option, _)| option == "bind");
-        let initiator = name_of(spec);
+        let initiator = own_name::in_force(spec);
         let mut targets = Vec::new();
         let mut device = settings.clone();
         for login in &spec.targets {

@@ -5,17 +5,15 @@ use std::time::Duration;
 
 use super::adapter::{Adapter, AdapterError};
 use super::device::MultipathDevice;
+use super::own_name::initiator_name;
 use super::named::{NameError, NamedDevice};
 use super::settings::{DeviceSettings, SessionSettings};
 use super::url::{LunUrl, UrlError};
 use crate::block::Lane;
 use crate::config::initiator::InitiatorSpec;
-use crate::config::name;
 
 /// How long all sessions of a URL may take before those that are there must do.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Where open-iscsi keeps the name of this machine's initiator.
-const NAME_FILE: &str = "/etc/iscsi/initiatorname.iscsi";
 
 /// Why a URL could not be opened.
 #[derive(Debug)]
@@ -103,32 +101,4 @@ pub fn open_named(
     Err(OpenUrlError::Adapter(
         first.unwrap_or(AdapterError::NoDevice { name: named.name }),
     ))
-}
-
-/// This machine's initiator name: open-iscsi's where it is installed, so that the target's permissions
-/// hold for both; else one made from the host's name.
-pub fn initiator_name() -> String {
-    let file = std::fs::read_to_string(NAME_FILE).unwrap_or_default();
-    let names = file
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("InitiatorName="));
-    if let Some(name) = names
-        .map(str::trim)
-        .find(|name| name::foreign(name).is_ok())
-    {
-        return name.to_owned();
-    }
-    let host = rustix::system::uname();
-    let host = host.nodename().to_string_lossy().to_ascii_lowercase();
-    let fit = |c: char| {
-        if c.is_ascii_alphanumeric() || c == '-' || c == '.' {
-            c
-        } else {
-            '-'
-        }
-    };
-    format!(
-        "iqn.2026-01.io.sandstone:{}",
-        host.chars().map(fit).collect::<String>()
-    )
 }

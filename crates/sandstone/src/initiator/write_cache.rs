@@ -36,7 +36,7 @@ impl WriteCache {
     /// # Errors
     /// The URL is malformed.
     pub fn of(url: &str) -> Result<Self, UrlError> {
-        let session = SessionSettings::new(super::open::initiator_name());
+        let session = SessionSettings::new(super::own_name::initiator_name());
         let LunUrl { target, .. } = LunUrl::parse(url, session, DeviceSettings::default())?;
         let lun = report_luns::from_number(target.lun.unwrap_or(0));
         Ok(Self { target, lun })

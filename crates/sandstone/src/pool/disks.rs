@@ -19,13 +19,14 @@ use crate::block::device::NodeDevice;
 use crate::block::fence::{FenceOrder, FenceState, Fencing};
 use crate::block::file::{FileDevice, FileOptions};
 use crate::block::lane::{Observer, Outcome};
-use crate::block::open::OpenError;
-use crate::block::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
+use crate::block::{
+    BlockDevice, BlockError, Geometry, Lane, OpenError, Request, Submitted, Ticket, Usage,
+};
+use crate::config::device_name::{self, is_remote};
 use crate::config::{Error, ErrorKind};
 use crate::hint::Place;
 use crate::initiator::device::MultipathDevice;
 use crate::initiator::host::Host;
-use crate::initiator::named::NamedDevice;
 
 /// How files of vdevs are used.
 pub(super) const FILE_OPTIONS: FileOptions = FileOptions {
@@ -49,17 +50,6 @@ pub struct Disks {
     initiator: Option<Arc<Host>>,
     /// So long sessions may take to come up.
     login: Duration,
-}
-
-/// Whether a device is another machine's: its name stands where a path would.
-pub(crate) fn is_remote(path: &Path) -> bool {
-    name_of(path).is_some()
-}
-
-/// The name of another machine's disk.
-fn name_of(path: &Path) -> Option<&str> {
-    let name = path.to_str()?;
-    (NamedDevice::is_one(name) && !name.contains('/')).then_some(name)
 }
 
 impl Disks {
@@ -89,7 +79,7 @@ impl Disks {
         let wanted: Vec<&KnownDevice> = wanted.collect();
         let names: Vec<&str> = wanted
             .iter()
-            .filter_map(|known| name_of(&known.path))
+            .filter_map(|known| device_name::of_path(&known.path))
             .collect();
         let may_show = |target: &str| {
             let mut wanted = wanted.iter().map(|known| &known.targets);
@@ -100,7 +90,7 @@ impl Disks {
 
     /// The targets at which another machine's disk is seen; none where it is not, or is this machine's.
     pub(super) fn targets_of(&self, path: &Path) -> Vec<String> {
-        let (Some(name), Some(initiator)) = (name_of(path), &self.initiator) else {
+        let (Some(name), Some(initiator)) = (device_name::of_path(path), &self.initiator) else {
             return Vec::new();
         };
         let devices = initiator.devices().into_iter();
@@ -118,7 +108,7 @@ impl Disks {
     /// # Errors
     /// It is not there, is in use, or is nothing that a pool can lie on.
     pub(super) fn open(&self, path: &Path) -> Result<Arc<dyn BlockDevice>, OpenError> {
-        if let Some(name) = name_of(path) {
+        if let Some(name) = device_name::of_path(path) {
             return Ok(Arc::new(self.remote(name)?));
         }
         let is_node =
@@ -204,7 +194,7 @@ impl Disks {
 
     /// Whether there is something to open: a file or node, or a disk that a session shows.
     pub(super) fn exists(&self, path: &Path) -> bool {
-        match (name_of(path), &self.initiator) {
+        match (device_name::of_path(path), &self.initiator) {
             (None, _) => path.exists(),
             (Some(name), Some(initiator)) => initiator.device(name, self.login).is_some(),
             (Some(_), None) => false,
@@ -213,7 +203,7 @@ impl Disks {
 
     /// Whether there is something to open now: another machine's disk has a path that lives. Waits for nothing.
     pub(super) fn is_there_now(&self, path: &Path) -> bool {
-        match (name_of(path), &self.initiator) {
+        match (device_name::of_path(path), &self.initiator) {
             (None, _) => path.exists(),
             (Some(name), Some(initiator)) => {
                 let device = initiator.device(name, Duration::ZERO);
@@ -240,7 +230,7 @@ impl Disks {
     /// The labels of a device as they are, whoever uses it: looking must be possible, and do no harm. `None` where
     /// it cannot be read; that holds no pool that could be imported.
     pub(super) fn look_at(&self, path: &Path) -> Option<LeafLabels> {
-        match (name_of(path), &self.initiator) {
+        match (device_name::of_path(path), &self.initiator) {
             (None, _) => label::read_unlocked(path).ok(),
             (Some(name), Some(initiator)) => {
                 let device = initiator.device(name, self.login)?;

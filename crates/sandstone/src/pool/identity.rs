@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statvfs, statx};
 use serde::{Deserialize, Serialize};
 
-use super::disks::is_remote;
 use super::system::System;
 use crate::date::utc;
+use crate::config::device_name::is_remote;
 
 /// What is known of a device beside its path. Another machine's disk has none: its name is its identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

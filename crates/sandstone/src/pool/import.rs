@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use store::pool::{Back, Examined, LeafLabels, OpenError, OpenErrorKind, PoolConfig, examine};
 use utoipa::ToSchema;
 
-use super::disks::{Disks, is_remote};
+use super::disks::Disks;
 use super::fence::PoolFence;
 use super::found::{Found, FoundPool, describe, find_labels, leaves, missing_log, unaccounted};
 use super::host::{Begin, Place, PoolHost, Setup};
@@ -23,6 +23,7 @@ use super::turn::Turn;
 use super::twins::{self, CopyOfOpen};
 use crate::block::BlockDevice;
 use crate::config::{Error, ErrorKind};
+use crate::config::device_name::is_remote;
 
 /// `pool import`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

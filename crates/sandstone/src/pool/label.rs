@@ -15,6 +15,7 @@ use crate::block::lane::ask;
 use crate::block::{BlockDevice, BlockError, Done, Request};
 use crate::config::{Error, ErrorKind};
 use crate::hint::Place;
+use crate::config::device_name::is_remote;
 
 /// What the labels of a device say. One that is too small for a leaf has none.
 ///
@@ -192,12 +193,38 @@ fn write(device: &dyn BlockDevice, offset: u64, bytes: &[u8]) -> Result<(), Bloc
     ask(device, write).map(drop)
 }
 
+/// The place of a pool's device, which decides what to try after an error.
+fn place_of(path: &Path) -> Place<'_> {
+    use std::os::unix::fs::FileTypeExt as _;
+    let is_node = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
+    if is_remote(path) {
+        Place::RemoteDisk(path)
+    } else if is_node || path.starts_with("/dev") {
+        Place::Device(path)
+    } else {
+        Place::DataFile(path)
+    }
+}
+
 /// Labels of a device could not be read, written or wiped.
 pub(super) fn failed(doing: &str, path: &Path, error: BlockError) -> Error {
     let message = format!(
         "could not {doing} the labels of {}: {error}",
         path.display()
     );
-    let next = Place::of_device(path).next_of_block(&error);
+    let next = place_of(path).after(error.cause());
     Error::new(ErrorKind::Storage, message, next).caused_by(error)
+}
+
+#[cfg(test)]
+mod place_tests {
+    use super::*;
+
+    #[test]
+    fn a_path_tells_what_kind_of_place_it_is() {
+        let is = |path| place_of(Path::new(path));
+        assert!(matches!(is("naa.652534e0"), Place::RemoteDisk(_)));
+        assert!(matches!(is("/dev/no-such-disk"), Place::Device(_)));
+        assert!(matches!(is("/srv/no-such-file"), Place::DataFile(_)));
+    }
 }

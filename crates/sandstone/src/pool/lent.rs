@@ -12,10 +12,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::disks::is_remote;
 use super::registry::Pools;
 use crate::config::{Error, ErrorKind};
 use crate::state_folder::{KeptFile, open_json, seal_json};
+use crate::config::device_name::is_remote;
 
 const FILE: &str = "lent.json";
 /// Its name in its first line.

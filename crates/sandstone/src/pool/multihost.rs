@@ -18,7 +18,6 @@ use store::pool::{
 use store::vdev::layout::label_offset;
 use utoipa::ToSchema;
 
-use super::disks::is_remote;
 use super::fence::{Named, PoolFence};
 use super::host::Hands;
 use super::label;
@@ -28,6 +27,7 @@ use crate::block::lane::Outcome;
 use crate::block::{BlockDevice, Done, Lane, Request, Submitted, Ticket};
 use crate::config::{Error, ErrorKind};
 use crate::hint::Place;
+use crate::config::device_name::is_remote;
 
 /// Another machine's disk may be silent for so long: its paths may all be down for ten seconds without harm.
 const REMOTE_PROMISE_US: u64 = 15_000_000;

@@ -19,6 +19,7 @@ use crate::block::BlockDevice;
 use crate::block::file::FileDevice;
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
+use crate::config::device_name::is_remote;
 
 /// The smallest device, in bytes; zpool's.
 const MIN_DEVICE: u64 = 64 << 20;
@@ -141,7 +142,7 @@ pub(super) fn check_devices<'a>(
 /// Whether a path is that of a file that does not exist yet.
 fn is_to_be_made(path: &Path) -> bool {
     // Another machine's disk is there, or is not: opening it says why.
-    !disks::is_remote(path) && !path.exists()
+    !is_remote(path) && !path.exists()
 }
 
 /// How large a file is to be made.

@@ -8,7 +8,7 @@ use store::format::DatasetId;
 use super::dataset::{failed, refused, split};
 use super::registry::{OpenPool, Pools};
 use crate::config::Error;
-use crate::config::placement::{VolumeId, Volumes};
+use crate::config::volume_id::{VolumeId, Volumes};
 
 impl Volumes for Pools {
     fn ids(&self, names: &[String]) -> Vec<Option<VolumeId>> {

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use store::pool::PoolConfig;
 
-use super::disks::is_remote;
 use super::found::{Candidate, find_labels, leaves};
 use super::known::{KnownDevice, KnownPool};
 use super::label;
 use super::registry::Pools;
 use crate::config::{Error, ErrorKind};
 use crate::state_folder::Trouble;
+use crate::config::device_name::is_remote;
 
 /// The search for pools of a list that was lost.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use std::time::Instant;
 use store::cache::Cache;
 
 use super::attempt::Attempt;
-use super::disks::{Disks, is_remote};
+use super::disks::Disks;
 use super::host::PoolHost;
 use super::known::{KnownDevice, KnownPool, PoolList};
 use super::lent::Lent;
@@ -18,9 +18,10 @@ use super::name_watch::NameWatch;
 use super::rebuilding::{self, Search};
 use super::turn::Turn;
 use super::volume::PoolVolume;
-use crate::block::open::OpenError;
-use crate::config::placement::VolumeId;
+use crate::block::OpenError;
+use crate::config::volume_id::VolumeId;
 use crate::config::{Error, ErrorKind};
+use crate::config::device_name::is_remote;
 
 /// How pools are kept.
 #[derive(Clone, Debug)]

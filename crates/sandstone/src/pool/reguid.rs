@@ -13,7 +13,6 @@ use store::pool::reguid::{NewIdentity, Reguid};
 use store::pool::{LeafLabels, OpenError, OpenErrorKind, PoolConfig, torn_identity};
 use utoipa::ToSchema;
 
-use super::disks::is_remote;
 use super::found::{Candidate, describe};
 use super::identity::{Located, locate};
 use super::import::open_all;
@@ -24,6 +23,7 @@ use super::{label, random_u64};
 use crate::block::lane::ask;
 use crate::block::{BlockDevice, BlockError, Request};
 use crate::config::{Error, ErrorKind};
+use crate::config::device_name::is_remote;
 
 /// `pool reguid`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

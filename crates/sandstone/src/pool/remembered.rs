@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use store::pool::Examined;
 
-use super::disks::{Disks, is_remote};
+use super::disks::Disks;
 use super::identity::{Identity, Located, locate};
 use super::known::{KnownDevice, KnownPool};
 use super::label;
 use super::twins::options;
 use crate::config::{Error, ErrorKind};
+use crate::config::device_name::is_remote;
 
 /// What is there of the devices of a pool.
 pub(super) struct Remembered {

@@ -15,11 +15,11 @@ use std::time::Instant;
 use store::pool::{PoolStatus, Stop};
 use store::vdev::{LeafStatus, State};
 
-use super::disks::is_remote;
 use super::known::{KnownDevice, KnownPool};
 use super::registry::{OpenPool, Pools};
 use super::turn::Turn;
 use crate::config::{Error, ErrorKind};
+use crate::config::device_name::is_remote;
 
 /// Whether a leaf may be why its pool stopped.
 pub(super) fn is_troubled(leaf: &LeafStatus, is_suspended: bool) -> bool {

@@ -17,12 +17,12 @@ use store::pool::{PoolError, PoolStatus, Stop};
 use store::vdev::State;
 
 use super::administer::VdevChange;
-use super::disks::is_remote;
 use super::host::Hands;
 use super::known::KnownPool;
 use super::registry::{OpenPool, Pools};
 use super::turn::Turn;
 use super::unasked::expands;
+use crate::config::device_name::is_remote;
 
 impl Pools {
     /// Opens pools that could not be opened for want of a disk, lets those go on that stopped for that, and uses disks

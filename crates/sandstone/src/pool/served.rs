@@ -7,7 +7,8 @@ use store::catalog::{Catalog, CatalogError, ErrorKind as Refusal, Operation, ROO
 use store::format::DatasetId;
 
 use crate::config::model::{BackendSpec, Config};
-use crate::config::placement::{self, VolumeId};
+use crate::config::placement;
+use crate::config::volume_id::VolumeId;
 use crate::config::{Error, ErrorKind};
 
 /// The logical units that are on volumes and snapshots.

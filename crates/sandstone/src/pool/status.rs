@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::advice::advice;
 use super::damaged::{DamagedView, LostView};
-use super::disks::{Disks, is_remote};
+use super::disks::Disks;
 use super::fence::Named;
 use super::host::{Hands, Place, Shut};
 use super::identity::{Identity, Located, locate};
@@ -24,6 +24,7 @@ use super::upgrade::{self, FeatureView};
 use super::vdev_request::{Additions, VdevKind, VdevRequest};
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
+use crate::config::device_name::is_remote;
 
 /// What is said of data where nothing is known to be lost; zpool's words.
 pub const NO_ERRORS: &str = "No known data errors";

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, makedev, minor};
 
-use super::disks::is_remote;
 use super::identity::{FileIdentity, Identity, Verdict};
+use crate::config::device_name::is_remote;
 
 /// Where that is told.
 #[derive(Clone, Debug)]

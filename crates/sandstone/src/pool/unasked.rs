@@ -7,11 +7,11 @@ use store::pool::PoolProperty;
 use store::vdev::{LeafId, State};
 
 use super::administer::VdevChange;
-use super::disks::is_remote;
 use super::history::Deed;
 use super::registry::{OpenPool, Pools};
 use super::{foreign, label};
 use crate::config::Error;
+use crate::config::device_name::is_remote;
 
 /// A device that has grown by less is left as it is: its labels would move for nothing.
 const LEAST_GROWTH: u64 = 1 << 20;

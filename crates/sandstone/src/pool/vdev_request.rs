@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use store::vdev::Kind;
 use utoipa::ToSchema;
 
-use super::disks::is_remote;
 use crate::config::Error;
+use crate::config::device_name::is_remote;
 
 /// A top-level vdev that is to be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -16,7 +16,8 @@ use super::unit_state;
 use crate::block::backing::Backing;
 use crate::block::{self, BlockDevice};
 use crate::config::model::{BackendSpec, UnitSpec};
-use crate::config::placement::{Placed, VolumeId};
+use crate::config::placement::Placed;
+use crate::config::volume_id::VolumeId;
 use crate::control::ApplyError;
 use crate::initiator::host::Host;
 use crate::pool::Pools;
@@ -227,7 +228,7 @@ impl Opener {
     }
 }
 
-fn apply_error(spec: &UnitSpec, error: &block::open::OpenError) -> ApplyError {
+fn apply_error(spec: &UnitSpec, error: &block::OpenError) -> ApplyError {
     ApplyError {
         object: format!("lu {}", spec.name),
         message: error.problem(),

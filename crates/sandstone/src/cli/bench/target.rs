@@ -10,11 +10,11 @@ use crate::bench::contents;
 use crate::bench::reached::{Reached, Unit};
 use crate::bench::results;
 use crate::block::file::{FileDevice, FileOptions};
-use crate::block::open::OpenError;
-use crate::block::{BlockDevice, Lane};
+use crate::block::{BlockDevice, Lane, OpenError};
 use crate::cli::completion::size;
 use crate::cli::initiator::configured::configured;
 use crate::cli::{Connection, Terminal};
+use crate::config::device_name;
 use crate::config::initiator::InitiatorSpec;
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
@@ -181,7 +181,7 @@ impl TargetArgs {
         let Some(unit) = opened
             .unit
             .as_ref()
-            .filter(|_| NamedDevice::is_one(&self.target))
+            .filter(|_| device_name::is_one(&self.target))
         else {
             return WriteCache::of(&self.target)
                 .map_err(|error| Error::invalid(error.to_string(), next));

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use crate::cli::Connection;
 use crate::config::Error;
+use crate::config::device_name;
 use crate::config::initiator::InitiatorSpec;
 use crate::config::store::Store;
 use crate::control::answer::{DeviceView, Status};
-use crate::initiator::named::NamedDevice;
 
 /// The initiator's configuration with the targets that lead to the device which `what` names: with all of them where
 /// no daemon runs that could tell which do. Empty where `what` is no name of a device.
@@ -19,7 +19,7 @@ pub(in crate::cli) fn configured(
     what: &str,
     connection: &Connection,
 ) -> Result<InitiatorSpec, Error> {
-    if !NamedDevice::is_one(what) {
+    if !device_name::is_one(what) {
         return Ok(InitiatorSpec::default());
     }
     let client = connection.client();
@@ -28,7 +28,7 @@ pub(in crate::cli) fn configured(
     let folder = folder.unwrap_or_else(|_| connection.state_folder().to_owned());
     let mut spec = Store::peek(&folder)?.initiator;
     let devices: Vec<DeviceView> = client.get("/v1/initiator/devices").unwrap_or_default();
-    let name = NamedDevice::name_of(what);
+    let name = device_name::without_options(what);
     if let Some(view) = devices.iter().find(|view| view.state.nmp.name == name) {
         let ways = &view.state.ways;
         spec.targets

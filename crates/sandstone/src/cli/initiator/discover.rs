@@ -16,7 +16,7 @@ use crate::config::change::SetChap;
 use crate::config::{Error, ErrorKind, name};
 use crate::initiator::configured::named_algorithms;
 use crate::initiator::discovery::send_targets;
-use crate::initiator::open;
+use crate::initiator::own_name;
 use crate::initiator::settings::SessionSettings;
 use crate::initiator::url;
 use crate::isns::find_targets;
@@ -65,7 +65,7 @@ const COLUMNS: [Column<Row>; 3] = [
 
 pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
     let name = match &args.initiator_name {
-        None => open::initiator_name(),
+        None => own_name::initiator_name(),
         Some(given) => initiator_name(given)?,
     };
     let limit = Duration::from_secs(args.timeout);

@@ -1,7 +1,7 @@
 //! Backups come back whole, or not at all and with the reason.
 
 use super::super::model::ChapSecret;
-use super::super::placement::{PlacedUnit, VolumeId};
+use super::super::volume_id::{PlacedUnit, VolumeId};
 use super::super::validate::tests::good;
 use super::*;
 

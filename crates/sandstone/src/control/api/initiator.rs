@@ -14,7 +14,7 @@ use crate::config::redact::redacted_login;
 use crate::control::answer::{AdapterView, Body, DeviceView, Params, Problem};
 use crate::control::transaction::{Commit, Committed};
 use crate::initiator::configured::times_in_force;
-use crate::initiator::open::initiator_name;
+use crate::initiator::own_name::initiator_name;
 use crate::initiator::view::{InitiatorDevice, InitiatorSession, SessionState};
 
 /// The host adapter in short.

@@ -16,7 +16,7 @@ use super::{Commit, Committed, Transactions};
 use crate::config::change::Change;
 use crate::config::history::Note;
 use crate::config::identity::{self, Seed};
-use crate::config::placement::Volumes;
+use crate::config::volume_id::Volumes;
 use crate::config::store::Store;
 use crate::config::validate::validate;
 use crate::config::{Config, Error, ErrorKind, placement};

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use store::vdev::{LeafId, LeafSpec, LeafStatus};
 
-use super::super::disks::is_remote;
 use super::super::fence::Named;
 use super::super::host::{Hands, Place};
 use super::super::multihost;
@@ -16,6 +15,7 @@ use super::super::random_u64;
 use super::Site;
 use crate::block::BlockDevice;
 use crate::config::Error;
+use crate::config::device_name::is_remote;
 
 impl Site<'_> {
     /// What new devices may hold: nothing of this pool's own. Until its labels say that a device left its place, what is written

@@ -3,9 +3,9 @@
 use store::pool::{Pool, Stop};
 use store::vdev::{LeafStatus, State};
 
-use super::super::disks::is_remote;
 use super::super::host::Shared;
 use super::super::reopening::is_troubled;
+use crate::config::device_name::is_remote;
 
 /// Disks that are away, or of other machines do not do what they are asked, and that the pool will use again when they
 /// are back.

@@ -4,8 +4,8 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
+use crate::config::device_name::is_remote;
 
-use super::super::disks::is_remote;
 
 /// Devices below a device are looked at so deep.
 const DEPTH: u32 = 8;

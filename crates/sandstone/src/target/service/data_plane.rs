@@ -9,7 +9,7 @@ use super::Service;
 use super::change::host_refused;
 use crate::block::{self, BlockDevice};
 use crate::config::model::{BackendSpec, Config};
-use crate::config::placement::Volumes;
+use crate::config::volume_id::Volumes;
 use crate::config::{Error, ErrorKind};
 use crate::control::hindrance::{AluaChoice, Clearing, Hindrance};
 use crate::control::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatus};

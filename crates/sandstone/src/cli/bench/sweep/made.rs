@@ -11,6 +11,7 @@ use super::journal::{Entry, Journal};
 use super::volume::set;
 use crate::bench::sweep::volume_knobs::{MADE_WITH, PROPERTIES};
 use crate::config::change::{AddMap, CreateUnit};
+use crate::config::device_name;
 use crate::config::explain::Explanation;
 use crate::config::model::BackendSpec;
 use crate::config::quantity::format_size;
@@ -19,8 +20,7 @@ use crate::control::Client;
 use crate::control::answer::UnitView;
 use crate::control::client::escape;
 use crate::control::transaction::Committed;
-use crate::initiator::named::NamedDevice;
-use crate::initiator::open::initiator_name;
+use crate::initiator::own_name::initiator_name;
 use crate::initiator::settings::{DeviceSettings, SessionSettings};
 use crate::initiator::url::{LunUrl, at_lun};
 use crate::pool::dataset::{Changed, DatasetChange, DatasetView};
@@ -142,7 +142,7 @@ impl MadeVolumes {
 
     /// What names this unit as `target` names the measured one.
     fn place_of(&self, unit: &str, name: &str, target: &str) -> Result<String, Error> {
-        if NamedDevice::is_one(target) {
+        if device_name::is_one(target) {
             let options = target.split_once('?').map(|(_, options)| options);
             let options = options.map_or(String::new(), |options| format!("?{options}"));
             return Ok(format!("{name}{options}"));

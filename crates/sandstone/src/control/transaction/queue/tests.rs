@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 use crate::config::change::{CreateUnit, ModifyUnit};
 use crate::config::model::BackendSpec;
-use crate::config::placement::VolumeId;
+use crate::config::volume_id::VolumeId;
 use crate::control::data_plane::{DataPlane, PortalStatus, UnitStatus};
 use crate::control::hindrance::{Clearing, Hindrance};
 use crate::initiator::view::{InitiatorDevice, InitiatorSession};
