@@ -6,22 +6,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-
 use crate::block::budget::Budget;
 use crate::config::diff::diff;
 use crate::config::history::Note;
 use crate::config::{Config, Error, ErrorKind, placement, store::Store};
 use crate::control::{Author, ControlAddress, ControlServer, DataPlane, Plane, Transactions};
 use crate::initiator::host::Host;
-use crate::log::{self, EACH};
-use crate::notify;
+use crate::process::log::{self, EACH};
+use crate::process::notify;
+use crate::process::signals::{Asked, StopSignals};
 use crate::pool::{Disks, Pools, PoolsOptions};
 use crate::target::{DaemonLimits, Service, ServiceOptions};
 
-/// Bytes in flight where nothing else is said.
-pub const DEFAULT_MEMORY_CAP: u64 = 1 << 30;
 /// How long I/O of logical units to another machine's disks may take at the end: storage that is gone is not
 /// waited for. A pool is, where it lies there: what it has taken is to be written.
 const LAST_IO: Duration = Duration::from_secs(10);
@@ -54,57 +50,6 @@ pub struct DaemonOptions {
     pub io_uring: bool,
     /// Where targets that are made without a portal listen; empty is every address, port 3260.
     pub default_portals: Vec<SocketAddr>,
-}
-
-/// SIGINT and SIGTERM, caught from now on: they end a daemon in order, also one that has just begun to
-/// serve.
-#[derive(Debug)]
-pub struct StopSignals(Signals);
-
-/// The request of a signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
-    /// Look anew for what may have changed.
-    Reload,
-    /// End, because of the signal of this name.
-    Stop(&'static str),
-}
-
-impl StopSignals {
-    /// Catches them.
-    ///
-    /// # Errors
-    /// The kernel refuses the signal handlers.
-    pub fn catch() -> std::io::Result<Self> {
-        Signals::new([SIGINT, SIGTERM]).map(Self)
-    }
-
-    /// Catches SIGHUP too, which ends nothing from now on: a terminal that closes must not take the storage with it.
-    ///
-    /// # Errors
-    /// The kernel refuses the signal handlers.
-    pub fn catch_with_reload() -> std::io::Result<Self> {
-        Signals::new([SIGINT, SIGTERM, SIGHUP]).map(Self)
-    }
-
-    /// Waits for one that ends; returns its name.
-    pub fn wait(mut self) -> &'static str {
-        loop {
-            if let Asked::Stop(reason) = self.next() {
-                return reason;
-            }
-        }
-    }
-
-    fn next(&mut self) -> Asked {
-        match self.0.forever().next() {
-            Some(SIGHUP) => Asked::Reload,
-            Some(SIGINT) => Asked::Stop("SIGINT"),
-            Some(SIGTERM) => Asked::Stop("SIGTERM"),
-            // Only these three are caught.
-            _ => Asked::Stop("a signal"),
-        }
-    }
 }
 
 /// The configuration, stored with the names that volumes have now. A folder that cannot be written keeps nothing from
@@ -227,7 +172,7 @@ impl Daemon {
     /// Waits for SIGINT or SIGTERM, then ends in order. Reloads at each SIGHUP until then.
     pub fn run_until(self, mut signals: StopSignals) {
         let reason = loop {
-            match signals.next() {
+            match signals.wait_for_next() {
                 Asked::Reload => self.reload(),
                 Asked::Stop(reason) => break reason,
             }

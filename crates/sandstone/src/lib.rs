@@ -16,12 +16,23 @@ mod hint;
 pub mod initiator;
 pub mod isns;
 pub mod locate;
-pub mod log;
 pub mod multipath;
 pub mod nbd;
-mod notify;
 pub mod pool;
+pub mod process;
+mod serve;
+mod demo;
 mod spin;
 pub mod state_folder;
 pub mod target;
 pub mod tcp_info;
+
+use std::process::ExitCode;
+
+/// Runs the command line of this process.
+pub fn run() -> ExitCode {
+    cli::run(cli::Daemons {
+        serve: serve::run,
+        demo: demo::run,
+    })
+}

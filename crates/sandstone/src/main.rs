@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    sandstone::cli::run()
+    sandstone::run()
 }

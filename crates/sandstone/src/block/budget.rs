@@ -15,6 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pages::PAGE_SIZE;
 
+/// Bytes in flight where nothing else is said.
+pub const DEFAULT_MEMORY_CAP: u64 = 1 << 30;
+
 /// The part of the budget that is divided among the sessions.
 const FLOORS: u64 = 4;
 /// A session can always have one small command, also where it straddles two pages.

@@ -183,8 +183,17 @@ fn command() -> clap::Command {
     help::complete(Cli::command(), "")
 }
 
+/// The verbs that are daemons and no clients. The program that is made of all crates brings them.
+#[derive(Clone, Copy, Debug)]
+pub struct Daemons {
+    /// `serve`.
+    pub serve: fn(&serve::Args, &Connection) -> ExitCode,
+    /// `demo`.
+    pub demo: fn(&demo::Args, &Connection) -> ExitCode,
+}
+
 /// Runs the command line of this process.
-pub fn run() -> ExitCode {
+pub fn run(daemons: Daemons) -> ExitCode {
     clap_complete::CompleteEnv::with_factory(Cli::command).complete();
     let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
     let mut ask = |question: &str| {
@@ -199,11 +208,11 @@ pub fn run() -> ExitCode {
     match verb.verb {
         Verb::Serve(Later(args)) => {
             drop((out, err));
-            serve::run(&args, &verb.connection)
+            (daemons.serve)(&args, &verb.connection)
         }
         Verb::Demo(Later(args)) => {
             drop((out, err));
-            demo::run(&args, &verb.connection)
+            (daemons.demo)(&args, &verb.connection)
         }
         Verb::Initiator(Later(initiator::Verb::Attach(args))) => {
             drop((out, err));

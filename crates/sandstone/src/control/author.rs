@@ -15,7 +15,7 @@ use super::asker::{Asker, user_name};
 use super::transaction::Committed;
 use crate::config::diff::Difference;
 use crate::config::history::NotedChange;
-use crate::log::EACH;
+use crate::process::log::EACH;
 
 tokio::task_local! {
     static AUTHOR: Arc<Author>;

@@ -14,7 +14,7 @@ use super::super::serve::{catch_signals, failed};
 use super::configured::configured;
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
-use crate::daemon::DEFAULT_MEMORY_CAP;
+use crate::block::budget::DEFAULT_MEMORY_CAP;
 use crate::hint::Place;
 use crate::locate;
 use crate::nbd::{Endpoint, Loops, Server, ServerOptions, StartError, TlsOptions};
@@ -123,7 +123,7 @@ fn export_name(text: &str) -> Result<String, String> {
 
 /// Serves until Ctrl-C or SIGTERM.
 pub(in super::super) fn run(args: &Args, connection: &Connection) -> ExitCode {
-    crate::log::to_stderr(if args.json { "warn" } else { "info" });
+    crate::process::log::to_stderr(if args.json { "warn" } else { "info" });
     // Caught before the socket is there: it never stays behind.
     let signals = match catch_signals() {
         Ok(signals) => signals,
@@ -137,7 +137,7 @@ pub(in super::super) fn run(args: &Args, connection: &Connection) -> ExitCode {
                 announce(args, &server, &attached);
             }
             signals.wait();
-            crate::log::flush();
+            crate::process::log::flush();
             server.stop();
             ExitCode::SUCCESS
         }

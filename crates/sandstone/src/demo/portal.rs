@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 
-use super::Args;
+use crate::cli::demo::Args;
 use crate::config::{Error, ErrorKind};
 use crate::target::try_listening;
 

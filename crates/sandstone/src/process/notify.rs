@@ -9,19 +9,19 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Targets listen; or what was to be reloaded is.
-pub(crate) fn ready(status: &str) {
+pub fn ready(status: &str) {
     tell(&format!("READY=1\nSTATUS={status}"));
 }
 
 /// It looks anew for what may have changed.
-pub(crate) fn reloading() {
+pub fn reloading() {
     let now = clock_gettime(ClockId::Monotonic);
     let micros = i128::from(now.tv_sec) * 1_000_000 + i128::from(now.tv_nsec) / 1000;
     tell(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
 }
 
 /// It ends, and why.
-pub(crate) fn stopping(reason: &str) {
+pub fn stopping(reason: &str) {
     tell(&format!("STOPPING=1\nSTATUS=stopping: {reason}"));
 }
 

@@ -5,7 +5,8 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Args, TARGET, UNIT};
+use super::{TARGET, UNIT};
+use crate::cli::demo::Args;
 use crate::cli::Connection;
 use crate::config::store::Store;
 use crate::config::{Error, ErrorKind};

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{Args, UNIT};
+use super::UNIT;
+use crate::cli::demo::Args;
 use crate::config::model::{BackendSpec, UnitSpec};
 use crate::config::quantity::format_size;
 use crate::config::{Error, ErrorKind};
