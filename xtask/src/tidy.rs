@@ -5,13 +5,18 @@
 //! A line may be excused by `tidy-allow: RULE: reason` on itself or on the line before.
 
 mod corpus;
+mod crate_graph;
 mod dependencies;
 mod documents;
 mod licences;
 mod names;
+mod openers;
+mod paths;
+mod rooms;
 mod sizes;
 mod tree;
 mod unsafety;
+mod width;
 mod words;
 
 use std::fmt;
@@ -52,9 +57,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let root = crate::crate_root();
     let tree = Tree::read(&root)?;
     let mut findings = check(&tree);
-    findings.extend(dependencies::manifests(&dependencies::metadata(
-        &root, false,
-    )?));
+    let ours = dependencies::metadata(&root, false)?;
+    findings.extend(dependencies::manifests(&ours));
+    findings.extend(crate_graph::manifests(&ours));
     findings.extend(licences::check(
         &tree,
         &dependencies::metadata(&root, true)?,
@@ -76,12 +81,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 
 /// Every rule that needs nothing but the files.
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 9] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 14] = [
         tree::unreadable,
         dependencies::imports,
+        crate_graph::check,
+        rooms::sizes,
+        rooms::rings,
         sizes::check,
         unsafety::check,
         names::check,
+        openers::check,
+        width::check,
         words::check,
         words::machine_paths,
         documents::check,

@@ -1,0 +1,219 @@
+//! The crates and what each may name: one list, which the manifests must equal and from which
+//! ARCHITECTURE.md has its drawing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::dependencies::{Metadata, Package};
+use super::{Finding, Tree};
+
+/// Document that shows the drawing.
+const DOCUMENT: &str = "ARCHITECTURE.md";
+/// Line before the drawing in the document.
+const MARK: &str = "<!-- crates: `cargo xtask tidy` draws this -->";
+
+/// Crates that are no part of the graph: they only test others, or are tools.
+const TOOLS: &[&str] = &["xtask", "conformance"];
+
+/// Crates from the bottom up, with the crates of this repository that each may name in its product code.
+const CRATES: &[(&str, &[&str])] = &[
+    ("pages", &[]),
+];
+
+/// Manifests that name other crates than the list says.
+pub(super) fn manifests(metadata: &Metadata) -> Vec<Finding> {
+    let ours: BTreeSet<&str> = metadata.packages.iter().map(|p| p.name.as_str()).collect();
+    let listed: BTreeMap<&str, &[&str]> = CRATES.iter().copied().collect();
+    let mut findings = Vec::new();
+    let mut report = |name: &str, message| {
+        findings.push(Finding {
+            path: format!("crates/{name}/Cargo.toml"),
+            line: 0,
+            rule: "crate-graph",
+            message,
+        });
+    };
+    for package in &metadata.packages {
+        let name = package.name.as_str();
+        if TOOLS.contains(&name) {
+            continue;
+        }
+        let Some(may) = listed.get(name) else {
+            report(name, format!("`{name}` is not in the list of crates (xtask/src/tidy/crate_graph.rs): say what it stands on"));
+            continue;
+        };
+        let named = named(package, &ours);
+        for other in named.difference(&may.iter().copied().collect()) {
+            report(name, format!("`{name}` depends on `{other}`, which the list of crates does not allow: move what is needed down, or change the list and the drawing"));
+        }
+        for other in may.iter().filter(|other| !named.contains(**other)) {
+            report(name, format!("the list of crates lets `{name}` depend on `{other}`, and it does not: take it from the list"));
+        }
+    }
+    findings
+}
+
+/// Crates of this repository that a package names in its product code.
+fn named<'a>(package: &'a Package, ours: &BTreeSet<&str>) -> BTreeSet<&'a str> {
+    let product = package.dependencies.iter().filter(|d| d.kind.is_none());
+    product
+        .map(|dependency| dependency.name.as_str())
+        .filter(|name| ours.contains(name))
+        .collect()
+}
+
+/// A document whose drawing is not that of the list.
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let finding = |line, message: String| Finding {
+        path: DOCUMENT.into(),
+        line,
+        rule: "crate-graph",
+        message,
+    };
+    let mut findings: Vec<Finding> = upward(CRATES)
+        .into_iter()
+        .map(|message| Finding {
+            path: "xtask/src/tidy/crate_graph.rs".into(),
+            line: 0,
+            rule: "crate-graph",
+            message,
+        })
+        .collect();
+    let Some(file) = tree.files().find(|file| file.path == DOCUMENT) else {
+        return findings;
+    };
+    let Some(at) = file.text.lines().position(|line| line == MARK) else {
+        findings.push(finding(
+            0,
+            format!("the drawing of the crates is missing: put the line `{MARK}` before it"),
+        ));
+        return findings;
+    };
+    let shown: Vec<&str> = file
+        .text
+        .lines()
+        .skip(at + 1)
+        .skip_while(|line| line.is_empty())
+        .take_while(|line| !line.is_empty())
+        .collect();
+    let drawn = drawing(CRATES);
+    if shown != drawn.lines().collect::<Vec<_>>() {
+        findings.push(finding(
+            at + 1,
+            format!("the drawing is not that of the list of crates; it is\n{drawn}"),
+        ));
+    }
+    findings
+}
+
+/// Entries of the list that name a crate which stands above them, or nowhere.
+fn upward(crates: &[(&str, &[&str])]) -> Vec<String> {
+    let mut below = BTreeSet::new();
+    let mut found = Vec::new();
+    for (name, may) in crates {
+        for other in may.iter().filter(|other| !below.contains(*other)) {
+            found.push(format!("`{name}` stands before `{other}` in the list, and depends on it"));
+        }
+        below.insert(*name);
+    }
+    found
+}
+
+/// The crates in rows: each stands on crates of rows below it. Only those that are not implied are named.
+fn drawing(crates: &[(&str, &[&str])]) -> String {
+    let all: BTreeMap<&str, &[&str]> = crates.iter().copied().collect();
+    let mut rows: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+    let mut level: BTreeMap<&str, usize> = BTreeMap::new();
+    for (name, may) in crates {
+        let row = may
+            .iter()
+            .filter_map(|other| level.get(other))
+            .max()
+            .map_or(0, |row| row + 1);
+        level.insert(name, row);
+        rows.entry(row).or_default().push(name);
+    }
+    let width = crates.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut drawn = String::from("```text\n");
+    for (row, names) in rows.iter().rev() {
+        for name in names {
+            let may = all[name];
+            let implied: BTreeSet<&str> = may.iter().flat_map(|other| beneath(other, &all)).collect();
+            let direct: Vec<&str> = may
+                .iter()
+                .copied()
+                .filter(|other| !implied.contains(other))
+                .collect();
+            let line = if direct.is_empty() {
+                format!("{row:>2}  {name}")
+            } else {
+                format!("{row:>2}  {name:<width$} → {}", direct.join(", "))
+            };
+            drawn.push_str(line.trim_end());
+            drawn.push('\n');
+        }
+    }
+    drawn.push_str("```");
+    drawn
+}
+
+/// Everything that a crate stands on.
+fn beneath<'a>(name: &str, all: &BTreeMap<&str, &[&'a str]>) -> BTreeSet<&'a str> {
+    let may = all.get(name).copied().unwrap_or_default();
+    let deeper = may.iter().flat_map(|other| beneath(other, all));
+    may.iter().copied().chain(deeper).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::dependencies::Dependency;
+
+    const THREE: &[(&str, &[&str])] = &[
+        ("low", &[]),
+        ("middle", &["low"]),
+        ("high", &["low", "middle"]),
+    ];
+
+    #[test]
+    fn a_drawing_names_only_what_is_not_implied() {
+        assert_eq!(
+            drawing(THREE),
+            "```text\n 2  high   → middle\n 1  middle → low\n 0  low\n```"
+        );
+    }
+
+    #[test]
+    fn a_crate_that_depends_on_one_above_it_is_found() {
+        assert!(upward(THREE).is_empty());
+        assert_eq!(upward(&[("low", &["high"]), ("high", &[])]).len(), 1);
+    }
+
+    #[test]
+    fn the_list_of_this_repository_points_one_way() {
+        assert_eq!(upward(CRATES), Vec::<String>::new());
+    }
+
+    #[test]
+    fn manifests_name_exactly_what_the_list_lets_them() {
+        let package = |name: &str, others: &[(&str, Option<&str>)]| Package {
+            name: name.into(),
+            version: "0.1.0".into(),
+            license: None,
+            source: None,
+            dependencies: others
+                .iter()
+                .map(|(name, kind)| Dependency {
+                    name: (*name).into(),
+                    kind: kind.map(str::to_owned),
+                })
+                .collect(),
+        };
+        let count = |packages| manifests(&Metadata { packages }).len();
+        assert_eq!(count(vec![package("pages", &[("serde", None)])]), 0);
+        let unknown = package("novelty", &[]);
+        assert_eq!(count(vec![package("pages", &[]), unknown]), 1);
+        let upward = package("pages", &[("store", None), ("scsi", Some("dev"))]);
+        let store = package("store", &[("pages", None)]);
+        assert_eq!(count(vec![upward, store]), 1);
+    }
+}
