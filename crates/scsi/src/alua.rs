@@ -199,7 +199,7 @@ pub enum LayoutError {
     DuplicatePort(u16),
     /// The group's state is not among those it supports.
     UnsupportedState(u16),
-    /// More than 255 ports are in this group, and its descriptor cannot count them.
+    /// Ports of this group number more than 255, and its descriptor cannot count them.
     TooManyPorts(u16),
 }
 

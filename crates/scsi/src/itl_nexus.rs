@@ -25,7 +25,7 @@ const MAP_READ_ONLY: u32 = 1 << 1;
 const READS_CONFLICT: u32 = 1 << 2;
 /// A persistent reservation forbids commands that write.
 const WRITES_CONFLICT: u32 = 1 << 3;
-/// Another nexus holds RESERVE(6) or RESERVE(10), so that only a few commands are allowed.
+/// RESERVE(6) or RESERVE(10) is held by another nexus, so that only a few commands are allowed.
 const RESERVED_BY_OTHER: u32 = 1 << 4;
 /// The target port group is in another state than active/optimized or active/non-optimized.
 const NOT_ACTIVE: u32 = 1 << 5;
