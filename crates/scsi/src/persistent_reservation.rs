@@ -347,7 +347,7 @@ impl PersistentReservations {
         }
     }
 
-    /// Whether this nexus holds the reservation.
+    /// Reports whether this nexus holds the reservation.
     pub fn holds(&self, registrant: &Registrant) -> bool {
         self.reservation
             .as_ref()
@@ -360,7 +360,7 @@ impl PersistentReservations {
     /// Carries out a PERSISTENT RESERVE OUT from `from`.
     ///
     /// # Errors
-    /// [`Refusal`]; nothing has changed then.
+    /// [`Refusal`]. Nothing has changed then.
     pub fn execute(
         &mut self,
         from: &Registrant,
@@ -389,7 +389,7 @@ impl PersistentReservations {
         }
     }
 
-    /// SPC-4 5.13.9.
+    /// Reserves the unit (SPC-4 5.13.9).
     fn reserve(
         &mut self,
         from: &Registrant,
@@ -406,7 +406,8 @@ impl PersistentReservations {
         Ok(Outcome::default())
     }
 
-    /// SPC-4 5.13.11.2: a registrant that does not hold is answered GOOD.
+    /// Releases the reservation (SPC-4 5.13.11.2). A registrant that does not hold it is answered
+    /// GOOD.
     fn release(
         &mut self,
         from: &Registrant,
@@ -437,7 +438,7 @@ impl PersistentReservations {
         })
     }
 
-    /// SPC-4 5.13.11.6.
+    /// Clears reservation and registrations (SPC-4 5.13.11.6).
     fn clear(&mut self, from: &Registrant, key: u64) -> Result<Outcome, Refusal> {
         self.check_key(from, key)?;
         let attentions = self.attentions_to_all_but(from, UnitAttention::RESERVATIONS_PREEMPTED);
@@ -450,8 +451,8 @@ impl PersistentReservations {
         })
     }
 
-    /// Clears everything in an administrator's name, as CLEAR does. Returns the registrants that there were: each is owed
-    /// RESERVATIONS PREEMPTED.
+    /// Clears everything in an administrator's name, as CLEAR does. Returns the former registrants:
+    /// each is owed RESERVATIONS PREEMPTED.
     pub(crate) fn end(&mut self) -> Vec<Registrant> {
         let registrations = std::mem::take(&mut self.registrations);
         self.reservation = None;
@@ -459,7 +460,7 @@ impl PersistentReservations {
         registrations.into_keys().collect()
     }
 
-    /// SPC-4 5.13.11.4 and 5.13.11.5.
+    /// Preempts registrations (SPC-4 5.13.11.4 and 5.13.11.5).
     fn preempt(
         &mut self,
         from: &Registrant,
@@ -489,7 +490,7 @@ impl PersistentReservations {
             .registrations
             .iter()
             .filter(|&(registrant, &registered)| {
-                // Whoever takes the reservation keeps its own registration.
+                // The nexus that takes the reservation keeps its own registration.
                 (victim_key == 0 || registered == victim_key)
                     && !(takes_reservation && registrant == from)
             })
@@ -527,7 +528,7 @@ impl PersistentReservations {
         })
     }
 
-    /// RESERVATION CONFLICT unless `from` is registered under this key.
+    /// Returns RESERVATION CONFLICT unless `from` is registered under this key.
     fn check_key(&self, from: &Registrant, key: u64) -> Result<(), Refusal> {
         if self.registrations.get(from) == Some(&key) {
             Ok(())
@@ -548,7 +549,7 @@ impl PersistentReservations {
             .collect()
     }
 
-    /// An all-registrants reservation ends with its last registrant.
+    /// Ends an all-registrants reservation with its last registrant.
     fn drop_reservation_without_registrants(&mut self) {
         if self.registrations.is_empty() {
             self.reservation = None;
@@ -569,7 +570,7 @@ impl Reservation {
     }
 }
 
-/// The type a CDB's byte 2 asks for; only LU_SCOPE (0h) exists.
+/// Returns the type for which byte 2 of a CDB asks. Only LU_SCOPE (0h) exists.
 fn requested_type(scope_and_type: u8) -> Result<ReservationType, Refusal> {
     if scope_and_type >> 4 != 0 {
         return Err(Refusal::Sense(Sense::invalid_bit_in_cdb(2, 7)));

@@ -93,7 +93,7 @@ enum Class {
 
 #[derive(Debug)]
 struct Waiting {
-    /// Number of the next command that queues up, of any nexus.
+    /// Number of the command in the order of arrival, over all nexuses.
     arrival: u64,
     waiter: u64,
     class: Class,

@@ -8,8 +8,8 @@
 //! |---|---|---|
 //! | data-out | no data-out at all | refused |
 //! | data-out | as much or more | carried out, and the transport drops the rest |
-//! | data-out of blocks that stand alone | fewer, in whole blocks, or none of them | carried out with those |
-//! | data-out of a plain WRITE | fewer, up to within a block | carried out, and the rest of the block stays |
+//! | data-out of independent blocks | fewer, in whole blocks, or none | carried out with those |
+//! | data-out of a plain WRITE | fewer, up to within a block | done, rest of the block stays |
 //! | data-out | fewer | refused |
 //! | data-in | any length | carried out, and the transport sends the announced part |
 //!
