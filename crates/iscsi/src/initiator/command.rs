@@ -31,7 +31,7 @@ pub struct Command {
 /// Amount of data that did not move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residual {
-    /// As much data moved as expected.
+    /// All the expected data moved.
     None,
     /// Bytes that moved less than expected.
     Underflow(u32),

@@ -208,7 +208,7 @@ pub enum NegotiationError {
     Repeated(Key),
     /// A value is not allowed by the RFC.
     InvalidValue(Key),
-    /// Our side insists on a value to which the peer does not agree.
+    /// Insistence of this side on a value to which the peer does not agree.
     NotAgreed(Key),
     /// The peer sent more unknown keys than any known implementation sends.
     TooManyUnknownKeys,
