@@ -75,7 +75,8 @@ impl ChapAlgorithm {
         (!algorithms.is_empty()).then_some(algorithms)
     }
 
-    /// Picks the first algorithm that we know from a CHAP_A list in the initiator's order of preference.
+    /// Picks the first algorithm that we know from a CHAP_A list in the initiator's order of
+    /// preference.
     pub fn select(list: &str) -> Option<Self> {
         parse_list(list).find_map(|item| Self::from_number(parse_number(item)?))
     }

@@ -1,5 +1,5 @@
-//! iSNSP messages and the PDUs that carry them: a message of more than one PDU's payload is split and
-//! joined again (RFC 4171 §5.1).
+//! iSNSP messages and the PDUs that carry them: a message of more than one PDU's payload is split
+//! and joined again (RFC 4171 §5.1).
 
 use super::DecodeError;
 

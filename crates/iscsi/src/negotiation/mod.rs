@@ -328,7 +328,8 @@ impl Negotiation {
             return self.answer_unknown(name, value, out);
         };
         if self.received.contains(key) {
-            // MaxRecvDataSegmentLength may be declared anew in the full-feature phase, once per exchange.
+            // MaxRecvDataSegmentLength may be declared anew in the full-feature phase, once per
+            // exchange.
             return Err(NegotiationError::Repeated(key));
         }
         self.received.insert(key);

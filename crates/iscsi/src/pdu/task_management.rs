@@ -1,4 +1,5 @@
-//! Task Management Function Request and Response (RFC 7143 §11.5, §11.6; RFC 7144 for the newer functions).
+//! Task Management Function Request and Response (RFC 7143 §11.5, §11.6; RFC 7144 for the newer
+//! functions).
 
 use super::bhs::{
     Opcode, PduError, RawBhs, be32, be64, codes, data_segment_length, expect, put32, put64, start,

@@ -1,4 +1,5 @@
-//! Text Request and Text Response: key=value pairs in the full-feature phase (RFC 7143 §11.10, §11.11).
+//! Text Request and Text Response: key=value pairs in the full-feature phase (RFC 7143 §11.10,
+//! §11.11).
 
 use super::bhs::{
     Opcode, PduError, RawBhs, be32, be64, bit, data_segment_length, expect,

@@ -4,8 +4,9 @@
 //! [`Login::receive`] takes one Login Request and returns one Login Response. Stages:
 //!
 //! ```text
-//! first request ── names, SessionType, policy ──┬── SecurityNegotiation (CSG 0) ─┬── OperationalNegotiation (CSG 1) ── full feature
-//!                                               └────────────────────────────────┘ (only if nothing must be proved)
+//! first request: names, SessionType, policy
+//!   ├── SecurityNegotiation (CSG 0) ──┐
+//!   └── if nothing must be proved ────┴── OperationalNegotiation (CSG 1) ── full feature
 //! ```
 //!
 //! # Invariants

@@ -233,7 +233,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     }
 
     /// Sends an asynchronous message on a connection (RFC 7143 §11.9). The function fills in the
-    /// sequence numbers. Only the first message takes a StatSN.
+    /// sequence numbers, of which the message uses up only StatSN.
     pub fn async_message(&mut self, index: usize, mut pdu: AsyncMessage, data: Vec<u8>) {
         pdu.data_segment_length = data.len() as u32;
         self.push_numbered(index, bytes(data), |numbers, raw| {
