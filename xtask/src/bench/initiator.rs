@@ -54,7 +54,7 @@ struct Row {
     workload: &'static str,
     libiscsi: Figures,
     sandstone: Figures,
-    /// Our CPU time as a share of libiscsi's.
+    /// Ratio of our CPU time to libiscsi's.
     cpu_ratio: f64,
     iops_ratio: f64,
 }

@@ -13,8 +13,8 @@ use super::server::Server;
 pub(super) enum Client {
     /// Debian's libiscsi, which shows the speed for users.
     Libiscsi,
-    /// Our lean client, which costs less CPU than the target and so shows the ability of the
-    /// target.
+    /// Lean client of this benchmark, which costs less CPU than the target and so shows the ability
+    /// of the target.
     Lean,
 }
 
