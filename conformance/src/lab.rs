@@ -58,12 +58,12 @@ impl Outcome {
 /// Labs that may run beside a lab on this machine's few cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// Other labs may run.
+    /// Room for other labs beside this one.
     Shared,
-    /// Other labs may run, but this one boots a guest, which keeps a processor busy. Quick runs
-    /// leave it out.
+    /// Room for other labs beside a guest that this one boots, which keeps a processor busy. Quick
+    /// runs leave this lab out.
     Guest,
-    /// No other lab may run, because it would spoil the measurements.
+    /// No room for other labs, because they would spoil the measurements.
     Alone,
 }
 
