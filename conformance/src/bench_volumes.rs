@@ -1,6 +1,6 @@
 //! Labs of the `bench lab` experiments on volumes of a pool, each made once and for a moment. They
-//! check that every setting is really in force on the volume of its load, that figures come of
-//! each, and that nothing is left behind. They do not judge how much the figures differ.
+//! check that every setting is really in force on the volume of its load. They also check that each
+//! gives figures, and that nothing is left behind. They do not judge how much the figures differ.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

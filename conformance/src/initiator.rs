@@ -395,7 +395,7 @@ impl Forecast {
                 path.set(Weather::Silent);
                 self.silences += 1;
             }
-            // The process was killed. All that it acknowledged is in the file all the same.
+            // The process was killed. All writes that it acknowledged are still in the file.
             9 => {
                 server.restart(&bench.tools)?;
                 self.restarts += 1;

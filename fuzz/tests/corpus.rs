@@ -1,5 +1,5 @@
-//! Replay of every committed seed, so that a fault that a fuzzer found once stays found where no
-//! fuzzer runs.
+//! Replay of every committed seed, so that a fault that a fuzzer once found is also found without a
+//! fuzzer.
 
 use std::fs;
 use std::path::Path;

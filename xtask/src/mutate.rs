@@ -28,7 +28,7 @@ options:
 
 /// Environment variable that chooses the fault of a run.
 const VARIABLE: &str = "SANDSTONE_MUTANT";
-/// First seeds of hard histories, and of harder ones (see `sim::pool::families`).
+/// First seeds of the harder, the hard and the plain histories (see `sim::pool::families`).
 const SEEDS: [u64; 3] = [1 << 40, 1 << 32, 0];
 /// Number of histories of the store without a fault. None may fail, which shows that the harness
 /// itself does no harm.

@@ -21,7 +21,7 @@ options:
 /// Time in seconds for which each fuzz target runs, after its committed corpus.
 const FUZZ_SECONDS: &str = "4";
 
-/// Arguments that run tests where nextest is missing.
+/// Arguments that run tests if nextest is missing.
 const PLAIN: [&str; 5] = [
     "test",
     "--quiet",

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Content of the suite's verbose output: `Suite: S`, `  Test: T ...passed`, with `[SKIPPED] reason` and other remarks between the dots and the verdict.
+/// Content of the suite's verbose output: `Suite: S`, `  Test: T ...passed`. `[SKIPPED] reason` and
+/// other remarks may stand between the dots and the verdict.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     suite: String,

@@ -594,8 +594,8 @@ impl<'a> Reader<'a> {
                 if key.ends_with("data pattern") {
                     disk.data_pattern = Some(self.number("the data pattern", words.next())?);
                 } else if key.ends_with("use random data") {
-                    // A version between those two had a switch. It means the full random pattern of
-                    // today.
+                    // A version between these two had a switch, which means the full random pattern
+                    // of today.
                     let random: u32 = self.number("the use of random data", words.next())?;
                     disk.data_pattern = Some(if random == 0 { 0 } else { 2 });
                 }

@@ -5,19 +5,20 @@
 //! use names of other forms, with capitals, underscores and blanks, and compare them byte by byte.
 //! Nobody can rename them.
 //!
-//! [`check`] is the one rule for every name that another system chose, of a target or of an
-//! initiator, at every place that takes such a name: logins on both sides, discovery, hosts, maps,
-//! imports and the benchmark. Each name that passes is kept, shown and sent byte for byte.
+//! [`check`] is the one rule for every name of a target or an initiator that another system chose.
+//! All places that take a name use it: logins on both sides, discovery, hosts, maps, imports and
+//! the benchmark. Each name that passes is kept, shown and sent byte for byte.
 //!
 //! # When two names are one
 //! - **Targets, as an initiator.** Names are bytes. Two targets whose names differ in case are two
 //!   targets.
 //! - **Initiators and targets, as a target.** Names are compared without regard to the case of
-//!   ASCII letters ([`is_same`]), as RFC 7143 4.2.7.1 demands. This holds for every decision alike:
-//!   the patterns that let a host's members in, the exceptions that keep them out, the check that
-//!   no initiator is in two hosts, the secret that is asked for, and the session that a login
-//!   reinstates. Nobody gets past an exception, a secret or a reservation by another spelling. No
-//!   two hosts can treat two spellings of one name differently.
+//!   ASCII letters ([`is_same`]), as RFC 7143 4.2.7.1 demands. This holds for every decision alike.
+//!   The patterns that let a host's members in and the exceptions that keep them out compare in
+//!   this way. The check that no initiator is in two hosts does so too. So do the choice of the
+//!   secret, and of the session that a login reinstates. Nobody gets past an exception, a secret or
+//!   a reservation by another spelling. No two hosts can treat two spellings of one name
+//!   differently.
 //! - No name holds a wildcard. A pattern never stands for a name by accident, and every name can be
 //!   a member of a host.
 

@@ -1,5 +1,5 @@
 //! Tests of immediate commands, which stand outside the command window (RFC 7143 §4.2.2.1). Their
-//! number is bounded all the same. Commands above the bound are rejected, and all else goes on.
+//! number is still bounded. Commands above the bound are rejected, and all else goes on.
 
 #![allow(clippy::unwrap_used)]
 

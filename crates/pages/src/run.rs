@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::page::{PAGE_SIZE, Page, PageMut, footprint};
 
-/// Number of pages from which a buffer is made of neighbours where possible. A device needs half as
+/// Number of pages from which a buffer is made of neighbours if possible. A device needs half as
 /// long again to scatter 1 MiB over separate pages as to write one piece.
 const RUN_PAGES: usize = 8;
 
@@ -160,8 +160,8 @@ impl Pages {
         }
     }
 
-    /// Returns the same bytes, holding on to no page that the run does not show. For callers that
-    /// keep a part of a long run for long.
+    /// Returns these bytes without holding on to any page that the run does not show. It is for
+    /// callers that keep a part of a long run for long.
     pub fn trimmed(self) -> Self {
         let end = footprint(self.len(), self.start as usize) / PAGE_SIZE;
         let first = self.start as usize / PAGE_SIZE;
@@ -177,9 +177,9 @@ impl Pages {
         )
     }
 
-    /// Returns the same bytes in a form that may be kept for long: pages taken as a part of a long
-    /// run are copied. A single page that stays would keep the memory of its run from ever being a
-    /// run again.
+    /// Returns these bytes in a form that may be kept for long: pages taken as a part of a long run
+    /// are copied. A single page that stays would keep the memory of its run from ever being a run
+    /// again.
     pub fn settled(self) -> Self {
         let pages = self.run.pages();
         if !pages.iter().any(Page::is_of_run) {

@@ -21,7 +21,7 @@ use crate::sense::{Asc, Sense};
 pub(crate) enum UnitAttentionRule {
     /// CHECK CONDITION reports it.
     Report,
-    /// The command runs all the same: INQUIRY, REPORT LUNS and REQUEST SENSE.
+    /// The command runs in spite of it: INQUIRY, REPORT LUNS and REQUEST SENSE.
     Exempt,
 }
 
@@ -32,8 +32,8 @@ pub(crate) struct Gates {
     pub(crate) access: AccessClass,
     /// Whether the command runs while another nexus holds RESERVE(6) (SPC-2 tables 9 and B.1).
     pub(crate) allowed_under_reserve6: bool,
-    /// Reports whether a CDB of the command runs whatever the reservations, for commands of which
-    /// only some CDBs do.
+    /// Reports whether a CDB of the command runs under any reservation, for commands of which only
+    /// some CDBs do.
     pub(crate) runs_whoever_reserved: fn(Cdb<'_>) -> bool,
     /// Relation of the command to unit attentions.
     pub(crate) unit_attention: UnitAttentionRule,

@@ -1,8 +1,8 @@
 //! Everything that stops or refuses medium access to a unit, as one type.
 //!
-//! The gates that refuse commands and the views of an administrator both use it, so neither can
-//! know of a state that the other does not. `docs/operations.md` lists whom each state may bind,
-//! and its end.
+//! The gates that refuse commands and the views of an administrator both use it. So neither can
+//! know of a state that the other does not. `docs/operations.md` lists the initiators that each
+//! state may bind, and its end.
 
 use std::sync::Arc;
 

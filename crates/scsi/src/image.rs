@@ -131,7 +131,7 @@ pub(crate) fn restore(
         .map_err(|_| RestoreError::Damaged(SECTION_ACCESS_CHOICES))?;
     state.mode = mode;
     state.reservations = reservations;
-    // The place where the SANITIZE stopped is unknown, and so is the content of the blocks.
+    // The place at which the SANITIZE stopped is unknown, and so is the content of the blocks.
     state.readiness.sanitize_failed = sanitize_failed;
     state.image_generation = number;
     Ok(())

@@ -1,6 +1,6 @@
 //! Limits of one command, told in VPD page B0h and enforced by the commands from one place.
 //!
-//! They bound the duration and the memory of one command, not what a client can do.
+//! They bound the duration and the memory of one command, not the abilities of a client.
 
 use crate::BlockRange;
 use crate::logical_unit::{LogicalUnit, UnitConfig};

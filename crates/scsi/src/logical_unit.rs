@@ -507,9 +507,9 @@ impl LogicalUnit {
         }
     }
 
-    /// Sets the WCE that the backend has whatever is asked for, live (06/2A/01). WCE is then
-    /// `fixed` and cannot be changed. With `None` the backend does as asked. To switch the cache
-    /// off, the caller has emptied it and holds a [`crate::WriteThrough`].
+    /// Fixes WCE for a backend that ignores requests to change it, live (06/2A/01). WCE is then
+    /// `fixed`, and initiators cannot change it. With `None` the backend obeys requests. To switch
+    /// the cache off, the caller has emptied it and holds a [`crate::WriteThrough`].
     pub fn fix_write_cache(&self, fixed: Option<bool>) {
         let mut state = self.state();
         if state.mode.fix_write_cache(fixed) {

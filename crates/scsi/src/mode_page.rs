@@ -99,7 +99,7 @@ pub(crate) struct ModePages {
     saved: Parameters,
     default: Parameters,
     changeable: Parameters,
-    /// WCE that the backend has whatever is asked for, or `None` if it does as asked.
+    /// WCE of a backend that ignores requests to change it, or `None` if it obeys them.
     fixed_write_cache: Option<bool>,
     /// Threshold that the administrator decides. Initiators see it and cannot change it.
     soft_threshold: SoftThreshold,
@@ -168,8 +168,8 @@ impl ModePages {
         self.current.write_cache = true;
     }
 
-    /// Sets the WCE that holds whatever is asked for, or leaves WCE to the initiators. Returns
-    /// whether the value in MODE SENSE changed.
+    /// Fixes WCE in spite of requests, or leaves WCE to the initiators. Returns whether the value
+    /// in MODE SENSE changed.
     pub(crate) fn fix_write_cache(&mut self, fixed: Option<bool>) -> bool {
         std::mem::replace(&mut self.fixed_write_cache, fixed) != fixed
     }

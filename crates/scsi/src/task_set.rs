@@ -7,9 +7,9 @@
 //!
 //! # What the task set type means
 //! With one task set for all nexuses (000b), an ORDERED command waits for the older commands of all
-//! nexuses, and the younger ones of all wait for it. It is a *barrier*, and closes every gate. With
-//! a task set per nexus (001b), it closes the gate of its own nexus alone, and no other nexus
-//! notices.
+//! nexuses. The younger commands of all nexuses wait for it. It is a *barrier*, and closes every
+//! gate. With a task set per nexus (001b), it closes the gate of its own nexus alone, and no other
+//! nexus notices.
 //!
 //! # What a change of the type does
 //! The type decides the class of ORDERED commands that arrive *from then on*. Commands that entered

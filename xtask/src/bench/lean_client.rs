@@ -1,5 +1,5 @@
 //! Load generator that costs less CPU than the target under test. It compares the abilities of
-//! targets, where an ordinary client would be the bottleneck that is measured.
+//! targets. An ordinary client would be the bottleneck, and so would itself be measured.
 //!
 //! It has one thread. Headers are built once per command slot and patched. A whole batch of
 //! commands goes out in one `writev`, and all writes share one payload. Received bytes go into one

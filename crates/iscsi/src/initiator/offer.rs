@@ -1,6 +1,6 @@
 //! Extent of a login's offer. Most targets pick values from lists, but old ones refuse a list that
-//! holds an unknown value. For those there is a second attempt, which offers one old value for each
-//! key.
+//! holds an unknown value. For old targets there is a second attempt, which offers one old value
+//! for each key.
 //!
 //! A second attempt never asks for less proof. All that it offers was in the list of the first
 //! attempt, and the target could have picked it there. CHAP stays CHAP, an algorithm that was not

@@ -143,7 +143,7 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
         Ok(offset)
     }
 
-    /// Stores bytes. Those that the command does not want are dropped.
+    /// Stores bytes. Bytes that the command does not want are dropped.
     #[inline]
     pub(super) fn put(&mut self, offset: u32, bytes: &[u8]) {
         self.moved = true;

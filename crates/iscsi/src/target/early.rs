@@ -104,7 +104,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
 
     /// Runs early requests whose turn has come, and functions that waited for earlier commands.
     ///
-    /// A command whose unsolicited data is still on its way is begun all the same. The remaining
+    /// A command is begun even if some of its unsolicited data is still on its way. The remaining
     /// data may be more than is kept ahead of its turn.
     pub(super) fn run_early<R>(&mut self, router: &mut R) -> Result<Option<Event>, ConnectionError>
     where

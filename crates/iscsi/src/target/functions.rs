@@ -183,9 +183,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         true
     }
 
-    /// Returns the tasks that a function for many tasks reaches, out of those for which
-    /// `select(lun)` holds. They were sent before the function on this session (RFC 7143 §4.2.3.2).
-    /// `connection` is the one on which the function came.
+    /// Returns the tasks that a function for many tasks reaches, if `select(lun)` holds for them.
+    /// They were sent before the function on this session (RFC 7143 §4.2.3.2). `connection` is the
+    /// one on which the function came.
     pub fn tasks_before(
         &self,
         request: &TaskManagementRequest,

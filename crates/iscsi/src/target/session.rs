@@ -340,9 +340,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     }
 
     /// Returns the number of commands for which the initiator waited when it sent its last PDU on
-    /// this connection, as its ExpStatSN tells (RFC 7143 §4.2.2.2). They are those in flight, and
-    /// those whose status it did not have yet. The number is a hint, because the initiator may send
-    /// any ExpStatSN.
+    /// this connection. Its ExpStatSN tells the number (RFC 7143 §4.2.2.2). The commands are in
+    /// flight, or the initiator did not have their status yet. The number is a hint, because the
+    /// initiator may send any ExpStatSN.
     pub fn outstanding(&self, index: usize) -> u32 {
         let unheard = self.connections[index].as_ref().map_or(0, |connection| {
             connection.stat_sn.wrapping_sub(connection.exp_stat_sn)

@@ -133,8 +133,8 @@ impl UnitAccess {
         ended
     }
 
-    /// Drops the void choices: those after which the administrator set another state, or none.
-    /// Returns whether there were any.
+    /// Drops the void choices, after which the administrator set another state, or none. Returns
+    /// whether there were any.
     pub(crate) fn drop_void_choices(&self) -> bool {
         let layout = self.groups.layout();
         self.retain(|choice| holds(&layout, choice.group, choice.state, choice.under))

@@ -19,8 +19,7 @@ const ALL_LOGICAL_BLOCKS: u8 = 0x00;
 
 /// Starts GET LBA STATUS(16).
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
-    // An initiator that asks for some of the blocks only would take an answer about all of them for
-    // those.
+    // An initiator that asks for some kinds of blocks would misread an answer about all blocks.
     if request.cdb.u8(14) != ALL_LOGICAL_BLOCKS {
         return Err(Sense::invalid_field_in_cdb(14));
     }

@@ -65,7 +65,7 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     ))
 }
 
-/// Starts the transfer. Of the opcodes served here, those that write have bit 1 set.
+/// Starts the transfer. Of the opcodes served here, the writing ones have bit 1 set.
 #[inline]
 fn start_for(unit: &LogicalUnit, opcode: u8, range: BlockRange, fua: bool) -> Start {
     if opcode & 0x02 != 0 {

@@ -1,6 +1,6 @@
-//! Tests of the commands that meet RESERVATION CONFLICT. They cover every command that the unit
-//! offers, under every type of persistent reservation, from its holder, from another registrant and
-//! from a stranger (SPC-4 table 65, SBC-4 table 13).
+//! Tests of the commands that meet RESERVATION CONFLICT. They cover every command of the unit under
+//! every type of persistent reservation (SPC-4 table 65, SBC-4 table 13). Each command comes from
+//! the holder, from another registrant and from a stranger.
 
 use scsi::Status;
 use scsi::command_table::{self, CommandDescriptor};

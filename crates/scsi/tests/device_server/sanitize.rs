@@ -384,7 +384,7 @@ fn what_forbids_it_before_it_begins_keeps_it_from_beginning() {
     (register[1], register[2]) = (1, 3);
     assert_good(bench.run(&other, &register, &key));
     assert_eq!(began(task).status, Status::ReservationConflict);
-    // The command leads out of the failed state all the same.
+    // The command still leads out of the failed state.
     register[1] = 3;
     assert_good(bench.run(&other, &register, &key));
     drop(begun(&bench, &nexus, 0));

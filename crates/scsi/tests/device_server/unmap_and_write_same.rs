@@ -112,7 +112,7 @@ fn write_same_repeats_its_block() {
     let written = bench.disk().read(BlockRange::new(10, 600).unwrap());
     assert!(written.chunks(512).all(|found| found == block));
     assert!(!bench.disk().mapped.borrow()[610]);
-    // With UNMAP, a block that is not zeros is written all the same.
+    // Even with UNMAP, a block that is not zeros is written.
     assert_good(bench.run(&nexus, &cdb_16(0x93, 0x08, 0, 4), &block));
     assert_eq!(bench.disk().read(BlockRange::new(3, 1).unwrap()), block);
 }

@@ -60,7 +60,7 @@ pub(super) struct Bench<'a> {
     pub(super) options: &'a Options,
     pub(super) program: PathBuf,
     pub(super) loader: Loader,
-    /// Folder where btrfs is mounted.
+    /// Folder at which btrfs is mounted.
     pub(super) peer: Option<PathBuf>,
     pub(super) table: &'a mut Table,
     /// Whether the files that all phases but one need exist.
@@ -677,7 +677,8 @@ impl Bench<'_> {
             let scan = self.ask(json!({ "do": "await", "pool": "tank" }))?;
             let seconds = start.elapsed().as_secs_f64();
             let copied = scan["issued"].as_u64().unwrap_or(0);
-            // All allocated data is copied, maps too, but no free space: a third of the device.
+            // All allocated data is copied, maps too. Free space, about a third of the device, is
+            // not.
             if !(bytes..bytes + bytes / 16).contains(&copied) {
                 return Err(format!("{copied} of {bytes} bytes were resilvered: {scan}"));
             }
