@@ -18,7 +18,7 @@ use crate::{process, qemu_img, scratch};
 
 const LIMIT: Duration = Duration::from_secs(150);
 const DISK_MIB: u64 = 96;
-/// Place of the only partition, in MiB.
+/// Offset of the only partition, in MiB.
 const PARTITION_MIB: u64 = 1;
 const SECTOR: u64 = 512;
 const TOKEN: &str = "what the diskless guest has to hash\n";

@@ -1,7 +1,7 @@
 //! Debian packages that the labs need, unpacked into a cache and run from there.
 //!
 //! Nothing is installed on the machine, so nothing on it can break or conflict. A [`Bundle`] is the
-//! whole dependency closure of a few packages, down to the C library, and its programs are started
+//! whole dependency closure of a few packages, down to the C library. Its programs are started
 //! through its own dynamic loader. A bundle is rebuilt when Debian has other versions. Programs
 //! that the machine already has (`iscsi-test-cu`, `tgtd`, `isnsd`) are used as they are.
 
@@ -63,7 +63,7 @@ pub(crate) struct Bundle {
 }
 
 impl Bundle {
-    /// Returns the bundle `name` of `packages`, made anew if Debian's versions changed.
+    /// Returns the bundle `name` of `packages`, rebuilt if Debian's versions changed.
     ///
     /// # Errors
     /// The machine has no apt-get, or it cannot find or download the packages.

@@ -88,7 +88,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Returns the image, built anew if Debian's versions or the recipe changed.
+    /// Returns the image, rebuilt if Debian's versions or the recipe changed.
     ///
     /// # Errors
     /// Fails as [`Bundle::prepare`] does, or if a step of the recipe fails.

@@ -29,7 +29,7 @@ impl Default for Version {
     }
 }
 
-/// Way in which a number grows from one test to the next.
+/// Rule by which a number grows from one test to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StepType {
     /// The step is added.
@@ -46,7 +46,7 @@ pub struct Cycling {
     pub start: u32,
     /// Step by which the number grows.
     pub step: u32,
-    /// Way in which the number grows.
+    /// Rule by which the number grows.
     pub step_type: StepType,
 }
 
@@ -69,7 +69,7 @@ pub struct QueueCycling {
     pub end: u32,
     /// Step by which the number grows.
     pub step: u32,
-    /// Way in which the number grows.
+    /// Rule by which the number grows.
     pub step_type: StepType,
 }
 

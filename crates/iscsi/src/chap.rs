@@ -225,8 +225,8 @@ impl ChapChallenge {
         response: &str,
     ) -> Result<(), ChapError> {
         let length = self.algorithm.response_length();
-        // One more byte than the response has tells "too long" from "malformed" without decoding
-        // more than that.
+        // The limit is one byte above the length of a response. So "too long" differs from
+        // "malformed", and no more is decoded.
         let response = parse_binary(response, length + 1).ok_or(ChapError::BadKey("CHAP_R"))?;
         if response.len() != length {
             return Err(ChapError::WrongResponseLength);

@@ -40,7 +40,7 @@ impl Target {
         assert_eq!(data, header);
     }
 
-    /// Returns ExpCmdSN, as the last PDU tells it.
+    /// Returns the ExpCmdSN of the last PDU.
     fn exp_cmd_sn(&self) -> u32 {
         u32::from_be_bytes(self.last()[28..32].try_into().unwrap())
     }
@@ -202,7 +202,7 @@ fn a_text_request_with_a_wrong_digest_is_discarded_and_comes_again() {
     }
 }
 
-/// Tests a wrong header digest, after which the place of the next PDU is unknown.
+/// Tests a wrong header digest, after which the start of the next PDU is unknown.
 #[test]
 fn a_wrong_header_digest_ends_the_connection() {
     let mut target = Target::with_header_digest();

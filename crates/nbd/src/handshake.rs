@@ -399,7 +399,7 @@ impl Handshake {
         if request.wants(info::DESCRIPTION) && !export.description.is_empty() {
             tell(info::DESCRIPTION, &[export.description.as_bytes()]);
         }
-        // The block size is always told, because a client that did not ask for it may still use it.
+        // The block size is always sent, because a client that did not ask for it may still use it.
         tell(
             info::BLOCK_SIZE,
             &[

@@ -20,7 +20,7 @@ const RUN_PAGES: usize = 8;
 #[derive(Clone, Default)]
 pub struct Pages {
     run: Run,
-    /// Place of the first byte, counted from the first page of the run.
+    /// Offset of the first byte, counted from the start of the run's first page.
     start: u32,
     len: u32,
 }
@@ -49,7 +49,7 @@ impl Pages {
         Self::default()
     }
 
-    /// Copies `bytes` into pages, starting at the begin of a page.
+    /// Copies `bytes` into pages, from the start of a page on.
     ///
     /// # Panics
     /// Panics if `bytes` is 4 GiB or longer.
@@ -285,7 +285,7 @@ impl Pages {
         self.run.pages().get(start / PAGE_SIZE)
     }
 
-    /// Returns the pages if the bytes begin at the begin of one and end at the end of one.
+    /// Returns the pages if the bytes begin at the start of one and end at the end of one.
     #[inline]
     pub fn whole_pages(&self) -> Option<&[Page]> {
         let (start, end) = (self.start as usize, self.start as usize + self.len());
@@ -359,7 +359,7 @@ pub struct PagesMut {
 }
 
 impl PagesMut {
-    /// Makes a buffer of `len` bytes that starts at the begin of a page.
+    /// Makes a buffer of `len` bytes that starts at the start of a page.
     ///
     /// # Panics
     /// Panics if `len` is 4 GiB or more.
@@ -444,7 +444,7 @@ impl PagesMut {
         })
     }
 
-    /// Returns the pages that hold a range, and the place of its first byte in the first page.
+    /// Returns the pages that hold a range, and the offset of its first byte in the first page.
     fn pages_at(&mut self, offset: usize, len: usize) -> (&mut [PageMut], usize) {
         assert!(
             offset <= self.len() && len <= self.len() - offset,

@@ -20,7 +20,7 @@ use super::page::PAGE_SIZE;
 pub(super) const SLAB_SIZE: usize = 2 << 20;
 /// Number of pages that a slab gives out. The first page is the header.
 const SLAB_PAGES: usize = SLAB_SIZE / PAGE_SIZE - 1;
-/// Number of wholly free slabs that are kept for the next burst until [`trim`] is called.
+/// Number of completely free slabs that are kept for the next burst until [`trim`] is called.
 const KEPT_SLABS: usize = 32;
 /// Number of free pages that a thread keeps to itself.
 const THREAD_PAGES: usize = 128;
@@ -464,7 +464,7 @@ impl Pool {
         }
     }
 
-    /// Takes out the wholly free slabs beyond `keep`, to be unmapped without the lock.
+    /// Takes out the completely free slabs beyond `keep`, to be unmapped without the lock.
     fn surplus(&mut self, keep: usize) -> Vec<Slab> {
         if self.wholly_free.len() <= keep {
             return Vec::new();
@@ -492,8 +492,8 @@ fn lock_pool() -> std::sync::MutexGuard<'static, Pool> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives wholly free slabs back to the system, after giving this thread's free pages to the pool.
-/// For quiet moments: the next burst has to fault its memory in again.
+/// Gives completely free slabs back to the system, after giving this thread's free pages to the
+/// pool. For quiet moments: the next burst has to fault its memory in again.
 pub fn trim() {
     // If the thread is ending, its stack went back already, and there is nothing to do.
     let _ = STACK.try_with(|stack| {
@@ -542,7 +542,8 @@ impl Slab {
 fn unmap_all(slabs: Vec<Slab>) {
     for slab in slabs {
         MAPPED.fetch_sub(SLAB_SIZE, Ordering::Relaxed);
-        // SAFETY: wholly free and out of the pool: no code can reach the slab any more.
+        // SAFETY: the slab is completely free and out of the pool, so no code can reach it any
+        // more.
         unsafe { unmap(slab.0.cast()) };
     }
 }

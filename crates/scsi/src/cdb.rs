@@ -58,7 +58,7 @@ impl Cdb<'_> {
     }
 
     /// Returns the length of a CDB with this opcode (SPC-4 4.2.5.1), or `None` for vendor specific
-    /// opcodes. A variable-length CDB tells its own length.
+    /// opcodes. A variable-length CDB contains its own length.
     pub fn expected_len(self) -> Option<usize> {
         match self.u8(0) {
             0x00..=0x1f => Some(6),

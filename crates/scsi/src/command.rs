@@ -180,7 +180,7 @@ pub enum Step {
     WriteDataOut {
         /// The blocks.
         range: BlockRange,
-        /// Place of the range's bytes in the data-out.
+        /// Offset of the range's bytes in the data-out.
         offset: u32,
         /// Whether the write is durable before [`Input::Done`].
         fua: bool,

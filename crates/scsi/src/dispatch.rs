@@ -1,5 +1,5 @@
-//! Way from a command descriptor block to its handler: the gates in the order of SAM-5 5.3.3, then
-//! the table.
+//! Dispatch of a command descriptor block to its handler: the gates in the order of SAM-5 5.3.3,
+//! then the table.
 //!
 //! The common READ and WRITE do not come here: [`crate::itl_nexus::ItlNexus::start`] answers them
 //! after two loads. All that is rare or wrong comes here.

@@ -1,4 +1,4 @@
-//! Limits of one command, told in VPD page B0h and enforced by the commands from one place.
+//! Limits of one command, reported in VPD page B0h and enforced by the commands from one place.
 //!
 //! They bound the duration and the memory of one command, not the abilities of a client.
 

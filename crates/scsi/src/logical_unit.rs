@@ -27,7 +27,8 @@ use crate::{BlockError, Response, Start, UnitAttention};
 pub use crate::image::RestoreError;
 pub use crate::mode_page::QueueErrorPolicy;
 
-/// Decisions of an administrator about a unit. All that the initiator is told follows from them.
+/// Decisions of an administrator about a unit. All that is reported to initiators follows from
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitConfig {
     /// NAA designator, 8 or 16 bytes (IEEE registered or registered extended; type 6 for ESXi).
@@ -94,7 +95,7 @@ impl UnitConfig {
         self.max_transfer = self.max_transfer.clamp(1, i32::MAX as u32 / self.block_len);
         self.max_atomic_write = self.max_atomic_write.min(self.max_transfer);
         self.unmap_granularity = self.unmap_granularity.max(1);
-        // The fields have 31 and 14 bits, and a value that does not fit cannot be told.
+        // The fields have 31 and 14 bits, and a value that does not fit cannot be reported.
         self.unmap_alignment = self
             .unmap_alignment
             .map(|block| block % self.unmap_granularity)
@@ -167,7 +168,7 @@ pub(crate) struct State {
     pub(crate) reservations: PersistentReservations,
     /// Conditions that keep the medium from being accessed.
     pub(crate) readiness: Readiness,
-    /// Number of images made, so that the newest can be told.
+    /// Number of images made, which shows the newest of several.
     pub(crate) image_generation: u64,
     /// Whether all that is saved is frozen, because the unit is about to leave service.
     is_retired: bool,
@@ -274,7 +275,7 @@ impl LogicalUnit {
         self.config.block_len
     }
 
-    /// Returns the physical block length in bytes, as READ CAPACITY(16) tells it.
+    /// Returns the physical block length in bytes, as READ CAPACITY(16) reports it.
     pub fn physical_block_len(&self) -> u32 {
         self.config.block_len << self.config.physical_exponent
     }
@@ -473,7 +474,7 @@ impl LogicalUnit {
         self.publish(&state);
     }
 
-    /// Returns WCE as MODE SENSE tells it. Writes may be durable nevertheless
+    /// Returns WCE as MODE SENSE reports it. Writes may be durable nevertheless
     /// ([`Self::write_through`]).
     pub fn tells_write_cache(&self) -> bool {
         self.state().mode.write_cache()

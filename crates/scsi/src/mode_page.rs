@@ -73,8 +73,8 @@ const CONTROL_EXTENSION: PageId = PageId(0x0a, 0x01);
 const INFORMATIONAL_EXCEPTIONS: PageId = PageId(0x1c, 0x00);
 const LOGICAL_BLOCK_PROVISIONING: PageId = PageId(0x1c, 0x02);
 
-/// Place of the one threshold descriptor in the logical block provisioning page. The INFORMATION
-/// field also tells it when the threshold is reached.
+/// Offset of the one threshold descriptor in the logical block provisioning page. The INFORMATION
+/// field also contains it when the threshold is reached.
 pub(crate) const THRESHOLD_DESCRIPTOR_AT: u8 = 16;
 
 /// All pages, in the order in which MODE SENSE returns them (ascending).
@@ -448,7 +448,7 @@ fn titled(PageId(page, subpage): PageId, len: u8) -> Vec<u8> {
 }
 
 /// Builds the page of SBC-4 6.5.8. Blocks are reallocated below (AWRE, ARRE), and no limits are
-/// told. A thin unit tells of its soft threshold (LBPERE).
+/// reported. A thin unit reports its soft threshold (LBPERE).
 fn read_write_error_recovery(fixed: bool, thin: bool) -> Vec<u8> {
     let mut page = titled(READ_WRITE_ERROR_RECOVERY, 12);
     if fixed {

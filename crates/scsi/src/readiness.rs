@@ -28,13 +28,13 @@ pub(crate) struct Sanitizing {
     pub(crate) progress: u16,
     /// Target port group through which the SANITIZE was asked for.
     pub(crate) target_port_group: u16,
-    /// Way out of the failed state, if the operation fails.
+    /// Exit from the failed state that is allowed if the operation fails.
     pub(crate) on_failure: SanitizeFailure,
     /// Whether everything is overwritten, so that only the end is left to be stored.
     pub(crate) is_complete: bool,
 }
 
-/// Way out of the state that a failed SANITIZE leaves.
+/// Exit that is allowed from the state after a failed SANITIZE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SanitizeFailure {
     /// AUSE: whether EXIT FAILURE MODE is allowed.

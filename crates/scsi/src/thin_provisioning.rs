@@ -1,4 +1,4 @@
-//! Space of a thin unit and its soft threshold, which tells initiators that space runs short (SBC-4
+//! Space of a thin unit and its soft threshold, which warns initiators that space runs short (SBC-4
 //! 4.7.3.8).
 //!
 //! The administrator sets the threshold as a share of the pool. Initiators see it as a count of

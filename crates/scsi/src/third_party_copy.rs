@@ -1,7 +1,7 @@
 //! Common parts of all third-party copy commands (SPC-4 5.17).
 //!
-//! They are limits, told in RECEIVE COPY RESULTS and VPD page 8Fh and enforced from here, and the
-//! record of copy operations by list identifier.
+//! They are the limits and the record of copy operations by list identifier. RECEIVE COPY RESULTS
+//! and VPD page 8Fh report the limits, which are enforced from here.
 
 mod page;
 

@@ -37,7 +37,7 @@ pub(crate) const MAX_RANGES: u16 = 64;
 pub(crate) const MAX_TOKEN_BYTES: u64 = 256 << 20;
 /// Most tokens of a unit that live at once.
 const MAX_LIVE: usize = 256;
-/// Place of the epoch in the token: in the extended ROD token data.
+/// Offset of the epoch in the token: in the extended ROD token data.
 const EPOCH_AT: usize = 256;
 
 /// Data that some blocks of a unit held when the token was made.

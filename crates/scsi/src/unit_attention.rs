@@ -51,8 +51,8 @@ impl UnitAttention {
         self.0
     }
 
-    /// Returns the sense data of the condition. That of the soft threshold gives the place of its
-    /// descriptor in the logical block provisioning mode page (SBC-4 4.18.1).
+    /// Returns the sense data of the condition. The sense data of the soft threshold contains the
+    /// offset of its descriptor in the logical block provisioning mode page (SBC-4 4.18.1).
     pub fn sense(self) -> Sense {
         let sense = Sense::new(SenseKey::UnitAttention, self.0);
         if self == Self::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED {

@@ -1,4 +1,4 @@
-//! Vital product data pages (SPC-4 7.8, SBC-4 6.6): identity, limits and abilities, told
+//! Vital product data pages (SPC-4 7.8, SBC-4 6.6): identity, limits and abilities, reported
 //! truthfully.
 
 use crate::inquiry::ascii;

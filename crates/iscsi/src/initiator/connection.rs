@@ -38,7 +38,7 @@ pub(super) enum Piece<'a> {
     Header(RawBhs),
     /// Bytes of its data segment.
     Data {
-        /// Place of these bytes in the data segment.
+        /// Offset of these bytes in the data segment.
         at: u32,
         /// The bytes.
         bytes: &'a [u8],

@@ -188,7 +188,7 @@ impl Default for Limits {
     }
 }
 
-/// Place of the negotiation, which decides the keys that matter.
+/// Phase of the negotiation, which decides the keys that matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// First connection of a normal session.

@@ -55,7 +55,7 @@ impl NopOut {
     }
 }
 
-/// NOP-In: the target answers a ping (`itt` valid), pings (`ttt` valid), or merely tells its
+/// NOP-In: the target answers a ping (`itt` valid), pings (`ttt` valid), or merely reports its
 /// window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NopIn {

@@ -31,7 +31,7 @@ const IMMEDIATE_BESIDE_WINDOW: usize = 8;
 const MAX_WHOLE: usize = 64 * 1024;
 
 impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
-    /// Begins a PDU whose header is complete: decides its fate and the place of its data.
+    /// Begins a PDU whose header is complete: decides what happens to it, and where its data goes.
     #[inline]
     pub(super) fn begin<R>(
         &mut self,

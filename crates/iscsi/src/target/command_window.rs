@@ -21,7 +21,7 @@ pub(super) enum Arrival {
 pub(super) struct CommandWindow {
     exp_cmd_sn: u32,
     max_cmd_sn: u32,
-    /// MaxCmdSN that the initiator was told last.
+    /// MaxCmdSN that was last sent to the initiator.
     told_max_cmd_sn: u32,
 }
 
@@ -88,7 +88,7 @@ impl CommandWindow {
     }
 
     /// Reports whether the initiator believes that the window is closed although it is open. A
-    /// NOP-In must tell it, since no response is due.
+    /// NOP-In must report the window, since no response is due.
     pub(super) fn opened_silently(&self) -> bool {
         before(self.told_max_cmd_sn, self.exp_cmd_sn)
             && before(self.told_max_cmd_sn, self.max_cmd_sn)

@@ -108,7 +108,7 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
         }
     }
 
-    /// Checks the header of a Data-Out, and returns the place of its data. A DataSN out of order
+    /// Checks the header of a Data-Out, and returns the offset of its data. A DataSN out of order
     /// spoils the transfer.
     ///
     /// # Errors

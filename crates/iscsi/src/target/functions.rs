@@ -232,7 +232,7 @@ impl<B> Task<B> {
     ///
     /// Only a task of another connection can have overtaken the function, or an immediate one that
     /// came while the function waited. CmdSNs are not compared if the order of arrival already
-    /// tells, because some initiators number their functions as they like.
+    /// decides, because some initiators number their functions as they like.
     fn is_before(&self, request: &TaskManagementRequest, connection: usize) -> bool {
         if self.connection == connection && !self.immediate {
             return true;

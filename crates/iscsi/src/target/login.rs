@@ -478,7 +478,8 @@ impl Login {
         LoginReply { pdu, outcome }
     }
 
-    /// Returns ExpCmdSN and MaxCmdSN to tell. Login requests are immediate: they use up no CmdSN.
+    /// Returns the ExpCmdSN and MaxCmdSN to send. Login requests are immediate: they use up no
+    /// CmdSN.
     fn command_window(&self, request: &LoginRequest) -> (u32, u32) {
         self.established
             .as_ref()

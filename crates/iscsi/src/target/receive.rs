@@ -35,7 +35,7 @@ pub(super) enum Piece<'i> {
 /// Reasons why the stream cannot be followed any further, so that the connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveError {
-    /// The header digest is wrong, so the place of the next PDU is unknown (RFC 7143 §7.8).
+    /// The header digest is wrong, so the start of the next PDU is unknown (RFC 7143 §7.8).
     HeaderDigest,
     /// The data segment is longer than the MaxRecvDataSegmentLength that was declared.
     DataSegmentTooLong {

@@ -76,7 +76,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         connection.transmit.push(&raw, bytes(data));
     }
 
-    /// Tells the initiator ExpCmdSN and MaxCmdSN without asking for an answer.
+    /// Sends ExpCmdSN and MaxCmdSN to the initiator without asking for an answer.
     pub(super) fn nop_in_silent(&mut self, index: usize) {
         self.nop_in(index, RESERVED_TAG);
     }
@@ -260,7 +260,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         });
     }
 
-    /// Sends a PDU that takes a StatSN and tells the command window. It does nothing if the
+    /// Sends a PDU that takes a StatSN and carries the command window. It does nothing if the
     /// connection is gone.
     fn push_numbered(
         &mut self,

@@ -55,7 +55,7 @@ pub enum Admission<P, B> {
     /// The command runs, and [`Session::complete`] will be called.
     Running,
     /// The command first wants `wanted` bytes of data-out in `buffer`. If the initiator offers
-    /// fewer, fewer are collected and the response tells the overflow.
+    /// fewer, fewer are collected and the response reports the overflow.
     Collect {
         /// Buffer for the bytes.
         buffer: B,

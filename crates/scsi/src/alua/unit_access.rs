@@ -44,7 +44,7 @@ type Choices = BTreeMap<String, BTreeMap<u16, (AccessState, AccessState)>>;
 pub struct UnitAccess {
     groups: Arc<TargetPortGroups>,
     choices: Mutex<Choices>,
-    /// TPGS mode of which initiators were told.
+    /// TPGS mode that was last reported to initiators.
     told_mode: AtomicU8,
 }
 
@@ -150,8 +150,8 @@ impl UnitAccess {
         kept.len() < before
     }
 
-    /// Returns the TPGS mode if it differs from that of the last call. Initiators are to be told of
-    /// it now.
+    /// Returns the TPGS mode if it differs from that of the last call. It is then to be reported to
+    /// initiators.
     pub(crate) fn take_changed_mode(&self) -> Option<TpgsMode> {
         let mode = self.groups.mode();
         (self.told_mode.swap(mode as u8, Ordering::Relaxed) != mode as u8).then_some(mode)

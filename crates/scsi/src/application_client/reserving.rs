@@ -6,8 +6,8 @@
 //! hosts have to read whether the unit is in use.
 //!
 //! Under Write Exclusive – All Registrants the paths would write as well. But there every
-//! registrant holds the reservation, and READ RESERVATION tells no key. Here it tells which host
-//! has the unit, and a path that comes up later relies on that.
+//! registrant holds the reservation, and READ RESERVATION returns no key. Here its key names the
+//! host that has the unit, and a path that comes up later relies on that.
 //!
 //! # Why a host that lost the unit writes no more, whenever its commands arrive
 //! 1. PREEMPT AND ABORT of the host's key removes the registrations of all its paths and the
@@ -99,8 +99,8 @@ pub enum Goal {
 pub enum End {
     /// The goal is reached.
     Done,
-    /// Key under which another host holds the unit, or is registered. The key is 0 if it is not
-    /// told. The path is not registered.
+    /// Key under which another host holds the unit, or is registered. The key is 0 if it is
+    /// unknown. The path is not registered.
     Others(u64),
     /// The unit knows no persistent reservations.
     Unsupported,

@@ -69,7 +69,7 @@ fn block_length(bytes: &[u8; 4]) -> Option<u32> {
     (length.is_power_of_two() && (512..=1 << 20).contains(&length)).then_some(length)
 }
 
-/// Limits of one command. A value of 0 means not told.
+/// Limits of one command. A value of 0 means not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockLimits {
     /// MAXIMUM TRANSFER LENGTH in blocks.

@@ -85,8 +85,7 @@ pub(crate) fn select(request: &Request<'_>) -> Result<Start, Sense> {
 
 fn supported_pages(unit: &LogicalUnit) -> Vec<u8> {
     let mut pages = vec![SUPPORTED_LOG_PAGES];
-    // The resource counts of the page are mandatory. A backend that does not tell them has none to
-    // report.
+    // The resource counts of the page are mandatory. A backend that does not report them has none.
     if unit.fixed_config().thin && unit.statistics().space().is_some() {
         pages.push(LOGICAL_BLOCK_PROVISIONING);
     }

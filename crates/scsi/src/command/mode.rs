@@ -161,7 +161,7 @@ impl Task for Select {
         self.list_len
     }
 
-    /// A change that other initiators were told of is carried out to the end.
+    /// A change that was reported to other initiators is carried out to the end.
     fn outlives_its_command(&self) -> bool {
         match self.stage {
             Stage::Begin | Stage::Emptying { .. } => false,
@@ -287,7 +287,7 @@ impl Select {
             .raise_locked(&state, ua, Some(self.nexus.nexus().id));
     }
 
-    /// Returns the place at which the pages start, in a list that is complete.
+    /// Returns the offset of the pages in a list that is complete.
     fn pages_at(&self, list: &[u8]) -> Result<usize, Sense> {
         if (list.len() as u32) < self.list_len || list.len() < self.header_len {
             return Err(Sense::parameter_list_length_error());
@@ -295,8 +295,8 @@ impl Select {
         self.check_header(list)
     }
 
-    /// Checks header and block descriptor, and returns the place at which the pages start. The MODE
-    /// DATA LENGTH and the device-specific parameter (WP, DPOFUA) are reserved or ignored in MODE
+    /// Checks header and block descriptor, and returns the offset of the pages. The MODE DATA
+    /// LENGTH and the device-specific parameter (WP, DPOFUA) are reserved or ignored in MODE
     /// SELECT.
     fn check_header(&self, list: &[u8]) -> Result<usize, Sense> {
         let (medium_type_at, len_at) = if self.header_len == 4 { (1, 3) } else { (2, 6) };
@@ -328,7 +328,7 @@ impl Select {
         if !keeps_blocks {
             return Err(Sense::invalid_field_in_parameter_list(start as u16));
         }
-        // LOGICAL BLOCK LENGTH has three bytes. In the short descriptor a reserved byte stands
+        // In the short descriptor, LOGICAL BLOCK LENGTH has three bytes, with a reserved byte
         // before them.
         let length_len = if long_lba { 4 } else { 3 };
         if rest[rest.len() - length_len..] != expected[expected.len() - length_len..] {

@@ -139,7 +139,7 @@ fn status_lid4(unit: &LogicalUnit, operation: &CopyOperation) -> Vec<u8> {
     let mut data = vec![0; 32];
     data[4] = operation.service_action;
     data[5] = code;
-    // OPERATION COUNTER and ESTIMATED STATUS UPDATE DELAY are not told.
+    // OPERATION COUNTER and ESTIMATED STATUS UPDATE DELAY are not reported.
     data[8..12].copy_from_slice(&[0xFF; 4]);
     data[12] = completion;
     // Sense data has at most 40 bytes.

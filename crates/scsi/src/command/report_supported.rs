@@ -102,7 +102,7 @@ pub(crate) fn task_management_functions(request: &Request<'_>) -> Result<Start, 
     let extended = cdb.bit(2, 7);
     let mut data = vec![FUNCTIONS, 0, 0, 0];
     if extended {
-        // Twelve more bytes follow: no timeouts are told.
+        // Twelve more bytes follow: no timeouts are reported.
         data[3] = 12;
         data.resize(16, 0);
     }

@@ -11,8 +11,8 @@
 //! succeeds or, if AUSE allowed it, EXIT FAILURE MODE ends it.
 //!
 //! # Across a restart
-//! The begin of an operation is stored before its first write, and taken back after its last flush.
-//! A restart that finds the begin does not know how far the operation came, so the unit is in the
+//! A record of the operation is stored before its first write, and removed after its last flush. A
+//! restart that finds the record does not know how far the operation came, so the unit is in the
 //! failed state.
 
 use std::sync::Arc;
@@ -147,7 +147,7 @@ struct Overwrite {
     nexus: Arc<ItlNexus>,
     list_len: u16,
     range: BlockRange,
-    /// Way out of the failed state, if the operation fails.
+    /// Exit from the failed state that is allowed if the operation fails.
     failure: SanitizeFailure,
     stage: Stage,
     invert: bool,
@@ -164,7 +164,7 @@ struct Overwrite {
 enum Stage {
     /// The command waits for its parameter list or its turn.
     Asked,
-    /// The begin is being stored. Nothing has been overwritten: `before` holds again if storing
+    /// The start is being stored. Nothing has been overwritten: `before` holds again if storing
     /// fails.
     Beginning { before: Option<SanitizeFailure> },
     /// A pass is under way.

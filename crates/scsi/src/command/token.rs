@@ -24,12 +24,12 @@ const RANGE_LEN: usize = 16;
 /// Longest list that a data length of two bytes at its beginning can describe. A list with more
 /// ranges than are offered is read, so that the answer can say what is wrong with it.
 const LONGEST_LIST: usize = 2 + u16::MAX as usize;
-/// Place of the first range descriptor of POPULATE TOKEN.
+/// Offset of the first range descriptor of POPULATE TOKEN.
 const POPULATE_HEADER_LEN: usize = 16;
-/// Place of the first range descriptor of WRITE USING TOKEN.
+/// Offset of the first range descriptor of WRITE USING TOKEN.
 const WRITE_USING_HEADER_LEN: usize = 536;
-/// Longest inactivity timeout in seconds, told in VPD page 8Fh. Tokens live by number, not by time,
-/// so every timeout up to this one is kept.
+/// Longest inactivity timeout in seconds, reported in VPD page 8Fh. Tokens live by number, not by
+/// time, so every timeout up to this one is kept.
 pub(crate) const MAX_INACTIVITY_TIMEOUT_S: u32 = 3600;
 
 /// Starts POPULATE TOKEN.

@@ -315,8 +315,8 @@ fn data_in_is_cut_to_the_allocation_length() {
     assert_eq!(a.run(&[0; 6], &[]).status, Status::Good);
 }
 
-/// Tests an abort of the command. Half a change would leave a fenced nexus that was never told, and
-/// whose commands go on.
+/// Tests an abort of the command. Half a change would leave a fenced nexus that was never notified,
+/// and whose commands go on.
 #[test]
 fn what_has_taken_effect_outlives_its_command() {
     let device = Device::new(&[config(1)]);

@@ -100,7 +100,8 @@ fn usage_maps_show_whole_fields_and_nothing_that_is_ignored() {
     }
 }
 
-/// Tests SPC-4 6.33: REPORT LUNS tells all that the condition would, whichever LUN it was sent to.
+/// Tests SPC-4 6.33: REPORT LUNS reports all that the condition would, whichever LUN it was sent
+/// to.
 #[test]
 fn luns_that_were_reported_are_no_news_any_more() {
     let device = Device::new(&[config(1), config(2)]);

@@ -212,7 +212,7 @@ fn between_two_states_only_what_asks_about_the_path_is_answered() {
     }
     // The answered commands are REQUEST SENSE, INQUIRY, REPORT LUNS and REPORT TARGET PORT GROUPS.
     assert_eq!(answered, [(0x03, 0), (0x12, 0), (0xA0, 0), (0xA3, 0x0A)]);
-    // Each initiator is told on either path: T_SUP, the state, and that the target set it (STATUS
+    // Both paths report to each initiator: T_SUP, the state, and that the target set it (STATUS
     // CODE).
     for who in [&active, &between] {
         assert_eq!(report(who, 0)[16..22], [0x0F, 0x8F, 0, 2, 0, 2]);

@@ -185,7 +185,7 @@ fn asked(
     task
 }
 
-/// Starts an OVERWRITE up to the step that stores its begin, and returns the image to store.
+/// Starts an OVERWRITE up to the step that stores its start, and returns the image to store.
 fn begun_with(
     bench: &Harness,
     nexus: &std::sync::Arc<scsi::itl_nexus::ItlNexus>,

@@ -82,7 +82,7 @@ fn every_nexus_hears_of_the_threshold_once_until_space_came_back() {
     for nexus in [&one, &two] {
         let told = bench.run(nexus, &TEST_UNIT_READY, &[]);
         assert_sense(&told, 6, 0x38, 0x07);
-        // The sense data has VALID, and the place of the descriptor in the page.
+        // The sense data has VALID, and the offset of the descriptor in the page.
         assert_eq!(told.sense[0], 0xf0);
         assert_eq!(told.sense[3..7], [0, 0, 0, 16]);
         assert_good(bench.run(nexus, &TEST_UNIT_READY, &[]));

@@ -395,7 +395,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Returns reads in a second while a scrub is under way, which begins anew when it ends.
+    /// Returns reads in a second while a scrub is under way. The scrub is restarted when it ends.
     fn beside_scrub(&mut self, read: &Load, round: usize) -> Result<f64, String> {
         let (mut operations, mut seconds, mut scrubs) = (0, 0.0, 0);
         // Data that was read once is in the cache, so each run reads other places.

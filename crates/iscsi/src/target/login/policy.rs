@@ -64,7 +64,7 @@ pub enum Authorization {
     /// The initiator is sent to another address.
     Redirect {
         /// TargetAddress: `host:port`, with IPv6 addresses in brackets. A `,tag` behind it is not
-        /// told.
+        /// sent.
         address: String,
         /// Whether the initiator is to remember the address for ever (0x0102) or not (0x0101).
         permanent: bool,
@@ -140,7 +140,7 @@ pub struct LoginResult {
     pub connection: ConnectionParameters,
     /// Next CmdSN expected.
     pub exp_cmd_sn: u32,
-    /// Last CmdSN accepted, as told in the last response.
+    /// Last CmdSN accepted, as sent in the last response.
     pub max_cmd_sn: u32,
     /// StatSN of the next response on this connection.
     pub stat_sn: u32,

@@ -10,9 +10,9 @@ use crate::text_keys::TextError;
 /// Login that failed, in words for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoginRefusal {
-    /// Status that the initiator was told.
+    /// Status that was sent to the initiator.
     pub status: LoginStatus,
-    /// Reason that the initiator was not told.
+    /// Reason, which was not sent to the initiator.
     pub reason: String,
     /// InitiatorName, if the login came so far.
     pub initiator_name: Option<String>,
@@ -53,7 +53,7 @@ impl Refusal {
         }
     }
 
-    /// Sends the initiator to an address. The portal group tag of the address is not told: in a
+    /// Sends the initiator to an address. The portal group tag of the address is not sent: in a
     /// login response it must be omitted, with its comma (RFC 7143 §13.8).
     pub(super) fn redirect(mut address: String, permanent: bool) -> Self {
         address.truncate(address.find(',').unwrap_or(address.len()));

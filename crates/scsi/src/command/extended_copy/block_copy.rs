@@ -44,7 +44,7 @@ pub(crate) struct Run {
     pub(crate) bytes: u64,
 }
 
-/// Next need of a copy.
+/// Next action that a copy needs.
 #[derive(Debug)]
 pub(crate) enum Progress {
     Step(Step),
@@ -113,7 +113,7 @@ impl BlockCopy {
         }
     }
 
-    /// Returns the number of runs that are wholly copied.
+    /// Returns the number of runs that are completely copied.
     pub(crate) fn runs_done(&self) -> u16 {
         u16::try_from(self.current).unwrap_or(u16::MAX)
     }

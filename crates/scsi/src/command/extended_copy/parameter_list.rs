@@ -11,7 +11,7 @@ use crate::third_party_copy::{
     MAX_CSCD_DESCRIPTORS, MAX_DESCRIPTOR_LIST_LEN, MAX_SEGMENT_DESCRIPTORS, MAX_SEGMENT_LEN,
 };
 
-/// Layout of either command.
+/// Layout of the parameter list, which differs between the two commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
     /// One-byte list identifier, 16-byte header.
@@ -50,9 +50,9 @@ struct Cscd {
     device_type: u8,
     /// The NAA designator; `None` for designators of another kind.
     naa: Option<Vec<u8>>,
-    /// DISK BLOCK LENGTH, or zero if not told.
+    /// DISK BLOCK LENGTH, or zero if not given.
     block_len: u32,
-    /// Place of the descriptor in the parameter list.
+    /// Offset of the descriptor in the parameter list.
     at: u16,
 }
 
