@@ -405,7 +405,7 @@ impl Login {
                     }
                     return Ok(LoginProgress::Send(self.request(false, out)));
                 }
-                // A target that states no method and goes on asks for no authentication.
+                // A target that names no method but goes on asks for no authentication.
                 Some("None") if self.may_do_without() => self.state = State::Authenticated,
                 None if self.may_do_without() && response.transit => {
                     self.state = State::Authenticated;

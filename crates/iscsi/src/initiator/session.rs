@@ -180,8 +180,8 @@ impl Session {
         self.tasks.commands()
     }
 
-    /// Notes that the output, or much of it, has left. So a target that pings without reading the
-    /// answers is told from one that reads them.
+    /// Notes that the output, or much of it, has left. So the session can recognise a target that
+    /// pings without reading the answers.
     #[inline]
     pub fn output_taken(&mut self) {
         self.answers = 0;

@@ -190,7 +190,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// Drops the answers that wait for a connection on which nothing more is sent or received.
+    /// Drops the answers owed on a connection on which nothing more is sent or received. Answers
+    /// that waited for its confirmation wait no more.
     pub(super) fn forget_answers(&mut self, index: usize) {
         let answers = &mut self.answers;
         answers.for_many.retain(|it| it.0 != index);
