@@ -1,8 +1,8 @@
 //! File of results, as IOmeter writes it and as a spreadsheet saves it again.
 //!
-//! It is read by the names of the columns, never by their places. Version 1.1.0 has 80 columns, with
-//! megabytes both decimal and binary and a count of latencies by class. Version 2006.07.27 has 52
-//! columns. Of each test the row for all managers is read.
+//! It is read by the names of the columns, never by their places. Version 1.1.0 has 80 columns,
+//! with megabytes both decimal and binary and a count of latencies by class. Version 2006.07.27 has
+//! 52 columns. Of each test the row for all managers is read.
 
 use std::collections::HashMap;
 
