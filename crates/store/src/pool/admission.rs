@@ -1,9 +1,9 @@
 //! Who may take space, and when a change has to wait for it.
 //!
 //! Space that was overwritten is free only after two more checkpoints. So a change that finds none
-//! asks for checkpoints and waits; only when three of them made no room for it there is none. A part
-//! of the pool is never given to data: what clearings, deletions and checkpoints need, so that a full
-//! pool can be emptied.
+//! asks for checkpoints and waits; only when three of them made no room for it there is none. A
+//! part of the pool is never given to data: what clearings, deletions and checkpoints need, so that
+//! a full pool can be emptied.
 
 use std::collections::BTreeSet;
 
@@ -22,9 +22,9 @@ use crate::format::{DatasetId, SECTOR_SIZE};
 
 /// Checkpoints without a gain after which waiting is given up.
 const VAIN_CHECKPOINTS: u32 = 3;
-/// The same for a write within a reservation that finds no run that is long enough: each checkpoint writes lists and nodes
-/// elsewhere, and what they leave is a run again. That takes a while in a pool that is full to the brim, and what was
-/// promised is not refused for it.
+/// The same for a write within a reservation that finds no run that is long enough: each checkpoint
+/// writes lists and nodes elsewhere, and what they leave is a run again. That takes a while in a
+/// pool that is full to the brim, and what was promised is not refused for it.
 const VAIN_CHECKPOINTS_OF_RESERVED: u32 = 16;
 /// The least that is kept back, in sectors.
 const MIN_SLOP: u64 = 1024;
@@ -34,7 +34,8 @@ const MIN_SLOP: u64 = 1024;
 struct Promise {
     /// Sectors that it reserves more.
     more: u64,
-    /// Of what is counted as reserved, sectors that the same volumes took since the last checkpoint.
+    /// Of what is counted as reserved, sectors that the same volumes took since the last
+    /// checkpoint.
     taken: u64,
     /// The largest blocks that it is for.
     block_size: u32,
@@ -68,8 +69,8 @@ enum Room {
 }
 
 impl Pool {
-    /// Whether a change may take effect now. One that need not write the rest of blocks that it covers in part does not
-    /// wait for room for that.
+    /// Whether a change may take effect now. One that need not write the rest of blocks that it
+    /// covers in part does not wait for room for that.
     pub(super) fn may_take(&mut self, write: &mut Write) -> bool {
         let has_memory = self.commit.dirty_bytes() < self.limits.dirty_bytes;
         if !has_memory || self.updates > 2 * self.limits.updates {
@@ -86,7 +87,8 @@ impl Pool {
         room == Room::Enough
     }
 
-    /// Why no checkpoint will make room for a change, where none will; perhaps no place was found for it.
+    /// Why no checkpoint will make room for a change, where none will; perhaps no place was found
+    /// for it.
     pub(super) fn why_hopeless(&mut self, write: &mut Write, is_unplaced: bool) -> Option<String> {
         let of = self.contents.get(&write.dataset);
         let most = match is_unplaced && of.is_some_and(has_reserved) {
@@ -127,9 +129,10 @@ impl Pool {
         }
     }
 
-    /// Whether there is room for a change, and for what all changes that are in no checkpoint yet cost in the maps: in
-    /// sectors, and in runs that nodes find room in. What is kept of those beside is for the lists of checkpoints: half of
-    /// them, where they are few, is not for data, and most of that not for clearings.
+    /// Whether there is room for a change, and for what all changes that are in no checkpoint yet
+    /// cost in the maps: in sectors, and in runs that nodes find room in. What is kept of those
+    /// beside is for the lists of checkpoints: half of them, where they are few, is not for data,
+    /// and most of that not for clearings.
     fn room_for(&mut self, write: &Write) -> Room {
         let Some(of) = self.contents.get(&write.dataset) else {
             return Room::Enough;
@@ -151,7 +154,8 @@ impl Pool {
             (_, true) => (self.unused_by_others(write.dataset), few / 4),
             (_, false) => (self.unused_by_others(write.dataset), few / 2),
         };
-        // What reserved its space, or adds no data, is not refused for want of second copies of maps.
+        // What reserved its space, or adds no data, is not refused for want of second copies of
+        // maps.
         let second = match data > 0 && !has_reserved && self.is_metadata_double() {
             true => cost.sectors,
             false => 0,
@@ -174,17 +178,18 @@ impl Pool {
         footprints.max().unwrap_or(0)
     }
 
-    /// Sectors that may still be taken where so many are kept. Whoever adds no data takes some for maps: a quarter of the
-    /// slop is for the log, and for what each checkpoint writes. Where volumes have reserved their space they may overwrite
-    /// all of it: what is reserved, and what they take for that meanwhile, is kept from those that have not: three
-    /// quarters.
+    /// Sectors that may still be taken where so many are kept. Whoever adds no data takes some for
+    /// maps: a quarter of the slop is for the log, and for what each checkpoint writes. Where
+    /// volumes have reserved their space they may overwrite all of it: what is reserved, and what
+    /// they take for that meanwhile, is kept from those that have not: three quarters.
     fn unused_by(&self, kept: u64) -> u64 {
         self.space.counts().available.saturating_sub(kept)
     }
 
-    /// Sectors that data of a dataset may still take, together with what changes cost in the maps. What a volume has
-    /// reserved may be in use once more, while it is overwritten, until two checkpoints have made the old blocks free: for
-    /// that it may take five eighths of what nobody else gets.
+    /// Sectors that data of a dataset may still take, together with what changes cost in the maps.
+    /// What a volume has reserved may be in use once more, while it is overwritten, until two
+    /// checkpoints have made the old blocks free: for that it may take five eighths of what nobody
+    /// else gets.
     pub(super) fn unused_by_others(&self, dataset: DatasetId) -> u64 {
         let own = self.contents.get(&dataset).filter(|of| has_reserved(of));
         let unused = own.map_or(0, |of| self.unused_reservation(dataset, of));
@@ -204,8 +209,9 @@ impl Pool {
         self.keep_runs_for_reserved();
     }
 
-    /// Volumes with large blocks that reserved their space need runs of free sectors, not pieces: these are kept
-    /// whole for them. As slop, so many more that what is overwritten finds a place beside.
+    /// Volumes with large blocks that reserved their space need runs of free sectors, not pieces:
+    /// these are kept whole for them. As slop, so many more that what is overwritten finds a place
+    /// beside.
     fn keep_runs_for_reserved(&mut self) {
         let large = self.contents.iter().filter(|(_, of)| {
             let is_large = of.block_size as usize > SECTOR_SIZE;
@@ -254,15 +260,16 @@ impl Pool {
         self.array.footprint(vdev, sectors as u16)
     }
 
-    /// Sectors that are kept for a volume and that it does not use, as far as the last checkpoint knows.
-    /// Where it builds on a snapshot, it may have to write again all that it shares with that.
+    /// Sectors that are kept for a volume and that it does not use, as far as the last checkpoint
+    /// knows. Where it builds on a snapshot, it may have to write again all that it shares with
+    /// that.
     fn unused_reservation(&self, dataset: DatasetId, of: &Contents) -> u64 {
         let own = self.own(dataset, of, Moment::Checkpoint);
         self.sectors_for(self.unused_places(of, &own), of.block_size)
     }
 
-    /// Places that the blocks of a volume may still need of what it reserved: as many as it wants copies of those that it
-    /// has not, and another for those that lie once where it wants two.
+    /// Places that the blocks of a volume may still need of what it reserved: as many as it wants
+    /// copies of those that it has not, and another for those that lie once where it wants two.
     pub(super) fn unused_places(&self, of: &Contents, own: &Own) -> u64 {
         let copies = u64::from(of.settings.copies);
         let block_size = u64::from(of.block_size);
@@ -275,8 +282,8 @@ impl Pool {
         unused * copies + used.saturating_sub(doubled_blocks(of, own))
     }
 
-    /// Bytes that a volume reserved and does not use. A block that is packed uses none: when it is written again it may be
-    /// as long as it can be, and its own place is too short for that.
+    /// Bytes that a volume reserved and does not use. A block that is packed uses none: when it is
+    /// written again it may be as long as it can be, and its own place is too short for that.
     pub(super) fn unused_bytes(&self, of: &Contents, own: &Own) -> u64 {
         let block_size = u64::from(of.block_size);
         let used = match (own.before, own.referenced.whole) {
@@ -288,8 +295,9 @@ impl Pool {
         of.settings.refreservation.saturating_sub(used)
     }
 
-    /// Whether a packed block of so many sectors may take space that nobody reserved. Of a volume that reserved its
-    /// own, it is beside that; where there is no room for it the block is written as it is, which is what was reserved.
+    /// Whether a packed block of so many sectors may take space that nobody reserved. Of a volume
+    /// that reserved its own, it is beside that; where there is no room for it the block is written
+    /// as it is, which is what was reserved.
     pub(super) fn may_pack(&self, settings: &Settings, footprint: u32) -> bool {
         let room = || self.space.counts().available;
         settings.refreservation == 0 || room() >= self.slop() + self.reserved + u64::from(footprint)
@@ -307,9 +315,10 @@ impl Pool {
         sectors + sectors.div_ceil(32)
     }
 
-    /// Sectors for blocks that could still be reserved. Of all that could be, a part is left for maps
-    /// ([`Pool::sectors_for`]) and for pieces that are shorter than blocks; pieces are not counted, so where free space is
-    /// in many of them it may be less. What is to become free only after a checkpoint does not count yet.
+    /// Sectors for blocks that could still be reserved. Of all that could be, a part is left for
+    /// maps ([`Pool::sectors_for`]) and for pieces that are shorter than blocks; pieces are not
+    /// counted, so where free space is in many of them it may be less. What is to become free only
+    /// after a checkpoint does not count yet.
     pub(super) fn reservable(&self) -> u64 {
         let kept = self.slop() + self.reserved + self.cost_of_all().sectors;
         let room = self.space.counts().available.saturating_sub(kept);
@@ -351,10 +360,11 @@ impl Pool {
         Err(PoolError::new(PoolErrorKind::NoSpace, context))
     }
 
-    /// Refuses to share maps where UNMAP might soon find no room to change them. What it frees of a volume without
-    /// snapshots makes room for the nodes that it writes; where a snapshot holds the old ones, they lie beside those. So
-    /// a pool that becomes full takes no snapshots well before it takes no UNMAP ([`Pool::room_for`]): half of that is
-    /// for the nodes that the snapshots before share.
+    /// Refuses to share maps where UNMAP might soon find no room to change them. What it frees of a
+    /// volume without snapshots makes room for the nodes that it writes; where a snapshot holds the
+    /// old ones, they lie beside those. So a pool that becomes full takes no snapshots well before
+    /// it takes no UNMAP ([`Pool::room_for`]): half of that is for the nodes that the snapshots
+    /// before share.
     fn check_room_to_unmap(&self, operation: &Operation) -> Result<(), PoolError> {
         let shares = matches!(
             operation,
@@ -459,9 +469,10 @@ impl Pool {
         }
     }
 
-    /// The same of snapshots: their volumes may have to write again all that they share with them. They reserve
-    /// `reserved` bytes then, or as many as before. What a volume wrote since the last checkpoint is still counted as
-    /// reserved for it, though it has taken its space: it is shared like all else, and must be reserved anew.
+    /// The same of snapshots: their volumes may have to write again all that they share with them.
+    /// They reserve `reserved` bytes then, or as many as before. What a volume wrote since the last
+    /// checkpoint is still counted as reserved for it, though it has taken its space: it is shared
+    /// like all else, and must be reserved anew.
     fn promised_by_snapshots(&self, new: &NewSnapshots, reserved: Option<u64>) -> Promise {
         let volumes = new.snapshots.iter();
         let needs = volumes.filter_map(|new| {
@@ -528,8 +539,8 @@ impl Pool {
         then.saturating_sub(now)
     }
 
-    /// The volumes of these datasets, and below them, may reserve more once the operation holds: for themselves, or for a
-    /// second place of each block.
+    /// The volumes of these datasets, and below them, may reserve more once the operation holds:
+    /// for themselves, or for a second place of each block.
     fn promised_by_settings(&self, operation: &Operation, ids: &[DatasetId]) -> Promise {
         let mut then = self.catalog.clone();
         if then.apply(operation).is_err() {
@@ -573,7 +584,8 @@ impl Pool {
         (size / 64).max((MIN_SLOP / 2).min(size / 8))
     }
 
-    /// Half of that is kept where data never lies, so that checkpoints find several sectors in a row.
+    /// Half of that is kept where data never lies, so that checkpoints find several sectors in a
+    /// row.
     pub(super) fn keep_for_metadata(&mut self) {
         for vdev in 0..self.space.vdevs() {
             let kept = self.kept_of(vdev);
@@ -595,9 +607,9 @@ impl Pool {
         self.keep_tails();
     }
 
-    /// Keeps data out of the ends of the vdevs, while it finds a place elsewhere, so far that all nodes of the volumes' maps
-    /// find room there twice, once for the checkpoint that begins and once for what the next will have to do, beside
-    /// what is kept of such runs anyway.
+    /// Keeps data out of the ends of the vdevs, while it finds a place elsewhere, so far that all
+    /// nodes of the volumes' maps find room there twice, once for the checkpoint that begins and
+    /// once for what the next will have to do, beside what is kept of such runs anyway.
     pub(super) fn keep_tails(&mut self) {
         let volumes = self.contents.iter().filter(|(id, _)| {
             let dataset = self.catalog.dataset(**id);
@@ -617,16 +629,16 @@ impl Pool {
         }
     }
 
-    /// Groups of the log after which a checkpoint is made. Their records take space, too, which in a full pool is what is
-    /// kept back; where there is more, a part of that.
+    /// Groups of the log after which a checkpoint is made. Their records take space, too, which in
+    /// a full pool is what is kept back; where there is more, a part of that.
     pub(super) fn groups_at_most(&self) -> u64 {
         let spare = self.space.counts().available.saturating_sub(self.slop());
         self.limits.groups.min(self.slop() / 8 + spare / 16)
     }
 
-    /// Whether data took so much, or will in the maps, since the last checkpoint began that the next should begin. What is
-    /// overwritten is free only after two of them: if they were made only when nothing is left, all
-    /// would wait for both.
+    /// Whether data took so much, or will in the maps, since the last checkpoint began that the
+    /// next should begin. What is overwritten is free only after two of them: if they were made
+    /// only when nothing is left, all would wait for both.
     pub(super) fn is_space_running_short(&self) -> bool {
         let counts = self.space.counts();
         let left = counts.available.saturating_sub(self.slop()) + counts.deferred;
@@ -643,7 +655,8 @@ impl Pool {
         }
     }
 
-    /// Whether blocks of deleted datasets are still to be freed. While a checkpoint is made it has a part of that.
+    /// Whether blocks of deleted datasets are still to be freed. While a checkpoint is made it has
+    /// a part of that.
     pub fn is_freeing(&self) -> bool {
         let making = self.checkpoint.as_ref();
         !self.jobs.is_empty() || !self.dying.is_empty() || making.is_some_and(Making::is_freeing)
@@ -666,8 +679,8 @@ impl Pool {
     }
 }
 
-/// Blocks of a volume that are not packed and lie twice, and that no snapshot has: so many at least. Sectors count
-/// both copies, and packed blocks have as many as they can have.
+/// Blocks of a volume that are not packed and lie twice, and that no snapshot has: so many at
+/// least. Sectors count both copies, and packed blocks have as many as they can have.
 fn doubled_blocks(of: &Contents, own: &Own) -> u64 {
     let Some((written, whole)) = own.written().zip(own.whole()) else {
         return 0;
@@ -678,8 +691,8 @@ fn doubled_blocks(of: &Contents, own: &Own) -> u64 {
     doubled.min(whole)
 }
 
-/// Blocks that were written since the snapshot that the volume builds on, and are not packed: so many at least, where a
-/// program wrote some that did not count them.
+/// Blocks that were written since the snapshot that the volume builds on, and are not packed: so
+/// many at least, where a program wrote some that did not count them.
 fn whole_since_snapshot(of: &Contents, own: &Own) -> u64 {
     if let Some(whole) = own.whole() {
         return whole;

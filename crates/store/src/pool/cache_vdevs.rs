@@ -1,20 +1,21 @@
 //! Cache vdevs: blocks that memory gave up wait on fast devices to be read again.
 //!
 //! Which blocks, where, and what must be read back is the policy's business
-//! ([`crate::cache::second_level`]); here it is joined to devices. Nothing of the pool depends on them:
-//! - they hold no block that is not in the pool as well, and nothing is ever written to the pool from
-//!   them;
+//! ([`crate::cache::second_level`]); here it is joined to devices. Nothing of the pool depends on
+//! them:
+//! - they hold no block that is not in the pool as well, and nothing is ever written to the pool
+//!   from them;
 //! - what is read is believed only if it is what this process wrote there for exactly this pointer
-//!   (address, birth and checksum of the block, in a hash of its own), so a device that rots, lies or has
-//!   somebody else's bytes costs a read of the pool;
-//! - a device that fails, or does not answer within [`PATIENCE_US`], is not used any more, and who waited
-//!   for it is served by the pool;
-//! - where what lies is known in memory only: with each opening they begin empty, and an opening does not
-//!   look at them.
+//!   (address, birth and checksum of the block, in a hash of its own), so a device that rots, lies
+//!   or has somebody else's bytes costs a read of the pool;
+//! - a device that fails, or does not answer within [`PATIENCE_US`], is not used any more, and who
+//!   waited for it is served by the pool;
+//! - where what lies is known in memory only: with each opening they begin empty, and an opening
+//!   does not look at them.
 //!
-//! They have leaf and request numbers of their own, above all that the array gives: a request for them
-//! never comes near it. Labels are on them so that they are found with the pool's other devices; roots
-//! are not.
+//! They have leaf and request numbers of their own, above all that the array gives: a request for
+//! them never comes near it. Labels are on them so that they are found with the pool's other
+//! devices; roots are not.
 //!
 //! The index and the batches on their way count in the cap of the block cache.
 
@@ -269,8 +270,8 @@ impl Pool {
         leaf
     }
 
-    /// An empty second level on a device; `None` where memory is so short that it would cost more than it
-    /// gives.
+    /// An empty second level on a device; `None` where memory is so short that it would cost more
+    /// than it gives.
     fn second_level(&self, size: u64) -> Option<SecondLevel> {
         let limits = Limits {
             leaf_bytes: layout::data_sectors(size).unwrap_or(0) * SECTOR,
@@ -282,8 +283,8 @@ impl Pool {
         self.cache.reserve(level.memory(), most).then_some(level)
     }
 
-    /// Forgets the errors of a cache vdev, and uses it again where it failed or was away; then it begins
-    /// empty.
+    /// Forgets the errors of a cache vdev, and uses it again where it failed or was away; then it
+    /// begins empty.
     ///
     /// # Errors
     /// There is none of that GUID.
@@ -311,7 +312,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Puts a cache vdev aside, until [`Pool::online_cache`]; also for later openings. Nothing is lost with it.
+    /// Puts a cache vdev aside, until [`Pool::online_cache`]; also for later openings. Nothing is
+    /// lost with it.
     ///
     /// # Errors
     /// There is none of that GUID.
@@ -330,7 +332,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Adds a cache vdev. Its label follows those of the pool ([`Pool::sync`]); it is used from now on.
+    /// Adds a cache vdev. Its label follows those of the pool ([`Pool::sync`]); it is used from now
+    /// on.
     ///
     /// # Errors
     /// It is too small, or there is one of that GUID.
@@ -354,7 +357,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Uses all that the device of a cache vdev has by now: from then on the cache is as large, and begins empty.
+    /// Uses all that the device of a cache vdev has by now: from then on the cache is as large, and
+    /// begins empty.
     ///
     /// # Errors
     /// There is none of that GUID; or its device is smaller than it was.
@@ -438,7 +442,8 @@ impl Pool {
                 continue;
             };
             let is_wanted = contents.settings.secondary_cache == CachePolicy::All;
-            // What is still to be written has its place, but may lose it to a later write of its group.
+            // What is still to be written has its place, but may lose it to a later write of its
+            // group.
             let is_new = self.commit.group.look_up(dataset, key.block).is_some();
             if !is_wanted || is_new {
                 continue;
@@ -549,7 +554,8 @@ impl Pool {
         self.output.events.push(Event::Vdev(event));
     }
 
-    /// Forgets what lies on a cache vdev, and what is under way there; who waits for it is served by the pool.
+    /// Forgets what lies on a cache vdev, and what is under way there; who waits for it is served
+    /// by the pool.
     fn forget_cache(&mut self, leaf: LeafId) {
         let level = self.caches.device(leaf).and_then(|of| of.level.take());
         if let Some(level) = level {
@@ -571,8 +577,8 @@ impl Pool {
         }
     }
 
-    /// Writes the labels of cache vdevs, when a new configuration is in all others. Nobody waits for that: a
-    /// cache vdev that is not found by its label is only not used.
+    /// Writes the labels of cache vdevs, when a new configuration is in all others. Nobody waits
+    /// for that: a cache vdev that is not found by its label is only not used.
     pub(super) fn label_caches(&mut self, config: &[u8]) {
         let generation = self.config.generation;
         let used = self.caches.devices.iter();

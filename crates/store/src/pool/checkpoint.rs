@@ -2,16 +2,16 @@
 //!
 //! The order that matters:
 //! 1. the layers are closed at a group of the log, and the catalogue is noted as it is then;
-//! 2. trees, dead lists, space map and manifest are written to free space; nothing that the last two
-//!    checkpoints reach is touched;
+//! 2. trees, dead lists, space map and manifest are written to free space; nothing that the last
+//!    two checkpoints reach is touched;
 //! 3. all of that, and all groups up to that one, are on the devices, and then flushed;
 //! 4. the labels say what the vdevs are and what each leaf missed (`labels.rs` one folder up);
 //! 5. the root is written into the first and third copy of the label ring, and flushed;
 //! 6. then into the second and fourth, and flushed;
 //! 7. only now what the checkpoint before dropped may be used again.
 //!
-//! A crash before 5 finds the checkpoint before and all of the log; one in 5 or 6 finds either. The log
-//! goes on meanwhile: its groups are behind the one of 1, in both.
+//! A crash before 5 finds the checkpoint before and all of the log; one in 5 or 6 finds either. The
+//! log goes on meanwhile: its groups are behind the one of 1, in both.
 
 mod free;
 mod labels;
@@ -31,9 +31,10 @@ use crate::map::hash::BuildNumberHasher;
 use crate::snapshot::deadlist::{Deadlist, Figures};
 use crate::vdev::ArrayError;
 
-/// Nodes on their way to the devices at most. Each is in memory twice, as itself and as the block that it becomes, and
-/// neither can be thrown out: where devices were busy with other things, a merge that did not wait for them had all
-/// leaves of a tree in memory. So many keep devices at work that are quicker than merges.
+/// Nodes on their way to the devices at most. Each is in memory twice, as itself and as the block
+/// that it becomes, and neither can be thrown out: where devices were busy with other things, a
+/// merge that did not wait for them had all leaves of a tree in memory. So many keep devices at
+/// work that are quicker than merges.
 pub(super) const NODES_IN_FLIGHT: usize = 128;
 
 /// A checkpoint being made.
@@ -57,7 +58,8 @@ pub(super) struct Making {
     merged: Vec<merge::Merged>,
     /// Dead lists of the datasets at that moment.
     pub(super) dead: BTreeMap<DatasetId, Deadlist>,
-    /// What they said of themselves when it began, as the last checkpoint has them: they grow while it is made.
+    /// What they said of themselves when it began, as the last checkpoint has them: they grow while
+    /// it is made.
     pub(super) dead_before: BTreeMap<DatasetId, Figures>,
     /// Snapshots taken since then, which have the dead list of their volume as of that moment.
     pub(super) heirs: BTreeMap<DatasetId, DatasetId>,
@@ -106,7 +108,8 @@ enum Stage {
 }
 
 impl Making {
-    /// Whether it waits for nothing but its turn, where all groups up to `written_seq` are on the devices.
+    /// Whether it waits for nothing but its turn, where all groups up to `written_seq` are on the
+    /// devices.
     pub(super) fn is_working(&self, written_seq: u64) -> bool {
         match self.stage {
             Stage::Merge => self.nodes_to_go_on_with() > 0,

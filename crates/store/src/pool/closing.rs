@@ -1,5 +1,5 @@
-//! The ends of a pool's use by a host, as the host needs them: taking it, and letting it go in order.
-//! And what a volume's user is told of space.
+//! The ends of a pool's use by a host, as the host needs them: taking it, and letting it go in
+//! order. And what a volume's user is told of space.
 
 use super::state::Pool;
 use super::usage::Moment;
@@ -32,8 +32,8 @@ impl Pool {
         })
     }
 
-    /// The pool is this host's from now on; where its labels say something else, they say so with the next
-    /// checkpoint.
+    /// The pool is this host's from now on; where its labels say something else, they say so with
+    /// the next checkpoint.
     pub fn claim(&mut self, host: &str, now_us: u64) {
         self.now_us = now_us;
         self.end_trims(false);
@@ -59,8 +59,8 @@ impl Pool {
             && self.renewal.is_none()
     }
 
-    /// Everything that was taken goes into a last checkpoint, with `is_exported` one that says that any
-    /// host may import the pool. The caller submits nothing from now on, and goes on until
+    /// Everything that was taken goes into a last checkpoint, with `is_exported` one that says that
+    /// any host may import the pool. The caller submits nothing from now on, and goes on until
     /// [`Pool::is_settled`].
     pub fn begin_closing(&mut self, is_exported: bool, now_us: u64) {
         self.now_us = now_us;
@@ -85,7 +85,8 @@ impl Pool {
         }
     }
 
-    /// Whether the activity records may say that this host lets the pool go: nothing else will be written.
+    /// Whether the activity records may say that this host lets the pool go: nothing else will be
+    /// written.
     pub(super) fn is_close_due(&self) -> bool {
         self.is_closing && self.is_written_for_good() && self.is_to_be_let_go()
     }
@@ -97,8 +98,8 @@ impl Pool {
         }
     }
 
-    /// Whether everything that was taken is in a durable checkpoint, and nothing is under way. A suspended
-    /// pool never comes to rest.
+    /// Whether everything that was taken is in a durable checkpoint, and nothing is under way. A
+    /// suspended pool never comes to rest.
     pub fn is_settled(&self) -> bool {
         match self.is_closing && self.activity.is_some() {
             true => self.is_let_go(),
@@ -121,8 +122,8 @@ impl Pool {
             && self.commit.chain.sealed_seq() == self.persisted.seq
     }
 
-    /// The group of the log that what was answered last is in, at the latest. It outlives a power cut when that is
-    /// not beyond [`Pool::promised_seq`].
+    /// The group of the log that what was answered last is in, at the latest. It outlives a power
+    /// cut when that is not beyond [`Pool::promised_seq`].
     pub fn newest_seq(&self) -> u64 {
         let open = u64::from(!self.commit.group.is_empty());
         self.commit.chain.sealed_seq() + open
@@ -133,8 +134,9 @@ impl Pool {
         self.suspended.as_deref().filter(|_| !self.is_read_only)
     }
 
-    /// Serves reads only from now on: for a pool that was just opened and whose devices are not to be written.
-    /// What is read with wrong bytes is not repaired, and a scrub that had not ended does not begin again.
+    /// Serves reads only from now on: for a pool that was just opened and whose devices are not to
+    /// be written. What is read with wrong bytes is not repaired, and a scrub that had not ended
+    /// does not begin again.
     pub fn make_read_only(&mut self) {
         self.array.set_healing(false);
         (self.scan, self.waiting_scrub) = (None, None);

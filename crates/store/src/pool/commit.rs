@@ -5,18 +5,21 @@
 //!    without its blocks does not count at replay, blocks without their record are free space);
 //! 2. so are all groups before it;
 //! 3. then, not before, the devices are flushed;
-//! 4. where a leaf was lost meanwhile, or the vdevs changed otherwise, the labels say so first (`labels.rs`);
-//! 5. where it is behind the first group since the pool was opened, a checkpoint has that one (`anew.rs`);
+//! 4. where a leaf was lost meanwhile, or the vdevs changed otherwise, the labels say so first
+//!    (`labels.rs`);
+//! 5. where it is behind the first group since the pool was opened, a checkpoint has that one
+//!    (`anew.rs`);
 //! 6. only then is the change acknowledged.
 //!
 //! Where a log vdev copies the group first, 3 and 4 are about that (`log_vdevs.rs`).
 //!
-//! Where somebody waits for a group, all before it are durable, and one request for each leaf writes it, that is asked to be
-//! durable by itself, and 3 is already done when it is answered: one round trip to the devices instead
-//! of two. Where others still need a flush, it would be a second one.
+//! Where somebody waits for a group, all before it are durable, and one request for each leaf
+//! writes it, that is asked to be durable by itself, and 3 is already done when it is answered: one
+//! round trip to the devices instead of two. Where others still need a flush, it would be a second
+//! one.
 //!
-//! A flush that fails is never repeated as if nothing had happened: what it should have made durable
-//! may be lost, so the pool takes no changes any more.
+//! A flush that fails is never repeated as if nothing had happened: what it should have made
+//! durable may be lost, so the pool takes no changes any more.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -38,8 +41,9 @@ use crate::vdev::{ArrayError, Priority};
 const GROUPS_IN_FLIGHT: usize = 8;
 /// The same of groups that somebody waited for and that a log vdev has.
 const GROUPS_BEHIND_LOG: usize = 256;
-/// Groups that somebody waits for are let gather while so many are being written: with more, most of what is written would
-/// be their records, with fewer, the devices would have nothing to do meanwhile.
+/// Groups that somebody waits for are let gather while so many are being written: with more, most
+/// of what is written would be their records, with fewer, the devices would have nothing to do
+/// meanwhile.
 const AWAITED_GROUPS_IN_FLIGHT: usize = 4;
 /// Groups on the devices after which they are flushed though nobody waits for it.
 const UNFLUSHED_GROUPS: u64 = 256;
@@ -59,8 +63,8 @@ pub(super) struct Commit {
     waiters: VecDeque<(u64, RequestId)>,
     /// A flush is under way, for all groups up to this one.
     flushing: Option<u64>,
-    /// All groups up to this one were flushed; those that count as durable may be fewer, while the labels do
-    /// not say yet on which leaves they are.
+    /// All groups up to this one were flushed; those that count as durable may be fewer, while the
+    /// labels do not say yet on which leaves they are.
     pub(super) flushed_seq: u64,
 }
 
@@ -365,8 +369,8 @@ impl Pool {
         }
     }
 
-    /// The labels say on which leaves what was flushed lies: it is durable, and acknowledged, where an opening
-    /// would find it.
+    /// The labels say on which leaves what was flushed lies: it is durable, and acknowledged, where
+    /// an opening would find it.
     pub(super) fn promise(&mut self) {
         if let Start::Anew(_) = self.commit.start {
             return;

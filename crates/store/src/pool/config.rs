@@ -19,8 +19,8 @@ pub struct PoolConfig {
     pub name: String,
     /// Its number, random.
     pub guid: u64,
-    /// The number that its roots and records carry; `None`: its own. A pool that was made of a copy keeps what is keyed
-    /// with that of the pool it was copied from (`open/reguid.rs`).
+    /// The number that its roots and records carry; `None`: its own. A pool that was made of a copy
+    /// keeps what is keyed with that of the pool it was copied from (`open/reguid.rs`).
     pub key_guid: Option<u64>,
     /// What its records are keyed with, random. Nobody but its labels knows it.
     pub secret: u64,
@@ -34,12 +34,13 @@ pub struct PoolConfig {
     pub tree: VdevTree,
     /// Leaves that stand ready to take another's place, and those of them that do now.
     pub spares: Vec<LeafSpec>,
-    /// Where the devices of leaves and spares were found last, by their guids: to tell people which is
-    /// missing, nothing else.
+    /// Where the devices of leaves and spares were found last, by their guids: to tell people which
+    /// is missing, nothing else.
     pub paths: BTreeMap<u64, String>,
     /// Cache vdevs.
     pub caches: Vec<LeafSpec>,
-    /// The guids of broken leaves from which a spare was taken by hand: none is called for them by itself.
+    /// The guids of broken leaves from which a spare was taken by hand: none is called for them by
+    /// itself.
     pub unspared: BTreeSet<u64>,
     /// What of the format it uses, or may use.
     pub features: Features,
@@ -88,7 +89,8 @@ impl PoolConfig {
         self.all_leaves().any(|leaf| leaf.guid == guid)
     }
 
-    /// Where the inner labels of a leaf lie, in bytes: those of the first round and of the second. `None`: it has none.
+    /// Where the inner labels of a leaf lie, in bytes: those of the first round and of the second.
+    /// `None`: it has none.
     pub fn inner_offsets(&self, leaf: u64) -> Option<[u64; 2]> {
         let has_it = |top: &&TopLevelSpec| {
             let mut leaves = top.slots.iter().flat_map(|slot| &slot.leaves);

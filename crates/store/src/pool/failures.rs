@@ -1,9 +1,10 @@
-//! Which devices fail so often that they will not last: a device that answers reads with errors, or with wrong bytes,
-//! is healed from the others each time, and a spare is called for it before it fails altogether.
+//! Which devices fail so often that they will not last: a device that answers reads with errors, or
+//! with wrong bytes, is healed from the others each time, and a spare is called for it before it
+//! fails altogether.
 //!
-//! It stays in use meanwhile, degraded: what it has is still good where its checksums say so, and the
-//! others may have what it lacks. When the spare has everything, the device is given up. (A device that
-//! fails a write or does not answer is given up at once by [`crate::vdev`].)
+//! It stays in use meanwhile, degraded: what it has is still good where its checksums say so, and
+//! the others may have what it lacks. When the spare has everything, the device is given up. (A
+//! device that fails a write or does not answer is given up at once by [`crate::vdev`].)
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,12 @@
 //! Inner labels: two more labels on each leaf, inside of the data area.
 //!
-//! Partitioning tools, and `dd` over the ends of a disk, destroy the labels at both ends and leave what lies between. No
-//! opening reads the inner labels. They are written in the same rounds as the others (`labels.rs`), so they say as much, and
-//! whoever finds them can write the others anew (`open/rebuild.rs`).
+//! Partitioning tools, and `dd` over the ends of a disk, destroy the labels at both ends and leave
+//! what lies between. No opening reads the inner labels. They are written in the same rounds as the
+//! others (`labels.rs`), so they say as much, and whoever finds them can write the others anew
+//! (`open/rebuild.rs`).
 //!
-//! Their sectors are in use from the moment at which their vdev gets sectors at all: no block ever gets a place there.
+//! Their sectors are in use from the moment at which their vdev gets sectors at all: no block ever
+//! gets a place there.
 
 use super::features::{Feature, FeatureState};
 use super::state::Pool;
@@ -13,8 +15,8 @@ use crate::space::Purpose;
 use crate::vdev::TopLevelSpec;
 
 impl Pool {
-    /// Takes the sectors of inner labels that are not in use yet: those of a vdev that is new, or that the checkpoint did not
-    /// know.
+    /// Takes the sectors of inner labels that are not in use yet: those of a vdev that is new, or
+    /// that the checkpoint did not know.
     pub(super) fn keep_inner_labels(&mut self) {
         let tree = self.array.tree();
         let tops = (0..).zip(&tree.top_levels);

@@ -1,26 +1,29 @@
-//! What the labels say of the pool (who it is, what it is made of, which epochs each leaf missed), made
-//! durable before anything relies on it.
+//! What the labels say of the pool (who it is, what it is made of, which epochs each leaf missed),
+//! made durable before anything relies on it.
 //!
 //! The order that matters:
-//! 1. a leaf is lost, or the vdevs change in another way; from here on [`Pool::are_labels_true`] is false;
-//! 2. the new configuration is written into the first and third label of every leaf in use, which are
-//!    flushed, and then into the second and fourth. Never both of one end in one round: a torn write leaves
-//!    an intact one at each. And only one that is on every leaf in use comes to the second round: where something is
-//!    new by then, it is left, and the next one written. So an opening knows what was never relied on
-//!    (`open/configurations.rs`);
-//! 3. only then is promised what relies on it: groups that were flushed meanwhile are acknowledged, the root
-//!    of a checkpoint may be written, sectors of a new or larger vdev are handed out, and a spare that left its
-//!    place stands ready for another one.
+//! 1. a leaf is lost, or the vdevs change in another way; from here on [`Pool::are_labels_true`] is
+//!    false;
+//! 2. the new configuration is written into the first and third label of every leaf in use, which
+//!    are flushed, and then into the second and fourth. Never both of one end in one round: a torn
+//!    write leaves an intact one at each. And only one that is on every leaf in use comes to the
+//!    second round: where something is new by then, it is left, and the next one written. So an
+//!    opening knows what was never relied on (`open/configurations.rs`);
+//! 3. only then is promised what relies on it: groups that were flushed meanwhile are acknowledged,
+//!    the root of a checkpoint may be written, sectors of a new or larger vdev are handed out, and
+//!    a spare that left its place stands ready for another one.
 //!
-//! Otherwise, if the power failed between, a leaf that lacks what was acknowledged would come back as one
-//! that lacks nothing. Its place where the log goes on, empty, would be believed to be the end of the log;
-//! after a torn configuration beside an intact root even its blocks would be. And a record on a vdev that no
-//! label knows could not be found. What a spare had would count as parts of blocks, after something else was
-//! written over it. So who opens the pool may rely on this: what was acknowledged lies on
-//! every leaf that the newest configuration does not know to have missed it.
+//! Otherwise, if the power failed between, a leaf that lacks what was acknowledged would come back
+//! as one that lacks nothing. Its place where the log goes on, empty, would be believed to be the
+//! end of the log; after a torn configuration beside an intact root even its blocks would be. And a
+//! record on a vdev that no label knows could not be found. What a spare had would count as parts
+//! of blocks, after something else was written over it. So who opens the pool may rely on this:
+//! what was acknowledged lies on every leaf that the newest configuration does not know to have
+//! missed it.
 //!
-//! A change of the configuration costs acknowledgements two rounds of label writes, some milliseconds; it is
-//! rare. Which leaf was lost is told by every surviving label, also those of other top-level vdevs.
+//! A change of the configuration costs acknowledgements two rounds of label writes, some
+//! milliseconds; it is rare. Which leaf was lost is told by every surviving label, also those of
+//! other top-level vdevs.
 
 use pages::Pages;
 
@@ -133,7 +136,8 @@ impl Pool {
         }
     }
 
-    /// A label was written or flushed. One that failed is the array's business, as long as another did not.
+    /// A label was written or flushed. One that failed is the array's business, as long as another
+    /// did not.
     pub(super) fn configuration_done(&mut self, result: &Result<(), ArrayError>) {
         let Some(renewal) = &mut self.renewal else {
             return;

@@ -1,32 +1,34 @@
 //! Log vdevs: where durable changes are promised before they are durable among the blocks.
 //!
-//! A group goes its way into the chain (`commit.rs`) whether there is a log vdev or not. Where there is
-//! one, groups that somebody waits for are written there as well, as *copies*: the record with its blocks
-//! directly behind it. The order that matters:
-//! 1. the copies of that group, and of all before it that are not durable yet, are written to one log
-//!    vdev, in one go;
+//! A group goes its way into the chain (`commit.rs`) whether there is a log vdev or not. Where
+//! there is one, groups that somebody waits for are written there as well, as *copies*: the record
+//! with its blocks directly behind it. The order that matters:
+//! 1. the copies of that group, and of all before it that are not durable yet, are written to one
+//!    log vdev, in one go;
 //! 2. that log vdev is flushed, and nothing else;
-//! 3. only then is the change acknowledged. The way of the group into the chain goes on; nobody waits
-//!    for it;
-//! 4. the place of a copy is used again only when a flush of the vdevs that hold blocks has made its
-//!    group durable in the chain.
+//! 3. only then is the change acknowledged. The way of the group into the chain goes on; nobody
+//!    waits for it;
+//! 4. the place of a copy is used again only when a flush of the vdevs that hold blocks has made
+//!    its group durable in the chain.
 //!
-//! So a log vdev is the only place of a change for no longer than until the next flush of the chain. And
-//! whatever is wrong with it (a write or flush fails, it answers late, it is full, too much lies before
-//! the group), the flush of the chain acknowledges instead, as if there were none. Where one failed, that
-//! flush is asked for at once: what was promised there may be in caches only now.
+//! So a log vdev is the only place of a change for no longer than until the next flush of the
+//! chain. And whatever is wrong with it (a write or flush fails, it answers late, it is full, too
+//! much lies before the group), the flush of the chain acknowledges instead, as if there were none.
+//! Where one failed, that flush is asked for at once: what was promised there may be in caches only
+//! now.
 //!
-//! The labels (`labels.rs`) say which leaves of log vdevs are in use, and they change only when all that was
-//! promised is durable in the chain ([`Pool::is_log_owing`]); while they do, nothing is promised by log vdevs.
-//! So whatever is promised there and nowhere else lies on each leaf that the newest labels call whole, and a
-//! pool that is opened knows whether a log vdev that is away matters.
+//! The labels (`labels.rs`) say which leaves of log vdevs are in use, and they change only when all
+//! that was promised is durable in the chain ([`Pool::is_log_owing`]); while they do, nothing is
+//! promised by log vdevs. So whatever is promised there and nowhere else lies on each leaf that the
+//! newest labels call whole, and a pool that is opened knows whether a log vdev that is away
+//! matters.
 //!
-//! Nothing is promised by a log vdev before its labels have a root of its present stay: until then an opening could not
-//! tell it from an old copy of itself, which lacks what was promised since.
+//! Nothing is promised by a log vdev before its labels have a root of its present stay: until then
+//! an opening could not tell it from an old copy of itself, which lacks what was promised since.
 //!
-//! After an opening no copy is made before the first group of this time is durable in the chain. So a copy
-//! of an earlier time, on a device that was away then, is never taken for one of this time: the place of
-//! its group in the chain is taken.
+//! After an opening no copy is made before the first group of this time is durable in the chain. So
+//! a copy of an earlier time, on a device that was away then, is never taken for one of this time:
+//! the place of its group in the chain is taken.
 
 use std::collections::VecDeque;
 
@@ -38,7 +40,8 @@ use crate::format::{Address, PoolKey, Record, SECTOR_SIZE};
 use crate::log::ring::Ring;
 use crate::vdev::{Array, ArrayError, Class, Kind, LeafId, Priority};
 
-/// Bytes of groups that are kept to be copied; where more lies before a change, the chain is flushed.
+/// Bytes of groups that are kept to be copied; where more lies before a change, the chain is
+/// flushed.
 const RECENT_BYTES: usize = 8 << 20;
 /// A log vdev that has not answered after this is not waited for any longer. Microseconds.
 const PATIENCE_US: u64 = 100_000;
@@ -66,7 +69,8 @@ pub struct LogStatus {
 #[derive(Debug, Default)]
 pub(super) struct LogVdevs {
     vdevs: Vec<LogVdev>,
-    /// Groups that are durable nowhere yet, oldest first, without a gap up to the last that was sealed.
+    /// Groups that are durable nowhere yet, oldest first, without a gap up to the last that was
+    /// sealed.
     recent: VecDeque<Recent>,
     recent_bytes: usize,
     copying: Option<Copying>,
@@ -145,7 +149,8 @@ impl LogVdevs {
         late.filter(|late| *late > now_us)
     }
 
-    /// The labels change: copies on their way may lie on other leaves than those that will be believed.
+    /// The labels change: copies on their way may lie on other leaves than those that will be
+    /// believed.
     pub(super) fn void_copies(&mut self) {
         if let Some(copying) = &mut self.copying {
             copying.is_void = true;
@@ -222,14 +227,14 @@ impl Pool {
         !is_late && self.logs.vdevs.iter().any(|log| self.may_copy_to(log))
     }
 
-    /// Whether copies of groups are on their way to a log vdev that answers in time, so that a flush of
-    /// the chain would be in vain.
+    /// Whether copies of groups are on their way to a log vdev that answers in time, so that a
+    /// flush of the chain would be in vain.
     pub(super) fn is_copying(&self) -> bool {
         self.logs.is_prompt(self.now_us)
     }
 
-    /// Whether what a log vdev promised must become durable in the chain first: labels are to say something
-    /// new, or it is to be taken away.
+    /// Whether what a log vdev promised must become durable in the chain first: labels are to say
+    /// something new, or it is to be taken away.
     pub(super) fn is_log_owing(&self) -> bool {
         let is_due = self.is_config_new || !self.logs.removals.is_empty();
         is_due && self.logs.promised_seq > self.commit.flushed_seq
@@ -262,7 +267,8 @@ impl Pool {
             blocks,
             bytes,
         });
-        // What lies before a gap is of no use: the chain is flushed before the log takes over again.
+        // What lies before a gap is of no use: the chain is flushed before the log takes over
+        // again.
         while self.logs.recent_bytes > RECENT_BYTES
             && let Some(recent) = self.logs.recent.pop_front()
         {
@@ -343,8 +349,8 @@ impl Pool {
         self.output.events.push(Event::LogFailed { vdev, reason });
     }
 
-    /// Takes a log vdev away, when all that it promised is durable elsewhere; answers when labels know
-    /// that it is gone.
+    /// Takes a log vdev away, when all that it promised is durable elsewhere; answers when labels
+    /// know that it is gone.
     pub fn remove_log(&mut self, id: RequestId, vdev: u16, now_us: u64) {
         self.now_us = now_us;
         if let Some(error) = self.suspension() {

@@ -1,7 +1,8 @@
 //! The manifest of a checkpoint: everything that its root leads to, except what lies in trees.
 //!
 //! JSON, in blocks of up to 128 KiB that the root points to. Pointers are written as 64 hexadecimal
-//! digits (their bytes in order), so that the length of a manifest is known before the pointers are.
+//! digits (their bytes in order), so that the length of a manifest is known before the pointers
+//! are.
 
 use serde::{Deserialize, Serialize};
 
@@ -78,8 +79,8 @@ pub fn normal_manifest(bytes: &[u8]) -> Result<Vec<u8>, OpenError> {
 }
 
 impl Manifest {
-    /// What is written there. Its blocks are known to be as they were written, so what this program does not understand
-    /// is no damage, and nothing is to be given up for it.
+    /// What is written there. Its blocks are known to be as they were written, so what this program
+    /// does not understand is no damage, and nothing is to be given up for it.
     ///
     /// # Errors
     /// Another version of the program wrote it.
@@ -180,8 +181,8 @@ pub(super) struct ContentsRecord {
     pub(super) whole: Option<u64>,
     /// The records of its dead list, hexadecimal.
     pub(super) dead: String,
-    /// For each of these how many of its blocks are nodes, and their sectors; not known of what an older program
-    /// wrote.
+    /// For each of these how many of its blocks are nodes, and their sectors; not known of what an
+    /// older program wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) dead_nodes: Option<Vec<[u64; 2]>>,
     /// And how many of the others are not packed.

@@ -1,12 +1,15 @@
-//! That a manifest is never longer than a root can point to: what would make it so is refused before.
+//! That a manifest is never longer than a root can point to: what would make it so is refused
+//! before.
 //!
-//! A checkpoint whose manifest is too long cannot be made, and the pool would stand still for ever. Dead lists grow by
-//! writes, which nobody refuses for that. So all is counted as what it can still become: a volume's list has one part for
-//! each snapshot that the volume builds on, and so has that of a snapshot until its layers are merged. What is
-//! being freed takes no more than the datasets that it was of. So a change that adds no dataset, name or value is always
-//! taken; only that volumes are rolled back again and again waits for what is being freed.
+//! A checkpoint whose manifest is too long cannot be made, and the pool would stand still for ever.
+//! Dead lists grow by writes, which nobody refuses for that. So all is counted as what it can still
+//! become: a volume's list has one part for each snapshot that the volume builds on, and so has
+//! that of a snapshot until its layers are merged. What is being freed takes no more than the
+//! datasets that it was of. So a change that adds no dataset, name or value is always taken; only
+//! that volumes are rolled back again and again waits for what is being freed.
 //!
-//! What was counted once is carried on by what each change adds at most, and counted again only where that would be too much.
+//! What was counted once is carried on by what each change adds at most, and counted again only
+//! where that would be too much.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +36,8 @@ const SPACE_SHARE: usize = 32;
 /// The digits of the longest number, and of the longest of a dataset.
 const DIGITS: usize = 20;
 const ID_DIGITS: usize = 10;
-/// What an entry of the catalogue has that does not stand in the operation that makes it, with the longest of these.
+/// What an entry of the catalogue has that does not stand in the operation that makes it, with the
+/// longest of these.
 const ENTRY: usize = 368;
 /// The entry of a snapshot with the longest name.
 const LONGEST_SNAPSHOT: usize = 640;
@@ -87,7 +91,8 @@ impl Pool {
         Err(error.into())
     }
 
-    /// Whether a rollback has to wait for what is being freed: it leaves a list more, and no dataset less.
+    /// Whether a rollback has to wait for what is being freed: it leaves a list more, and no
+    /// dataset less.
     pub(super) fn waits_for_freeing(&mut self, operation: &Operation) -> bool {
         let Operation::Rollback { volume, .. } = operation else {
             return false;
@@ -138,11 +143,12 @@ impl Pool {
         jobs.sum::<usize>() + (self.dying.len() + usize::from(walking)) * TREE
     }
 
-    /// Bytes that the records of these datasets take at most, whatever is written, destroyed, resized or rolled back,
-    /// with what one rollback leaves.
+    /// Bytes that the records of these datasets take at most, whatever is written, destroyed,
+    /// resized or rolled back, with what one rollback leaves.
     pub(super) fn count_lists(&self, catalog: &Catalog) -> usize {
         let owners = Owners::of(self);
-        // How many snapshots each builds on. Those before have lower numbers, since they were taken before.
+        // How many snapshots each builds on. Those before have lower numbers, since they were taken
+        // before.
         let mut depths: BTreeMap<DatasetId, usize> = BTreeMap::new();
         let (mut sum, mut longest) = (0, 0);
         let snapshots = catalog.datasets().filter(|of| of.as_snapshot().is_some());
@@ -217,8 +223,9 @@ impl<'a> Owners<'a> {
     }
 }
 
-/// The longest that a dataset's entry in the catalogue becomes by what is never refused, with the comma behind it: numbers
-/// grow, also that of a try to receive, and a volume may get a refreservation that follows its size.
+/// The longest that a dataset's entry in the catalogue becomes by what is never refused, with the
+/// comma behind it: numbers grow, also that of a try to receive, and a volume may get a
+/// refreservation that follows its size.
 fn longest_entry(dataset: &Dataset) -> usize {
     let id = |of: DatasetId| ID_DIGITS - digits(of.0.into());
     let mut more = id(dataset.parent) + dataset.previous().map_or(0, id);
@@ -277,7 +284,8 @@ fn growth(catalog: &Catalog, operation: &Operation) -> usize {
     }
 }
 
-/// What snapshots add: each gets its volume's list as that may still become, and the volume begins another one.
+/// What snapshots add: each gets its volume's list as that may still become, and the volume begins
+/// another one.
 fn taken_growth(catalog: &Catalog, taken: &NewSnapshots) -> usize {
     let each = ENTRY + CONTENTS + json_len(&taken.properties);
     let volumes = taken.snapshots.iter();

@@ -76,23 +76,23 @@ pub use twins::{Standing, Twin, Twins};
 pub enum OpenErrorKind {
     /// No label of a pool was found.
     NoPool,
-    /// Too many leaves are missing.
+    /// The pool misses too many leaves.
     Missing,
-    /// What must be there is damaged.
+    /// Data that the pool cannot do without is damaged.
     Damaged,
     /// The log is damaged: it lacks groups that were durable.
     LogDamaged,
     /// A log vdev is missing, and may hold the only copy of durable writes.
     LogMissing,
-    /// Another version of the program wrote the pool.
+    /// The pool was written by another version of the program.
     Version,
-    /// Another version of the program wrote the pool; this version may only read it.
+    /// The pool was written by another version of the program; this version may only read it.
     ReadOnlyVersion,
     /// Leaves of the pool were written to without each other.
     Parted,
     /// A leaf holds an old copy, and no other leaf makes up for it.
     Old,
-    /// Another host has the pool, or may have it.
+    /// The pool belongs to another host, or may do so.
     InUse,
     /// Devices share an identity: one is a copy of the other.
     Twins,

@@ -1,5 +1,5 @@
-//! How much room for data a volume's block size leaves. On raidz each block has parity of its own and is padded: small
-//! blocks pay far more for that than the vdev's share of parity.
+//! How much room for data a volume's block size leaves. On raidz each block has parity of its own
+//! and is padded: small blocks pay far more for that than the vdev's share of parity.
 
 use super::state::{Contents, Pool};
 use crate::catalog::{MAX_BLOCK_SIZE, MIN_BLOCK_SIZE};
@@ -46,8 +46,8 @@ impl Pool {
         (better != block_size).then_some(Wasteful { percent, better })
     }
 
-    /// Bytes of data in blocks of that size for which so many sectors have room, with their parity and padding: with
-    /// vdevs of several kinds, as on the one where they take most.
+    /// Bytes of data in blocks of that size for which so many sectors have room, with their parity
+    /// and padding: with vdevs of several kinds, as on the one where they take most.
     pub(super) fn data_in(&self, sectors: u64, block_size: u32) -> u64 {
         let bytes = u128::from(sectors) * u128::from(block_size);
         let data = bytes / u128::from(self.widest(block_size).max(1));
@@ -64,8 +64,8 @@ impl Pool {
         self.data_of(of, self.unused_by_others(volume))
     }
 
-    /// Bytes of the largest volume that could be made in a folder now, in blocks of the usual size and with all of it
-    /// reserved.
+    /// Bytes of the largest volume that could be made in a folder now, in blocks of the usual size
+    /// and with all of it reserved.
     pub(super) fn room_for_volume(&self, folder: DatasetId) -> u64 {
         let block_size = self.default_block_size();
         let copies = u64::from(self.catalog.settings(folder).copies);
@@ -73,7 +73,8 @@ impl Pool {
         data - data % u64::from(block_size)
     }
 
-    /// Of the data that a vdev has room for in very long blocks, what it has room for in these; the worst vdev counts.
+    /// Of the data that a vdev has room for in very long blocks, what it has room for in these; the
+    /// worst vdev counts.
     fn percent_of_ideal(&self, block_size: u32) -> u64 {
         let sectors = (block_size as usize).div_ceil(SECTOR_SIZE) as u16;
         let percent = (0..self.space.vdevs()).map(|vdev| {

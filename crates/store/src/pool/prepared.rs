@@ -1,8 +1,9 @@
 //! Blocks that were made ready by whoever writes them, on a thread of their own.
 //!
-//! Packing a block and making its checksum is more than half of what a long write costs the engine, and needs nothing
-//! of the pool but the volume's settings. Who asks does it where several threads ask; the engine, which is one,
-//! takes the result. Settings may have changed by then: what was made by others is made again.
+//! Packing a block and making its checksum is more than half of what a long write costs the engine,
+//! and needs nothing of the pool but the volume's settings. Who asks does it where several threads
+//! ask; the engine, which is one, takes the result. Settings may have changed by then: what was
+//! made by others is made again.
 
 use std::sync::Arc;
 
@@ -40,8 +41,9 @@ pub(super) struct PreparedBlock {
 }
 
 impl Recipe {
-    /// By a volume's settings; `None` where its blocks are left to the engine. Zstandard may take milliseconds for a
-    /// block, and those who ask have others to serve: they are not kept from it so long.
+    /// By a volume's settings; `None` where its blocks are left to the engine. Zstandard may take
+    /// milliseconds for a block, and those who ask have others to serve: they are not kept from it
+    /// so long.
     pub fn of(settings: &Settings, block_size: u32) -> Option<Self> {
         let compression = settings.compression.method();
         (compression != Compression::Zstd).then_some(Self {
@@ -51,8 +53,8 @@ impl Recipe {
         })
     }
 
-    /// Makes the bytes ready that are to be written from `offset` on, where they are whole blocks, and more than one
-    /// sector: for that handing the result over would cost as much.
+    /// Makes the bytes ready that are to be written from `offset` on, where they are whole blocks,
+    /// and more than one sector: for that handing the result over would cost as much.
     pub fn prepare(self, offset: u64, data: &Pages) -> Option<Prepared> {
         let size = self.block_size as usize;
         let is_whole = offset.is_multiple_of(size as u64) && data.len().is_multiple_of(size);
@@ -105,8 +107,8 @@ impl Prepared {
     }
 }
 
-/// Whose checksums pointers get. Also where nobody will verify them when the block is read: replay asks whether it
-/// is there.
+/// Whose checksums pointers get. Also where nobody will verify them when the block is read: replay
+/// asks whether it is there.
 pub(super) fn written_with(algorithm: Algorithm) -> Algorithm {
     match algorithm {
         Algorithm::Off => Algorithm::Xxh3,

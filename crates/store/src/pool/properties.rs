@@ -1,5 +1,5 @@
-//! Properties of a pool that administrators set. They lie in the labels' configuration, as texts by their names; what is
-//! not set is as the property's default says.
+//! Properties of a pool that administrators set. They lie in the labels' configuration, as texts by
+//! their names; what is not set is as the property's default says.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ pub enum PoolProperty {
     Autoreplace,
     /// Devices are told of space that becomes free.
     Autotrim,
-    /// The pool is protected against being open on two hosts. Where nobody has set it: if another host could reach its
-    /// devices.
+    /// The pool is protected against being open on two hosts. Where nobody has set it: if another
+    /// host could reach its devices.
     Multihost,
 }
 

@@ -1,7 +1,8 @@
 //! Reading ahead: blocks are brought into the cache before anybody asks for them.
 //!
-//! Nothing waits for them, and nobody hears of one that cannot be read: it is told to who asks for it. All that is read
-//! ahead at a time is bounded, however many readers there are: until it has arrived, the cache does not count it.
+//! Nothing waits for them, and nobody hears of one that cannot be read: it is told to who asks for
+//! it. All that is read ahead at a time is bounded, however many readers there are: until it has
+//! arrived, the cache does not count it.
 
 use std::ops::Range;
 
@@ -27,8 +28,8 @@ pub(super) struct Ahead {
 }
 
 impl Pool {
-    /// Brings a range of bytes of a volume into the cache, where its data is cached; what lies beyond its end is not
-    /// there.
+    /// Brings a range of bytes of a volume into the cache, where its data is cached; what lies
+    /// beyond its end is not there.
     pub fn read_ahead(&mut self, dataset: DatasetId, bytes: Range<u64>, now_us: u64) {
         self.now_us = now_us;
         let contents = self.contents.get(&dataset);
@@ -51,7 +52,8 @@ impl Pool {
         self.hand_out();
     }
 
-    /// Reads these blocks, up to the first whose node must be read first, and no more than is read ahead at a time.
+    /// Reads these blocks, up to the first whose node must be read first, and no more than is read
+    /// ahead at a time.
     pub(super) fn go_ahead(&mut self, ahead: Ahead) {
         for run in runs(ahead.block..ahead.end) {
             let pointers = match self.look_up_run(ahead.dataset, &run) {

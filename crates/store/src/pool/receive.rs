@@ -6,8 +6,8 @@ use crate::catalog::Operation;
 use crate::format::DatasetId;
 
 impl Pool {
-    /// Refuses to receive changes into a volume that is not what its newest snapshot is. A receive that goes
-    /// on finds what it wrote before.
+    /// Refuses to receive changes into a volume that is not what its newest snapshot is. A receive
+    /// that goes on finds what it wrote before.
     pub(super) fn check_receivable(&mut self, operation: &Operation) -> Result<(), PoolError> {
         let Operation::BeginReceive { volume, .. } = operation else {
             return Ok(());
@@ -27,8 +27,8 @@ impl Pool {
         Err(PoolError::new(PoolErrorKind::Modified, context))
     }
 
-    /// Whether a volume differs from its newest snapshot: both share tree and layers, and are merged together,
-    /// until the volume is written.
+    /// Whether a volume differs from its newest snapshot: both share tree and layers, and are
+    /// merged together, until the volume is written.
     fn is_modified(&self, volume: DatasetId) -> bool {
         let newest = self.catalog.dataset(volume).and_then(|of| of.previous());
         let snapshot = newest.and_then(|id| self.contents.get(&id));

@@ -16,8 +16,8 @@ use crate::vdev::{ArrayError, DeviceRequest, LeafId, VdevEvent};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// What may be asked of a volume, or, reading only, of a snapshot. Offsets and lengths in bytes; any
-/// are served, whole blocks fastest.
+/// What may be asked of a volume, or, reading only, of a snapshot. Offsets and lengths in bytes;
+/// any are served, whole blocks fastest.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Answer with `len` bytes.
@@ -51,8 +51,9 @@ pub enum Request {
         /// Answer only when they outlive a power cut.
         durable: bool,
     },
-    /// Free these bytes; they read as zeros. Where the pool is too full to write the rest of a block that the range
-    /// covers in part, what it covers of that stays as it is (SBC-4, UNMAP: mapped, and unchanged).
+    /// Free these bytes; they read as zeros. Where the pool is too full to write the rest of a
+    /// block that the range covers in part, what it covers of that stays as it is (SBC-4, UNMAP:
+    /// mapped, and unchanged).
     Unmap {
         /// Of whom.
         dataset: DatasetId,
@@ -74,8 +75,8 @@ pub enum Request {
         /// Answer only when that outlives a power cut.
         durable: bool,
     },
-    /// Answer when everything that was answered before outlives a power cut; at once where the volume's
-    /// `sync` is `disabled`.
+    /// Answer when everything that was answered before outlives a power cut; at once where the
+    /// volume's `sync` is `disabled`.
     Flush {
         /// Of whom.
         dataset: DatasetId,
@@ -156,8 +157,8 @@ pub enum Answer {
     Done,
     /// The bytes.
     Data(Pages),
-    /// Runs of a non-empty part of the range, from its start on: length in bytes, and whether it holds
-    /// data.
+    /// Runs of a non-empty part of the range, from its start on: length in bytes, and whether it
+    /// holds data.
     Extents(Vec<(u64, bool)>),
     /// Differences.
     Changes(Changes),
@@ -201,8 +202,8 @@ pub struct PoolError {
     pub context: String,
     /// What the devices said.
     pub source: Option<ArrayError>,
-    /// Blocks of the volume or snapshot that cannot be read since this cannot: of a node of its map all that it may lead
-    /// to.
+    /// Blocks of the volume or snapshot that cannot be read since this cannot: of a node of its map
+    /// all that it may lead to.
     pub lost: Option<Range<u64>>,
 }
 
@@ -303,16 +304,16 @@ pub enum Event {
         /// Why.
         reason: String,
     },
-    /// A log vdev failed, and is not used any more: changes become durable among the blocks, as they do
-    /// without one. Nothing is lost.
+    /// A log vdev failed, and is not used any more: changes become durable among the blocks, as
+    /// they do without one. Nothing is lost.
     LogFailed {
         /// Its number.
         vdev: u16,
         /// Why.
         reason: String,
     },
-    /// A read, scrub or resilver found no right copy of a block: these bytes of a volume or snapshot cannot be read. Where
-    /// it is a node of its map, they are all that it may lead to.
+    /// A read, scrub or resilver found no right copy of a block: these bytes of a volume or
+    /// snapshot cannot be read. Where it is a node of its map, they are all that it may lead to.
     Unrecoverable(Span),
     /// A leaf is older than the pool. It does not count until it is rebuilt.
     Behind {
@@ -326,15 +327,16 @@ pub enum Event {
         /// Which, and by how much.
         short: super::open::Short,
     },
-    /// A leaf lacked something of the log that the others had; it was written to it when the pool was opened.
+    /// A leaf lacked something of the log that the others had; it was written to it when the pool
+    /// was opened.
     CaughtUp {
         /// Its position in the array.
         leaf: LeafId,
         /// How many blocks and records.
         blocks: u64,
     },
-    /// What leads to other blocks is written once only from now on where it was to be written twice: a checkpoint found
-    /// no room for second copies.
+    /// What leads to other blocks is written once only from now on where it was to be written
+    /// twice: a checkpoint found no room for second copies.
     WrittenOnce {
         /// Blocks of that checkpoint.
         blocks: u64,

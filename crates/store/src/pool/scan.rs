@@ -1,22 +1,25 @@
 //! Scrub and resilver: every block that is allocated is read, in the order in which blocks lie.
 //!
-//! A scrub verifies every copy and column of every block and repairs what is bad. A resilver rebuilds,
-//! on a leaf that was away or is new, the blocks born in the epochs that it missed. Both walk the trees
-//! of the last checkpoint, each block once: of a volume or snapshot those born after the snapshot before
-//! it. Walking gathers pointers; a batch of them is sorted by address and worked off, so that disks
-//! are read forwards.
+//! A scrub verifies every copy and column of every block and repairs what is bad. A resilver
+//! rebuilds, on a leaf that was away or is new, the blocks born in the epochs that it missed. Both
+//! walk the trees of the last checkpoint, each block once: of a volume or snapshot those born after
+//! the snapshot before it. Walking gathers pointers; a batch of them is sorted by address and
+//! worked off, so that disks are read forwards.
 //!
-//! What a batch names stays as it is until two more checkpoints are durable. A batch that takes longer
-//! is thrown away, and a smaller one gathered in its place. What a scrub verified of it is known by where it lies and when
-//! it was born, and is not read again: a scrub that is paused for long goes on where it was.
+//! What a batch names stays as it is until two more checkpoints are durable. A batch that takes
+//! longer is thrown away, and a smaller one gathered in its place. What a scrub verified of it is
+//! known by where it lies and when it was born, and is not read again: a scrub that is paused for
+//! long goes on where it was.
 //!
-//! Datasets come and go meanwhile. What of a dataset was not visited yet is visited in the one that has its blocks
-//! from then on ([`Pool::scan_follows`]): in the snapshot that is taken of a volume, in what builds on a snapshot that
-//! is destroyed. What is being freed is not rebuilt, so a resilver is not over before that is free: its nodes and lists
-//! are read until then, and nobody else may have them. Under load one checkpoint begins when the one before ends: what can
-//! only be done between them ([`Pool::scan_between_checkpoints`]) is done in the moment at which one ends.
+//! Datasets come and go meanwhile. What of a dataset was not visited yet is visited in the one that
+//! has its blocks from then on ([`Pool::scan_follows`]): in the snapshot that is taken of a volume,
+//! in what builds on a snapshot that is destroyed. What is being freed is not rebuilt, so a
+//! resilver is not over before that is free: its nodes and lists are read until then, and nobody
+//! else may have them. Under load one checkpoint begins when the one before ends: what can only be
+//! done between them ([`Pool::scan_between_checkpoints`]) is done in the moment at which one ends.
 //!
-//! A resilver goes before a scrub: the scrub that it interrupts begins again after it (`scan/scrub.rs`).
+//! A resilver goes before a scrub: the scrub that it interrupts begins again after it
+//! (`scan/scrub.rs`).
 
 mod gather;
 mod outcome;
@@ -39,8 +42,8 @@ pub(super) use record::{ScanRecord, ScrubRecord};
 pub use status::{ScanKind, ScanState, ScanStatus};
 use targets::{Found, Place, Target, Walking};
 
-/// Sectors of blocks under way at once: 16 MiB, enough for neighbours to become large requests and for
-/// several devices to work.
+/// Sectors of blocks under way at once: 16 MiB, enough for neighbours to become large requests and
+/// for several devices to work.
 const IN_FLIGHT: u64 = 4096;
 
 /// A scan under way.
@@ -54,7 +57,8 @@ pub(super) struct Scan {
     /// Blocks born later are of no interest: they are new.
     epoch: Epoch,
     /// The trees hold all blocks up to that epoch, and all of it is on the devices, when so many
-    /// checkpoints are durable. (One that is being made has named its blocks already, and not written them.)
+    /// checkpoints are durable. (One that is being made has named its blocks already, and not
+    /// written them.)
     begins_with: u64,
     has_begun: bool,
     leaves: Vec<Resilver>,
@@ -87,8 +91,8 @@ pub(super) struct Scan {
     batch_short: BTreeMap<LeafId, Short>,
     /// Leaves that did not get all that they miss.
     short: BTreeMap<LeafId, Short>,
-    /// Nodes and parts of lists that cannot be read: walks go on behind them, also where one begins again because that
-    /// was slow to tell.
+    /// Nodes and parts of lists that cannot be read: walks go on behind them, also where one begins
+    /// again because that was slow to tell.
     unreadable: BTreeSet<(Address, Epoch)>,
     /// Checkpoints that were durable when the batch was gathered.
     batch_checkpoints: u64,
@@ -136,7 +140,8 @@ impl Scan {
 }
 
 impl Pool {
-    /// The scan under way, or the last one that ended, also where that was before the pool was opened.
+    /// The scan under way, or the last one that ended, also where that was before the pool was
+    /// opened.
     pub fn scan_status(&self) -> Option<ScanStatus> {
         let Some(scan) = &self.scan else {
             return self.ended_scan.map(|record| record.status());

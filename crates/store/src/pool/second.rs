@@ -1,16 +1,18 @@
 //! Second copies: of what a pool keeps two, and where there is room for them.
 //!
-//! Whatever leads to other blocks (nodes of maps, the space map, manifests, lists, operations of the log that lie in
-//! blocks of their own) is written twice where its vdev has no redundancy: one bad sector would otherwise take all
-//! that it leads to. The second copy lies on another top-level vdev where there is one, else far away on the same.
-//! A volume's own blocks lie twice where its `copies` say so.
+//! Whatever leads to other blocks (nodes of maps, the space map, manifests, lists, operations of
+//! the log that lie in blocks of their own) is written twice where its vdev has no redundancy: one
+//! bad sector would otherwise take all that it leads to. The second copy lies on another top-level
+//! vdev where there is one, else far away on the same. A volume's own blocks lie twice where its
+//! `copies` say so.
 //!
-//! Records of the log lie once. A second one far away would be a second request for each durable write, and they
-//! are needed until the next checkpoint only. One that rots is found, and told ([`super::signpost`]); a log vdev keeps
-//! copies of all of them.
+//! Records of the log lie once. A second one far away would be a second request for each durable
+//! write, and they are needed until the next checkpoint only. One that rots is found, and told
+//! ([`super::signpost`]); a log vdev keeps copies of all of them.
 //!
-//! Metadata takes what nobody else needs: where a second copy would use what is kept for first copies, for reservations
-//! or for emptying a full pool, the block lies once, which is counted and told. A checkpoint never fails for it.
+//! Metadata takes what nobody else needs: where a second copy would use what is kept for first
+//! copies, for reservations or for emptying a full pool, the block lies once, which is counted and
+//! told. A checkpoint never fails for it.
 
 use smallvec::SmallVec;
 
@@ -96,7 +98,8 @@ pub(super) struct WrittenOnce {
 }
 
 impl Pool {
-    /// A checkpoint is durable that lacked room for so many second copies. That is told where the one before had room.
+    /// A checkpoint is durable that lacked room for so many second copies. That is told where the
+    /// one before had room.
     pub(super) fn note_written_once(&mut self, blocks: u64) {
         let once = &mut self.written_once;
         once.all += blocks;
@@ -130,7 +133,8 @@ impl Pool {
         }
     }
 
-    /// The labels say which features are active, so that nobody who does not know of second copies meets one.
+    /// The labels say which features are active, so that nobody who does not know of second copies
+    /// meets one.
     pub(super) fn use_second_copies(&mut self) {
         self.may_lie_twice = self.config.features.is_active(Feature::TwoCopies);
     }

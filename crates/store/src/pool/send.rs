@@ -1,8 +1,8 @@
-//! What a stream carries: which blocks of a snapshot differ from those of an older one, and blocks as they
-//! lie on the devices, so that they need not be unpacked and packed again.
+//! What a stream carries: which blocks of a snapshot differ from those of an older one, and blocks
+//! as they lie on the devices, so that they need not be unpacked and packed again.
 //!
-//! Every question is answered by itself, from any block on: a sender keeps a number, and goes on there
-//! after whatever happened.
+//! Every question is answered by itself, from any block on: a sender keeps a number, and goes on
+//! there after whatever happened.
 
 use pages::Pages;
 

@@ -1,13 +1,14 @@
 //! A second copy of a record behind which the log goes on far away.
 //!
-//! Each record says where the next one lies. So where a record becomes unreadable and nothing else has it, all behind it
-//! cannot be reached; and whether anything is there, that was promised to somebody, can only be told by looking for
-//! records near it ([`super::open`] does). Where the next record is not near, nothing would be found, and the end of
-//! the log would be taken for one that a power cut left: what was acknowledged behind it would be gone without a word.
+//! Each record says where the next one lies. So where a record becomes unreadable and nothing else
+//! has it, all behind it cannot be reached; and whether anything is there, that was promised to
+//! somebody, can only be told by looking for records near it ([`super::open`] does). Where the next
+//! record is not near, nothing would be found, and the end of the log would be taken for one that a
+//! power cut left: what was acknowledged behind it would be gone without a word.
 //!
-//! So such a record is written twice: its *signpost* lies near it, is durable when the group is, and leads on. The
-//! place for one is taken in advance, since nothing may be free there any more when it is needed. Until it is used it
-//! is known to no checkpoint: a power cut makes it free.
+//! So such a record is written twice: its *signpost* lies near it, is durable when the group is,
+//! and leads on. The place for one is taken in advance, since nothing may be free there any more
+//! when it is needed. Until it is used it is known to no checkpoint: a power cut makes it free.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +20,11 @@ use crate::space::{Extent, Purpose};
 /// What is known of the log's places on each top-level vdev.
 #[derive(Debug, Default)]
 pub(super) struct Signposts {
-    /// Where the last record lies of those behind the checkpoint that was begun last: an opening knows these.
+    /// Where the last record lies of those behind the checkpoint that was begun last: an opening
+    /// knows these.
     known: BTreeMap<u16, Address>,
-    /// Places for signposts to come: that of each vdev is near the last of its places that the log got.
+    /// Places for signposts to come: that of each vdev is near the last of its places that the log
+    /// got.
     kept: BTreeMap<u16, Extent>,
 }
 
@@ -39,8 +42,8 @@ impl Signposts {
 }
 
 impl Pool {
-    /// Where a signpost for the record at this place is to lie, if it needs one since the next record lies at `next`.
-    /// Where nothing is free near it, it has none.
+    /// Where a signpost for the record at this place is to lie, if it needs one since the next
+    /// record lies at `next`. Where nothing is free near it, it has none.
     pub(super) fn signpost(&mut self, record: Address, next: Address) -> Option<Extent> {
         let vdev = record.vdev();
         self.signposts.known.insert(vdev, record);
@@ -68,7 +71,8 @@ impl Pool {
         }
     }
 
-    /// A checkpoint begins: an opening from it knows no record before it, and no signpost that is not used.
+    /// A checkpoint begins: an opening from it knows no record before it, and no signpost that is
+    /// not used.
     pub(super) fn begin_signposts(&mut self) {
         self.signposts.known.clear();
         for extent in self.signposts.kept() {

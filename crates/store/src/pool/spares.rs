@@ -1,8 +1,9 @@
 //! Spares: leaves that stand ready, and stand in for others that break.
 //!
-//! A spare in use is a leaf of the slot of the one that it stands in for ([`Pool::tend_vdevs`] looks after slots). From
-//! there it may leave: by hand, since the other is whole again, or with a log that is removed. It stands ready when the
-//! labels say so and its device has answered; one whose device is not there is not called.
+//! A spare in use is a leaf of the slot of the one that it stands in for ([`Pool::tend_vdevs`]
+//! looks after slots). From there it may leave: by hand, since the other is whole again, or with a
+//! log that is removed. It stands ready when the labels say so and its device has answered; one
+//! whose device is not there is not called.
 
 use std::collections::BTreeSet;
 
@@ -50,12 +51,13 @@ impl Pool {
         &self.away_spares
     }
 
-    /// Lets a spare stand in for a leaf; where that is well, the spare takes its place for good. The event of
-    /// it follows.
+    /// Lets a spare stand in for a leaf; where that is well, the spare takes its place for good.
+    /// The event of it follows.
     ///
     /// # Errors
-    /// There is no such spare, it is in use, or it is too small. `Away` where its device is. `Busy` while it leaves another place: until the labels say
-    /// so, and its device has answered all that it was asked there.
+    /// There is no such spare, it is in use, or it is too small. `Away` where its device is. `Busy`
+    /// while it leaves another place: until the labels say so, and its device has answered all that
+    /// it was asked there.
     pub fn use_spare(&mut self, leaf: LeafId, guid: u64) -> Result<LeafId, ShapeError> {
         if self.leaving_spares.contains(&guid) {
             let context = "the spare is still leaving its last place";
@@ -102,11 +104,12 @@ impl Pool {
             .extend(spares.find(|spare| Some(*spare) == guid));
     }
 
-    /// Spares that were taken out of a slot stand ready when the labels say that they left it, and their devices have
-    /// answered all that they were asked there.
+    /// Spares that were taken out of a slot stand ready when the labels say that they left it, and
+    /// their devices have answered all that they were asked there.
     ///
-    /// Until the labels say so an opening takes what is on them for parts of blocks, that nobody else may have: none of
-    /// it may be written over. And a write of before that comes late would destroy what was written since.
+    /// Until the labels say so an opening takes what is on them for parts of blocks, that nobody
+    /// else may have: none of it may be written over. And a write of before that comes late would
+    /// destroy what was written since.
     pub(super) fn let_spares_leave(&mut self) {
         let left: Vec<u64> = self.spares_that_left().collect();
         for guid in left {

@@ -1,14 +1,16 @@
-//! The space of datasets, in zfs's parts: their own, their snapshots', and that kept for them. Parity is not counted.
+//! The space of datasets, in zfs's parts: their own, their snapshots', and that kept for them.
+//! Parity is not counted.
 //!
-//! Figures are of now: those of the last checkpoint, and what the layers above the trees change in them
-//! ([`Tally`]). They differ from what the next checkpoint will find in two ways only:
-//! - Nodes of maps count where only a snapshot keeps them, and as written where they replaced others. Both is known when
-//!   a checkpoint has replaced them.
-//! - Where the leaf of a replaced block is not in memory, the block is a guess: the volume is taken to be equally full
-//!   everywhere. What snapshots keep of guessed blocks counts for their volume, and as a snapshot's own where there is
-//!   only one.
+//! Figures are of now: those of the last checkpoint, and what the layers above the trees change in
+//! them ([`Tally`]). They differ from what the next checkpoint will find in two ways only:
+//! - Nodes of maps count where only a snapshot keeps them, and as written where they replaced
+//!   others. Both is known when a checkpoint has replaced them.
+//! - Where the leaf of a replaced block is not in memory, the block is a guess: the volume is taken
+//!   to be equally full everywhere. What snapshots keep of guessed blocks counts for their volume,
+//!   and as a snapshot's own where there is only one.
 //!
-//! Admission counts as of the last checkpoint ([`Moment::Checkpoint`]): a guess must not promise space.
+//! Admission counts as of the last checkpoint ([`Moment::Checkpoint`]): a guess must not promise
+//! space.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +39,8 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// The blocks that the dataset has and the snapshot before it has not; `None` where they were not counted.
+    /// The blocks that the dataset has and the snapshot before it has not; `None` where they were
+    /// not counted.
     pub(super) fn written(&self) -> Option<BlockCount> {
         let kept = match self.before {
             Some(before) => count_of(before)?.without(self.lost.volume_blocks()?),
@@ -73,7 +76,8 @@ pub struct BlockBytes {
 }
 
 impl BlockBytes {
-    /// How many bytes were written for each byte that is stored, in hundredths; 100 where there is nothing.
+    /// How many bytes were written for each byte that is stored, in hundredths; 100 where there is
+    /// nothing.
     pub fn ratio_percent(&self) -> u64 {
         match self.physical {
             0 => 100,
@@ -92,7 +96,8 @@ impl BlockBytes {
 /// Space that a dataset takes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatasetUsage {
-    /// All of it: of volumes and folders the sum of the parts below, of a snapshot what only it has.
+    /// All of it: of volumes and folders the sum of the parts below, of a snapshot what only it
+    /// has.
     pub used: u64,
     /// What can be reached through it.
     pub referenced: u64,
@@ -106,11 +111,11 @@ pub struct DatasetUsage {
     pub by_refreservation: u64,
     /// What lies below a folder takes.
     pub by_children: u64,
-    /// The space that data of a volume may still take, uncompressed; the largest volume that a folder could still get, all of it
-    /// reserved. Not told of snapshots.
+    /// The space that data of a volume may still take, uncompressed; the largest volume that a
+    /// folder could still get, all of it reserved. Not told of snapshots.
     pub available: Option<u64>,
-    /// The blocks of `by_dataset` and `by_snapshots`, or of `by_children`; not told of snapshots. `None`: a program
-    /// wrote some of it that did not count blocks.
+    /// The blocks of `by_dataset` and `by_snapshots`, or of `by_children`; not told of snapshots.
+    /// `None`: a program wrote some of it that did not count blocks.
     pub used_blocks: Option<BlockBytes>,
     /// The blocks of `referenced`, in the same way.
     pub referenced_blocks: Option<BlockBytes>,
@@ -218,7 +223,8 @@ impl Pool {
         })
     }
 
-    /// The space that is reserved and not used; where a volume builds on a snapshot, all of it may be written anew.
+    /// The space that is reserved and not used; where a volume builds on a snapshot, all of it may
+    /// be written anew.
     fn kept_for(&self, contents: &Contents, own: &Own) -> u64 {
         match contents.settings.copies {
             1 => self.unused_bytes(contents, own),
@@ -277,7 +283,8 @@ impl Pool {
             .fold(Figure::default(), Figure::and)
     }
 
-    /// The blocks that checkpoints will add to it: the dataset's own layers replace them, and the snapshot before it holds them.
+    /// The blocks that checkpoints will add to it: the dataset's own layers replace them, and the
+    /// snapshot before it holds them.
     fn to_be_listed(&self, dataset: DatasetId, after: Epoch) -> Figure {
         let (Some(of), Some(before)) = (
             self.contents.get(&dataset),
@@ -303,8 +310,8 @@ impl Pool {
         sum.into()
     }
 
-    /// Blocks that a layer replaces unseen and the snapshot holds that the dataset builds on: the share of those that both
-    /// have. `lost` is what the dataset has lost of them beside its list.
+    /// Blocks that a layer replaces unseen and the snapshot holds that the dataset builds on: the
+    /// share of those that both have. `lost` is what the dataset has lost of them beside its list.
     fn guessed_held(
         &self,
         snapshot: DatasetId,

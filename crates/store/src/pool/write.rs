@@ -1,9 +1,9 @@
 //! Taking changes: writes and clearings, cut into blocks, put into the open group.
 //!
-//! A block that is written in part is read first. A change that has everything it needs and finds no
-//! room in memory or on the devices waits, and all behind it, in their order. While a change waits for
-//! either, nobody else may change or read for a change any block that it touches: what they kept of it
-//! would be what was there before.
+//! A block that is written in part is read first. A change that has everything it needs and finds
+//! no room in memory or on the devices waits, and all behind it, in their order. While a change
+//! waits for either, nobody else may change or read for a change any block that it touches: what
+//! they kept of it would be what was there before.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -63,14 +63,16 @@ pub(super) struct Ready {
     olds: Vec<(u64, Pages)>,
     /// The last durable checkpoint when no place was found for it, though enough sectors were free.
     scattered: Option<Epoch>,
-    /// Bytes that it holds beside its own while it waits for room: what its blocks were packed into.
+    /// Bytes that it holds beside its own while it waits for room: what its blocks were packed
+    /// into.
     kept_packed: usize,
 }
 
 /// How a change went.
 enum Put {
     Done,
-    /// Nothing of it that must not be seen in part was done: enough sectors are free, but not in a row.
+    /// Nothing of it that must not be seen in part was done: enough sectors are free, but not in a
+    /// row.
     Unplaced,
 }
 
@@ -122,7 +124,8 @@ impl Write {
         self.prepared.as_ref().map_or(0, Prepared::packed_bytes)
     }
 
-    /// Without what was made of its blocks: that is made again when its turn comes, and takes no memory until then.
+    /// Without what was made of its blocks: that is made again when its turn comes, and takes no
+    /// memory until then.
     fn unprepared(self) -> Self {
         Self {
             prepared: None,
@@ -170,7 +173,8 @@ impl Write {
         }
     }
 
-    /// Lets it leave alone the blocks that it covers in part; false where it must not, or does already.
+    /// Lets it leave alone the blocks that it covers in part; false where it must not, or does
+    /// already.
     pub(super) fn keep_edges(&mut self) -> bool {
         let Content::Zeros(_, edges @ Edges::ZeroedWithRoom) = &mut self.content else {
             return false;
@@ -402,7 +406,8 @@ impl Pool {
         }
     }
 
-    /// A change takes effect: from here on every reader sees it. Gives it back where no place was found for it.
+    /// A change takes effect: from here on every reader sees it. Gives it back where no place was
+    /// found for it.
     fn carry_out(&mut self, mut ready: Ready) -> Option<Ready> {
         let mut done = self.put(&ready.write, &ready.olds);
         if matches!(done, Ok(Put::Unplaced)) && ready.write.keep_edges() {
@@ -440,8 +445,8 @@ impl Pool {
         None
     }
 
-    /// Puts the blocks of a change into the open group; into one, where one can hold them: then all of them have
-    /// their places before the first is seen.
+    /// Puts the blocks of a change into the open group; into one, where one can hold them: then all
+    /// of them have their places before the first is seen.
     fn put(&mut self, write: &Write, olds: &[(u64, Pages)]) -> Result<Put, PoolError> {
         let Some(contents) = self.contents.get(&write.dataset) else {
             return Err(PoolError::new(
@@ -568,8 +573,9 @@ impl Pool {
         // Of what was packed, where anything was.
         let checksum = made.map(|made| made.checksum);
         let plain_checksum = checksum.filter(|_| packed.is_none());
-        // Runs that are kept for blocks as long as they can be are not cut up for one that is shorter: where what nobody
-        // reserved, or pieces of it, are too little for that, it is not packed.
+        // Runs that are kept for blocks as long as they can be are not cut up for one that is
+        // shorter: where what nobody reserved, or pieces of it, are too little for that, it is not
+        // packed.
         let packed = packed.filter(|payload| {
             let vdev = self.commit.chain.next.vdev();
             let sectors = payload.len().div_ceil(SECTOR_SIZE) as u16;

@@ -1,18 +1,21 @@
-//! Leaves that came back older than the pool: an old image, a disk of last week, a snapshot below us that was rolled back.
+//! Leaves that came back older than the pool: an old image, a disk of last week, a snapshot below
+//! us that was rolled back.
 //!
-//! By the configuration such a leaf is online and misses nothing, since nobody noticed that it was away. What it holds says
-//! otherwise:
-//! - its newest root is not the pool's newest. A root reaches labels of the first round on all leaves, and is durable
-//!   there, before a label of the second round has it. And one that stayed in the first round counts only where all leaves
-//!   that are here have it ([`super::roots`]). So a leaf without the newest root is older than that root, or failed to
-//!   take it: what was born behind its own newest root may be missing;
-//! - its configuration is older than the pool's. By the same order of rounds it had the newest one once. What it says
-//!   that it missed then, it may miss still.
+//! By the configuration such a leaf is online and misses nothing, since nobody noticed that it was
+//! away. What it holds says otherwise:
+//! - its newest root is not the pool's newest. A root reaches labels of the first round on all
+//!   leaves, and is durable there, before a label of the second round has it. And one that stayed
+//!   in the first round counts only where all leaves that are here have it ([`super::roots`]). So a
+//!   leaf without the newest root is older than that root, or failed to take it: what was born
+//!   behind its own newest root may be missing;
+//! - its configuration is older than the pool's. By the same order of rounds it had the newest one
+//!   once. What it says that it missed then, it may miss still.
 //!
-//! A leaf that has the newest root may lack groups of the log behind that. The replay finds those ([`super::proven`]).
+//! A leaf that has the newest root may lack groups of the log behind that. The replay finds those
+//! ([`super::proven`]).
 //!
-//! Until such a leaf is rebuilt it does not count. Its ring is left as it is until the labels say what it lacks: with
-//! the newest root in it, the next opening would take it for current.
+//! Until such a leaf is rebuilt it does not count. Its ring is left as it is until the labels say
+//! what it lacks: with the newest root in it, the next opening would take it for current.
 
 use super::super::config::PoolConfig;
 use super::super::labels::ROUNDS;
@@ -142,7 +145,8 @@ pub(super) fn judge(
                 newest,
                 is_needed: false,
                 before,
-                // The power may have failed while roots were written, and labels that would show it are lost.
+                // The power may have failed while roots were written, and labels that would show it
+                // are lost.
                 is_doubtful: root.is_some()
                     && root == previous
                     && (!roots.is_newest_settled || !shows_first_round(&devices[device])),
@@ -189,7 +193,8 @@ fn note_needed(config: &PoolConfig, leaves: &[Option<u64>], behind: &mut [Behind
     }
 }
 
-/// Takes leaves for current that nobody can do without, on somebody's word: the pool has what they have.
+/// Takes leaves for current that nobody can do without, on somebody's word: the pool has what they
+/// have.
 pub(super) fn believe_needed(config: &mut PoolConfig, behind: &mut Vec<Behind>) {
     believe(config, behind, |of| of.is_needed);
 }

@@ -1,12 +1,14 @@
 //! Which of the configurations counts that labels have.
 //!
-//! A configuration is written into the labels of one round on all leaves in use, and when these are durable into those of
-//! the other round (`pool/labels.rs`). Nothing is promised before both are. So one that a leaf has in labels of the first
-//! round only, beside something else in those of the second, was never relied on: the power failed while it was
-//! written. It may be on that leaf alone, which may have been away or unreadable when the pool was opened without it and
-//! went on. Whatever its generation, it must not come back then: it is given up wherever it is found. One of which a
-//! label of the second round is left was on every leaf in use before that: whoever opens the pool with one of these
-//! leaves sees it. Where a leaf's labels of the second round cannot be read, nobody knows, and the newest counts.
+//! A configuration is written into the labels of one round on all leaves in use, and when these are
+//! durable into those of the other round (`pool/labels.rs`). Nothing is promised before both are.
+//! So one that a leaf has in labels of the first round only, beside something else in those of the
+//! second, was never relied on: the power failed while it was written. It may be on that leaf
+//! alone, which may have been away or unreadable when the pool was opened without it and went on.
+//! Whatever its generation, it must not come back then: it is given up wherever it is found. One of
+//! which a label of the second round is left was on every leaf in use before that: whoever opens
+//! the pool with one of these leaves sees it. Where a leaf's labels of the second round cannot be
+//! read, nobody knows, and the newest counts.
 
 use pages::Pages;
 
@@ -40,7 +42,8 @@ struct Found {
     configuration: usize,
 }
 
-/// What counts more is greater: what was given up counts least, and of one generation that most which is surely settled.
+/// What counts more is greater: what was given up counts least, and of one generation that most
+/// which is surely settled.
 type Weight = (bool, u64, bool);
 
 /// Whether a copy was read and is zeros where a label begins.
@@ -144,7 +147,8 @@ impl Labels {
         own.map(|own| self.heaviest(own)).collect()
     }
 
-    /// Of each device the old and the new guid of its pool, where its labels say both (`reguid.rs`).
+    /// Of each device the old and the new guid of its pool, where its labels say both
+    /// (`reguid.rs`).
     pub(super) fn identities(&self) -> impl Iterator<Item = Option<(u64, u64)>> {
         self.0.iter().map(|device| {
             let labels = || device.iter().filter_map(Copy::found).map(|of| &of.label);
@@ -184,7 +188,8 @@ mod tests {
 
     const POOL: u64 = 7;
 
-    /// Devices with labels of configurations, each of a generation; 0: it cannot be read or, empty, was never written.
+    /// Devices with labels of configurations, each of a generation; 0: it cannot be read or, empty,
+    /// was never written.
     fn labels(devices: &[[(u64, &str); 4]]) -> Labels {
         let device = |(leaf, copies): (usize, &[(u64, &str); 4])| LeafLabels {
             size: 0,

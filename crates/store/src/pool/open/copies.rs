@@ -1,14 +1,15 @@
-//! Copies of groups on log vdevs: what was promised there and had not reached the chain when the power
-//! went.
+//! Copies of groups on log vdevs: what was promised there and had not reached the chain when the
+//! power went.
 //!
-//! All that log vdevs use for copies is read once, leaf by leaf, and what is newer than the checkpoint is
-//! noted. Where the chain has no record, or a group in it has not all its blocks, and a copy fits there
-//! (its number, and the checksum of the record before), the copy's record and blocks are written into
-//! the chain; from then on they are there as if the power had failed later. A copy also proves how far
-//! the log was durable: where it proves more than can be found, the log is damaged.
+//! All that log vdevs use for copies is read once, leaf by leaf, and what is newer than the
+//! checkpoint is noted. Where the chain has no record, or a group in it has not all its blocks, and
+//! a copy fits there (its number, and the checksum of the record before), the copy's record and
+//! blocks are written into the chain; from then on they are there as if the power had failed later.
+//! A copy also proves how far the log was durable: where it proves more than can be found, the log
+//! is damaged.
 //!
-//! At the end copies that were not used are wiped: they were promised to nobody, and must not be taken
-//! for what comes in their places.
+//! At the end copies that were not used are wiped: they were promised to nobody, and must not be
+//! taken for what comes in their places.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -234,7 +235,8 @@ impl Opening {
         true
     }
 
-    /// The record of a copy was read, or cannot be: then the next copy is tried, or this is the end.
+    /// The record of a copy was read, or cannot be: then the next copy is tried, or this is the
+    /// end.
     pub(super) fn take_copy(&mut self, data: &Pages) -> Option<Found> {
         let (sector, _) = chain_record(&data.to_vec(), self.pool.key)?;
         self.replay.replay.follow(&sector.to_vec())
@@ -320,7 +322,8 @@ impl Opening {
     }
 
     /// Wipes copies of groups that do not count. Where that fails on a device, the first group that
-    /// becomes durable now takes the place of theirs. Who goes back leaves them: the pool goes on above them.
+    /// becomes durable now takes the place of theirs. Who goes back leaves them: the pool goes on
+    /// above them.
     pub(super) fn wipe_copies(&mut self) {
         if self.rewound().is_some() {
             return;

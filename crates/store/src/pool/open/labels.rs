@@ -1,4 +1,5 @@
-//! What the labels of a set of devices say: which pool they are of, and which checkpoints there are.
+//! What the labels of a set of devices say: which pool they are of, and which checkpoints there
+//! are.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +32,8 @@ pub struct LeafLabels {
 pub struct Examined {
     /// The newest configuration, with leaves that were not found put aside.
     pub config: PoolConfig,
-    /// The leaf that each device is, in the order in which they were given; `None`: of another pool, or none.
+    /// The leaf that each device is, in the order in which they were given; `None`: of another
+    /// pool, or none.
     pub leaves: Vec<Option<u64>>,
     /// Checkpoints, newest first.
     pub roots: Vec<Candidate>,
@@ -39,19 +41,20 @@ pub struct Examined {
     pub(super) ring: Ring,
     /// Whether labels have to be written again: some say something else.
     pub is_config_new: bool,
-    /// The guids of leaves that were not found and that, for all that these labels know, may have been used
-    /// without those that were: then changes that were acknowledged are on them only. Empty where that
-    /// cannot be, since a leaf that was found would have had to take part and its label would say so. Who
-    /// opens the pool nevertheless must be told.
+    /// The guids of leaves that were not found and that, for all that these labels know, may have
+    /// been used without those that were: then changes that were acknowledged are on them only.
+    /// Empty where that cannot be, since a leaf that was found would have had to take part and its
+    /// label would say so. Who opens the pool nevertheless must be told.
     pub unaccounted: Vec<u64>,
-    /// The guids of leaves that were not found and that have what those that were found lack: these were being rebuilt
-    /// from them.
+    /// The guids of leaves that were not found and that have what those that were found lack: these
+    /// were being rebuilt from them.
     pub needed: Vec<u64>,
     /// Leaves that are here and are older than the pool.
     pub behind: Vec<Behind>,
     /// Devices that are shorter than they were.
     pub short: Vec<Short>,
-    /// Only one label of all can be read. A checkpoint in it is followed where all that it leads to is whole.
+    /// Only one label of all can be read. A checkpoint in it is followed where all that it leads to
+    /// is whole.
     pub is_lone_label: bool,
     /// Log vdevs that were in use and of which no leaf is there that has all.
     pub missing_logs: Vec<MissingLog>,
@@ -61,7 +64,8 @@ pub struct Examined {
     pub protection: Option<Protection>,
 }
 
-/// A log vdev that is away. Durable writes that had not reached the chain may be there, and nowhere else.
+/// A log vdev that is away. Durable writes that had not reached the chain may be there, and nowhere
+/// else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingLog {
     /// Its number.
@@ -71,7 +75,8 @@ pub struct MissingLog {
 }
 
 impl Examined {
-    /// Promises that nothing is written to the devices: they may have features that only writers must know.
+    /// Promises that nothing is written to the devices: they may have features that only writers
+    /// must know.
     pub fn only_read(&mut self) {
         self.is_only_read = true;
     }
@@ -100,8 +105,8 @@ impl Examined {
         Err(OpenError::new(OpenErrorKind::LogMissing, context))
     }
 
-    /// Refuses to go on without leaves that others were being rebuilt from: what is not rebuilt yet could not be read,
-    /// and what is written meanwhile would keep the two apart for good.
+    /// Refuses to go on without leaves that others were being rebuilt from: what is not rebuilt yet
+    /// could not be read, and what is written meanwhile would keep the two apart for good.
     pub(super) fn require_needed(&self) -> Result<(), OpenError> {
         if let Some(context) = self.old_copy() {
             return Err(OpenError::new(OpenErrorKind::Old, context));
@@ -130,7 +135,8 @@ impl Examined {
         ))
     }
 
-    /// Gives up what leaves have that are away and that others were being rebuilt from, and what old copies lack.
+    /// Gives up what leaves have that are away and that others were being rebuilt from, and what
+    /// old copies lack.
     pub fn go_without_needed(&mut self) {
         self.needed.clear();
         believe_needed(&mut self.config, &mut self.behind);
@@ -171,8 +177,8 @@ pub fn twins(devices: &[LeafLabels], guid: u64) -> Result<Vec<Twins>, OpenError>
     Ok(twins::find(devices, &labels.of_pool(config.guid), &config))
 }
 
-/// The old and the new guid of the pool whose devices were to get another identity, where that was interrupted on this
-/// device.
+/// The old and the new guid of the pool whose devices were to get another identity, where that was
+/// interrupted on this device.
 pub fn torn_identity(device: &LeafLabels) -> Option<(u64, u64)> {
     let labels = Labels::decode(std::slice::from_ref(device)).ok()?;
     labels.identities().next().flatten()
@@ -185,7 +191,8 @@ fn no_pool() -> OpenError {
 /// Looks at the labels of devices for the pool `guid`, or for the only one that there is.
 ///
 /// # Errors
-/// There is none, more than one, or one that cannot be used; or two of the devices share an identity.
+/// There is none, more than one, or one that cannot be used; or two of the devices share an
+/// identity.
 pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, OpenError> {
     let labels = Labels::decode(devices)?;
     if guid.is_none() {
@@ -262,7 +269,8 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
     })
 }
 
-/// The leaves that were not found, if they are enough of every top-level vdev for a pool of their own.
+/// The leaves that were not found, if they are enough of every top-level vdev for a pool of their
+/// own.
 fn unaccounted(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
     let mut away = Vec::new();
     let has_found =
@@ -272,7 +280,8 @@ fn unaccounted(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
         let mut slots = 0;
         for slot in &top.slots {
             let is_away = |leaf: &&LeafSpec| {
-                // Labels of who leaves a slot, as a spare does, are of before that: the first in it was whole then, or soon.
+                // Labels of who leaves a slot, as a spare does, are of before that: the first in it
+                // was whole then, or soon.
                 let is_stood_in_for =
                     slot.leaves[0].guid == leaf.guid && has_found(&slot.leaves[1..]);
                 let may_work =
@@ -296,8 +305,8 @@ fn unaccounted(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
     away
 }
 
-/// The leaves that were not found, of vdevs that are whole with them and are not without them. A leaf that is put
-/// aside may be one of those that were found: it is here, and is not used.
+/// The leaves that were not found, of vdevs that are whole with them and are not without them. A
+/// leaf that is put aside may be one of those that were found: it is here, and is not used.
 fn needed(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
     let is_whole = |leaf: &LeafSpec| leaf.state == LeafState::Online && leaf.missing.is_empty();
     let is_here = |leaf: &LeafSpec| found.contains(&Some(leaf.guid));
@@ -330,7 +339,8 @@ fn logs_in_use(config: &PoolConfig) -> BTreeSet<u64> {
     online.map(|leaf| leaf.guid).collect()
 }
 
-/// Log vdevs of which leaves were in use, and none of these is there and has all since the newest root.
+/// Log vdevs of which leaves were in use, and none of these is there and has all since the newest
+/// root.
 fn missing_logs(config: &PoolConfig, in_use: &BTreeSet<u64>, newest: Epoch) -> Vec<MissingLog> {
     let has_all = |leaf: &LeafSpec| {
         let last = leaf.missing.ranges().last();
@@ -350,8 +360,8 @@ fn missing_logs(config: &PoolConfig, in_use: &BTreeSet<u64>, newest: Epoch) -> V
     missing
 }
 
-/// What a leaf missed, as the configuration says it. One that was not in use when that was written missed more since:
-/// the labels are written when leaves come and go, not with each epoch.
+/// What a leaf missed, as the configuration says it. One that was not in use when that was written
+/// missed more since: the labels are written when leaves come and go, not with each epoch.
 pub(super) fn missing_now(leaf: &LeafSpec) -> Dtl {
     let mut missing = leaf.missing.clone();
     if leaf.state != LeafState::Online

@@ -1,24 +1,28 @@
 //! The end of the log is marked by who found it, so that what was given up there stays so.
 //!
-//! Where the log ended, a record may lie nevertheless that fits: of a group that was not whole, or on a leaf that
-//! did not show it. And behind it others, which fit behind whatever group has the same bytes: an initiator that
-//! repeats a write after a power cut may well make the pool write the same record again, and those behind it would be
-//! followed although nobody wrote them a second time.
+//! Where the log ended, a record may lie nevertheless that fits: of a group that was not whole, or
+//! on a leaf that did not show it. And behind it others, which fit behind whatever group has the
+//! same bytes: an initiator that repeats a write after a power cut may well make the pool write the
+//! same record again, and those behind it would be followed although nobody wrote them a second
+//! time.
 //!
-//! So an opening writes a *mark* there, a record without entries, and makes it durable before anybody sees what it
-//! found. What is written from then on follows the mark, and by its checksum continues nothing else.
+//! So an opening writes a *mark* there, a record without entries, and makes it durable before
+//! anybody sees what it found. What is written from then on follows the mark, and by its checksum
+//! continues nothing else.
 //!
-//! A leaf may lose the mark and say nothing, and then has the old record still. Of two that fit in one place the
-//! mark is the younger one: a group is never written where a mark was. So before a group counts that is not known to have
-//! been durable, all copies of its place are asked for a mark; where there is one, it takes the group's place.
+//! A leaf may lose the mark and say nothing, and then has the old record still. Of two that fit in
+//! one place the mark is the younger one: a group is never written where a mark was. So before a
+//! group counts that is not known to have been durable, all copies of its place are asked for a
+//! mark; where there is one, it takes the group's place.
 //!
-//! A later opening may find groups behind a mark that were promised to nobody; from then on they are. So a mark has a place
-//! for a signpost where the log goes on far away, as other records have. That opening writes it, not this one: with a
-//! mark that was lost nothing is missed that was promised.
+//! A later opening may find groups behind a mark that were promised to nobody; from then on they
+//! are. So a mark has a place for a signpost where the log goes on far away, as other records have.
+//! That opening writes it, not this one: with a mark that was lost nothing is missed that was
+//! promised.
 //!
-//! Where all leaves lost the mark, or the one that has it cannot be read, the next opening finds the same end, and writes the
-//! same mark byte for byte. What was written behind the first one it did not see, and gives up. So the place where
-//! the log goes on is made empty with each mark.
+//! Where all leaves lost the mark, or the one that has it cannot be read, the next opening finds
+//! the same end, and writes the same mark byte for byte. What was written behind the first one it
+//! did not see, and gives up. So the place where the log goes on is made empty with each mark.
 
 use std::sync::Arc;
 
@@ -86,12 +90,13 @@ impl Opening {
         Ok(())
     }
 
-    /// Marks the end that was found. Where a leaf does not take that, it may still show what it has; that is its own
-    /// loss, as with any write.
+    /// Marks the end that was found. Where a leaf does not take that, it may still show what it
+    /// has; that is its own loss, as with any write.
     pub(super) fn mark_end(&mut self) -> Result<(), OpenError> {
         self.stage = Stage::NewMark;
-        // Of the groups that count now, these may have been on their way when the power failed. Who goes back makes a
-        // checkpoint at once, and until it is durable what is given up may lie there.
+        // Of the groups that count now, these may have been on their way when the power failed. Who
+        // goes back makes a checkpoint at once, and until it is durable what is given up may lie
+        // there.
         let signposts = std::mem::take(&mut self.replay.signposts);
         if self.rewind.is_none() {
             for (place, sector) in signposts {
@@ -101,7 +106,8 @@ impl Opening {
         let replay = &self.replay.replay;
         let (seq, place, previous) = (replay.seq(), replay.address(), replay.previous());
         let durable_seq = replay.durable_seq();
-        // Who goes back goes on above all that there was; and a full pool may have no place to go on.
+        // Who goes back goes on above all that there was; and a full pool may have no place to go
+        // on.
         let goes_on = match self.rewind {
             Some(_) => None,
             None => self.pool.place_record(),
@@ -149,9 +155,9 @@ impl Opening {
         pool.array.write(tag, blocks, Priority::SyncWrite, now, out);
     }
 
-    /// The mark is written. Where it could not be, it may lie there all the same, and lead to where the log goes on:
-    /// so the log goes on there, as where all leaves lost the mark without a word. Nothing is promised before a
-    /// checkpoint leads behind it.
+    /// The mark is written. Where it could not be, it may lie there all the same, and lead to where
+    /// the log goes on: so the log goes on there, as where all leaves lost the mark without a word.
+    /// Nothing is promised before a checkpoint leads behind it.
     pub(super) fn go_on_behind_mark(&mut self) {
         if let Some(mark) = self.replay.new_mark.take() {
             let chain = Chain::new(mark.seq, mark.next, mark.checksum);

@@ -1,10 +1,11 @@
-//! Groups of the log that are known to have been durable are brought onto all their leaves, like those that are not known
-//! to have been.
+//! Groups of the log that are known to have been durable are brought onto all their leaves, like
+//! those that are not known to have been.
 //!
-//! A leaf may have the newest root and yet be a copy of a moment before the last groups: nothing in its labels tells. What
-//! it lacks was acknowledged, and lies on the other leaves. If it counted as it is, and these were put aside, that would be
-//! lost without a word. So every copy of these groups is read here, and what is not there is written, before the pool
-//! is open. That is at most what was written since the last checkpoint, and nothing where the pool was closed in order.
+//! A leaf may have the newest root and yet be a copy of a moment before the last groups: nothing in
+//! its labels tells. What it lacks was acknowledged, and lies on the other leaves. If it counted as
+//! it is, and these were put aside, that would be lost without a word. So every copy of these
+//! groups is read here, and what is not there is written, before the pool is open. That is at most
+//! what was written since the last checkpoint, and nothing where the pool was closed in order.
 //!
 //! No group is given up for this: one that was durable counts, whatever a leaf has of it.
 

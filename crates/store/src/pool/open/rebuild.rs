@@ -1,16 +1,19 @@
 //! Labels of devices that lost all of theirs are made anew from their inner labels.
 //!
-//! An inner label is written in the same round as two of the others, so a device that lost these is judged as if its inner
-//! labels were its labels: which configuration counts, which roots, what it missed, whether it is an old copy or a twin. Nothing
-//! is invented: what is written are the bytes that were found.
+//! An inner label is written in the same round as two of the others, so a device that lost these is
+//! judged as if its inner labels were its labels: which configuration counts, which roots, what it
+//! missed, whether it is an old copy or a twin. Nothing is invented: what is written are the bytes
+//! that were found.
 //!
-//! What lies in a data area may be anybody's: a volume may hold the disk of another pool. So a label found there counts only
-//! where its own configuration says that an inner label of its leaf lies in this place.
+//! What lies in a data area may be anybody's: a volume may hold the disk of another pool. So a
+//! label found there counts only where its own configuration says that an inner label of its leaf
+//! lies in this place.
 //!
-//! The order that matters: the second and fourth label of every device are written and flushed, then the first and third. It is
-//! the reverse of the usual order: what was in the second round was in the first before, so it counts without that.
-//! A first round beside a second one of zeros would say that it never counted (`configurations.rs`). A power cut leaves a
-//! device without a label, which the same search finds again, or with labels from which the pool opens; opening writes the
+//! The order that matters: the second and fourth label of every device are written and flushed,
+//! then the first and third. It is the reverse of the usual order: what was in the second round was
+//! in the first before, so it counts without that. A first round beside a second one of zeros would
+//! say that it never counted (`configurations.rs`). A power cut leaves a device without a label,
+//! which the same search finds again, or with labels from which the pool opens; opening writes the
 //! others.
 
 use std::collections::BTreeSet;
@@ -25,8 +28,8 @@ use crate::format::label::{ACTIVITY_OFFSET, LABEL_SIZE, RING_OFFSET};
 use crate::format::{Label, SECTOR_SIZE};
 use crate::vdev::layout::{DATA_START, INNER_GRAIN, data_sectors, inner_labels, sector_offset};
 
-/// Where inner labels lie on a device of `size` bytes whose vdev was made for devices of this size, and then every place
-/// where one may lie.
+/// Where inner labels lie on a device of `size` bytes whose vdev was made for devices of this size,
+/// and then every place where one may lie.
 pub fn trace_places(size: u64) -> (Vec<u64>, impl Iterator<Item = u64>) {
     let likely = data_sectors(size).and_then(inner_labels);
     let likely = likely.into_iter().flatten().map(sector_offset).collect();
@@ -119,13 +122,13 @@ fn has_label(device: &LeafLabels) -> bool {
 }
 
 impl Rebuild {
-    /// Plans the labels of these devices of the pool `guid`, or of the only one that there is. `traces` are the inner labels
-    /// that were found on each of them. A device with a label of its own keeps its labels, unless the labels of all lead to no
-    /// checkpoint.
+    /// Plans the labels of these devices of the pool `guid`, or of the only one that there is.
+    /// `traces` are the inner labels that were found on each of them. A device with a label of its
+    /// own keeps its labels, unless the labels of all lead to no checkpoint.
     ///
     /// # Errors
-    /// There is nothing to be done; there are traces of several pools; a device has none; or what they say together cannot be
-    /// opened.
+    /// There is nothing to be done; there are traces of several pools; a device has none; or what
+    /// they say together cannot be opened.
     pub fn plan(
         devices: &[LeafLabels],
         traces: &[Vec<Trace>],
@@ -215,7 +218,8 @@ fn meant(
     }
 }
 
-/// The inner label of each round of one leaf of the pool: of several leaves that a device was, the last one.
+/// The inner label of each round of one leaf of the pool: of several leaves that a device was, the
+/// last one.
 fn of_leaf(traces: &[Trace], guid: u64) -> [Option<&Trace>; 2] {
     let own = || traces.iter().filter(|trace| trace.label.pool == guid);
     let leaf = own().max_by_key(|trace| trace.label.generation);
@@ -237,7 +241,8 @@ fn as_labels(size: u64, traces: &[Trace], guid: u64) -> LeafLabels {
 
 fn new_labels(device: &LeafLabels, traces: &[Trace], guid: u64) -> Option<NewLabels> {
     let [first, second] = of_leaf(traces, guid);
-    // Where only one is left, it is all that is known: a label of zeros beside it would say that it never counted.
+    // Where only one is left, it is all that is known: a label of zeros beside it would say that it
+    // never counted.
     let rounds = [first.or(second)?, second.or(first)?];
     Some(NewLabels {
         leaf: rounds[0].label.leaf,

@@ -1,21 +1,24 @@
 //! `pool reguid`: a copy of a pool's devices becomes a pool of its own.
 //!
-//! The pool and all its leaves get new guids, and perhaps a new name. Roots and records are keyed with the old guid and the
-//! secret; the configuration remembers that guid as `key_guid`, and names the feature `reguid` as needed, since a program
-//! that does not know the field finds no root. So nothing but the configuration in labels is written,
-//! and the copy keeps its checkpoints, its log and every block where they are.
+//! The pool and all its leaves get new guids, and perhaps a new name. Roots and records are keyed
+//! with the old guid and the secret; the configuration remembers that guid as `key_guid`, and names
+//! the feature `reguid` as needed, since a program that does not know the field finds no root. So
+//! nothing but the configuration in labels is written, and the copy keeps its checkpoints, its log
+//! and every block where they are.
 //!
-//! A leaf's new guid is a hash of the new pool guid and its old guid. So whoever finds a device with labels of two pools
-//! can tell an interrupted change from a device that moved between pools.
+//! A leaf's new guid is a hash of the new pool guid and its old guid. So whoever finds a device
+//! with labels of two pools can tell an interrupted change from a device that moved between pools.
 //!
 //! The order that matters:
-//! 1. the first and third label of every named device are written, and all these devices are flushed;
+//! 1. the first and third label of every named device are written, and all these devices are
+//!    flushed;
 //! 2. the second and fourth label of every named device are written, and all are flushed.
 //!
-//! A power cut before 1 is durable leaves devices with old labels, and some with labels of both identities. A power cut
-//! after that leaves the new identity on every device, on some beside the old one. A device with both opens under
-//! neither identity ([`OpenErrorKind::Reguid`]): opened as the old pool it would part from those that are new already.
-//! The same request with the same devices goes on with the identity that it finds, and never makes a second one.
+//! A power cut before 1 is durable leaves devices with old labels, and some with labels of both
+//! identities. A power cut after that leaves the new identity on every device, on some beside the
+//! old one. A device with both opens under neither identity ([`OpenErrorKind::Reguid`]): opened as
+//! the old pool it would part from those that are new already. The same request with the same
+//! devices goes on with the identity that it finds, and never makes a second one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -92,7 +95,8 @@ impl Reguid {
         Ok(planned)
     }
 
-    /// The label copies that are written to every device before all devices are flushed, one round after the other.
+    /// The label copies that are written to every device before all devices are flushed, one round
+    /// after the other.
     pub fn rounds() -> Vec<Vec<usize>> {
         ROUNDS.map(Vec::from).into()
     }
@@ -150,7 +154,8 @@ impl Reguid {
         for device in 0..count {
             let label = match (news[device], olds[device]) {
                 (Some(own), _) => own.clone(),
-                // It was opened under its old identity meanwhile: it has changes that the others lack.
+                // It was opened under its old identity meanwhile: it has changes that the others
+                // lack.
                 (None, Some(own)) if own.generation >= newest.generation => {
                     let context = format!(
                         "device {device} was used under the old identity since the others got the new one"

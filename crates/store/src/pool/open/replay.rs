@@ -1,12 +1,13 @@
 //! Doing again what the log says.
 //!
 //! Groups are done in their order. Those that are known to have been durable are done as they are
-//! found; those behind wait until the end of the chain is known. Of them, all copies are read first, and those that
-//! are not right written again from one that is: a group counts when all of it was brought onto all its leaves, not when
-//! a copy was seen once, which may be on the one leaf that does not keep it.
+//! found; those behind wait until the end of the chain is known. Of them, all copies are read
+//! first, and those that are not right written again from one that is: a group counts when all of
+//! it was brought onto all its leaves, not when a copy was seen once, which may be on the one leaf
+//! that does not keep it.
 //!
-//! What is not there is asked for twice. A device that once returns something else must not cost what was acknowledged,
-//! and what one opening finds, another should not miss.
+//! What is not there is asked for twice. A device that once returns something else must not cost
+//! what was acknowledged, and what one opening finds, another should not miss.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -35,7 +36,8 @@ pub(super) struct State {
     pub(super) stored: Option<Pages>,
     /// Where the last record lies on each vdev.
     pub(super) last: BTreeMap<u16, u64>,
-    /// Signposts that may not be there: of marks, and of groups that were not known to be durable in the chain.
+    /// Signposts that may not be there: of marks, and of groups that were not known to be durable
+    /// in the chain.
     pub(super) signposts: Vec<(Address, Pages)>,
     /// Of the end that was found.
     pub(super) new_mark: Option<NewMark>,
@@ -57,8 +59,9 @@ impl State {
 }
 
 impl Opening {
-    /// Asks for the next record: of all copies, the one that fits. It is of the epoch of the record before or
-    /// of a later one, so that only a leaf that missed none of these can say that there is none.
+    /// Asks for the next record: of all copies, the one that fits. It is of the epoch of the record
+    /// before or of a later one, so that only a leaf that missed none of these can say that there
+    /// is none.
     pub(super) fn want_record(&mut self) {
         let before = self.replay.waiting.back();
         let epoch = before.map_or(self.pool.epoch, |found| found.record.epoch);
@@ -86,8 +89,8 @@ impl Opening {
         }
     }
 
-    /// The very record that was found. Another may fit as well and lie on another leaf: that of a group that
-    /// was cut, over which this one was written.
+    /// The very record that was found. Another may fit as well and lie on another leaf: that of a
+    /// group that was cut, over which this one was written.
     pub(super) fn record_of(&self, found: &Found) -> Block {
         let (key, checksum, record) = (self.pool.key, found.checksum, &found.record);
         let is_it = move |data: &Pages| {
@@ -274,8 +277,9 @@ impl Opening {
         out.events = told;
         pool.array.end_missing();
         for event in noticed {
-            // What was found at the end of the log counts, though this leaf could not be brought to have it. (Not
-            // earlier: until the end was found the leaf was believed where the log ends.)
+            // What was found at the end of the log counts, though this leaf could not be brought to
+            // have it. (Not earlier: until the end was found the leaf was believed where the log
+            // ends.)
             if let VdevEvent::Unrepaired { leaf, birth, .. } = event
                 && birth <= pool.epoch
             {
@@ -297,8 +301,8 @@ impl Opening {
         self.end_with_labels()
     }
 
-    /// The labels tell of the leaves that the opening lost, before anybody sees what it found: a leaf that did
-    /// not take the end of the log, and comes back, would show what was given up.
+    /// The labels tell of the leaves that the opening lost, before anybody sees what it found: a
+    /// leaf that did not take the end of the log, and comes back, would show what was given up.
     pub(super) fn end_with_labels(&mut self) -> Result<(), OpenError> {
         self.pool.labels_go_on();
         if let Some(reason) = &self.pool.suspended {
@@ -403,8 +407,8 @@ impl Opening {
         Ok(())
     }
 
-    /// Notes where the record of a group or its signpost lies or will lie. That of the first group was in use
-    /// already when the checkpoint was made.
+    /// Notes where the record of a group or its signpost lies or will lie. That of the first group
+    /// was in use already when the checkpoint was made.
     fn note_record_place(
         &mut self,
         seq: u64,

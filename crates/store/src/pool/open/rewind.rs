@@ -1,19 +1,21 @@
-//! Giving up what cannot be had, so that the rest can be: a pool goes back to a state that is whole.
+//! Giving up what cannot be had, so that the rest can be: a pool goes back to a state that is
+//! whole.
 //!
 //! What is given up, from the least to the most:
-//! - groups at the end of the log, from the first one that is missing although it was durable, or that cannot
-//!   be told from the end of the log;
-//! - the newest checkpoint, where what it leads to is damaged, and all groups behind it. The one before is
-//!   whole: nothing that the last two durable checkpoints lead to is used for anything else (`space`). The
-//!   log behind it is followed up to the checkpoint that is given up, since the groups behind that may lie
-//!   where this one's blocks lay;
-//! - more checkpoints. They are in the label rings still, but what they lead to may have been overwritten:
-//!   such a state is to be proven ([`crate::pool::check`]) before it is trusted.
+//! - groups at the end of the log, from the first one that is missing although it was durable, or
+//!   that cannot be told from the end of the log;
+//! - the newest checkpoint, where what it leads to is damaged, and all groups behind it. The one
+//!   before is whole: nothing that the last two durable checkpoints lead to is used for anything
+//!   else (`space`). The log behind it is followed up to the checkpoint that is given up, since the
+//!   groups behind that may lie where this one's blocks lay;
+//! - more checkpoints. They are in the label rings still, but what they lead to may have been
+//!   overwritten: such a state is to be proven ([`crate::pool::check`]) before it is trusted.
 //!
-//! The order that matters: the first checkpoint after this gets an epoch and a number of its last group
-//! above all that was given up, and until its root is durable nothing is promised to anybody (`anew.rs`). From then on
-//! the labels lead to this history; before, they lead to the old one, whose opening fails as it did. Records
-//! that were given up fit nowhere any more: they are behind in number, and no chain leads to them.
+//! The order that matters: the first checkpoint after this gets an epoch and a number of its last
+//! group above all that was given up, and until its root is durable nothing is promised to anybody
+//! (`anew.rs`). From then on the labels lead to this history; before, they lead to the old one,
+//! whose opening fails as it did. Records that were given up fit nowhere any more: they are behind
+//! in number, and no chain leads to them.
 
 use super::super::anew::Start;
 use super::super::commit::Commit;
@@ -28,7 +30,8 @@ use std::sync::Arc;
 
 /// More groups than there ever are behind a checkpoint.
 const GROUPS: u64 = 1 << 32;
-/// More epochs than groups behind a checkpoint may be of: each snapshot begins one, also without a checkpoint.
+/// More epochs than groups behind a checkpoint may be of: each snapshot begins one, also without a
+/// checkpoint.
 const EPOCHS: u64 = 1 << 20;
 
 /// What an opening may give up, and has given up.
@@ -51,8 +54,8 @@ pub(super) struct Rewind {
 pub struct Back {
     /// So many checkpoints are given up.
     pub checkpoints: usize,
-    /// The log behind the one that it goes back to is given up, too. Otherwise it is followed as far as it is whole, and
-    /// no further than to the next checkpoint.
+    /// The log behind the one that it goes back to is given up, too. Otherwise it is followed as
+    /// far as it is whole, and no further than to the next checkpoint.
     pub without_log: bool,
 }
 
@@ -69,12 +72,14 @@ pub struct Rewound {
     pub groups: u64,
     /// Checkpoints that were given up, with everything behind them.
     pub checkpoints: usize,
-    /// What was wrong at the end of the log; `None`: its end was found, nothing durable is missing in front of it.
+    /// What was wrong at the end of the log; `None`: its end was found, nothing durable is missing
+    /// in front of it.
     pub damage: Option<String>,
 }
 
 impl Opening {
-    /// Begins to open the pool at a checkpoint behind the newest, and gives up what is damaged behind it, or all.
+    /// Begins to open the pool at a checkpoint behind the newest, and gives up what is damaged
+    /// behind it, or all.
     ///
     /// # Errors
     /// There is no such checkpoint, or the vdevs are none.
@@ -126,8 +131,8 @@ impl Opening {
         })
     }
 
-    /// The datasets of the checkpoint that is opened, with what the log was found to do to them so far; `None` while they
-    /// are not known.
+    /// The datasets of the checkpoint that is opened, with what the log was found to do to them so
+    /// far; `None` while they are not known.
     pub fn catalog(&self) -> Option<&Catalog> {
         let is_known = self.pool.persisted.epoch == self.root.epoch;
         is_known.then_some(&self.pool.catalog)

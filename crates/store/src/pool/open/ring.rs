@@ -1,20 +1,23 @@
-//! The rings of all leaves are made even where they differ: the checkpoints that are believed lie in every label, and
-//! nothing else does.
+//! The rings of all leaves are made even where they differ: the checkpoints that are believed lie
+//! in every label, and nothing else does.
 //!
-//! Two equal copies are enough to follow a root. But from then on it counts as durable: what only older roots lead to is
-//! free, and will be overwritten. If one of the two were lost then, the pool would be opened from such an older root, whose
-//! blocks are gone. And a newer root of which one copy was found is given up: the power failed while it was written. What
-//! it leads to is free from then on as well. If its other copies were found the next time, because a leaf could not be
-//! read this time, the pool would be opened from it. So before anything is written that builds on the root, all leaves
-//! get the whole ring, in the order of a checkpoint: half of the labels of each end, a flush, the others, a flush. A leaf
-//! that does not take it, or is away, missed the epoch that begins now, and labels will say so: its roots of that
-//! epoch and later are not believed ([`super::roots`]).
+//! Two equal copies are enough to follow a root. But from then on it counts as durable: what only
+//! older roots lead to is free, and will be overwritten. If one of the two were lost then, the pool
+//! would be opened from such an older root, whose blocks are gone. And a newer root of which one
+//! copy was found is given up: the power failed while it was written. What it leads to is free from
+//! then on as well. If its other copies were found the next time, because a leaf could not be read
+//! this time, the pool would be opened from it. So before anything is written that builds on the
+//! root, all leaves get the whole ring, in the order of a checkpoint: half of the labels of each
+//! end, a flush, the others, a flush. A leaf that does not take it, or is away, missed the epoch
+//! that begins now, and labels will say so: its roots of that epoch and later are not believed
+//! ([`super::roots`]).
 //!
-//! A leaf that came back older than the pool keeps its ring until the labels say what it lacks ([`super::behind`]). All
-//! roots in it are older than those, so nothing in it can be followed by mistake.
+//! A leaf that came back older than the pool keeps its ring until the labels say what it lacks
+//! ([`super::behind`]). All roots in it are older than those, so nothing in it can be followed by
+//! mistake.
 //!
-//! Where something is given up (`rewind.rs`), the rings stay as they are: they lead to what was there before until the
-//! first checkpoint of the new history is durable.
+//! Where something is given up (`rewind.rs`), the rings stay as they are: they lead to what was
+//! there before until the first checkpoint of the new history is durable.
 
 use pages::Pages;
 

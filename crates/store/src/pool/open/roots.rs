@@ -20,13 +20,15 @@ pub(super) struct Roots {
     pub(super) candidates: Vec<Candidate>,
     /// These, each in its slot.
     pub(super) ring: Ring,
-    /// Of each device, what of it leads into another history than that of the leaves that missed nothing.
+    /// Of each device, what of it leads into another history than that of the leaves that missed
+    /// nothing.
     pub(super) strays: Vec<Stray>,
     /// The newest of the candidates that each device has.
     pub(super) held: Vec<Option<Epoch>>,
     /// A label of the second round is seen to have the newest of them.
     pub(super) is_newest_settled: bool,
-    /// Only one label of the pool can be read: its roots count, and must prove themselves by what they lead to.
+    /// Only one label of the pool can be read: its roots count, and must prove themselves by what
+    /// they lead to.
     pub(super) is_lone: bool,
 }
 
@@ -35,13 +37,15 @@ pub(super) struct Roots {
 pub(super) struct Stray {
     /// The newest epoch of these.
     pub(super) newest: Option<Epoch>,
-    /// Such a leaf has another root of the same epoch. Of both there are two equal copies, believed or not.
+    /// Such a leaf has another root of the same epoch. Of both there are two equal copies, believed
+    /// or not.
     pub(super) clashes: bool,
 }
 
 impl Roots {
-    /// Reads the rings of all devices of vdevs, where `leaves` says which leaf each is. Cache vdevs have no roots of
-    /// this time; and what was detached while it was away, and kept its labels, went on in no history since.
+    /// Reads the rings of all devices of vdevs, where `leaves` says which leaf each is. Cache vdevs
+    /// have no roots of this time; and what was detached while it was away, and kept its labels,
+    /// went on in no history since.
     ///
     /// # Errors
     /// A root was written by a later version of the program.
@@ -190,15 +194,17 @@ impl Sector {
 
 /// Which leaves can say of an epoch whether it had a checkpoint.
 ///
-/// A leaf that missed an epoch may hold a root of it nevertheless: one that was half written when the power failed, and
-/// that was given up while this leaf was away ([`super::ring`]). So it is not believed of it, if another leaf is
-/// here that was in the pool before and missed nothing of that epoch: this one would have the root. Where none is, it
-/// is all that there is: a pool of a single leaf that once did not take a write still has its newest root.
+/// A leaf that missed an epoch may hold a root of it nevertheless: one that was half written when
+/// the power failed, and that was given up while this leaf was away ([`super::ring`]). So it is not
+/// believed of it, if another leaf is here that was in the pool before and missed nothing of that
+/// epoch: this one would have the root. Where none is, it is all that there is: a pool of a single
+/// leaf that once did not take a write still has its newest root.
 ///
-/// A root that came into labels of the first round only, and not into those of all leaves that are here, counts for
-/// nothing. Its checkpoint never was durable, so nothing was written over what the one before leads to, and the log
-/// behind that leads further than this root. A leaf without it may be a copy of an earlier moment, and the log brings
-/// it up to date. Without this rule nobody could tell what such a leaf lacks.
+/// A root that came into labels of the first round only, and not into those of all leaves that are
+/// here, counts for nothing. Its checkpoint never was durable, so nothing was written over what the
+/// one before leads to, and the log behind that leads further than this root. A leaf without it may
+/// be a copy of an earlier moment, and the log brings it up to date. Without this rule nobody could
+/// tell what such a leaf lacks.
 struct Witnesses<'a> {
     devices: &'a [LeafLabels],
     /// The leaf that each device is, as the configuration has it.
@@ -257,8 +263,8 @@ impl<'a> Witnesses<'a> {
         }
     }
 
-    /// Whether the power failed while a root was written: no label of the second round has it, and some of these can
-    /// be read on each leaf that has it in the first round.
+    /// Whether the power failed while a root was written: no label of the second round has it, and
+    /// some of these can be read on each leaf that has it in the first round.
     fn is_unsettled(&self, sector: &Sector) -> bool {
         let shows = |device: usize| {
             let mut second = ROUNDS[1]

@@ -1,9 +1,9 @@
 //! Looking around the end of the log for proof that more of it was durable.
 //!
-//! Leaves are read as they are, in long runs, all that miss nothing: a record lies whole on each leaf of a
-//! mirror and, being a single sector, in each column of a raidz. One copy of it is proof enough. What is found there and
-//! proves nothing may lead to what does: its group was sealed before the one that is missing was durable, or it is a
-//! signpost. So it is followed.
+//! Leaves are read as they are, in long runs, all that miss nothing: a record lies whole on each
+//! leaf of a mirror and, being a single sector, in each column of a raidz. One copy of it is proof
+//! enough. What is found there and proves nothing may lead to what does: its group was sealed
+//! before the one that is missing was durable, or it is a signpost. So it is followed.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -50,8 +50,8 @@ impl Search {
 }
 
 impl Opening {
-    /// Looks for proof that more was durable than was found: around the place where the log ended, and around the last
-    /// place that it had on each other vdev.
+    /// Looks for proof that more was durable than was found: around the place where the log ended,
+    /// and around the last place that it had on each other vdev.
     pub(super) fn begin_search(&mut self) -> Result<(), OpenError> {
         self.stage = Stage::Search;
         let end = self.replay.replay.address();
@@ -114,8 +114,8 @@ impl Opening {
             .read_leaf(tag, run.leaf, offset, len as u32, now, out);
     }
 
-    /// A run could not be read. Where a sector of it is to blame, the others are read one by one; by the
-    /// rest nothing can be proven.
+    /// A run could not be read. Where a sector of it is to blame, the others are read one by one;
+    /// by the rest nothing can be proven.
     pub(super) fn search_again(&mut self, run: Run, error: &ArrayError) {
         let is_medium = |kind| kind == DeviceErrorKind::Medium;
         let cause = error.source.as_ref().map(|cause| cause.kind);

@@ -1,9 +1,10 @@
 //! Devices whose size is not the one that the configuration remembers.
 //!
-//! A device that grew goes on with the size that is remembered, until somebody says that the pool may use the rest: its
-//! labels lie at the old end. One that shrank is named. Where all that its vdev uses of it is left, with room for labels, it goes
-//! on with its new size, and labels are written to the new end. Otherwise what lies behind its end is damage: it is
-//! read from others, and nobody takes it for the end of the log.
+//! A device that grew goes on with the size that is remembered, until somebody says that the pool
+//! may use the rest: its labels lie at the old end. One that shrank is named. Where all that its
+//! vdev uses of it is left, with room for labels, it goes on with its new size, and labels are
+//! written to the new end. Otherwise what lies behind its end is damage: it is read from others,
+//! and nobody takes it for the end of the log.
 
 use super::super::config::PoolConfig;
 use super::labels::LeafLabels;
@@ -40,7 +41,8 @@ impl Short {
     }
 }
 
-/// Finds devices that are shorter than they were, and lets those go on with their new size that can.
+/// Finds devices that are shorter than they were, and lets those go on with their new size that
+/// can.
 pub(super) fn fit(
     config: &mut PoolConfig,
     leaves: &[Option<u64>],
@@ -105,13 +107,15 @@ impl LeafLabels {
     }
 }
 
-/// Where the first and second label of a device of `size` bytes lie, also of one that is too short for a leaf by now.
+/// Where the first and second label of a device of `size` bytes lie, also of one that is too short
+/// for a leaf by now.
 pub fn front_labels(size: u64) -> [Option<u64>; 2] {
     let places = [0, 1].map(|number| Label::offset(number, size));
     places.map(|offset| (offset + LABEL_SIZE as u64 <= size).then_some(offset))
 }
 
-/// Where the third and fourth label of a device of `size` bytes lie, by what its first two say. `None`: the device ends before.
+/// Where the third and fourth label of a device of `size` bytes lie, by what its first two say.
+/// `None`: the device ends before.
 pub fn rear_labels(front: [&Pages; 2], size: u64) -> [Option<u64>; 2] {
     // The second one was written when the first was durable.
     let known = front

@@ -110,8 +110,9 @@ impl Opening {
         }
     }
 
-    /// A root of which there is one copy only may have been read in the wrong place, or be of long ago. All that it leads to is
-    /// proven by checksums; of volumes and snapshots, which are read later, the topmost nodes are read here.
+    /// A root of which there is one copy only may have been read in the wrong place, or be of long
+    /// ago. All that it leads to is proven by checksums; of volumes and snapshots, which are read
+    /// later, the topmost nodes are read here.
     fn prove_root(&mut self) -> Result<(), OpenError> {
         let roots = self.pool.contents.values().map(|of| of.map.tree.root);
         let roots: Vec<Pointer> = roots

@@ -1,8 +1,9 @@
 //! Twins: devices that carry the label of one and the same leaf.
 //!
-//! `dd`, `cp`, a snapshot of the volume or array below, and the clone of a virtual machine all copy labels with the rest.
-//! Each of the two is whole and right by itself, and no label can tell which of them somebody wants. An opening that
-//! took either would read from one history and write into another. Nothing here chooses: it says what each device holds.
+//! `dd`, `cp`, a snapshot of the volume or array below, and the clone of a virtual machine all copy
+//! labels with the rest. Each of the two is whole and right by itself, and no label can tell which
+//! of them somebody wants. An opening that took either would read from one history and write into
+//! another. Nothing here chooses: it says what each device holds.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,8 +34,8 @@ pub struct Twin {
     pub size: u64,
     /// The generation of the configuration that counts on it.
     pub generation: u64,
-    /// The epoch of its newest root, and when that was made, in seconds since 1970. `None`: it has none, as spares and
-    /// caches have none.
+    /// The epoch of its newest root, and when that was made, in seconds since 1970. `None`: it has
+    /// none, as spares and caches have none.
     pub newest: Option<(Epoch, u64)>,
     /// Whether its labels say that the pool was exported.
     pub is_exported: bool,
@@ -80,8 +81,8 @@ impl Voice<'_> {
     }
 }
 
-/// The twins among devices. `owns` is the label that counts on each of them. Those that the configuration does not
-/// know are used by nobody.
+/// The twins among devices. `owns` is the label that counts on each of them. Those that the
+/// configuration does not know are used by nobody.
 pub(super) fn find(
     devices: &[LeafLabels],
     owns: &[Option<&Label>],

@@ -1,5 +1,5 @@
-//! The batches of a scan: walking gathers pointers until there are enough of them, or until something has to be read first.
-//! What cannot be read hides what it leads to, and nothing else.
+//! The batches of a scan: walking gathers pointers until there are enough of them, or until
+//! something has to be read first. What cannot be read hides what it leads to, and nothing else.
 
 use pages::Pages;
 
@@ -43,7 +43,8 @@ impl Pool {
 
     fn gather_some(&mut self) -> Result<(), Pause> {
         while let Some(scan) = &mut self.scan {
-            // A list is taken as a whole: where one is at is nothing that the next batch could go on from.
+            // A list is taken as a whole: where one is at is nothing that the next batch could go
+            // on from.
             let is_in_list = matches!(scan.walking, Some((_, Walking::Dead(_))));
             if scan.batch.len() >= scan.most && !is_in_list {
                 return Ok(());
@@ -167,8 +168,8 @@ impl Pool {
             Err(Unread::Missing(pointer)) if !self.is_unreadable(&pointer) => {
                 pause = Some(Pause::Chunk(pointer));
             }
-            // What is behind it on the list cannot be found. Or its checksum was right, and it is nothing that belongs
-            // here: no scan can mend that.
+            // What is behind it on the list cannot be found. Or its checksum was right, and it is
+            // nothing that belongs here: no scan can mend that.
             Err(Unread::Missing(_) | Unread::Damaged(_)) => {
                 self.lose_all(None);
                 return None;

@@ -1,5 +1,6 @@
-//! What became of the blocks of a scan, and how it ends. Of what cannot be read somebody is told. What was rebuilt counts
-//! when it is durable, for each leaf by itself: one that did not get all that it misses stays incomplete.
+//! What became of the blocks of a scan, and how it ends. Of what cannot be read somebody is told.
+//! What was rebuilt counts when it is durable, for each leaf by itself: one that did not get all
+//! that it misses stays incomplete.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +19,8 @@ pub(super) enum Short {
 }
 
 impl Scan {
-    /// A scrub found a block right, or made it so: it is not read again. Also where it was read for a batch that was thrown
-    /// away meanwhile, and counts for nothing yet.
+    /// A scrub found a block right, or made it so: it is not read again. Also where it was read for
+    /// a batch that was thrown away meanwhile, and counts for nothing yet.
     fn note_verified(&mut self, block: &ScanBlock) {
         let is_new = self.verified.insert(block.of);
         let is_of_batch = block.gathered == self.batch_checkpoints;
@@ -95,7 +96,8 @@ impl Pool {
         }
     }
 
-    /// Counts what of the batch cannot be read or was not written, and tells which bytes cannot be read.
+    /// Counts what of the batch cannot be read or was not written, and tells which bytes cannot be
+    /// read.
     pub(super) fn tell_lost(&mut self) {
         let Some(scan) = &mut self.scan else { return };
         let lost = std::mem::take(&mut scan.batch_lost);
@@ -112,8 +114,8 @@ impl Pool {
         }
     }
 
-    /// Blocks that cannot be read because something cannot be: of a node all that it may lead to, as far as its volume
-    /// goes.
+    /// Blocks that cannot be read because something cannot be: of a node all that it may lead to,
+    /// as far as its volume goes.
     fn blocks_lost_with(&self, place: Option<Place>) -> u64 {
         let of = place.and_then(|place| Some((place, self.contents.get(&place.dataset)?)));
         let Some((place, of)) = of else {
@@ -184,7 +186,8 @@ impl Pool {
         }
     }
 
-    /// A leaf is not used any more. What was rebuilt on it is not waited for: when it is back, it is rebuilt anew.
+    /// A leaf is not used any more. What was rebuilt on it is not waited for: when it is back, it
+    /// is rebuilt anew.
     pub(in crate::pool) fn scan_without(&mut self, leaf: LeafId) {
         let Some(scan) = &mut self.scan else { return };
         let before = scan.leaves.len();

@@ -1,5 +1,5 @@
-//! How a scan ended, as checkpoints keep it: told of until the next one has ended, also where the pool is opened by
-//! another program or on another machine.
+//! How a scan ended, as checkpoints keep it: told of until the next one has ended, also where the
+//! pool is opened by another program or on another machine.
 
 use serde::{Deserialize, Serialize};
 

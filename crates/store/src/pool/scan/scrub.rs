@@ -1,6 +1,6 @@
-//! A scrub is begun, paused and stopped by administrators. A resilver interrupts it, and it begins again from the start
-//! when that is over: what it saw before says nothing of what was rebuilt since. It begins again, too, where the pool is
-//! opened: checkpoints keep that it was at work.
+//! A scrub is begun, paused and stopped by administrators. A resilver interrupts it, and it begins
+//! again from the start when that is over: what it saw before says nothing of what was rebuilt
+//! since. It begins again, too, where the pool is opened: checkpoints keep that it was at work.
 
 use super::{Scan, ScanKind, ScanState, ScrubRecord};
 use crate::pool::state::Pool;
@@ -68,7 +68,8 @@ impl Pool {
         (scan.status.kind == ScanKind::Scrub && scan.is_active()).then_some(scan)
     }
 
-    /// The scrub that a resilver interrupted and that begins again when that is over: running or paused then.
+    /// The scrub that a resilver interrupted and that begins again when that is over: running or
+    /// paused then.
     pub fn waiting_scrub(&self) -> Option<ScanState> {
         self.waiting_scrub
     }

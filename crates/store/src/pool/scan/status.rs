@@ -41,13 +41,14 @@ pub struct ScanStatus {
     pub total_sectors: u64,
     /// Bytes that were rewritten because they were bad or missing.
     pub repaired_bytes: u64,
-    /// Since the clock's beginning, without pauses: when its work began. Microseconds; 0 where that was before the pool
-    /// was opened.
+    /// Since the clock's beginning, without pauses: when its work began. Microseconds; 0 where that
+    /// was before the pool was opened.
     pub began_us: u64,
     /// Copies and columns that were found bad.
     pub bad: u64,
     /// Those that were rewritten, and blocks that were rebuilt.
     pub repaired: u64,
-    /// Blocks of which no right copy was found. A node of a map counts as all the blocks that it may lead to.
+    /// Blocks of which no right copy was found. A node of a map counts as all the blocks that it
+    /// may lead to.
     pub unrecoverable: u64,
 }

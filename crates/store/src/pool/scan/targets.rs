@@ -1,4 +1,5 @@
-//! What a scan visits: the trees and lists of datasets and the tables beside them, and the blocks that it finds there.
+//! What a scan visits: the trees and lists of datasets and the tables beside them, and the blocks
+//! that it finds there.
 
 use std::ops::Range;
 
