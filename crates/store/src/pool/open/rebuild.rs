@@ -28,8 +28,10 @@ use crate::format::label::{ACTIVITY_OFFSET, LABEL_SIZE, RING_OFFSET};
 use crate::format::{Label, SECTOR_SIZE};
 use crate::vdev::layout::{DATA_START, INNER_GRAIN, data_sectors, inner_labels, sector_offset};
 
-/// Returns the places of inner labels on a device of `size` bytes whose vdev was made for devices
-/// of this size, and then every place where one may lie.
+/// Returns the places of inner labels on a device of `size` bytes, and then every place where one
+/// may lie.
+///
+/// The first places hold if the device's vdev was made for devices of this size.
 pub fn trace_places(size: u64) -> (Vec<u64>, impl Iterator<Item = u64>) {
     let likely = data_sectors(size).and_then(inner_labels);
     let likely = likely.into_iter().flatten().map(sector_offset).collect();
