@@ -1,10 +1,11 @@
 /*
- * A load generator on libiscsi: what an ordinary user-space initiator (QEMU's, Proxmox's) feels.
+ * Load generator on libiscsi, which shows the speed of an ordinary user-space initiator (QEMU's,
+ * Proxmox's).
  *
- * One thread, one poll loop over all sessions, a fixed number of commands outstanding per session.
- * Tasks and buffers are allocated once and used again, so that the library's own cost is what
- * remains. Prints "started" when the measured period begins (the caller then samples the target's
- * CPU time) and one line of JSON when it has ended.
+ * It has one thread, one poll loop over all sessions, and a fixed number of commands outstanding
+ * per session. Tasks and buffers are allocated once and used again, so that only the library's own
+ * cost remains. It prints "started" when the measured period begins (the caller then samples the
+ * target's CPU time), and one line of JSON when the period has ended.
  *
  * Built by `cargo xtask bench` with: cc -O2 libiscsi_load.c -liscsi
  */
@@ -28,7 +29,7 @@
 
 struct session;
 
-/* One command outstanding, for ever: sent again as soon as it is answered. */
+/* Slot of one outstanding command, which is sent again as soon as it is answered. */
 struct slot {
 	struct scsi_task task;
 	struct scsi_iovec iov;
@@ -127,7 +128,7 @@ static void answered(struct iscsi_context *iscsi, int status, void *command_data
 	slot->session->in_flight--;
 	now_ns = now;
 	if (status != SCSI_STATUS_GOOD) {
-		/* What a reset or a new session announces is not an error of the transfer. */
+		/* A unit attention of a reset or a new session is not an error of the transfer. */
 		if (status == SCSI_STATUS_BUSY || status == SCSI_STATUS_TASK_SET_FULL ||
 		    (status == SCSI_STATUS_CHECK_CONDITION && task->sense.key == SCSI_SENSE_UNIT_ATTENTION)) {
 			retries++;
@@ -251,7 +252,7 @@ static int read_capacity(struct iscsi_context *iscsi)
 	return 1;
 }
 
-/* Serves every session until `until`, or until all are quiet where `until` is 0. */
+/* Serves every session until `until`, or until all are quiet if `until` is 0. */
 static int serve(struct session *sessions, struct pollfd *fds, uint64_t until)
 {
 	int i, in_flight;
@@ -378,7 +379,7 @@ int main(int argc, char **argv)
 		sessions[i].iscsi = log_in(i);
 		if (sessions[i].iscsi == NULL || (i == 0 && read_capacity(sessions[i].iscsi)))
 			return 1;
-		/* Sequential streams start apart, so that sessions do not read the same blocks. */
+		/* Sequential streams start apart, so that sessions read different blocks. */
 		sessions[i].next_block = positions / (uint64_t)options.sessions * (uint64_t)i;
 		fds[i].events = POLLIN;
 		sessions[i].slots = calloc((size_t)options.depth, sizeof(struct slot));

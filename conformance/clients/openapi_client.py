@@ -76,7 +76,7 @@ def free_port():
 
 TARGET = "iqn.2026-01.org.sandstone.conformance:generated"
 
-# A unit that is not there yet is refused with a problem, in the words of the document.
+# A request for a missing unit is refused with a problem, as the document describes.
 refused("lu_show", models.ErrorKind.NOT_FOUND, "disk")
 assert call("pool_list") == []
 
@@ -108,7 +108,7 @@ checked = check_answers()
 newest = call("config_generations")[-1]
 assert newest.in_force and newest.changes[0].command == "POST /v1/maps", newest
 
-# A dry run changes nothing; what is in use is refused; in order all of it goes.
+# A dry run changes nothing. Deleting an object in use is refused. In order, all can be deleted.
 call("lu_delete", "disk", dry_run=True, cascade=True)
 refused("lu_delete", models.ErrorKind.IN_USE, "disk")
 call("map_remove", body=models.RemoveMap(unit="disk"))

@@ -1,4 +1,4 @@
-# What Linux sees of target port groups, identification and supported commands.
+# Checks target port groups, identification and supported commands as Linux sees them.
 . /lab/library.sh
 start_daemons
 login
@@ -22,7 +22,7 @@ sg_vpd --page=di "$A" | tee /tmp/designators
 grep -A1 'type: NAA' /tmp/designators | grep -q 0x6 || fail "no NAA 6 designator"
 grep -q 'Target port group' /tmp/designators || fail "no target port group designator"
 grep -q 'Relative target port' /tmp/designators || fail "no relative target port designator"
-# One unit, one name over both paths; two ports.
+# The unit has one name over both paths, and two ports.
 first=$(sg_vpd --page=di "/dev/${disks[0]}" | grep -m1 '0x6')
 second=$(sg_vpd --page=di "/dev/${disks[1]}" | grep -m1 '0x6')
 [ "$first" = "$second" ] || fail "the paths name different units: $first, $second"

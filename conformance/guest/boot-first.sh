@@ -1,5 +1,6 @@
 #!/bin/busybox sh
-# First program of the diskless guest: log in where the firmware's table (iBFT) says, go to the root on the unit.
+# First program of the diskless guest: it logs in to the target of the firmware's table (iBFT), and
+# changes to the root on the unit.
 B=/bin/busybox
 $B mount -t proc proc /proc
 $B mount -t sysfs sysfs /sys

@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# Root program of the diskless guest: write to its own root disk, read it back past the cache.
+# Root program of the diskless guest: it writes to its own root disk, and reads back past the cache.
 B=/bin/busybox
 echo "lab: root is $($B sed -n 's/^\(.dev.sd[^ ]*\) \/ .*/\1/p' /proc/mounts), $($B cat /sys/block/sda/device/model)"
 $B dd if=/dev/urandom of=/data bs=64k count=64 2>/dev/null

@@ -1,4 +1,4 @@
-# CRC32C over headers and data, both ways.
+# Checks CRC32C over headers and data, in both directions.
 . /lab/library.sh
 start_daemons CRC32C CRC32C
 login

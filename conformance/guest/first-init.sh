@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# First program of a guest: reach the root disk, hand the lab's files over, go there.
+# First program of a guest: it reaches the root disk, hands the lab's files over, and changes there.
 B=/bin/busybox
 $B mount -t proc proc /proc
 $B mount -t sysfs sysfs /sys

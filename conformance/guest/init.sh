@@ -1,5 +1,6 @@
 #!/bin/bash
-# PID 1 of a guest: the least that open-iscsi, udev and multipath need, then the lab's script.
+# PID 1 of a guest: it sets up the least that open-iscsi, udev and multipath need, then runs the
+# lab's script.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C
 mount -t tmpfs tmpfs /run
 mount -t tmpfs tmpfs /tmp
@@ -10,7 +11,7 @@ for word in $(cat /proc/cmdline); do
 done
 modprobe -a virtio_net virtio_console virtio_rng
 
-# The line to the host: descriptor 3, kept open for good (a port can be opened once).
+# Descriptor 3 is the line to the host. It stays open, because a port can be opened once only.
 for _ in $(seq 100); do
     port=$(echo /dev/vport*)
     [ -c "$port" ] && break
@@ -39,6 +40,6 @@ status=$?
 echo "the script ended with $status after $(cut -d' ' -f1 /proc/uptime) s"
 sync
 echo "exit $status" >&3
-# The host ends the machine when it has the status.
+# The host ends the machine once it has the status.
 sleep 60
 busybox poweroff -f

@@ -1,4 +1,4 @@
-# What the scenarios share. A scenario is called with: TARGET PORTAL0 PORTAL1
+# Functions that the scenarios share. A scenario is called with: TARGET PORTAL0 PORTAL1
 set -eu
 TARGET=$1
 PORTALS=("$2" "$3")
@@ -7,7 +7,7 @@ note() { echo "== $(cut -d' ' -f1 /proc/uptime) $*"; }
 fail() { echo "FAILED: $*"; exit 1; }
 now_s() { cut -d. -f1 /proc/uptime; }
 
-# host WORDS…: asks the host, prints its answer, fails when it fails.
+# host WORDS…: asks the host, prints its answer, and fails if the host fails.
 host() {
     local answer
     {
@@ -21,7 +21,7 @@ host() {
     esac
 }
 
-# until_true TRIES COMMAND…: every 0.2 s.
+# until_true TRIES COMMAND…: runs COMMAND every 0.2 s until it succeeds, TRIES times at most.
 until_true() {
     local tries=$1
     shift
@@ -32,9 +32,9 @@ until_true() {
     return 1
 }
 
-# start_daemons [HEADER_DIGEST DATA_DIGEST]: short timeouts, so that a scenario ends in this life.
-# The replacement time-out is 1 s: a lost path fails over, and multipath queues (no_path_retry)
-# when there is none left.
+# start_daemons [HEADER_DIGEST DATA_DIGEST]: starts the daemons with short timeouts, so that a
+# scenario ends soon. The replacement time-out is 1 s: a lost path fails over, and multipath queues
+# (no_path_retry) if no path is left.
 start_daemons() {
     modprobe -a iscsi_tcp sd_mod sg dm_multipath dm_round_robin dm_service_time scsi_dh_alua
     cat >/etc/multipath.conf <<'CONF'
@@ -49,7 +49,7 @@ defaults {
     no_path_retry 90
 }
 CONF
-    # What docs/clients.md tells users to put there.
+    # docs/clients.md tells users to put this section there.
     cat /lab/devices.conf >>/etc/multipath.conf
     cat >/etc/iscsi/iscsid.conf <<CONF
 iscsid.startup = /bin/true
@@ -76,7 +76,7 @@ CONF
     until_true 50 multipathd show status >/dev/null 2>&1 || fail "multipathd does not answer"
 }
 
-# login: discovery and login over both portals; sets M to the multipath device.
+# login: discovers and logs in over both portals. Sets M to the multipath device.
 login() {
     local portal
     for portal in "${PORTALS[@]}"; do
@@ -97,14 +97,14 @@ logout() {
     iscsiadm -m node -u >/dev/null
 }
 
-# drop_caches: what is read next comes from the target.
+# drop_caches: drops all caches, so that the next reads come from the target.
 drop_caches() {
     sync
     echo 3 >/proc/sys/vm/drop_caches
     blockdev --flushbufs "$M"
 }
 
-# make_fs ext4|xfs FOLDER: a new file system on the multipath device, mounted there.
+# make_fs ext4|xfs FOLDER: makes a file system on the multipath device, and mounts it at FOLDER.
 make_fs() {
     case $1 in
         ext4) mkfs.ext4 -q -F "$M" ;;
@@ -114,7 +114,7 @@ make_fs() {
     mount -t "$1" "$M" "$2"
 }
 
-# check_fs ext4|xfs: it is whole; not mounted.
+# check_fs ext4|xfs: checks that the file system is whole. It must not be mounted.
 check_fs() {
     case $1 in
         ext4) e2fsck -fn "$M" ;;
@@ -122,14 +122,14 @@ check_fs() {
     esac
 }
 
-# make_source MIB: a random file and its checksum in SOURCE and SUM.
+# make_source MIB: makes a random file, and sets SOURCE to its path and SUM to its checksum.
 make_source() {
     SOURCE=/tmp/source
     dd if=/dev/urandom of=$SOURCE bs=1M count="$1" status=none
     SUM=$(sha256sum <$SOURCE)
 }
 
-# check_files FOLDER: every file in it must be the source.
+# check_files FOLDER: checks that every file in FOLDER equals the source.
 check_files() {
     local file count=0
     for file in "$1"/f*; do
@@ -140,14 +140,15 @@ check_files() {
     note "$count files match"
 }
 
-# rotated BYTES: the source, begun there. So no block of it is what lay at its place before.
+# rotated BYTES: prints the source, rotated by BYTES. So no block equals the previous one at its
+# place.
 rotated() {
     tail -c +$(($1 + 1)) $SOURCE
     head -c "$1" $SOURCE
 }
 
-# write_for SECONDS FOLDER: overwrites two files with fsync again and again, each time with other bytes; sets WRITES,
-# WORST_MS, and LAST: what each of them was overwritten with last.
+# write_for SECONDS FOLDER: overwrites two files with fsync again and again, each time with other
+# bytes. Sets WRITES, WORST_MS, and LAST: the rotation with which each file was last overwritten.
 write_for() {
     local end=$(($(now_s) + $1)) size number start took
     size=$(stat -c %s $SOURCE)
@@ -164,8 +165,8 @@ write_for() {
     note "$WRITES writes, the longest took $WORST_MS ms"
 }
 
-# check_written ext4|xfs FOLDER: what is mounted there is read anew from the unit: it is whole, and every file in it is what
-# write_for wrote last. Not mounted afterwards.
+# check_written ext4|xfs FOLDER: reads the file system at FOLDER anew from the unit. It must be
+# whole, and every file must hold the bytes that write_for wrote last. It is unmounted afterwards.
 check_written() {
     local number
     umount "$2"

@@ -1,5 +1,5 @@
-# One of two paths is cut while writing, one after the other, to ext4 and to xfs; the writes go on, and everything is
-# there afterwards.
+# Cuts one of two paths, one after the other, during writes to ext4 and to xfs. The writes go on,
+# and all data is there afterwards.
 . /lab/library.sh
 start_daemons
 login

@@ -1,4 +1,4 @@
-# Persistent reservations with APTPL: they must outlive kill -9 of the daemon.
+# Checks persistent reservations with APTPL, which must outlive kill -9 of the daemon.
 . /lab/library.sh
 start_daemons
 login
@@ -6,7 +6,7 @@ KEY=0xabc123
 disks=($(multipathd show paths raw format %d))
 [ ${#disks[@]} = 2 ] || fail "expected two paths, got ${disks[*]}"
 A=/dev/${disks[0]} B=/dev/${disks[1]}
-# A unit attention (a restart, a change by the other path) answers the first command after it.
+# A unit attention (of a restart, or of a change by the other path) answers the next command.
 persist() { sg_persist "$@" || sg_persist "$@"; }
 persist -i -c "$A" >/tmp/capabilities
 cat /tmp/capabilities
@@ -30,7 +30,7 @@ cat /tmp/keys.after /tmp/reservation.after
 grep -c "$KEY" /tmp/keys.after | grep -qx 2 || fail "registrations lost"
 grep -q "Write Exclusive, registrants only" /tmp/reservation.after || fail "the reservation is lost"
 
-# The reservation is obeyed: without its key the holder's sibling is a stranger.
+# The reservation is in force: without its key the holder's other path is a stranger.
 persist --out --register --param-rk=$KEY --param-sark=0 "$B"
 if sg_dd if=/dev/zero of="$B" bs=512 count=8 oflag=direct 2>/dev/null; then fail "a stranger wrote"; fi
 sg_dd if=/dev/zero of="$A" bs=512 count=8 oflag=direct || fail "the holder cannot write"

@@ -1,4 +1,5 @@
-# The daemon is killed (-9) and started again while writing to ext4, and to xfs; what fsync promised is there.
+# Kills the daemon (-9) and starts it again during writes to ext4, and to xfs. All data for which
+# fsync returned is there.
 . /lab/library.sh
 start_daemons
 login

@@ -1,4 +1,4 @@
-# fstrim becomes UNMAP, and the host gets the space back.
+# Checks that fstrim becomes UNMAP, and that the host gets the space back.
 . /lab/library.sh
 start_daemons
 login

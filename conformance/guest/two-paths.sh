@@ -1,4 +1,4 @@
-# Two paths, ext4 and xfs: write with fsync, unmount, forget all caches, check, compare.
+# Over two paths, on ext4 and xfs: writes with fsync, unmounts, drops all caches, checks, compares.
 . /lab/library.sh
 start_daemons
 login

@@ -1,6 +1,6 @@
-//! What experiments of `bench lab` must reach on this machine: ratios of figures that were measured in turns over the
-//! same shaped links, and gaps. Links are slow enough for the cores not to be the bound. That of a silent link is
-//! in the lab `bench-lab`.
+//! Bars that experiments of `bench lab` must reach on this machine. They are ratios of figures that
+//! were measured in turns over the same shaped links, and gaps. Links are slow enough for the cores
+//! not to be the bound. The bar of a silent link is in the lab `bench-lab`.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,11 +14,11 @@ use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::process;
 use crate::server::Kind;
 
-/// Some tens of runs of a second, each with a login before it.
+/// Time limit of an experiment: some tens of runs of a second, each with a login before it.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// One experiment each. Ratios are measured alone: what other labs take of the cores falls on one of the two that
-/// are compared, and not on the other. A gap is far from its bound.
+/// Labs with one experiment each. Ratios are measured alone: load of other labs would affect one of
+/// the two compared figures, and not the other. A gap is far from its bound.
 pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "bench-bar-round-robin",
@@ -40,7 +40,7 @@ pub(crate) const LABS: &[Lab] = &[
     },
 ];
 
-/// What one variant must reach of another.
+/// Ratio that one variant must reach of another.
 struct Bar {
     variant: &'static str,
     of: &'static str,
@@ -55,8 +55,8 @@ const fn bar(variant: &'static str, of: &'static str, at_least: f64) -> Bar {
     }
 }
 
-/// Two commands at once are few enough for one path to have both of them for 1000 I/Os; with 64 the other path
-/// runs dry for a part of the time only.
+/// Bars of round robin. Two commands at once are few enough for one path to have both of them for
+/// 1000 I/Os. With 64 the other path runs dry for a part of the time only.
 const ROUND_ROBIN: &[Bar] = &[
     bar("iops=1, 64 deep", "one path, 64 deep", 1.9),
     bar("iops=1, 64 deep", "iops=1000, 64 deep", 1.05),
@@ -78,7 +78,8 @@ fn ratios(bench: &Bench, experiment: &str, speed: &str, bars: &[Bar]) -> Result<
             runs(&outcome, bar.variant, "bytes_per_s")?,
             runs(&outcome, bar.of, "bytes_per_s")?,
         );
-        // The two of a round were measured one after the other; what the machine did in another is not theirs.
+        // The two figures of a round were measured one after the other. Load of the machine in
+        // another round does not affect them.
         let rounds = values.iter().zip(&of).map(|(value, of)| value / of);
         let ratio = median(rounds.collect());
         ensure!(
@@ -98,7 +99,7 @@ fn ratios(bench: &Bench, experiment: &str, speed: &str, bars: &[Bar]) -> Result<
     )))
 }
 
-/// The median of the rounds, for what else a busy machine does for a while is in a gap as well.
+/// Checks the median gap of the rounds, because other load of a busy machine adds to a gap as well.
 fn gaps(bench: &Bench, experiment: &str, variant: &str, below_ms: f64) -> Result<Outcome> {
     let outcome = match make(bench, experiment, "200M", "1", "3")? {
         Made::Outcome(outcome) => outcome,
@@ -118,7 +119,7 @@ fn gaps(bench: &Bench, experiment: &str, variant: &str, below_ms: f64) -> Result
 
 enum Made {
     Outcome(Value),
-    /// Why not.
+    /// Reason why no outcome was made.
     Skipped(String),
 }
 
@@ -144,7 +145,7 @@ fn command(sandstone: &Path, name: &str, speed: &str, seconds: &str, rounds: &st
     command
 }
 
-/// A figure of a variant, round by round.
+/// Returns a figure of a variant, round by round.
 fn runs(outcome: &Value, variant: &str, figure: &str) -> Result<Vec<f64>> {
     let variants = outcome["variants"].as_array().context("no variants")?;
     let found = variants.iter().find(|one| one["name"] == variant);
@@ -161,7 +162,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// The links that it had: fewer bits per second than asked for where the cores cannot do more.
+/// Describes the links of the experiment. They have fewer bits per second than asked for if the
+/// cores cannot do more.
 fn links(outcome: &Value) -> String {
     let speed = outcome["link_bits_per_s"].as_f64().unwrap_or(0.0) / 1e6;
     format!("links: {}, of {speed:.0} Mb/s each", outcome["links"])

@@ -1,5 +1,5 @@
-//! `bench network` and `bench lab` as users run them: with Debian's iperf3 at either end, and on links of a
-//! network inside this machine.
+//! Labs that run `bench network` and `bench lab` as users do: with Debian's iperf3 at either end,
+//! and on links of a network inside this machine.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,10 +13,10 @@ use crate::process;
 use crate::server::{self, Kind};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// An experiment: some runs of a few seconds, each with a login before it.
+/// Time limit of an experiment: some runs of a few seconds, each with a login before it.
 const EXPERIMENT_LIMIT: Duration = Duration::from_secs(300);
 
-/// The network alone, and storage over it.
+/// Labs of the network alone, and of storage over it.
 pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "bench-network-client",
@@ -97,7 +97,7 @@ fn client(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::passed(figures.join(", ")))
 }
 
-/// `bench network --serve` on the loopback, listening, and its port.
+/// Starts `bench network --serve` on the loopback. Returns it, listening, and its port.
 pub(crate) fn start_server(sandstone: &Path, log: &Path) -> Result<(process::Running, String)> {
     let port = server::free_port()?.to_string();
     let mut command = Command::new(sandstone);
@@ -218,7 +218,7 @@ fn experiments(bench: &Bench) -> Result<Outcome> {
     }
     let left = std::fs::read_dir("/run/netns").map_or(0, |entries| {
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        // Other labs make experiments meanwhile; theirs are of processes that live.
+        // Other labs make experiments meanwhile. Their names belong to processes that live.
         let owner = |name: &String| {
             let rest = name.strip_prefix("sandstone-lab-")?;
             rest.split('-').next().map(str::to_owned)
@@ -232,7 +232,7 @@ fn experiments(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::passed(figures.join("; ")))
 }
 
-/// Why this machine cannot make an experiment, where that is what the program says.
+/// Returns the reason why this machine cannot make an experiment, if the program says so.
 pub(crate) fn lacking(stderr: &str) -> Option<String> {
     let lacks = [
         "need root",

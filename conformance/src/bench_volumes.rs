@@ -1,6 +1,6 @@
-//! The experiments of `bench lab` on volumes of a pool, each made once and for a moment: whether every setting is really in
-//! force on the volume that its load goes to, whether figures come of each, and whether nothing is left behind. How much
-//! they differ is not for this machine to say.
+//! Labs of the `bench lab` experiments on volumes of a pool, each made once and for a moment. They
+//! check that every setting is really in force on the volume of its load. They also check that each
+//! gives figures, and that nothing is left behind. They do not judge how much the figures differ.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::process;
 use crate::server::Kind;
 
-/// One experiment: each of its volumes is filled before each run.
+/// Time limit of one experiment: each of its volumes is filled before each run.
 const LIMIT: Duration = Duration::from_secs(300);
-/// How often its daemon is asked.
+/// Interval between questions to the experiment's daemon.
 const EVERY: Duration = Duration::from_millis(200);
-/// What it is asked for.
+/// Properties for which the daemon is asked.
 const PROPERTIES: &str = "volblocksize,sync,checksum,primarycache";
 
-/// One experiment each, so that they run beside other labs.
+/// Labs with one experiment each, so that they run beside other labs.
 pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "bench-lab-volblocksize",
@@ -44,22 +44,22 @@ pub(crate) const LABS: &[Lab] = &[
     },
 ];
 
-/// A volume as an experiment must have it.
+/// Volume as an experiment must have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Volume {
-    /// Its properties, in the order of [`PROPERTIES`], in exact numbers.
+    /// Properties of the volume, in the order of [`PROPERTIES`], in exact numbers.
     properties: [&'static str; 4],
     write_cache: bool,
-    /// Whether its load reads.
+    /// Whether the load of the volume reads.
     is_read: bool,
 }
 
-/// An experiment, as this lab expects it.
+/// Experiment as this lab expects it.
 struct Expected {
     name: &'static str,
-    /// Names of its settings, in order.
+    /// Names of the settings, in order.
     variants: &'static [&'static str],
-    /// Its volumes, in the order in which settings need them.
+    /// Volumes in the order in which settings need them.
     volumes: &'static [Volume],
 }
 
@@ -176,18 +176,18 @@ fn made(bench: &Bench, experiments: &[&Expected]) -> Result<Outcome> {
     Ok(Outcome::passed(figures.join(", ")))
 }
 
-/// What came of an experiment.
+/// Result of an experiment.
 struct Ran {
     outcome: Value,
-    /// What its daemon said last of its units and volumes, while it ran.
+    /// Last answer of the daemon about its units and volumes, while the experiment ran.
     seen: Option<Seen>,
-    /// Standard error.
+    /// Output of the experiment on standard error.
     said: String,
-    /// What is still there of it.
+    /// Files that the experiment left behind.
     left: Vec<PathBuf>,
 }
 
-/// A daemon's units and properties of its volumes.
+/// Units of a daemon, and properties of its volumes.
 struct Seen {
     units: Value,
     properties: Value,
@@ -230,7 +230,7 @@ fn run(sandstone: &Path, name: &str) -> Result<Ran> {
     })
 }
 
-/// What a lab of this process has while it runs: first the state of its daemon.
+/// Returns the paths that a lab of this process has while it runs, the state of its daemon first.
 fn made_by(process: u32) -> [PathBuf; 4] {
     let disk = Path::new("/var/tmp");
     let folder = match disk.is_dir() {
@@ -247,7 +247,7 @@ fn made_by(process: u32) -> [PathBuf; 4] {
     ]
 }
 
-/// `None` where it does not answer: not yet, or not any more.
+/// Asks the daemon. Returns `None` if it does not answer: not yet, or not any more.
 fn ask(sandstone: &Path, state: &Path) -> Option<Seen> {
     let verb = |words: &[&str]| -> Option<Value> {
         let mut command = Command::new(sandstone);
@@ -289,14 +289,14 @@ fn judge(expected: &Expected, ran: &Ran) -> Result<()> {
         "{of_volumes} volumes are served: {}",
         seen.units
     );
-    // Three units are always there; volumes come behind them.
+    // Three units are always there, and volumes come after them.
     for (number, volume) in (3..).zip(expected.volumes) {
         in_force(seen, number, volume).with_context(|| format!("unit-{number}: {volume:?}"))?;
     }
     Ok(())
 }
 
-/// Whether a volume is as it must be, and was used.
+/// Checks that a volume is as it must be, and was used.
 fn in_force(seen: &Seen, number: usize, expected: &Volume) -> Result<()> {
     let name = format!("unit-{number}");
     let units = seen.units.as_array().into_iter().flatten();
@@ -309,7 +309,7 @@ fn in_force(seen: &Seen, number: usize, expected: &Volume) -> Result<()> {
         "write cache: {unit}"
     );
     let count = |what: &str| unit["status"][what].as_u64().unwrap_or(0);
-    // It is filled first, whatever its load does.
+    // The volume is filled first, whatever its load does.
     ensure!(count("writes") > 0, "nothing was written to it: {unit}");
     ensure!(
         count("reads") > 0 || !expected.is_read,

@@ -1,5 +1,6 @@
-//! A real browser: Debian's chromium, driven by its chromedriver over HTTP (WebDriver, and the browser's own
-//! DevTools commands through it). It has a profile of its own that goes with it, and no network to look for.
+//! Real browser: Debian's chromium, driven by its chromedriver over HTTP (WebDriver, and the
+//! browser's own DevTools commands through it). It has a profile of its own, which is removed with
+//! it, and looks for no network.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::net::TcpStream;
@@ -17,7 +18,7 @@ use crate::{scratch, server};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Chromium's switches: no window, no sandbox (labs run as root), nothing in the background.
+/// Switches of chromium: no window, no sandbox (labs run as root), nothing in the background.
 const SWITCHES: &[&str] = &[
     "--headless",
     "--no-sandbox",
@@ -29,30 +30,30 @@ const SWITCHES: &[&str] = &[
     "--hide-scrollbars",
 ];
 
-/// How a page is shown.
+/// Form in which a page is shown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Screen {
-    /// Pixels.
+    /// Width in pixels.
     pub(crate) width: u32,
-    /// Pixels.
+    /// Height in pixels.
     pub(crate) height: u32,
-    /// `light` or `dark`, which the user prefers.
+    /// Colour scheme that the user prefers: `light` or `dark`.
     pub(crate) scheme: &'static str,
     /// Whether the page is printed.
     pub(crate) printed: bool,
 }
 
-/// A browser with one page.
+/// Browser with one page.
 #[derive(Debug)]
 pub(crate) struct Browser {
     port: u16,
     session: String,
     _driver: Running,
-    // Last: the profile goes after the browser that uses it.
+    // The profile is the last field, so that it is removed after the browser that uses it.
     _profile: TempDir,
 }
 
-/// Why there is no browser here; `None` where there is one.
+/// Returns the reason why there is no browser here, or `None` if there is one.
 pub(crate) fn missing() -> Option<String> {
     ["chromium", "chromedriver"]
         .into_iter()
@@ -61,10 +62,10 @@ pub(crate) fn missing() -> Option<String> {
 }
 
 impl Browser {
-    /// Starts one.
+    /// Starts a browser.
     ///
     /// # Errors
-    /// It does not start.
+    /// The browser does not start.
     pub(crate) fn start() -> Result<Self> {
         let profile = scratch::folder("browser")?;
         let port = server::free_port()?;
@@ -116,7 +117,7 @@ impl Browser {
         .with_context(|| format!("DevTools {command}"))
     }
 
-    /// From now on as on this screen.
+    /// Shows pages on this screen from now on.
     ///
     /// # Errors
     /// The browser refuses.
@@ -137,7 +138,7 @@ impl Browser {
     /// Opens a file.
     ///
     /// # Errors
-    /// The browser cannot.
+    /// The browser cannot open it.
     pub(crate) fn open(&self, file: &Path) -> Result<()> {
         self.post(
             "/url",
@@ -146,18 +147,18 @@ impl Browser {
         Ok(())
     }
 
-    /// Runs a script in the page; what it returns.
+    /// Runs a script in the page, and returns its result.
     ///
     /// # Errors
-    /// It throws.
+    /// The script throws.
     pub(crate) fn run(&self, script: &str) -> Result<Value> {
         self.post("/execute/sync", &json!({ "script": script, "args": [] }))
     }
 
-    /// The whole page as a PNG, or as much as `height` pixels of it.
+    /// Returns the page as a PNG, whole or cut to `height` pixels.
     ///
     /// # Errors
-    /// The browser cannot.
+    /// The browser cannot make it.
     pub(crate) fn picture(&self, width: u32, height: u32) -> Result<Vec<u8>> {
         let clip = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": 1 });
         let answer = self.devtools(
@@ -175,10 +176,10 @@ impl Browser {
         Ok(picture)
     }
 
-    /// What stands in the console, of every kind, since the last time.
+    /// Returns all messages of the console, of every kind, since the last call.
     ///
     /// # Errors
-    /// The browser does not say.
+    /// The browser does not return them.
     pub(crate) fn console(&self) -> Result<Vec<String>> {
         let entries = self.post("/se/log", &json!({ "type": "browser" }))?;
         let entries = entries.as_array().context("no list of messages")?;
@@ -188,10 +189,10 @@ impl Browser {
             .collect())
     }
 
-    /// Every address that the page asked for since the last time.
+    /// Returns every address for which the page asked since the last call.
     ///
     /// # Errors
-    /// The browser does not say.
+    /// The browser does not return them.
     pub(crate) fn requests(&self) -> Result<Vec<String>> {
         let entries = self.post("/se/log", &json!({ "type": "performance" }))?;
         let mut addresses = Vec::new();
@@ -209,7 +210,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The driver ends the browser; where it does not, both die with this process.
+        // The driver ends the browser. If it does not, both die with this process.
         let _ = request(
             self.port,
             "DELETE",
@@ -219,7 +220,7 @@ impl Drop for Browser {
     }
 }
 
-/// One request to the driver; the value of its answer.
+/// Sends one request to the driver, and returns the value of its answer.
 fn request(port: u16, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).context("connect to chromedriver")?;
     stream.set_read_timeout(Some(LIMIT))?;
@@ -243,7 +244,7 @@ fn request(port: u16, method: &str, path: &str, body: Option<&Value>) -> Result<
     Ok(value.clone())
 }
 
-/// The body of an answer, which is as long as its head says: the driver leaves the connection open.
+/// Reads the body of an answer, whose length its head gives. The driver leaves the connection open.
 fn read_answer(stream: &mut impl BufRead) -> Result<Vec<u8>> {
     let mut length = None;
     loop {

@@ -1,6 +1,6 @@
-//! Archives in cpio's "newc" format: what a Linux kernel unpacks as its first file system.
+//! Archives in cpio's "newc" format, which a Linux kernel unpacks as its first file system.
 
-/// An archive being written.
+/// Archive that is being written.
 #[derive(Debug, Default)]
 pub(crate) struct Archive {
     bytes: Vec<u8>,
@@ -8,7 +8,7 @@ pub(crate) struct Archive {
 }
 
 impl Archive {
-    /// Adds a folder; its parents must have been added before.
+    /// Adds a folder. Its parents must have been added before.
     pub(crate) fn folder(&mut self, path: &str) {
         self.entry(path, 0o040_755, &[]);
     }
@@ -18,7 +18,7 @@ impl Archive {
         self.entry(path, 0o100_000 | mode, data);
     }
 
-    /// The finished archive. Archives may be laid end to end.
+    /// Returns the finished archive. Archives may be laid end to end.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, &[]);
         self.bytes
@@ -26,7 +26,8 @@ impl Archive {
 
     fn entry(&mut self, path: &str, mode: u32, data: &[u8]) {
         self.inode += 1;
-        // inode, mode, uid, gid, links, time, size, device (2), special device (2), name, checksum
+        // The fields are: inode, mode, uid, gid, links, time, size, device (2), special device (2),
+        // name, checksum.
         let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let name = u32::try_from(path.len() + 1).unwrap_or(u32::MAX);
         self.bytes.extend_from_slice(b"070701");
@@ -58,7 +59,7 @@ mod tests {
         let bytes = archive.finish();
         assert_eq!(bytes.len() % 4, 0);
         assert_eq!(&bytes[..6], b"070701");
-        // 110 bytes of header, the name with its NUL, and padding.
+        // The header has 110 bytes. The name with its NUL, and padding, follow.
         assert_eq!(&bytes[112..118], b"070701");
         assert!(bytes.windows(11).any(|window| window == b"TRAILER!!!\0"));
         assert!(bytes.windows(5).any(|window| window == b"hello"));

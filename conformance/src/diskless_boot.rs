@@ -1,5 +1,5 @@
-//! A guest without any disk boots from the unit: SeaBIOS, iPXE, `sanboot`, GRUB over INT 13h,
-//! Linux, the iBFT, open-iscsi's iscsistart, and a root file system on the unit.
+//! Lab in which a guest without any disk boots from the unit: SeaBIOS, iPXE, `sanboot`, GRUB over
+//! INT 13h, Linux, the iBFT, open-iscsi's iscsistart, and a root file system on the unit.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -18,7 +18,7 @@ use crate::{process, qemu_img, scratch};
 
 const LIMIT: Duration = Duration::from_secs(150);
 const DISK_MIB: u64 = 96;
-/// Where the only partition begins.
+/// Offset of the only partition, in MiB.
 const PARTITION_MIB: u64 = 1;
 const SECTOR: u64 = 512;
 const TOKEN: &str = "what the diskless guest has to hash\n";
@@ -33,7 +33,7 @@ const MODULES: &[&str] = &[
 ];
 const DONE: &str = "lab: the root disk reads back what was written";
 
-/// The boot.
+/// Lab of the boot.
 pub(crate) const LABS: &[Lab] = &[Lab {
     name: "diskless-boot",
     about: "a guest without a disk boots from the unit by iPXE and writes to its root there",
@@ -64,7 +64,7 @@ fn run(bench: &Bench) -> Result<Outcome> {
         process::last_lines(&console, 40)
     );
 
-    // What the guest claims is also what the unit holds.
+    // The unit must really hold the data that the guest claims.
     copy(&["convert", "-f", "raw", "-O", "raw", &url, &disk_name])?;
     let proof = sha256(TOKEN, folder.path())?;
     let bytes = fs::read(&disk)?;
@@ -79,7 +79,7 @@ fn run(bench: &Bench) -> Result<Outcome> {
     )))
 }
 
-/// A disk as a PC's firmware wants it: GRUB in the first MiB, then one ext4 partition.
+/// Builds a disk as a PC's firmware wants it: GRUB in the first MiB, then one ext4 partition.
 fn build_disk(machines: &Bundle, image: &Image, folder: &Path) -> Result<PathBuf> {
     let tree = folder.join("tree");
     for name in ["bin", "dev", "proc", "sys"] {
@@ -139,7 +139,7 @@ fn grub_core(machines: &Bundle, modules: &Path, folder: &Path) -> Result<Vec<u8>
     Ok(bytes)
 }
 
-/// One active partition of type Linux, addressed by LBA.
+/// Writes one active partition of type Linux, addressed by LBA.
 fn partition_table(sector: &mut [u8]) {
     let start = (PARTITION_MIB << 20) / SECTOR;
     let count = ((DISK_MIB - PARTITION_MIB) << 20) / SECTOR;
@@ -172,7 +172,7 @@ fn first_file_system(image: &Image) -> Result<Vec<u8>> {
     Ok(archive.finish())
 }
 
-/// gzip: what is small is read soon over INT 13h.
+/// Packs bytes with gzip, because small files are read fast over INT 13h.
 fn pack(bytes: &[u8], file: &Path) -> Result<()> {
     let plain = file.with_extension("plain");
     fs::write(&plain, bytes)?;
@@ -188,7 +188,7 @@ fn pack(bytes: &[u8], file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Boots until the guest powers itself off; returns its serial console.
+/// Boots until the guest powers itself off, and returns its serial console.
 fn boot(machines: &Bundle, server: &Server, folder: &Path) -> Result<String> {
     let tftp = folder.join("tftp");
     fs::create_dir_all(&tftp)?;

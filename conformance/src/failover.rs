@@ -1,8 +1,9 @@
-//! How long I/O stands still when one of two paths dies under it: the longest time without a completion, of writes,
-//! against our daemon and against tgt, whose old writes need time to settle.
+//! Labs of the gap in I/O when one of two paths dies under load. They measure the longest time
+//! without a completion, of writes, against our daemon and against tgt, whose old writes need time
+//! to settle.
 //!
-//! What overlaps a write of the dead path waits for that time. So the unit is large: few blocks are written twice while
-//! it lasts.
+//! I/O that overlaps a write of the dead path waits for that time. So the unit is large, and few
+//! blocks are written twice meanwhile.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,12 +18,13 @@ use crate::process;
 use crate::server::{Backend, Kind, Server, Spec};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// Of so many deaths the median counts: what else a busy machine does for a while is in a gap as well.
+/// Number of deaths of which the median counts, because other load of a busy machine adds to a gap
+/// as well.
 const DEATHS: usize = 3;
-/// A sparse file.
+/// Size of the unit, a sparse file.
 const SIZE_MIB: u64 = 32 << 10;
 
-/// One for each target.
+/// Labs, one for each target.
 pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "initiator-failover",
@@ -66,13 +68,14 @@ fn failover(bench: &Bench, tgt: bool) -> Result<Outcome> {
     )))
 }
 
-/// The longest time without a completion around the death of a path that is in use.
+/// Returns the longest time without a completion around the death of a path that is in use.
 fn gap_ms(program: &Path, server: &Server, tgt: bool, death: Weather) -> Result<u64> {
     let (paths, url) = two_paths(server, tgt)?;
     let mut command = Command::new(program);
     command.args(["bench", "run", &url, "--destroy-data", "--json"]);
     command.args(["--block", "4096", "--reads", "0", "--random", "100"]);
-    // Slow enough for the paths, which are threads of this program, to leave something of the cores to both ends.
+    // The load is slow enough for the paths, which are threads of this program, to leave some of
+    // the cores to both ends.
     command.args(["--outstanding", "16", "--limit", "5000"]);
     command.args(["--time", "2s", "--ramp-up", "0"]);
     let finished = std::thread::scope(|scope| {

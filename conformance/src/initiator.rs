@@ -1,5 +1,5 @@
-//! Our initiator against our daemon and against Debian's tgt: login with digests and CHAP, images there
-//! and back, and paths and targets that fail while everything is verified.
+//! Labs of our initiator against our daemon and against Debian's tgt. They cover login with digests
+//! and CHAP, images there and back, and paths and targets that fail while everything is verified.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::server::{Backend, Kind, Server, Spec};
 const LIMIT: Duration = Duration::from_secs(120);
 const SEED: &str = "SANDSTONE_SEED";
 
-/// Each kind of login, and the storms.
+/// Labs of each kind of login, and of the storms.
 pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "initiator-logins",
@@ -58,7 +58,7 @@ pub(crate) const LABS: &[Lab] = &[
     },
 ];
 
-/// A server of the kind that is tried, where our initiator is there to try it.
+/// Starts a server of the kind under test.
 pub(crate) fn serve(bench: &Bench, tgt: bool, spec: Spec) -> Result<Server> {
     match tgt {
         true => Server::start(&Kind::Tgt, &bench.tools, spec),
@@ -66,7 +66,7 @@ pub(crate) fn serve(bench: &Bench, tgt: bool, spec: Spec) -> Result<Server> {
     }
 }
 
-/// Why a lab of the initiator cannot run, where something else is tried.
+/// Returns the reason why a lab of the initiator cannot run, if the peer is under test.
 pub(crate) fn no_initiator(bench: &Bench) -> Option<Outcome> {
     let why = "the peer is no initiator";
     bench.is_peer().then(|| Outcome::Skipped(why.to_owned()))
@@ -117,13 +117,13 @@ fn logins(bench: &Bench, tgt: bool) -> Result<Outcome> {
     )))
 }
 
-/// `initiator attach` of this unit.
+/// Runs `initiator attach` on this unit.
 pub(crate) fn attached(bench: &Bench, url: &str) -> Result<Attached> {
     let folder = crate::scratch::folder("initiator")?;
     Attached::start(bench, folder, url, &[])?.context("this program has no initiator")
 }
 
-/// An image is written, read back, and the whole thrown away.
+/// Writes an image, reads it back, and throws the whole away.
 fn there_and_back(bench: &Bench, url: &str) -> Result<()> {
     let attached = attached(bench, url)?;
     let uri = attached.uri.as_str();
@@ -137,7 +137,7 @@ fn there_and_back(bench: &Bench, url: &str) -> Result<()> {
     let export = &told["exports"][0];
     ensure!(export["export-size"] == SIZE_MIB << 20, "the size: {told}");
     ensure!(export["block_size_minimum"] == 512, "the block: {told}");
-    // Zeros by the command that the target knows, or by plain writes.
+    // Zeros are written by a command that the target knows, or by plain writes.
     let zeroed = process::output(
         {
             let mut command = bench.tools.machines()?.command("qemu-io")?;
@@ -181,7 +181,7 @@ pub(crate) fn nbd(bench: &Bench, program: &str, arguments: &[&str]) -> Result<St
     process::output(command, LIMIT)
 }
 
-/// Fails unless two files hold the same.
+/// Fails unless two files hold equal bytes.
 pub(crate) fn same(one: &str, other: &str) -> Result<()> {
     ensure!(
         fs::read(one)? == fs::read(other)?,
@@ -190,11 +190,13 @@ pub(crate) fn same(one: &str, other: &str) -> Result<()> {
     Ok(())
 }
 
-/// Two paths to one server, and a URL over both that changes path after each I/O. What a silent path holds
-/// back arrives late, and where no LOGIN could end its session meanwhile, a fence that only times out
-/// lets it land over newer data (seen with tgt): here only the end of the session counts. And tgt says that
-/// a session is over while threads of it are still at writes: what our initiator waits after that for tgt by
-/// itself, it is told here, for the lab's tgt names another vendor.
+/// Makes two paths to one server, and a URL over both that changes path after each I/O.
+///
+/// Data held back by a silent path arrives late. If no LOGIN could end its session meanwhile, a
+/// fence that only times out lets the data land over newer data (seen with tgt). So here only the
+/// end of the session counts. Also, tgt reports a session as over while threads of it are still
+/// writing. For tgt our initiator waits after that report by itself. Here it is told to wait,
+/// because the lab's tgt names another vendor.
 pub(crate) fn two_paths(server: &Server, tgt: bool) -> Result<([PathProxy; 2], String)> {
     let paths = [
         PathProxy::start(server.portal(0))?,
@@ -278,11 +280,11 @@ pub(crate) fn while_paths_die<T: Send>(
     })
 }
 
-/// Numbers that a seed repeats (xorshift64*).
+/// Random numbers that a seed repeats (xorshift64*).
 struct Random(u64);
 
 impl Random {
-    /// From the environment, else another one each time.
+    /// Returns the seed from the environment, or else a new one each time.
     fn seed() -> Result<u64> {
         match std::env::var(SEED) {
             Ok(seed) => seed.parse().with_context(|| format!("{SEED} is a number")),
@@ -338,7 +340,7 @@ fn storm(bench: &Bench, tgt: bool) -> Result<Outcome> {
             .map_err(|_| anyhow::anyhow!("the run panicked"))?
     })
     .with_context(|| format!("{SEED}={seed}\n{}", server.log()))?;
-    // Wrong data fails the run as well: what is wrong is said before that it failed.
+    // Wrong data fails the run as well, so it is reported before the failure of the run.
     let results: serde_json::Value = serde_json::from_str(&finished.stdout).unwrap_or_default();
     let measured = &results["runs"][0]["measurement"];
     let (verify, failures) = (&measured["verify"], &measured["failures"]);
@@ -356,7 +358,7 @@ fn storm(bench: &Bench, tgt: bool) -> Result<Outcome> {
     )))
 }
 
-/// What the storm has done so far.
+/// Progress of the storm.
 #[derive(Debug, Default)]
 struct Forecast {
     cuts: u32,
@@ -393,7 +395,7 @@ impl Forecast {
                 path.set(Weather::Silent);
                 self.silences += 1;
             }
-            // Killed: what it has acknowledged is in the file all the same.
+            // The process was killed. All writes that it acknowledged are still in the file.
             9 => {
                 server.restart(&bench.tools)?;
                 self.restarts += 1;

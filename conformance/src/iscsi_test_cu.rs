@@ -1,9 +1,10 @@
-//! libiscsi's conformance suite, in full and with data loss allowed, on every kind of unit.
+//! Labs of libiscsi's conformance suite, in full and with data loss allowed, on every kind of unit.
 //!
-//! SANITIZE has a lab of its own. The suite up to 1.19.0 leaves its hook on outgoing PDUs in place when
-//! one of the "Reserved" tests skips itself, and calls itself without end when that test comes again, as
-//! every test does in a full run (libiscsi's commit cc3ddbff420c, "Improve robustness of the code that
-//! restores .queue_pdu()", is the cure). Run once, each of them ends.
+//! SANITIZE has a lab of its own, because of a fault in the suite up to 1.19.0. When one of the
+//! "Reserved" tests skips itself, its hook on outgoing PDUs stays in place. When that test comes
+//! again, as every test does in a full run, the hook calls itself without end. libiscsi's commit
+//! cc3ddbff420c, "Improve robustness of the code that restores .queue_pdu()", is the cure. If each
+//! test runs once, each ends.
 
 mod log;
 mod skips;
@@ -19,16 +20,19 @@ use crate::server::{Backend, Spec};
 use log::Log;
 use skips::Expected;
 
-/// No test of the suite is silent for longer unless it hangs.
+/// Longest silence of a test of the suite. A test that is silent for longer hangs.
 const SILENCE: Duration = Duration::from_secs(45);
 const LIMIT: Duration = Duration::from_secs(420);
 
-/// The suite once for each kind of logical unit, and over two paths. Not on a pool with 4 KiB blocks, where its
-/// WriteAtomic16.Simple must fail: it writes up to 256 blocks, and of the limits in VPD page B0h asks MAXIMUM TRANSFER LENGTH
-/// only. A pool writes at most 1 MiB, of whole volume blocks, all or none; 256 blocks of 4 KiB are that much, and touch one
-/// volume block more where they begin within one. The MAXIMUM ATOMIC TRANSFER LENGTH is less therefore, and what is longer
-/// has to be refused (SBC-4 5.50). An ATOMIC TRANSFER LENGTH GRANULARITY of a volume block would please the test, and take
-/// shorter atomic writes from everybody else.
+/// Labs of the suite, one for each kind of logical unit, and one over two paths.
+///
+/// There is none on a pool with 4 KiB blocks, where the suite's WriteAtomic16.Simple must fail.
+/// That test writes up to 256 blocks, and of the limits in VPD page B0h reads only MAXIMUM TRANSFER
+/// LENGTH. A pool writes at most 1 MiB, of whole volume blocks, all or none. 256 blocks of 4 KiB
+/// are 1 MiB, and touch one volume block more if they begin within one. So MAXIMUM ATOMIC TRANSFER
+/// LENGTH is less, and longer writes have to be refused (SBC-4 5.50). An ATOMIC TRANSFER LENGTH
+/// GRANULARITY of a volume block would satisfy the test, but would take shorter atomic writes from
+/// everybody else.
 pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "suite-memory-512",
@@ -124,7 +128,7 @@ pub(crate) const LABS: &[Lab] = &[
     },
 ];
 
-/// All of them but Reset, by the last letter of their names.
+/// Arguments that select all SANITIZE tests but Reset, by the last letter of their names.
 const SANITIZE: &[&str] = &["--allow-sanitize", "--test=SCSI.Sanitize.*[!t]"];
 const SANITIZE_RESET: &str = "Left out, because it wants a SANITIZE that takes longer than 3 s, which is the disk's affair [the daemon's own \
     test `a_sanitize_outlives_its_session` shows what it is about]: Sanitize.Reset";
@@ -143,7 +147,7 @@ fn sanitize(bench: &Bench) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// What the suite is run against.
+/// Unit against which the suite runs.
 #[derive(Clone, Copy)]
 struct Unit {
     backend: Backend,
@@ -153,8 +157,9 @@ struct Unit {
 }
 
 impl Unit {
-    /// The physical blocks are the logical ones. With larger ones GetLBAStatus.UnmapSingle must fail: it asks for the
-    /// status of LBA i + 1, and expects an answer that begins at i plus a physical block.
+    /// Makes a unit whose physical blocks are the logical ones. With larger ones
+    /// GetLBAStatus.UnmapSingle must fail: it asks for the status of LBA i + 1, and expects an
+    /// answer that begins at i plus a physical block.
     const fn new(backend: Backend, block_size: u32) -> Self {
         Self {
             backend,
@@ -182,7 +187,7 @@ fn run(
         ..Spec::default()
     })?;
     let suite = bench.tools.client("iscsi-test-cu")?;
-    // The suite's output into a pipe is held back without this, and a hang would have no name.
+    // Without this, the suite's output into a pipe is held back, and a hang would have no name.
     let mut command = std::process::Command::new("stdbuf");
     command
         .arg("-o0")
@@ -206,7 +211,7 @@ fn run(
         log.skipped()
     );
     alive?;
-    // What the peer may skip is nobody's promise.
+    // The peer promises nothing about tests that may be skipped.
     let violations = match bench.is_peer() {
         true => Vec::new(),
         false => expected.violations(&log),

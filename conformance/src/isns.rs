@@ -1,4 +1,5 @@
-//! A real iSNS server (open-isns): the daemon registers, and others can find it there, our initiator too.
+//! Lab of a real iSNS server (open-isns): the daemon registers, and other hosts can find it there,
+//! our initiator too.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +15,7 @@ use crate::server::{self, Kind, Spec};
 const LIMIT: Duration = Duration::from_secs(15);
 const SOURCE: &str = "iqn.2026-01.org.sandstone.conformance";
 
-/// Registration as others see it.
+/// Lab of registration as other hosts see it.
 pub(crate) const LABS: &[Lab] = &[Lab {
     name: "isns",
     about: "the daemon registers its target and portal with open-isns; the initiator finds them there",
@@ -75,7 +76,7 @@ fn run(bench: &Bench) -> Result<Outcome> {
     ))
 }
 
-/// What `initiator discover` finds at the server.
+/// Returns the targets that `initiator discover` finds at the server.
 fn discovered(bench: &Bench, server: &str) -> Result<String> {
     let Kind::Sandstone(program) = &bench.kind else {
         return Ok(String::new());

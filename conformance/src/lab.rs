@@ -1,18 +1,18 @@
-//! What a lab is: a name, what it proves, and a function that proves it or says why it cannot.
+//! Labs: a name, a claim, and a function that proves the claim or says why it cannot.
 
 use anyhow::Result;
 
 use crate::packages::Tools;
 use crate::server::{Kind, Server, Spec};
 
-/// What labs share.
+/// Values that labs share.
 #[derive(Debug)]
 pub(crate) struct Bench {
-    /// The server under test.
+    /// Kind of the server under test.
     pub(crate) kind: Kind,
-    /// How long a storm rages.
+    /// Duration of a storm in seconds.
     pub(crate) seconds: u64,
-    /// Programs of others.
+    /// Programs of other projects.
     pub(crate) tools: Tools,
 }
 
@@ -20,33 +20,33 @@ impl Bench {
     /// Starts the server under test.
     ///
     /// # Errors
-    /// As [`Server::start`].
+    /// Fails as [`Server::start`] does.
     pub(crate) fn serve(&self, spec: Spec) -> Result<Server> {
         Server::start(&self.kind, &self.tools, spec)
     }
 
-    /// True when the peer is measured instead of Sandstone.
+    /// Reports whether the peer is under test instead of Sandstone.
     pub(crate) fn is_peer(&self) -> bool {
         matches!(self.kind, Kind::Tgt)
     }
 }
 
-/// How a lab ended, when it did not fail.
+/// Result of a lab that did not fail.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// It proved what it is for.
+    /// The lab proved its claim.
     Passed {
         /// One line of figures.
         figures: String,
         /// Parts that an outside suite skipped, each with its reason.
         skips: Vec<String>,
     },
-    /// It cannot run here, and why.
+    /// The lab cannot run here, for this reason.
     Skipped(String),
 }
 
 impl Outcome {
-    /// Passed with a line of figures.
+    /// Makes a passed outcome with a line of figures.
     pub(crate) fn passed(figures: impl Into<String>) -> Self {
         Self::Passed {
             figures: figures.into(),
@@ -55,26 +55,27 @@ impl Outcome {
     }
 }
 
-/// What may run beside a lab on this machine's few cores.
+/// Labs that may run beside a lab on this machine's few cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// Others may.
+    /// Room for other labs beside this one.
     Shared,
-    /// It boots a guest, which keeps a processor busy. Left out of quick runs.
+    /// Room for other labs beside a guest that this one boots, which keeps a processor busy. Quick
+    /// runs leave this lab out.
     Guest,
-    /// Nothing may: it measures what others would spoil.
+    /// No room for other labs, because they would spoil the measurements.
     Alone,
 }
 
 /// One lab.
 #[derive(Clone, Copy)]
 pub(crate) struct Lab {
-    /// What to type to run only this one.
+    /// Name that selects only this lab on the command line.
     pub(crate) name: &'static str,
-    /// What it proves.
+    /// Claim that the lab proves.
     pub(crate) about: &'static str,
-    /// What may run beside it.
+    /// Labs that may run beside it.
     pub(crate) room: Room,
-    /// Runs it.
+    /// Function that runs the lab.
     pub(crate) run: fn(&Bench) -> Result<Outcome>,
 }

@@ -1,4 +1,4 @@
-//! libiscsi's small tools: discovery, the list of units, inquiry and a short load.
+//! Labs of libiscsi's small tools: discovery, the list of units, inquiry and a short load.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::server::Spec;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Discovery and inquiry; a short load.
+/// Labs of discovery and inquiry, and of a short load.
 pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "libiscsi-tools",
@@ -79,7 +79,7 @@ fn tools(bench: &Bench) -> Result<Outcome> {
             "iscsi-inq",
             &["--evpd", "1", "--pagecode", &number(page)?, &server.url(0)],
         )?;
-        // The peer has no NAA of its own making in every version: the pages must only be readable.
+        // Not every version of the peer makes an NAA by itself, so the pages must only be readable.
         if !bench.is_peer() {
             let (text, must) = (text.to_lowercase(), must.to_lowercase());
             ensure!(
@@ -158,7 +158,7 @@ fn mutual_chap(bench: &Bench) -> Result<Outcome> {
     ))
 }
 
-/// iscsi-inq wants decimal page codes.
+/// Returns a page code in decimal, as iscsi-inq wants it.
 fn number(page: &str) -> Result<String> {
     let code = match page.strip_prefix("0x") {
         Some(digits) => u8::from_str_radix(digits, 16)?,

@@ -1,7 +1,8 @@
-//! libvirt's iscsi-direct storage pool: how libvirt, and what is built on it, finds units.
+//! Lab of libvirt's iscsi-direct storage pool, by which libvirt, and the programs built on it, find
+//! units.
 //!
-//! The backend of libvirt 9 offers no upload or download, so data goes through `vol-wipe` (libvirt
-//! writes) and through the URL that a volume's XML stands for (qemu-img).
+//! The backend of libvirt 9 offers no upload or download. So data goes through `vol-wipe` (libvirt
+//! writes), and through the URL in a volume's XML (qemu-img).
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 const SIZE_MIB: u64 = 32;
 const BLOCK: u64 = 512;
 
-/// The pool's life.
+/// Lab of the life of a pool.
 pub(crate) const LABS: &[Lab] = &[Lab {
     name: "libvirt-pool",
     about: "libvirt's iscsi-direct pool: define, start, list, size, wipe, stop",
@@ -66,7 +67,8 @@ fn run(bench: &Bench) -> Result<Outcome> {
         "the pool does not list {volume}:\n{list}"
     );
     let info = virsh(&["vol-info", "--bytes", "--pool", "lab", &volume])?;
-    // libvirt takes the address of the last block for the number of blocks: one block is missing.
+    // libvirt takes the address of the last block for the number of blocks, so one block is
+    // missing.
     let size = SIZE_MIB << 20;
     let capacity = [size, size - BLOCK]
         .into_iter()
@@ -111,8 +113,8 @@ fn run(bench: &Bench) -> Result<Outcome> {
     )))
 }
 
-/// A libvirt program in a user namespace without a root user: libvirt then keeps everything below
-/// the folders that we name and touches nothing of the machine's own libvirt.
+/// Builds a command of libvirt in a user namespace without a root user. Then libvirt keeps
+/// everything below the folders that we name, and touches nothing of the machine's own libvirt.
 fn private(bench: &Bench, home: &Path, program: &str) -> Result<Command> {
     let inner = bench.tools.machines()?.command(program)?;
     let mut command = Command::new("unshare");

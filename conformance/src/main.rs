@@ -1,8 +1,8 @@
 //! Outside suites and real clients, run against a real Sandstone server.
 //!
-//! Each lab starts its own server, so labs do not see each other and may run side by side: most of their
-//! time they wait. A lab that cannot run on this machine is skipped with the reason; it never passes
-//! by doing nothing.
+//! Each lab starts its own server. So labs do not see each other and may run side by side, because
+//! most of their time they wait. A lab that cannot run on this machine is skipped with the reason.
+//! It never passes by doing nothing.
 
 mod bench_bars;
 mod bench_network;
@@ -60,10 +60,11 @@ options:
 
 SANDSTONE_SEED=N repeats a storm.";
 
-/// Says how long storms rage where labs are run by another program, which passes no options on.
+/// Environment variable with the duration of storms, for labs that another program runs without
+/// passing options on.
 const STORM_SECONDS: &str = "SANDSTONE_STORM_SECONDS";
 
-/// How many labs without a guest run side by side.
+/// Number of labs without a guest that run side by side.
 const LANES: usize = 2;
 
 struct Arguments {
@@ -112,7 +113,7 @@ fn labs() -> Vec<Lab> {
     .concat()
 }
 
-/// `storms` is what the environment says of the length of storms.
+/// Parses the arguments. `storms` is the environment's value for the duration of storms.
 fn parse(arguments: impl Iterator<Item = String>, storms: Option<&str>) -> Result<Arguments> {
     let mut parsed = Arguments {
         list: false,
@@ -151,7 +152,7 @@ fn parse(arguments: impl Iterator<Item = String>, storms: Option<&str>) -> Resul
     Ok(parsed)
 }
 
-/// A length of time that `what` says; none would be a storm that proves nothing.
+/// Reads a duration from `what`. Zero is refused, because a storm of no time proves nothing.
 fn whole_seconds(text: &str, what: &str) -> Result<u64> {
     match text.parse() {
         Ok(seconds) if seconds > 0 => Ok(seconds),
@@ -159,7 +160,7 @@ fn whole_seconds(text: &str, what: &str) -> Result<u64> {
     }
 }
 
-/// True when nothing failed.
+/// Runs the labs. Returns true if none failed.
 fn run(arguments: &Arguments) -> Result<bool> {
     let mut chosen = labs();
     if !arguments.names.is_empty() {
@@ -206,9 +207,9 @@ fn run(arguments: &Arguments) -> Result<bool> {
     Ok(report(&rows))
 }
 
-/// Runs the labs side by side: a guest keeps a processor busy, so there is one at a time, and a second
-/// one once the other labs leave room for it. Once there are no more guests, a third of the others runs.
-/// Those that have to be alone come last, one by one.
+/// Runs the labs side by side. A guest keeps a processor busy, so one runs at a time, and a second
+/// one once the other labs leave a core for it. Once there are no more guests, a third of the other
+/// labs runs. Labs that have to be alone come last, one by one.
 fn run_lanes(labs: &[Lab], bench: &Bench) -> Vec<Row> {
     let queue = |room: Room| {
         let indexes = (0..labs.len()).filter(|&index| labs[index].room == room);
@@ -218,7 +219,7 @@ fn run_lanes(labs: &[Lab], bench: &Bench) -> Vec<Row> {
     let rows = Mutex::new(Vec::with_capacity(labs.len()));
     let drain = |queue: &Mutex<std::vec::IntoIter<usize>>| {
         loop {
-            // Bound first: the lock must not be held while the lab runs.
+            // `next` is bound first, because the lock must not be held while the lab runs.
             let next = locked(queue).next();
             let Some(index) = next else { break };
             let row = run_lab(&labs[index], bench);
@@ -246,7 +247,7 @@ fn run_lanes(labs: &[Lab], bench: &Bench) -> Vec<Row> {
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-/// What the mutex guards, also after a lab's panic: whole values only are put there.
+/// Locks a mutex, also after a lab's panic, because only whole values are put there.
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|broken| broken.into_inner())
 }
@@ -277,7 +278,7 @@ fn run_lab(lab: &Lab, bench: &Bench) -> Row {
     let start = Instant::now();
     let result = (lab.run)(bench);
     let seconds = start.elapsed().as_secs_f64();
-    // One call, so that labs that end together do not mix their lines.
+    // One call writes all, so that labs that end together do not mix their lines.
     let mut text = format!("== {}: {}", lab.name, lab.about);
     match &result {
         Ok(Outcome::Passed { figures, .. }) => {
@@ -331,7 +332,7 @@ fn report(rows: &[Row]) -> bool {
     failed == 0
 }
 
-/// What outside suites skipped, by reason, and in which labs.
+/// Prints the skips of outside suites, by reason, and the labs of each.
 fn report_skips(rows: &[Row]) {
     let mut labs_of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for row in rows {

@@ -1,4 +1,5 @@
-//! `sandstone initiator attach` with the NBD clients of others: libnbd's tools, QEMU, fio.
+//! Labs of `sandstone initiator attach` with NBD clients of other projects: libnbd's tools, QEMU,
+//! fio.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::server::{self, Kind};
 const LIMIT: Duration = Duration::from_secs(90);
 const START: Duration = Duration::from_secs(20);
 
-/// Each backend and block size, and TLS.
+/// Labs of each backend and block size, and of TLS.
 pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "nbd-memory-512",
@@ -37,17 +38,17 @@ pub(crate) const LABS: &[Lab] = &[
     },
 ];
 
-/// `initiator attach` at work.
+/// Running `initiator attach`.
 pub(crate) struct Attached {
     process: Running,
     socket: PathBuf,
-    /// For clients of NBD.
+    /// URI for clients of NBD.
     pub(crate) uri: String,
     folder: tempfile::TempDir,
 }
 
 impl Attached {
-    /// Starts it; `None` where the server under test is not Sandstone.
+    /// Starts `initiator attach`, or returns `None` if the server under test is not Sandstone.
     pub(crate) fn start(
         bench: &Bench,
         folder: tempfile::TempDir,
@@ -82,12 +83,12 @@ impl Attached {
         }))
     }
 
-    /// A path in its folder.
+    /// Returns a path in the folder of the process.
     pub(crate) fn path(&self, name: &str) -> Result<String> {
         text(&self.folder.path().join(name))
     }
 
-    /// Ends it as Ctrl-C does.
+    /// Ends the process as Ctrl-C does.
     pub(crate) fn end(mut self) -> Result<()> {
         ensure!(
             self.process.terminate(Duration::from_secs(15)),
@@ -143,7 +144,7 @@ fn images(bench: &Bench, block_size: u32, file: bool) -> Result<Outcome> {
     )))
 }
 
-/// What nbdinfo understands of the export.
+/// Checks the export as nbdinfo describes it.
 fn described(bench: &Bench, uri: &str, block_size: u64) -> Result<()> {
     let told = run(bench, "nbdinfo", &["--json", uri])?;
     let told: serde_json::Value = serde_json::from_str(&told).context("nbdinfo")?;
@@ -170,7 +171,8 @@ fn described(bench: &Bench, uri: &str, block_size: u64) -> Result<()> {
     Ok(())
 }
 
-/// QEMU's client, which speaks extended headers: images there and back, caches flushed under load.
+/// Runs QEMU's client, which speaks extended headers: images there and back, and caches flushed
+/// under load.
 fn qemu(bench: &Bench, server: &Attached, source: &str) -> Result<()> {
     let uri = server.uri.as_str();
     let back = server.path("qemu.raw")?;
@@ -212,7 +214,7 @@ fn discard(bench: &Bench, uri: &str) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of holes, by nbdinfo.
+/// Returns the bytes of holes, by nbdinfo.
 fn holes(bench: &Bench, uri: &str) -> Result<u64> {
     let told = run(bench, "nbdinfo", &["--map", "--json", uri])?;
     let told: Vec<serde_json::Value> = serde_json::from_str(&told).context("nbdinfo --map")?;
@@ -223,8 +225,8 @@ fn holes(bench: &Bench, uri: &str) -> Result<u64> {
     Ok(holes.map(length).sum())
 }
 
-/// fio's random writes and reads in `folder`, each block with its checksum, with these options beside; how
-/// many writes.
+/// Runs fio's random writes and reads in `folder`, each block with its checksum, with these extra
+/// options. Returns the number of writes.
 pub(crate) fn fio(bench: &Bench, uri: &str, folder: &str, options: &[&str]) -> Result<u64> {
     let uri = format!("--uri={uri}");
     let mut command = bench.tools.nbd()?.command("fio")?;
@@ -255,7 +257,7 @@ fn tls(bench: &Bench) -> Result<Outcome> {
     for (place, names) in [(&pki, &["server", "client"][..]), (&strangers, &["client"])] {
         certificates(bench, place, names)?;
     }
-    // A stranger trusts the server; it is the server that must not trust the stranger.
+    // The stranger trusts the server, but the server must not trust the stranger.
     fs::copy(pki.join("ca-cert.pem"), strangers.join("ca-cert.pem"))?;
     let what = format!("memory:{SIZE_MIB}M");
     let (pki, strangers) = (text(&pki)?, text(&strangers)?);
@@ -301,7 +303,8 @@ fn tls(bench: &Bench) -> Result<Outcome> {
     )))
 }
 
-/// An authority and a certificate for each of `names`, as the tools of NBD name the files.
+/// Makes an authority, and a certificate for each of `names`, with file names as the tools of NBD
+/// expect.
 fn certificates(bench: &Bench, folder: &Path, names: &[&str]) -> Result<()> {
     fs::create_dir_all(folder)?;
     fs::write(

@@ -1,5 +1,5 @@
-//! Debian's nbdkit in front of `sandstone initiator attach`: its `nbd` plugin is our client, and what its
-//! filters make of our unit must hold while paths die.
+//! Lab of Debian's nbdkit in front of `sandstone initiator attach`. Its `nbd` plugin is our client,
+//! and the work of its filters on our unit must hold while paths die.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -17,10 +17,10 @@ use crate::server::{Backend, Spec};
 
 const START: Duration = Duration::from_secs(20);
 const SECTOR: u64 = 512;
-/// Where the one partition of the disk begins and how long it is, in sectors.
+/// Start and length of the disk's one partition, in sectors.
 const PARTITION: (u64, u64) = (2048, (96 << 20) / SECTOR);
 
-/// nbdkit over two paths.
+/// Lab of nbdkit over two paths.
 pub(crate) const LABS: &[Lab] = &[Lab {
     name: "initiator-nbdkit",
     about: "nbdkit's nbd plugin over initiator attach, plain, a partition of it, and copy on write, while paths die",
@@ -28,15 +28,16 @@ pub(crate) const LABS: &[Lab] = &[Lab {
     run: filters,
 }];
 
-/// nbdkit at work.
+/// Running nbdkit.
 struct Nbdkit {
     process: Running,
-    /// For clients of NBD.
+    /// URI for clients of NBD.
     uri: String,
 }
 
 impl Nbdkit {
-    /// Starts it in front of what is attached; filters by their names, the outermost first.
+    /// Starts nbdkit in front of the attached unit, with filters by their names, the outermost
+    /// first.
     fn start(bench: &Bench, attached: &Attached, filters: &[&str]) -> Result<Self> {
         let bundle = bench.tools.nbd()?;
         let modules = bundle.modules("nbdkit");
@@ -46,7 +47,7 @@ impl Nbdkit {
         let mut command = bundle.command("nbdkit")?;
         command
             .args(["--foreground", "--unix", &socket, "--pidfile", &ready])
-            // What copy on write keeps lies there.
+            // The copy-on-write filter keeps its data there.
             .env("TMPDIR", attached.path("")?);
         for filter in filters {
             let file = format!("filters/nbdkit-{filter}-filter.so");
@@ -67,7 +68,7 @@ impl Nbdkit {
         })
     }
 
-    /// Ends it; so all that it was told has left it.
+    /// Ends nbdkit, so that all data it was given has left it.
     fn end(mut self) -> Result<()> {
         let ended = self.process.terminate(Duration::from_secs(15));
         ensure!(ended, "nbdkit did not end within 15 s");
@@ -145,7 +146,8 @@ fn filters(bench: &Bench) -> Result<Outcome> {
     )))
 }
 
-/// What a client of nbdkit is told: the size, and that flush, FUA, trim and zeroes of ours come through.
+/// Checks the export as nbdkit describes it to a client: the size, and that our flush, FUA, trim
+/// and zeroes come through.
 fn described(bench: &Bench, uri: &str, size: u64) -> Result<()> {
     let told = nbd(bench, "nbdinfo", &["--json", uri])?;
     let told: serde_json::Value = serde_json::from_str(&told).context("nbdinfo")?;
@@ -157,7 +159,7 @@ fn described(bench: &Bench, uri: &str, size: u64) -> Result<()> {
     Ok(())
 }
 
-/// A master boot record with one partition of type Linux.
+/// Writes a master boot record with one partition of type Linux.
 fn write_partition_table(disk: &str) -> Result<()> {
     let mut sector = [0; SECTOR as usize];
     let entry = &mut sector[446..462];

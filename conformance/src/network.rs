@@ -1,5 +1,5 @@
-//! A network of its own for a lab: a namespace with taps, each tap one path between a guest and
-//! the server. Host side of path N is 10.77.N.1, guest side 10.77.N.2.
+//! Network of its own for a lab: a namespace with taps, of which each is one path between a guest
+//! and the server. The host side of path N is 10.77.N.1, the guest side 10.77.N.2.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,17 +14,17 @@ const LIMIT: Duration = Duration::from_secs(20);
 const PREFIX: &str = "sandstone-";
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// A network namespace; removed with this value.
+/// Network namespace, which is removed with this value.
 #[derive(Debug)]
 pub(crate) struct Namespace {
-    /// Its name for `ip netns exec`.
+    /// Name for `ip netns exec`.
     pub(crate) name: String,
-    /// How many taps it has.
+    /// Number of taps.
     pub(crate) paths: usize,
 }
 
 impl Namespace {
-    /// A new namespace with `paths` taps.
+    /// Makes a namespace with `paths` taps.
     ///
     /// # Errors
     /// `ip` fails.
@@ -75,7 +75,7 @@ impl Drop for Namespace {
     }
 }
 
-/// `command`, to be run inside the namespace `name`; without one as it is.
+/// Runs `command` inside the namespace `name`, or unchanged without a name.
 pub(crate) fn inside(name: Option<&str>, command: Command) -> Command {
     let Some(name) = name else { return command };
     let mut wrapped = Command::new("ip");
@@ -94,12 +94,12 @@ pub(crate) fn inside(name: Option<&str>, command: Command) -> Command {
     wrapped
 }
 
-/// The host's address on path `path`.
+/// Returns the host's address on path `path`.
 pub(crate) fn host_address(path: usize) -> String {
     format!("10.77.{path}.1")
 }
 
-/// Why this machine cannot make namespaces with taps, if it cannot.
+/// Returns the reason why this machine cannot make namespaces with taps, if it cannot.
 pub(crate) fn missing() -> Option<String> {
     if on_path("ip").is_none() {
         return Some("no `ip` (Debian package iproute2)".to_owned());

@@ -1,5 +1,5 @@
-//! The OpenAPI document before those who read it: openapi-spec-validator takes it, and a client that
-//! openapi-python-client generates of it works a daemon.
+//! Lab of the OpenAPI document. openapi-spec-validator accepts it, and a client that
+//! openapi-python-client generates from it controls a daemon.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -15,16 +15,16 @@ use crate::scratch;
 use crate::server::{self, Kind};
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// From PyPI, once for each change of the versions.
+/// Time limit of an installation from PyPI, which happens once for each change of the versions.
 const INSTALL: Duration = Duration::from_secs(300);
 
 const REQUIREMENTS: &str = include_str!("../clients/openapi_requirements.txt");
-/// The script that the generated client runs.
+/// Script that the generated client runs.
 const CLIENT: &str = include_str!("../clients/openapi_client.py");
-/// The package that it imports.
+/// Package that the script imports.
 const PACKAGE: &str = "sandstone_client";
 
-/// The document of the control API.
+/// Lab of the control API's document.
 pub(crate) const LABS: &[Lab] = &[Lab {
     name: "openapi",
     about: "openapi-spec-validator takes our document, and a client in Python that was generated of it works a daemon",
@@ -70,7 +70,8 @@ fn run(bench: &Bench) -> Result<Outcome> {
     Ok(Outcome::passed(format!("the document is valid; {last}")))
 }
 
-/// Generates the client. The generator warns of each type that it leaves out: there may be none.
+/// Generates the client. The generator warns of each type that it leaves out, and there may be no
+/// warning.
 fn generate(python: &Python, document: &Path, folder: &Path) -> Result<()> {
     let mut generator = python.program("openapi-python-client");
     generator
@@ -87,7 +88,7 @@ fn generate(python: &Python, document: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A daemon, and its control socket.
+/// Starts a daemon, and returns it and its control socket.
 fn serve(program: &Path, folder: &Path) -> Result<(Running, PathBuf)> {
     let state = folder.join("state");
     let mut command = Command::new(program);
@@ -98,11 +99,11 @@ fn serve(program: &Path, folder: &Path) -> Result<(Running, PathBuf)> {
     Ok((daemon, socket))
 }
 
-/// Programs of PyPI in a folder of their own.
+/// Programs from PyPI in a folder of their own.
 struct Python(PathBuf);
 
 impl Python {
-    /// Makes the folder, or makes it again where other versions are wanted.
+    /// Makes the folder, or makes it again if other versions are wanted.
     fn prepare() -> Result<Self> {
         let cache = cache_folder()?;
         let lock = File::create(cache.join("openapi.lock")).context("create a lock file")?;
@@ -124,19 +125,20 @@ impl Python {
         let mut pip = python.program("pip");
         pip.args(["install", "--quiet", "--requirement"]).arg(&list);
         process::output(pip, INSTALL)?;
-        // Last: what was made in part is made again.
+        // This file is written last, so that a folder made in part is made again.
         fs::write(&contents, REQUIREMENTS).context("keep what is installed")?;
         Ok(python)
     }
 
-    /// A command that finds the other programs of the folder.
+    /// Builds a command that finds the other programs of the folder.
     fn program(&self, name: &str) -> Command {
         let mut command = Command::new(self.0.join(name));
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders = [self.0.clone()]
             .into_iter()
             .chain(std::env::split_paths(&path));
-        // A folder with a colon in its name cannot be in a path; then the programs are found by their own.
+        // A folder with a colon in its name cannot be in PATH. The programs are then found without
+        // it.
         if let Ok(path) = std::env::join_paths(folders) {
             command.env("PATH", path);
         }

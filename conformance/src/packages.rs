@@ -1,9 +1,9 @@
-//! The Debian packages that the labs need, unpacked into a cache and run from there.
+//! Debian packages that the labs need, unpacked into a cache and run from there.
 //!
-//! Nothing is installed on the machine, so nothing on it can break or conflict: a [`Bundle`] is
-//! the whole dependency closure of a few packages, down to the C library, and its programs are
-//! started through its own dynamic loader. A bundle is rebuilt when Debian has other versions.
-//! Programs that the machine already has (`iscsi-test-cu`, `tgtd`, `isnsd`) are used as they are.
+//! Nothing is installed on the machine, so nothing on it can break or conflict. A [`Bundle`] is the
+//! whole dependency closure of a few packages, down to the C library. Its programs are started
+//! through its own dynamic loader. A bundle is rebuilt when Debian has other versions. Programs
+//! that the machine already has (`iscsi-test-cu`, `tgtd`, `isnsd`) are used as they are.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -18,10 +18,12 @@ use crate::process;
 const DOWNLOAD: Duration = Duration::from_secs(300);
 const LOADER: &str = "ld-linux-x86-64.so.2";
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
-/// Below it, what libraries find by an absolute RUNPATH, which leads out of the tree: Ceph's, for fio.
+/// Folder of libraries that are found by an absolute RUNPATH, which leads out of the tree: Ceph's,
+/// for fio.
 const PRIVATE: &str = "ceph";
 
-/// iscsi-test-cu and its siblings, the peer target, the iSNS server, the measure of networks.
+/// Packages of iscsi-test-cu and its siblings, the peer target, the iSNS server, and the tool that
+/// measures networks.
 pub(crate) const CLIENTS: &[&str] = &[
     "libiscsi-bin",
     "tgt",
@@ -30,8 +32,8 @@ pub(crate) const CLIENTS: &[&str] = &[
     "iperf3",
 ];
 
-/// QEMU with its iSCSI driver and firmware, libvirt with iscsi-direct, GRUB to make a disk boot,
-/// kmod and e2fsprogs to build images.
+/// Packages of QEMU with its iSCSI driver and firmware, libvirt with iscsi-direct, GRUB to make a
+/// disk boot, and kmod and e2fsprogs to build images.
 pub(crate) const MACHINES: &[&str] = &[
     "qemu-system-x86",
     "qemu-utils",
@@ -47,20 +49,21 @@ pub(crate) const MACHINES: &[&str] = &[
     "e2fsprogs",
 ];
 
-/// libnbd's tools, nbdkit with its plugins and filters, fio with its engine nbd, openssl to make certificates.
+/// Packages of libnbd's tools, nbdkit with its plugins and filters, fio with its engine nbd, and
+/// openssl to make certificates.
 pub(crate) const NBD: &[&str] = &["libnbd-bin", "nbdkit", "fio", "openssl"];
 
-/// An unpacked set of packages.
+/// Unpacked set of packages.
 #[derive(Clone, Debug)]
 pub(crate) struct Bundle {
-    /// The file tree.
+    /// Root of the file tree.
     pub(crate) root: PathBuf,
-    /// One line per package file, sorted: what the tree was made of.
+    /// List of the package files of the tree, one a line, sorted.
     pub(crate) contents: String,
 }
 
 impl Bundle {
-    /// The bundle `name` of `packages`, made or made again if Debian's versions changed.
+    /// Returns the bundle `name` of `packages`, rebuilt if Debian's versions changed.
     ///
     /// # Errors
     /// The machine has no apt-get, or it cannot find or download the packages.
@@ -73,7 +76,7 @@ impl Bundle {
         let have = fs::read_to_string(folder.join("contents")).ok();
         let contents = match (resolve(packages), have) {
             (Ok(wanted), Some(have)) if have == wanted => have,
-            // No lists of packages at hand (a machine without network): what we have will do.
+            // Without lists of packages (a machine without network) the existing bundle is used.
             (Err(_), Some(have)) => have,
             (Ok(wanted), _) => match build(&folder, packages, &wanted) {
                 Ok(()) => wanted,
@@ -93,10 +96,10 @@ impl Bundle {
         })
     }
 
-    /// A command that runs the bundle's program `name` with the bundle's libraries.
+    /// Builds a command that runs the bundle's program `name` with the bundle's libraries.
     ///
     /// # Errors
-    /// The bundle has no such program.
+    /// The bundle has no program of this name.
     pub(crate) fn command(&self, name: &str) -> Result<Command> {
         let program = self.program(name)?;
         let libraries = self.root.join(LIBRARIES);
@@ -119,13 +122,13 @@ impl Bundle {
         Ok(command)
     }
 
-    /// The folder of what the program `name` loads by itself while it runs.
+    /// Returns the folder of the modules that the program `name` loads while it runs.
     pub(crate) fn modules(&self, name: &str) -> PathBuf {
         self.root.join(LIBRARIES).join(name)
     }
 
-    /// The program `name` and the libraries it loads: each as its path in a root file system and the
-    /// file that has it.
+    /// Returns the program `name` and the libraries it loads. Each is its path in a root file
+    /// system, and the file that has it.
     ///
     /// # Errors
     /// The bundle lacks the program or a library.
@@ -176,7 +179,7 @@ impl Bundle {
     }
 }
 
-/// What the dynamic loader takes.
+/// Returns the library path for the dynamic loader.
 fn library_path(libraries: &Path) -> OsString {
     let mut path = libraries.as_os_str().to_owned();
     path.push(":");
@@ -184,7 +187,7 @@ fn library_path(libraries: &Path) -> OsString {
     path
 }
 
-/// Where the programs of the labs come from.
+/// Sources of the programs of the labs.
 #[derive(Debug)]
 pub(crate) struct Tools {
     clients: Option<Bundle>,
@@ -193,10 +196,10 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Looks what the machine has and unpacks what it lacks.
+    /// Inspects the machine, and unpacks the packages that it lacks.
     ///
     /// # Errors
-    /// As [`Bundle::prepare`].
+    /// Fails as [`Bundle::prepare`] does.
     pub(crate) fn prepare() -> Result<Self> {
         let wanted = [
             "iscsi-test-cu",
@@ -221,10 +224,10 @@ impl Tools {
         })
     }
 
-    /// A command for a program of [`CLIENTS`].
+    /// Builds a command for a program of [`CLIENTS`].
     ///
     /// # Errors
-    /// It is nowhere.
+    /// The program is not found.
     pub(crate) fn client(&self, name: &str) -> Result<Command> {
         match &self.clients {
             Some(bundle) => bundle.command(name),
@@ -234,24 +237,24 @@ impl Tools {
         }
     }
 
-    /// The bundle of [`MACHINES`].
+    /// Returns the bundle of [`MACHINES`].
     ///
     /// # Errors
-    /// As [`Bundle::prepare`].
+    /// Fails as [`Bundle::prepare`] does.
     pub(crate) fn machines(&self) -> Result<&Bundle> {
         once(&self.machines, "machines", MACHINES)
     }
 
-    /// The bundle of [`NBD`].
+    /// Returns the bundle of [`NBD`].
     ///
     /// # Errors
-    /// As [`Bundle::prepare`].
+    /// Fails as [`Bundle::prepare`] does.
     pub(crate) fn nbd(&self) -> Result<&Bundle> {
         once(&self.nbd, "nbd", NBD)
     }
 }
 
-/// The bundle in `place`, made by whoever asks first.
+/// Returns the bundle in `place`, which the first caller makes.
 fn once<'a>(
     place: &'a std::sync::OnceLock<Bundle>,
     name: &str,
@@ -264,11 +267,13 @@ fn once<'a>(
     Ok(place.get_or_init(|| bundle))
 }
 
-/// The folder that survives between runs and clones: `$XDG_CACHE_HOME/sandstone/conformance`, with
-/// `~/.cache`, else `.cache` of the repository in place of an unset `XDG_CACHE_HOME`.
+/// Returns the folder that survives between runs and clones.
+///
+/// It is `$XDG_CACHE_HOME/sandstone/conformance`. If `XDG_CACHE_HOME` is unset, `~/.cache` takes
+/// its place, or else `.cache` of the repository.
 ///
 /// # Errors
-/// It cannot be made.
+/// The folder cannot be made.
 pub(crate) fn cache_folder() -> Result<PathBuf> {
     let of = |variable: &str| {
         std::env::var_os(variable)
@@ -283,7 +288,7 @@ pub(crate) fn cache_folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The program `name` in PATH or in the folders of system programs.
+/// Returns the program `name` in PATH or in the folders of system programs.
 pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -292,8 +297,8 @@ pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// apt-get that sees a machine without any package, so that the closure is complete and is the
-/// same everywhere.
+/// Builds a command of apt-get that sees a machine without any package. So the closure is complete,
+/// and equal everywhere.
 fn apt_get() -> Command {
     let mut command = Command::new("apt-get");
     command
@@ -311,7 +316,7 @@ fn apt_get() -> Command {
     command
 }
 
-/// The names of the package files that `packages` need, sorted, one a line.
+/// Returns the names of the package files that `packages` need, sorted, one a line.
 fn resolve(packages: &[&str]) -> Result<String> {
     if on_path("apt-get").is_none() || on_path("dpkg-deb").is_none() {
         bail!(

@@ -1,4 +1,4 @@
-//! A path between initiator and portal that can be cut, silenced and restored.
+//! Path between initiator and portal that can be cut, silenced and restored.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -8,22 +8,23 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-/// What the path does.
+/// State of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Weather {
-    /// Passes everything.
+    /// The path passes everything.
     Fair = 0,
-    /// Passes nothing and says nothing; what was under way arrives when it is fair again.
+    /// The path passes nothing and says nothing. Data under way arrives when the path is fair
+    /// again.
     Silent = 1,
-    /// Closes its connections and takes no new ones.
+    /// The path closes its connections and takes no new ones.
     Cut = 2,
 }
 
-/// The path.
+/// Proxy that is one path.
 #[derive(Debug)]
 pub(crate) struct PathProxy {
-    /// What the initiator takes for the portal.
+    /// Address that the initiator takes for the portal.
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
 }
@@ -33,7 +34,7 @@ struct Shared {
     portal: String,
     weather: AtomicU8,
     over: AtomicBool,
-    /// Bytes from the initiator.
+    /// Number of bytes from the initiator.
     bytes: AtomicU64,
     connections: Mutex<Vec<TcpStream>>,
 }
@@ -45,7 +46,7 @@ impl Shared {
 }
 
 impl PathProxy {
-    /// A path to a portal, `host:port`.
+    /// Starts a path to a portal, `host:port`.
     ///
     /// # Errors
     /// There is no free port.
@@ -65,7 +66,7 @@ impl PathProxy {
                 if accepting.over.load(Ordering::Relaxed) {
                     return;
                 }
-                // Cut, or the target is down: the client sees its connection closed.
+                // If the path is cut, or the target is down, the client sees its connection closed.
                 if !accepting.is(Weather::Cut)
                     && let Ok(server) = TcpStream::connect(&accepting.portal)
                 {
@@ -76,7 +77,7 @@ impl PathProxy {
         Ok(Self { address, shared })
     }
 
-    /// Changes what the path does.
+    /// Changes the state of the path.
     pub(crate) fn set(&self, weather: Weather) {
         self.shared.weather.store(weather as u8, Ordering::Relaxed);
         if weather == Weather::Cut {
@@ -88,7 +89,7 @@ impl PathProxy {
         }
     }
 
-    /// Bytes that came from the initiator.
+    /// Returns the number of bytes that came from the initiator.
     pub(crate) fn bytes(&self) -> u64 {
         self.shared.bytes.load(Ordering::Relaxed)
     }

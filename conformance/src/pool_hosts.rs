@@ -1,5 +1,5 @@
-//! Two of our hosts and a pool on a disk that tgt serves: the persistent reservation that keeps the pool is one that a
-//! foreign target grants.
+//! Lab of two of our hosts and a pool on a disk that tgt serves. A foreign target grants the
+//! persistent reservation that keeps the pool.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,11 +13,11 @@ use crate::process::{self, Running};
 use crate::qemu_img::{SIZE_MIB, sparse_pattern};
 use crate::server::{self, Backend, Kind, Server, Spec, free_port};
 
-/// An import watches for longer than the host before it promised to be silent.
+/// Time limit of an import, which watches for longer than the previous host promised to be silent.
 const LIMIT: Duration = Duration::from_secs(120);
 const TARGET: &str = "iqn.2026-01.org.sandstone.conformance:vm1";
 
-/// One host is paused and another one takes its pool.
+/// Lab in which one host is paused and another one takes its pool.
 pub(crate) const LABS: &[Lab] = &[Lab {
     name: "pool-hosts-tgt",
     about: "a pool on a disk of tgt: a host is paused, another takes the pool by force, and tgt keeps the first one off",
@@ -25,12 +25,12 @@ pub(crate) const LABS: &[Lab] = &[Lab {
     run: take_over,
 }];
 
-/// A daemon with a state folder of its own.
+/// Daemon with a state folder of its own.
 struct Host {
     program: PathBuf,
     process: Running,
     portal: String,
-    // Last: the folder goes after the process that uses it.
+    // The folder is the last field, so that it is removed after the process that uses it.
     folder: tempfile::TempDir,
 }
 
@@ -59,7 +59,7 @@ impl Host {
         process::output(command, LIMIT)
     }
 
-    /// Asks until the answer says this.
+    /// Asks until the answer contains `wanted`.
     fn until(&self, words: &str, wanted: &str) -> Result<String> {
         let mut told = String::new();
         let what = format!("`{words}` says '{wanted}'");
@@ -77,7 +77,7 @@ impl Host {
         Ok(told)
     }
 
-    /// Logs in to the array; the name of its disk.
+    /// Logs in to the array, and returns the name of its disk.
     fn reach(&self, array: &Server) -> Result<String> {
         self.ask(&format!(
             "initiator login {} --portal {}",
@@ -161,7 +161,7 @@ fn take_over(bench: &Bench) -> Result<Outcome> {
     ensure!(status.contains("with 0 errors on "), "{status}");
     is_fenced(&second)?;
 
-    // Let go in order, it goes back to the first without force.
+    // After an orderly export, the pool goes back to the first host without force.
     second.stop_serving()?;
     second.ask("pool export tank")?;
     first.ask("pool clear tank")?;

@@ -1,7 +1,7 @@
-//! Running other people's programs: always with a limit of time, never left behind.
+//! Runner of programs of other projects, always with a limit of time, and never left behind.
 //!
-//! A child dies with this process even when this process is killed (`setpriv --pdeathsig`), and a
-//! child that outlives its limit is killed with everything it started.
+//! A child dies with this process even if this process is killed (`setpriv --pdeathsig`). A child
+//! that outlives its limit is killed with everything it started.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
-/// How often a wait looks again.
+/// Interval between two checks of a wait.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 
-/// What a finished program left.
+/// Result of a finished program.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// How it ended.
+    /// Exit status of the program.
     pub(crate) status: ExitStatus,
     /// Standard output.
     pub(crate) stdout: String,
@@ -28,7 +28,7 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    /// Both streams' last lines, for an error message.
+    /// Returns the last lines of both streams, for an error message.
     pub(crate) fn tail(&self) -> String {
         let mut text = last_lines(&self.stdout, 12);
         let errors = last_lines(&self.stderr, 12);
@@ -42,10 +42,10 @@ impl Finished {
     }
 }
 
-/// Runs `command` to its end and returns what it printed, whatever its exit status.
+/// Runs `command` to its end, and returns its output, whatever its exit status.
 ///
 /// # Errors
-/// It cannot be started, or `limit` is over; then it has been killed.
+/// The command cannot be started, or `limit` is over. In the second case it has been killed.
 pub(crate) fn finish(command: Command, limit: Duration) -> Result<Finished> {
     let shown = show(&command);
     let mut child = start(command, Stdio::piped(), Stdio::piped())?;
@@ -77,7 +77,7 @@ pub(crate) fn finish(command: Command, limit: Duration) -> Result<Finished> {
 /// Runs `command` and returns its standard output.
 ///
 /// # Errors
-/// As [`finish`], and when its exit status is not 0.
+/// Fails as [`finish`] does, and if the exit status is not 0.
 pub(crate) fn output(command: Command, limit: Duration) -> Result<String> {
     let shown = show(&command);
     let finished = finish(command, limit)?;
@@ -87,12 +87,12 @@ pub(crate) fn output(command: Command, limit: Duration) -> Result<String> {
     Ok(finished.stdout)
 }
 
-/// Runs `command` and gives each line of its standard output and error to `line` as it appears; both
-/// come through one pipe, so that they stay in their order.
-/// When the program hangs, the line that it had begun is given too: it says where.
+/// Runs `command`, and gives each line of its standard output and error to `line` as it appears.
+/// Both come through one pipe, so that they stay in their order. If the program hangs, the line
+/// that it had begun is given too, because it shows the place.
 ///
 /// # Errors
-/// It cannot be started, it was silent for longer than `silence`, or `limit` is over.
+/// The command cannot be started, it was silent for longer than `silence`, or `limit` is over.
 pub(crate) fn stream(
     command: Command,
     silence: Duration,
@@ -129,7 +129,7 @@ pub(crate) fn stream(
     }
 }
 
-/// What a program printed.
+/// Output of a program.
 enum Piece {
     /// A whole line.
     Line(String),
@@ -137,18 +137,18 @@ enum Piece {
     Begun(String),
 }
 
-/// A program that runs beside us and dies with this value.
+/// Program that runs beside us and dies with this value.
 #[derive(Debug)]
 pub(crate) struct Running {
-    /// The program; its pipes are taken by whoever asked for them.
+    /// Child process. Its pipes are taken by the caller that asked for them.
     pub(crate) child: Child,
 }
 
 impl Running {
-    /// Waits for the end.
+    /// Waits for the end of the program.
     ///
     /// # Errors
-    /// `limit` is over; the program still runs.
+    /// `limit` is over, and the program still runs.
     pub(crate) fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
         let end = Instant::now() + limit;
         loop {
@@ -162,7 +162,7 @@ impl Running {
         }
     }
 
-    /// `kill -9` for it and its process group, and collects it.
+    /// Kills the program and its process group by `kill -9`, and collects its status.
     pub(crate) fn kill(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             self.signal("KILL");
@@ -171,7 +171,8 @@ impl Running {
         }
     }
 
-    /// Asks it to end, and kills it if it does not within `limit`. True when it ended by itself.
+    /// Asks the program to end, and kills it if it does not within `limit`. Returns true if it
+    /// ended by itself.
     pub(crate) fn terminate(&mut self, limit: Duration) -> bool {
         if matches!(self.child.try_wait(), Ok(None)) {
             self.signal("TERM");
@@ -181,7 +182,7 @@ impl Running {
         ended
     }
 
-    /// Sends its process group a signal.
+    /// Sends a signal to the process group of the program.
     pub(crate) fn signal(&self, name: &str) {
         let group = format!("-{}", self.child.id());
         let _ = Command::new("kill")
@@ -200,7 +201,7 @@ impl Drop for Running {
 /// Starts `command` in its own process group, tied to our life.
 ///
 /// # Errors
-/// It cannot be started.
+/// The command cannot be started.
 pub(crate) fn start(command: Command, stdout: Stdio, stderr: Stdio) -> Result<Running> {
     let shown = show(&command);
     let mut tied = Command::new("setpriv");
@@ -227,7 +228,7 @@ pub(crate) fn start(command: Command, stdout: Stdio, stderr: Stdio) -> Result<Ru
 /// Starts `command` with both streams going to the file `log`.
 ///
 /// # Errors
-/// The file cannot be made or the program not started.
+/// The file cannot be made, or the program cannot be started.
 pub(crate) fn start_logged(command: Command, log: &Path) -> Result<Running> {
     let file = File::options()
         .create(true)
@@ -238,10 +239,10 @@ pub(crate) fn start_logged(command: Command, log: &Path) -> Result<Running> {
     start(command, Stdio::from(file), Stdio::from(again))
 }
 
-/// Looks at `condition` until it holds.
+/// Checks `condition` until it holds.
 ///
 /// # Errors
-/// `limit` is over; the message says that `what` did not happen.
+/// `limit` is over. The message says that `what` did not happen.
 pub(crate) fn until(
     what: &str,
     limit: Duration,
@@ -257,7 +258,7 @@ pub(crate) fn until(
     Ok(())
 }
 
-/// The command as a person would type it.
+/// Returns the command as a person would type it.
 pub(crate) fn show(command: &Command) -> String {
     let mut text = command.get_program().to_string_lossy().into_owned();
     for argument in command.get_args() {
@@ -267,7 +268,7 @@ pub(crate) fn show(command: &Command) -> String {
     text
 }
 
-/// An exit status in words.
+/// Returns an exit status in words.
 pub(crate) fn ended(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),
@@ -276,7 +277,7 @@ pub(crate) fn ended(status: ExitStatus) -> String {
     }
 }
 
-/// The last `count` lines of `text` that are not empty.
+/// Returns the last `count` lines of `text` that are not empty.
 pub(crate) fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text
         .lines()
@@ -290,7 +291,8 @@ fn collect(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // A pipe that breaks ends the text; what was read until then is still worth showing.
+            // A pipe that breaks ends the text. The part that was read until then is still worth
+            // showing.
             let _ = pipe.read_to_end(&mut bytes);
         }
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());

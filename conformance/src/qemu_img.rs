@@ -1,4 +1,5 @@
-//! qemu-img over `iscsi://`: what Proxmox and every virtual machine on QEMU does to a unit.
+//! Labs of qemu-img over `iscsi://`, which work on a unit as Proxmox and every virtual machine on
+//! QEMU do.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -16,7 +17,7 @@ use crate::server::{Backend, Server, Spec};
 const LIMIT: Duration = Duration::from_secs(60);
 pub(crate) const SIZE_MIB: u64 = 128;
 
-/// Whole images through qemu-img, and CHAP.
+/// Labs of whole images through qemu-img, and of CHAP.
 pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "qemu-img-512",
@@ -161,7 +162,7 @@ fn chap(bench: &Bench) -> Result<Outcome> {
     ))
 }
 
-/// Two extents of data, the rest a hole: 8 MiB at the start, 8 MiB at 96 MiB.
+/// Writes two extents of data and leaves the rest a hole: 8 MiB at the start, 8 MiB at 96 MiB.
 pub(crate) fn sparse_pattern(path: &Path) -> Result<()> {
     let mut file = File::create(path)?;
     file.set_len(SIZE_MIB << 20)?;
@@ -171,7 +172,7 @@ pub(crate) fn sparse_pattern(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that differ in every sector, so that a misplaced one is seen (xorshift64).
+/// Returns bytes that differ in every sector, so that a misplaced one is seen (xorshift64).
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bytes = Vec::with_capacity(length + 8);
@@ -185,7 +186,7 @@ pub(crate) fn pattern(length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Bytes with data and bytes without, by `qemu-img map`.
+/// Returns the bytes with data and the bytes without, by `qemu-img map`.
 fn map(bench: &Bench, url: &str) -> Result<(u64, u64)> {
     let text = process::output(
         tool(bench, &["map", "--output=json", "-f", "raw", url])?,
@@ -212,7 +213,7 @@ fn discard_all(bench: &Bench, url: &str) -> Result<()> {
     Ok(())
 }
 
-/// qemu-img with its iSCSI driver.
+/// Builds a command of qemu-img with its iSCSI driver.
 pub(crate) fn tool(bench: &Bench, arguments: &[&str]) -> Result<Command> {
     let mut command = bench.tools.machines()?.command("qemu-img")?;
     command.args(arguments);

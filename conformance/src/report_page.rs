@@ -1,5 +1,6 @@
-//! The page of `bench report` in a real browser: made of real runs, looked at light and dark, on a phone, a
-//! desktop and paper. Nothing may stand in the console, and nothing may be asked of any network.
+//! Lab of the page of `bench report` in a real browser. The page is made of real runs, and viewed
+//! light and dark, on a phone, a desktop and paper. The console must be empty, and the page must
+//! ask no network for anything.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use crate::server::{Kind, Spec};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The page of `bench report`.
+/// Lab of the page of `bench report`.
 pub(crate) const LABS: &[Lab] = &[Lab {
     name: "report-page",
     about: "bench report in chromium: light, dark, phone, paper; no console message, no network request",
@@ -49,7 +50,7 @@ const fn screen(width: u32, height: u32, scheme: &'static str) -> Screen {
     }
 }
 
-/// Higher pictures tell no more.
+/// Height of the highest picture in pixels. Higher pictures show no more.
 const HIGHEST: u32 = 12_000;
 
 fn run(bench: &Bench) -> Result<Outcome> {
@@ -88,8 +89,8 @@ fn run(bench: &Bench) -> Result<Outcome> {
     )))
 }
 
-/// Measures, and makes a page of a run, of a sweep with the path that was measured first, and of two runs beside
-/// each other.
+/// Measures, and makes three pages. They are of a run, of a sweep with the path that was measured
+/// first, and of two runs beside each other.
 fn make(program: &Path, url: &str, folder: &Path) -> Result<Vec<(&'static str, PathBuf)>> {
     let bench = |arguments: &[&str]| {
         let mut command = Command::new(program);
@@ -133,10 +134,10 @@ fn make(program: &Path, url: &str, folder: &Path) -> Result<Vec<(&'static str, P
     ])
 }
 
-/// Opens the page on a screen and looks what is wrong with it; a picture of it.
+/// Opens the page on a screen, checks it for faults, and returns a picture of it.
 fn look(browser: &Browser, page: &Path, screen: Screen) -> Result<Vec<u8>> {
     browser.show_on(screen)?;
-    // What came before is of another page.
+    // Earlier messages belong to another page.
     browser.open(Path::new("/dev/null"))?;
     browser.console()?;
     browser.requests()?;
@@ -175,7 +176,7 @@ fn look(browser: &Browser, page: &Path, screen: Screen) -> Result<Vec<u8>> {
     Ok(picture)
 }
 
-/// Height of the smallest letters of all pictures, in pixels of the screen.
+/// Script that returns the height of the smallest letters of all pictures, in pixels of the screen.
 const SMALLEST_LETTER: &str = "
     let least = 1e9;
     for (const picture of document.querySelectorAll('svg')) {
@@ -186,7 +187,8 @@ const SMALLEST_LETTER: &str = "
     }
     return least;";
 
-/// Whether two clicks on the first column of figures put its rows into order, and into the other.
+/// Script that reports whether two clicks on the first column of figures sort its rows in one
+/// order, and then in the other.
 const SORTS: &str = "
     const table = document.querySelector('#figures table.sortable');
     const heads = [...table.tHead.rows[0].cells];
@@ -205,7 +207,7 @@ fn number(browser: &Browser, script: &str) -> Result<f64> {
         .with_context(|| format!("no number but {value}"))
 }
 
-/// Of `rgb(1, 2, 3)`, from 0 to 1.
+/// Returns the brightness of `rgb(1, 2, 3)`, from 0 to 1.
 fn brightness(colour: &str) -> Result<f64> {
     let inner = colour.trim_start_matches("rgb(").trim_end_matches(')');
     let parts: Vec<f64> = inner

@@ -1,5 +1,5 @@
 //! Sandstone as the server under test: `sandstone demo --json` for one portal on 127.0.0.1,
-//! `sandstone serve` with an applied configuration for everything else.
+//! `sandstone serve` with an applied configuration for all other cases.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 const TARGET: &str = "iqn.2026-01.org.sandstone.conformance:disk";
 const LUN: u16 = 1;
 
-/// Starts the daemon; `first` is false for a restart on the state that `folder` holds.
+/// Starts the daemon. `first` is false for a restart on the state in `folder`.
 pub(crate) fn launch(program: &Path, spec: &Spec, folder: &Path, first: bool) -> Result<Started> {
     let plain = spec.addresses.len() == 1
         && spec.addresses[0] == "127.0.0.1"
@@ -118,7 +118,7 @@ fn serve(program: &Path, spec: &Spec, folder: &Path, first: bool) -> Result<Star
     })
 }
 
-/// Where the file of the logical unit lies below the state folder.
+/// Place of the logical unit's file below the state folder.
 const FILE: &str = "volumes/disk.img";
 const POOL: &str = "tank";
 const VOLUME: &str = "tank/disk";
@@ -183,7 +183,7 @@ fn configuration(spec: &Spec) -> String {
     text
 }
 
-/// Waits for `condition`, but not for a daemon that is dead.
+/// Waits for `condition`, but not for a dead daemon.
 fn wait(process: &mut Running, what: &str, mut condition: impl FnMut() -> bool) -> Result<()> {
     let mut dead = None;
     process::until(what, LIMIT, || {

@@ -1,15 +1,15 @@
-//! Temporary folders that carry the number of the process that owns them, so that those of a run
-//! that was killed can be told apart and removed.
+//! Temporary folders that carry the number of the process that owns them. So folders of a run that
+//! was killed can be recognised and removed.
 
 use anyhow::{Context as _, Result};
 use tempfile::TempDir;
 
 const PREFIX: &str = "sandstone-conformance-";
 
-/// A folder for `what`, removed with the value.
+/// Makes a folder for `what`, which is removed with the value.
 ///
 /// # Errors
-/// It cannot be made.
+/// The folder cannot be made.
 pub(crate) fn folder(what: &str) -> Result<TempDir> {
     let prefix = format!("{PREFIX}{}-{what}-", std::process::id());
     tempfile::Builder::new()

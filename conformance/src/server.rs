@@ -1,4 +1,4 @@
-//! The server under test, as every lab sees it: started with a [`Spec`], reached by URL, killed,
+//! Server under test, as every lab sees it: started with a [`Spec`], reached by URL, killed,
 //! restarted, cleaned up. It is Sandstone, or tgt to find out whether a lab itself works.
 
 use std::path::{Path, PathBuf};
@@ -10,52 +10,52 @@ use crate::packages::Tools;
 use crate::process::Running;
 use crate::{sandstone_daemon, tgt};
 
-/// Which server.
+/// Kind of server.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    /// The product: path of the binary.
+    /// Sandstone, with the path of the binary.
     Sandstone(PathBuf),
     /// Debian's tgt.
     Tgt,
 }
 
-/// What the logical unit is made of.
+/// Storage of the logical unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backend {
     /// Main memory.
     Memory,
     /// A sparse file.
     File,
-    /// A file whose blocks are all there from the start and are written in place.
+    /// A file whose blocks are all allocated from the start and are written in place.
     Preallocated,
     /// A thin volume of a pool on one file.
     Pool,
 }
 
-/// What a lab wants served.
+/// Server that a lab wants.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
-    /// What the logical unit is made of.
+    /// Storage of the logical unit.
     pub(crate) backend: Backend,
-    /// Its size in MiB.
+    /// Size of the logical unit in MiB.
     pub(crate) size_mib: u64,
     /// Logical block length in bytes.
     pub(crate) block_size: u32,
     /// Physical block length in bytes.
     pub(crate) physical_block_size: u32,
-    /// Write-protected.
+    /// Whether the unit is write-protected.
     pub(crate) read_only: bool,
-    /// Addresses to listen on; each is a portal group of its own.
+    /// Addresses to listen on. Each is a portal group of its own.
     pub(crate) addresses: Vec<String>,
-    /// Port for all of them; 0 takes a free one.
+    /// Port for all addresses, or 0 for a free one.
     pub(crate) port: u16,
-    /// Namespace to live in.
+    /// Namespace in which the server runs.
     pub(crate) namespace: Option<String>,
     /// User and secret that initiators must know.
     pub(crate) chap: Option<(String, String)>,
     /// User and secret by which the target proves itself (mutual CHAP).
     pub(crate) mutual: Option<(String, String)>,
-    /// iSNS server to register with.
+    /// iSNS server with which to register.
     pub(crate) isns: Option<String>,
 }
 
@@ -77,38 +77,38 @@ impl Default for Spec {
     }
 }
 
-/// A server that serves one logical unit.
+/// Server that serves one logical unit.
 #[derive(Debug)]
 pub(crate) struct Server {
     kind: Kind,
     spec: Spec,
-    /// IQN of its target.
+    /// IQN of the target.
     pub(crate) target: String,
-    /// The logical unit's number.
+    /// Number of the logical unit.
     pub(crate) lun: u16,
     file: Option<PathBuf>,
     process: Option<Running>,
-    // Last: the folder goes after the process that uses it.
+    // The folder is the last field, so that it is removed after the process that uses it.
     folder: tempfile::TempDir,
 }
 
-/// What a kind of server reports when it serves.
+/// Report of a server of any kind once it serves.
 pub(crate) struct Started {
-    /// The daemon.
+    /// Process of the daemon.
     pub(crate) process: Running,
     /// IQN of the target.
     pub(crate) target: String,
-    /// The logical unit's number.
+    /// Number of the logical unit.
     pub(crate) lun: u16,
-    /// The file behind the logical unit, if it is one.
+    /// File behind the logical unit, if there is one.
     pub(crate) file: Option<PathBuf>,
 }
 
 impl Server {
-    /// Starts `kind` and returns when it serves.
+    /// Starts `kind`, and returns when it serves.
     ///
     /// # Errors
-    /// It does not start; the message ends with its log.
+    /// The server does not start. The message ends with its log.
     pub(crate) fn start(kind: &Kind, tools: &Tools, mut spec: Spec) -> Result<Self> {
         if spec.port == 0 {
             spec.port = free_port()?;
@@ -126,12 +126,13 @@ impl Server {
         })
     }
 
-    /// `host:port` of portal `path`.
+    /// Returns `host:port` of portal `path`.
     pub(crate) fn portal(&self, path: usize) -> String {
         format!("{}:{}", self.spec.addresses[path], self.spec.port)
     }
 
-    /// `iscsi://…` of the logical unit over portal `path`, with the CHAP credentials if any.
+    /// Returns the `iscsi://…` address of the logical unit over portal `path`, with the CHAP
+    /// credentials if any.
     pub(crate) fn url(&self, path: usize) -> String {
         let who = match &self.spec.chap {
             Some((user, secret)) => format!("{user}%{secret}@"),
@@ -145,7 +146,7 @@ impl Server {
         )
     }
 
-    /// As [`Server::url`] with other credentials.
+    /// Returns the address of [`Server::url`] with other credentials.
     pub(crate) fn url_as(&self, user: &str, secret: &str) -> String {
         format!(
             "iscsi://{user}%{secret}@{}/{}/{}",
@@ -155,17 +156,17 @@ impl Server {
         )
     }
 
-    /// `kill -9`.
+    /// Kills the server by `kill -9`.
     pub(crate) fn kill_hard(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill();
         }
     }
 
-    /// Starts it again on the same state and the same port.
+    /// Starts the server again on its old state and port.
     ///
     /// # Errors
-    /// As [`Server::start`].
+    /// Fails as [`Server::start`] does.
     pub(crate) fn restart(&mut self, tools: &Tools) -> Result<()> {
         self.kill_hard();
         let started = launch(&self.kind, tools, &self.spec, self.folder.path(), false)?;
@@ -173,10 +174,10 @@ impl Server {
         Ok(())
     }
 
-    /// Fails when the daemon died by itself.
+    /// Checks that the daemon did not die by itself.
     ///
     /// # Errors
-    /// It did; the message ends with its log.
+    /// The daemon died. The message ends with its log.
     pub(crate) fn check_alive(&mut self) -> Result<()> {
         let Some(process) = self.process.as_mut() else {
             return Ok(());
@@ -191,7 +192,8 @@ impl Server {
         }
     }
 
-    /// Bytes that the file behind the logical unit occupies; `None` when it is not a file.
+    /// Returns the bytes that the file behind the logical unit occupies, or `None` if there is no
+    /// file.
     pub(crate) fn allocated(&self) -> Option<u64> {
         use std::os::unix::fs::MetadataExt as _;
         self.file
@@ -201,12 +203,12 @@ impl Server {
             .map(|metadata| metadata.blocks() * 512)
     }
 
-    /// A folder for the lab's own files, removed with the server.
+    /// Returns the folder for the lab's own files, which is removed with the server.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The end of the server's log.
+    /// Returns the end of the server's log.
     pub(crate) fn log(&self) -> String {
         log_tail(self.folder.path())
     }
@@ -215,7 +217,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
-            // tgtd ignores SIGTERM while it has targets; it dies with the value.
+            // tgtd ignores SIGTERM while it has targets, and dies with the value.
             if !matches!(self.kind, Kind::Tgt) && !process.terminate(Duration::from_secs(5)) {
                 eprintln!("  the daemon did not end within 5 s of SIGTERM and was killed");
             }
@@ -239,7 +241,7 @@ fn launch(kind: &Kind, tools: &Tools, spec: &Spec, folder: &Path, first: bool) -
     })
 }
 
-/// The file in `folder` that gets a server's log.
+/// Returns the file in `folder` that gets a server's log.
 pub(crate) fn log_file(folder: &Path) -> PathBuf {
     folder.join("server.log")
 }
@@ -249,7 +251,7 @@ fn log_tail(folder: &Path) -> String {
     crate::process::last_lines(&String::from_utf8_lossy(&text), 15)
 }
 
-/// A TCP port of 127.0.0.1 that was free a moment ago.
+/// Returns a TCP port of 127.0.0.1 that was free a moment ago.
 ///
 /// # Errors
 /// The machine has none.

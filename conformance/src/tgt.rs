@@ -16,7 +16,7 @@ const TARGET: &str = "iqn.2026-01.org.sandstone.conformance:peer";
 const LIMIT: Duration = Duration::from_secs(10);
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// Starts tgtd and configures it; the real portals open last, so that no initiator that retries
+/// Starts tgtd and configures it. The real portals open last, so that no initiator that retries
 /// sees a target without its logical unit.
 pub(crate) fn launch(tools: &Tools, spec: &Spec, folder: &Path) -> Result<Started> {
     if spec.isns.is_some() {
@@ -112,7 +112,7 @@ pub(crate) fn launch(tools: &Tools, spec: &Spec, folder: &Path) -> Result<Starte
     })
 }
 
-/// Removes what tgtd leaves in /run.
+/// Removes the files that tgtd leaves in /run.
 pub(crate) fn remove_sockets(folder: &Path) {
     if let Ok(control) = control_port(folder) {
         let _ = fs::remove_file(format!("/var/run/tgtd/socket.{control}"));
@@ -121,7 +121,7 @@ pub(crate) fn remove_sockets(folder: &Path) {
     let _ = fs::remove_file(memory_file(folder));
 }
 
-/// One control port for the life of a server, also over restarts.
+/// Returns the one control port for the life of a server, also over restarts.
 fn control_port(folder: &Path) -> Result<String> {
     let note = folder.join("control");
     if let Ok(port) = fs::read_to_string(&note) {

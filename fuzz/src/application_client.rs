@@ -1,8 +1,8 @@
-//! What a target says of its logical units: the probe ends, whatever it is told, and what it and the
-//! other parsers make of any bytes keeps within bounds and is fit for a terminal.
+//! Answers of a target about its logical units. The probe ends, whatever it is told. The results of
+//! the probe and of the other parsers keep within bounds for any bytes, and are fit for a terminal.
 //!
 //! Input: answers, each a status, the lengths of sense and data in one byte each (data in units of
-//! four bytes), and those bytes. The parsers besides read the whole input.
+//! four bytes), and those bytes. The other parsers read the whole input.
 
 use scsi::application_client::identification::Identification;
 use scsi::application_client::probe::{Portrait, Probe, ProbeProgress};
@@ -11,10 +11,10 @@ use scsi::application_client::{report_luns, shape, target_port_groups};
 
 use crate::input::Bytes;
 
-/// Every command of a probe is repeated a dozen times at most.
+/// Most commands of a probe: each is repeated a dozen times at most.
 const MOST: u32 = 200;
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     probe(data);
     parsers(data);
@@ -84,7 +84,7 @@ fn parsers(data: &[u8]) {
     let _ = shape::write_cache_enabled(data);
 }
 
-/// What a device says of itself ends on terminals.
+/// Checks that a device's text about itself is fit for terminals.
 fn printable(text: &str) {
     let fit = |c: char| c == ' ' || c.is_ascii_graphic();
     assert!(text.chars().all(fit), "{text:?}");

@@ -1,11 +1,12 @@
-//! The catalogue of datasets and the operations on it, from a disk that lies: never a panic, an operation that
-//! does not fit changes nothing, and after one that does the catalogue is one that can be read.
+//! Catalogue of datasets, and the operations on it, from a disk that lies. There is never a panic.
+//! An operation that does not fit changes nothing. After one that fits, the catalogue can be read.
 //!
-//! Input: lines of JSON, first a catalogue, then operations. Where the first is none, an empty one is taken.
+//! Input: lines of JSON, first a catalogue, then operations. If the first line is no catalogue, an
+//! empty one is used.
 
 use store::catalog::{Catalog, Operation};
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     let mut lines = data.split(|byte| *byte == b'\n');
     let first = lines.next().unwrap_or_default();

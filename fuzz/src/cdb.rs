@@ -1,8 +1,9 @@
-//! Commands to logical units over a small memory: whatever the CDB and its data-out, every step
-//! stays inside the medium, tasks end, and what is saved can be restored.
+//! Commands to logical units over a small memory. Whatever the CDB and its data-out, every step
+//! stays inside the medium, tasks end, and saved state can be restored.
 //!
-//! Input: one byte that chooses the units' shape, then commands: a byte (bit 0: LUN, bit 1: nexus,
-//! bit 2: the next step fails), length of the CDB, two bytes of data-out length, CDB, data-out.
+//! Input: one byte that chooses the units' shape, then commands. Each is a byte (bit 0: LUN, bit 1:
+//! nexus, bit 2: the next step fails), length of the CDB, two bytes of data-out length, CDB,
+//! data-out.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -20,11 +21,12 @@ use scsi::{
 
 use crate::input::Bytes;
 
-/// Blocks of each unit.
+/// Number of blocks of each unit.
 const BLOCKS: u64 = 256;
-/// Steps after which a task is taken for endless: more than blocks, so that one by one is allowed.
+/// Number of steps after which a task is taken for endless. It is above the number of blocks, so
+/// that one by one is allowed.
 const MAX_STEPS: u32 = 20_000;
-/// Longest data-out of one command.
+/// Length of the longest data-out of one command.
 const MAX_DATA_OUT: usize = 16 << 10;
 
 /// Units with their bytes, seen by two initiators through two ports.
@@ -35,7 +37,7 @@ struct Device {
     views: Vec<View>,
 }
 
-/// What one initiator sees: both units, or the first only.
+/// View of one initiator: both units, or the first only.
 struct View {
     nexuses: Vec<Arc<ItlNexus>>,
 }
@@ -60,7 +62,7 @@ impl TargetView for View {
     }
 }
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let device = Device::new(bytes.u8());
@@ -219,7 +221,7 @@ impl Device {
         panic!("a task of more than {MAX_STEPS} steps: {task:?}");
     }
 
-    /// Does one block action, as a backend would that trusts nobody.
+    /// Does one block action, as a backend that trusts no one would.
     fn act(
         &self,
         task: &mut dyn scsi::Task,
@@ -278,7 +280,7 @@ impl Device {
         task.step(Input::Done)
     }
 
-    /// The bytes of a range, which must lie in the medium.
+    /// Returns the bytes of a range, which must lie in the medium.
     fn inside(&self, unit: &LogicalUnit, range: BlockRange) -> std::ops::Range<usize> {
         assert!(
             range.end() <= unit.blocks(),
@@ -301,7 +303,7 @@ impl Device {
         &self.media[index]
     }
 
-    /// An image that was saved is taken back by the same unit after a restart.
+    /// Checks that a unit takes back an image that it saved, after a restart.
     fn restores(&self, unit: &LogicalUnit, image: &[u8]) {
         let after_restart = LogicalUnit::new(unit.config(), Arc::clone(&self.groups));
         if let Err(e) = after_restart.restore(image) {
@@ -310,7 +312,7 @@ impl Device {
     }
 }
 
-/// Bit 0: 4 KiB blocks; bit 1: thin; bit 2: read-only; bit 3: write cache.
+/// Builds a configuration. Bit 0: 4 KiB blocks; bit 1: thin; bit 2: read-only; bit 3: write cache.
 fn config(number: u8, shape: u8) -> UnitConfig {
     UnitConfig {
         naa: vec![0x60, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, number],

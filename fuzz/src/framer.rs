@@ -1,5 +1,5 @@
-//! A session in the full-feature phase fed any bytes in any pieces: it never panics, never collects
-//! more than a command wants, and everything it sends is whole, well-formed PDUs whose MaxCmdSN
+//! Session in the full-feature phase, fed with any bytes in any pieces. It never panics, and never
+//! collects more than a command wants. All that it sends is whole, well-formed PDUs, whose MaxCmdSN
 //! never goes back.
 //!
 //! Input: one byte of settings, then pieces: two bytes of length and that many bytes off the wire.
@@ -16,12 +16,12 @@ use iscsi::target::{
 
 use crate::input::Bytes;
 
-/// Data-out that a command may want.
+/// Most data-out that a command may want.
 const MAX_WANTED: u32 = 64 << 10;
 
 type Shared = Arc<[u8]>;
 
-/// Room that refuses to grow beyond what its command wants.
+/// Buffer that refuses to grow beyond the length that its command wants.
 struct Room {
     wanted: usize,
     bytes: Vec<u8>,
@@ -52,7 +52,7 @@ impl DataOutBuffer for Room {
     }
 }
 
-/// Answers by the first byte of the CDB, so that the fuzzer reaches every admission.
+/// Router that answers by the first byte of the CDB, so that the fuzzer reaches every admission.
 #[derive(Default)]
 struct Router {
     running: Vec<TaskId>,
@@ -106,7 +106,7 @@ fn end(status: u8, data_in: Option<u32>) -> Completion<Shared> {
     }
 }
 
-/// What was sent, checked PDU by PDU.
+/// Sent bytes, checked PDU by PDU.
 struct Output {
     pending: Vec<u8>,
     header_digest: bool,
@@ -162,7 +162,7 @@ impl Output {
     }
 }
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let choice = bytes.u8();
@@ -225,7 +225,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Feeds one piece; `false` where the connection is to be closed.
+/// Feeds one piece. Returns `false` if the connection is to be closed.
 fn receive(
     session: &mut Session<Shared, Room>,
     index: usize,

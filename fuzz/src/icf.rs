@@ -1,12 +1,12 @@
-//! An IOmeter configuration from a stranger: never a panic, an error names a line that the file has, and what
-//! was read means the same when it is written and read again.
+//! IOmeter configuration from a stranger. There is never a panic, and an error names a line that
+//! the file has. A configuration that was read keeps its meaning when it is written and read again.
 //!
 //! Input: the file.
 
 use iometer::read::{ReadError, read};
 use iometer::write::write;
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match read(&text) {
@@ -20,7 +20,8 @@ pub fn run(data: &[u8]) {
         Ok(configuration) => {
             let specifications = configuration.access_specifications.iter().flatten();
             specifications.for_each(|specification| assert_eq!(specification.check(), Ok(())));
-            // Not everything that is understood can be written: a name may begin with an apostrophe.
+            // Not every configuration that is understood can be written: a name may begin with an
+            // apostrophe.
             if let Ok(written) = write(&configuration) {
                 assert_eq!(
                     read(&written),

@@ -1,8 +1,9 @@
-//! The initiator's side of LOGIN: any sequence of responses ends in bounded time, every request is one
-//! whole PDU, no secret is sent, and who wants the target to prove itself is never connected without.
+//! Initiator's side of LOGIN. Any sequence of responses ends in bounded time, every request is one
+//! whole PDU, and no secret is sent. An initiator that wants the target to prove itself is never
+//! connected without the proof.
 //!
-//! Input: one byte that chooses the settings, then responses: a header of 48 bytes and the data segment
-//! that it announces (or what is left).
+//! Input: one byte that chooses the settings, then responses: a header of 48 bytes and the data
+//! segment that it announces (or the rest of the input).
 
 use iscsi::chap::{ChapCredential, Entropy};
 use iscsi::initiator::{Login, LoginProgress, LoginSettings};
@@ -11,12 +12,12 @@ use iscsi::pdu::{BHS_LENGTH, Bhs, Isid, LoginRequest, RawBhs, padded};
 use crate::input::Bytes;
 
 const SECRET: &[u8] = b"a secret of some length";
-/// Responses that a login may take before it is over.
+/// Most responses that a login may take before it is over.
 const MOST: u32 = 65;
-/// The longest data segment that is accepted before another length was declared.
+/// Longest data segment that is accepted before another length was declared.
 const MAX_DATA: usize = 8192;
 
-/// Unpredictable to nobody: runs must be repeatable.
+/// Entropy without surprises, because runs must be repeatable.
 struct Counter(u64);
 
 impl Entropy for Counter {
@@ -31,7 +32,7 @@ impl Entropy for Counter {
     }
 }
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let kind = bytes.u8();
@@ -70,7 +71,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// A request is one whole PDU that gives no secret away.
+/// Checks that a request is one whole PDU that gives no secret away.
 fn check(pdu: &[u8]) {
     let Some(raw) = pdu.first_chunk::<BHS_LENGTH>() else {
         panic!("a request of {} bytes", pdu.len())

@@ -1,8 +1,10 @@
-//! An initiator's session fed any bytes that a target may send, in any pieces: it never panics, moves
-//! nothing outside a command's data, ends each command at most once, sends whole well-formed PDUs and
-//! never more than it was told to, and means the same however the bytes were cut.
+//! Initiator's session, fed with any bytes that a target may send, in any pieces.
 //!
-//! Input: one byte of settings, one that says how the stream is cut, then the stream.
+//! It never panics, and moves nothing outside a command's data. It ends each command at most once.
+//! It sends whole well-formed PDUs, and never more than it was told to. Its behaviour does not
+//! depend on the places at which the bytes were cut.
+//!
+//! Input: one byte of settings, one that chooses how the stream is cut, then the stream.
 
 use std::collections::BTreeMap;
 
@@ -23,20 +25,20 @@ const COMMANDS: [(u64, Direction); 4] = [
     (13, Direction::Read),
 ];
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let [settings, cut] = bytes.array();
     let stream = bytes.take(data.len());
     let whole = receive(settings, stream, stream.len().max(1));
-    // Commands that wait for the window leave between two pieces: then the cuts matter.
+    // Commands that wait for the window leave between two pieces, so there the cuts matter.
     if settings & 8 == 0 {
         let pieces = receive(settings, stream, usize::from(cut).max(1));
         assert_eq!(whole, pieces, "another meaning in pieces");
     }
 }
 
-/// What the session made of the stream.
+/// Effects of the stream on the session.
 #[derive(Debug, Default, PartialEq)]
 struct User {
     data_in: BTreeMap<u64, Vec<u8>>,
@@ -90,8 +92,9 @@ fn direction(cookie: u64) -> Option<Direction> {
     Some(commands.find(|(known, _)| *known == cookie)?.1)
 }
 
-/// Bits 0 and 1 of `settings`: digests; bit 2: neither immediate nor unsolicited data; bit 3: the window
-/// takes two commands; bit 4: beside commands a ping, a text request, a function and a logout wait.
+/// Runs a session on the stream. Bits 0 and 1 of `settings`: digests. Bit 2: neither immediate nor
+/// unsolicited data. Bit 3: the window takes two commands. Bit 4: beside commands a ping, a text
+/// request, a function and a logout wait.
 fn receive(settings: u8, stream: &[u8], piece: usize) -> User {
     let solicited = settings & 4 != 0;
     let digests = (settings & 1 != 0, settings & 2 != 0);
@@ -141,12 +144,12 @@ fn receive(settings: u8, stream: &[u8], piece: usize) -> User {
             break;
         }
     }
-    // Unsolicited data once, and what R2Ts may ask for once.
+    // The session sends unsolicited data once, and data that R2Ts may ask for once.
     assert!(
         user.asked <= 2 * u64::from(LENGTH),
         "more than the write's data"
     );
-    // Each PDU of the target makes us send one at most, beside data.
+    // Each PDU of the target makes us send at most one PDU, beside data.
     let most = 4 * u64::from(LENGTH) + 4096 + 2 * stream.len() as u64;
     assert!(out.len() as u64 <= most, "{} bytes to be sent", out.len());
     well_formed(&out, digests);
@@ -161,7 +164,7 @@ fn receive(settings: u8, stream: &[u8], piece: usize) -> User {
     user
 }
 
-/// Everything sent is whole PDUs of an initiator.
+/// Checks that all sent bytes are whole PDUs of an initiator.
 fn well_formed(mut out: &[u8], digests: (bool, bool)) {
     let digest = |on: bool| if on { 4 } else { 0 };
     while let Some(bhs) = out.first_chunk::<BHS_LENGTH>() {

@@ -1,5 +1,5 @@
-//! A file of IOmeter's results that a spreadsheet or a stranger saved: never a panic, an error names a line that the file has,
-//! and what was read is a number that can be shown.
+//! File of IOmeter's results that a spreadsheet or a stranger saved. There is never a panic, and an
+//! error names a line that the file has. Every value read is a number that can be shown.
 //!
 //! Input: the file.
 
@@ -7,7 +7,7 @@ use iometer::read::ReadError;
 use iometer::results::read;
 use iometer::text::decode;
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     let text = decode(data);
     match read(&text) {

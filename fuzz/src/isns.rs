@@ -1,13 +1,14 @@
-//! What an iSNS server sends: bytes to messages to responses. Never a panic, no more memory than was
-//! received, and what arrived whole means the same however the bytes were cut.
+//! Bytes of an iSNS server: bytes to messages to responses. There is never a panic, and no more
+//! memory is taken than was received. The messages do not depend on the places at which the bytes
+//! were cut.
 //!
-//! Input: one byte that says how the stream is cut, then the stream.
+//! Input: one byte that chooses how the stream is cut, then the stream.
 
 use iscsi::isns::{Assembler, Attributes, Message, Response};
 
 use crate::input::Bytes;
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let [cut] = bytes.array();
@@ -29,7 +30,8 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// The messages of a stream until its end or the first error, received in pieces of this length.
+/// Returns the messages of a stream until its end or the first error, received in pieces of this
+/// length.
 fn messages(stream: &[u8], piece: usize) -> Vec<Message> {
     let mut assembler = Assembler::default();
     let mut messages = Vec::new();

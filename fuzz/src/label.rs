@@ -1,17 +1,17 @@
-//! A pool's label from a disk that lies, and the configuration in it: never a panic, and what was read is the
-//! same when it is written and read again.
+//! Label of a pool from a disk that lies, and the configuration in it. There is never a panic, and
+//! a label that was read is equal when it is written and read again.
 //!
-//! Input: a label as it lies on the disk. Its checksum is put right, since no fuzzer finds one.
+//! Input: a label as it lies on the disk. Its checksum is corrected, since no fuzzer finds one.
 
 use store::checksum;
 use store::format::Label;
 use store::pool::PoolConfig;
 
-/// Bytes before the configuration.
+/// Number of bytes before the configuration.
 const HEADER: usize = 96;
 const CHECKSUM: std::ops::Range<usize> = 48..64;
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     let _ = Label::decode(data);
     let _ = PoolConfig::decode(data);

@@ -1,8 +1,8 @@
-//! What is fuzzed: one module per untrusted input, each a function from bytes to nothing that
-//! panics where an invariant breaks.
+//! Fuzz targets: one module per untrusted input, each with a function that takes bytes and panics
+//! if an invariant breaks.
 //!
-//! The targets are a library, so that the corpora are also replayed by a plain test where no fuzzer
-//! can be built, and so that a crash found by the fuzzer becomes a seed and stays tested.
+//! The targets are a library for two reasons. A plain test also replays the corpora where no fuzzer
+//! can be built. A crash found by the fuzzer becomes a seed and stays tested.
 
 pub mod application_client;
 pub mod catalog;
@@ -27,10 +27,10 @@ pub mod stream;
 pub mod text_keys;
 pub mod unpack;
 
-/// Takes the fuzzer's bytes and panics where an invariant breaks.
+/// Function that takes the fuzzer's bytes and panics if an invariant breaks.
 pub type Target = fn(&[u8]);
 
-/// Every target by name, as the folders of the corpus are named.
+/// Targets by name, as the folders of the corpus are named.
 pub const TARGETS: &[(&str, Target)] = &[
     ("application_client", application_client::run),
     ("catalog", catalog::run),

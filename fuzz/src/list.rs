@@ -1,15 +1,15 @@
-//! Chunks of lists, and the records of dead lists, from a disk that lies: never a panic, and what was read is
-//! written as the same bytes.
+//! Chunks of lists, and the records of dead lists, from a disk that lies. There is never a panic,
+//! and a record or chunk that was read is written as equal bytes.
 //!
-//! Input: one byte, of which the lowest bit says which, then the bytes as they lie on the disk; a chunk is
-//! cut where only zeros follow.
+//! Input: one byte, whose lowest bit chooses between the two, then the bytes as they lie on the
+//! disk. A chunk is cut where only zeros follow.
 
 use store::format::SECTOR_SIZE;
 use store::format::list::Chunk;
 use store::pages::Pages;
 use store::snapshot::deadlist::Deadlist;
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     let Some((which, bytes)) = data.split_first() else {
         return;
@@ -25,7 +25,7 @@ pub fn run(data: &[u8]) {
     bytes.resize(bytes.len().next_multiple_of(SECTOR_SIZE), 0);
     if let Some(chunk) = Chunk::decode(&Pages::from_bytes(&bytes)) {
         let written = chunk.encode().to_vec();
-        // A chunk may have more room than it needs.
+        // A chunk may have more space than it needs.
         assert_eq!(written[..], bytes[..written.len()], "other bytes");
         assert!(bytes[written.len()..].iter().all(|byte| *byte == 0));
     }

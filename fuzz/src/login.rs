@@ -1,8 +1,8 @@
-//! The login state machine: any sequence of PDUs ends in bounded time, with well-formed responses,
-//! and nobody gets in without the proof that the target asks for.
+//! Login state machine of the target. Any sequence of PDUs ends in bounded time, with well-formed
+//! responses. Nobody gets in without the proof that the target asks for.
 //!
 //! Input: one byte that chooses the policy, then PDUs: a header of 48 bytes and the data segment
-//! that it announces (or what is left).
+//! that it announces (or the rest of the input).
 
 use iscsi::chap::{ChapCredential, Entropy};
 use iscsi::negotiation::{SessionParameters, TargetLimits};
@@ -15,7 +15,7 @@ use iscsi::text_keys::TextPairs;
 
 use crate::input::Bytes;
 
-/// Unpredictable to nobody: runs must be repeatable.
+/// Entropy without surprises, because runs must be repeatable.
 struct Counter(u64);
 
 impl Entropy for Counter {
@@ -37,7 +37,7 @@ struct Policy {
 }
 
 impl Policy {
-    /// Chosen by the low three bits; bit 3: a session exists that can be joined.
+    /// Chooses a policy by the low three bits. Bit 3: a session exists that can be joined.
     fn choose(kind: u8) -> Self {
         let credential = |name: &str| ChapCredential {
             name: name.into(),
@@ -125,7 +125,7 @@ impl LoginPolicy for Policy {
     }
 }
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let mut policy = Policy::choose(bytes.u8());
@@ -164,7 +164,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// A response is one whole PDU with text that we would understand.
+/// Checks that a response is one whole PDU with text that we would understand.
 fn check(pdu: &[u8]) -> LoginResponse {
     let Some(raw) = pdu.first_chunk::<BHS_LENGTH>() else {
         panic!("a response of {} bytes", pdu.len())
@@ -176,7 +176,7 @@ fn check(pdu: &[u8]) -> LoginResponse {
     assert_eq!(pdu.len(), BHS_LENGTH + padded(len));
     assert!(len <= MAX_DATA_SEGMENT);
     if !header.continues {
-        // What an earlier response began is not here, so only the last pairs are looked at.
+        // Text that an earlier response began is not here, so only the last pairs are checked.
         assert!(
             len == 0 || pdu[BHS_LENGTH + len - 1] == 0,
             "text without NUL at its end"

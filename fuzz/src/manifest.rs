@@ -1,11 +1,11 @@
-//! The manifest of a checkpoint from a disk that lies: never a panic, and what was read is the same when it
-//! is written and read again.
+//! Manifest of a checkpoint from a disk that lies. There is never a panic, and a manifest that was
+//! read is equal when it is written and read again.
 //!
 //! Input: the manifest, JSON.
 
 use store::pool::normal_manifest;
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     if let Ok(written) = normal_manifest(data) {
         let again = normal_manifest(&written).ok();

@@ -1,8 +1,8 @@
-//! A connection of an NBD client from its first byte on, over a device of a few pages: never a panic,
-//! nothing outside the device, each answer whole and for a request that was sent, and the same meaning
-//! however the bytes were cut.
+//! Connection of an NBD client from its first byte on, over a device of a few pages. There is never
+//! a panic, and nothing reaches outside the device. Each answer is whole, and for a request that
+//! was sent. The result does not depend on the places at which the bytes were cut.
 //!
-//! Input: one byte that says how the stream is cut, one of settings, then the stream.
+//! Input: one byte that chooses how the stream is cut, one of settings, then the stream.
 
 use nbd::Export;
 use nbd::handshake::{Agreed, Handshake, HeaderStyle, Progress, TlsMode};
@@ -15,25 +15,25 @@ use crate::input::Bytes;
 
 const SIZE: usize = 32 << 10;
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let [cut, settings] = bytes.array();
     let stream = bytes.take(data.len());
     let whole = Connection::new(settings).receive_all(stream, stream.len().max(1));
     let pieces = Connection::new(settings).receive_all(stream, usize::from(cut).max(1));
-    // What comes in one piece with STARTTLS is refused, what comes after it is not.
+    // Bytes that come in one piece with STARTTLS are refused. Bytes that come after it are not.
     if !whole.upgrades && !pieces.upgrades {
         assert!(whole.device == pieces.device, "other blocks in pieces");
         assert_eq!(whole.sent, pieces.sent, "other answers in pieces");
     }
 }
 
-/// What a connection came to.
+/// Result of a connection.
 struct Outcome {
     sent: Vec<u8>,
     device: Vec<u8>,
-    /// Whether it went over to TLS.
+    /// Whether the connection went over to TLS.
     upgrades: bool,
 }
 
@@ -80,7 +80,7 @@ impl Connection {
             upgrades: false,
             over: false,
         };
-        // Straight into the transmission phase, which a fuzzer would find late.
+        // The connection starts in the transmission phase, which a fuzzer would find late.
         let style = match settings >> 5 {
             1 => HeaderStyle::Simple,
             2 => HeaderStyle::Structured,
@@ -171,7 +171,7 @@ impl Connection {
         let Some((request, at)) = serving.writing.take() else {
             panic!("a payload of nothing");
         };
-        // Out of bounds would panic: nothing reaches beyond the device.
+        // An access out of bounds would panic, so nothing reaches beyond the device.
         self.device[at..at + piece.len()].copy_from_slice(piece);
         if serving.protocol.payload_left() > 0 {
             serving.writing = Some((request, at + piece.len()));
@@ -227,7 +227,7 @@ impl Connection {
     }
 }
 
-/// An answer begins as the style that was agreed says.
+/// Checks that an answer begins as the agreed style demands.
 fn check_magic(style: HeaderStyle, answer: &[u8]) {
     let magic = answer.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
     let known = match style {

@@ -1,13 +1,13 @@
-//! A node of a volume's map from a disk that lies: never a panic, and what was read is written as the same
-//! bytes, but for what fills the last sector.
+//! Node of a volume's map from a disk that lies. There is never a panic, and a node that was read
+//! is written as equal bytes, except for the filling of the last sector.
 //!
-//! Input: the node as it lies on the disk. Its place and birth are believed.
+//! Input: the node as it lies on the disk. Its place and birth are trusted.
 
 use store::format::{DatasetId, Epoch, Node, NodeId};
 
 use crate::input::Bytes;
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     let mut header = Bytes::new(data);
     let _ = header.take(10);

@@ -1,5 +1,5 @@
-//! Headers and additional header segments: parsing never panics, and what was parsed says the same
-//! after it was written and read again.
+//! Headers and additional header segments. Parsing never panics, and a parsed header keeps its
+//! meaning when it is written and read again.
 //!
 //! Input: 48 bytes of header, then the additional header segments.
 
@@ -12,7 +12,7 @@ use iscsi::pdu::{
 
 use crate::input::Bytes;
 
-/// Parses the header as what it says it is.
+/// Parses the header as the type that it names.
 macro_rules! round_trip {
     ($type:ty, $raw:expr) => {
         if let Ok(first) = <$type>::parse($raw) {
@@ -30,7 +30,7 @@ macro_rules! round_trip {
     };
 }
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let raw: RawBhs = bytes.array();

@@ -1,13 +1,14 @@
-//! The root of a checkpoint from a disk that lies: never a panic, and what was read is written as the same
-//! bytes.
+//! Root of a checkpoint from a disk that lies. There is never a panic, and a root that was read is
+//! written as equal bytes.
 //!
-//! Input: the sector, cut where only zeros follow. Its checksum is put right, since no fuzzer finds one.
+//! Input: the sector, cut where only zeros follow. Its checksum is corrected, since no fuzzer finds
+//! one.
 
 use store::format::{PoolKey, Root, SECTOR_SIZE};
 
 use crate::input::{Bytes, keyed_sector};
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     let sector: [u8; SECTOR_SIZE] = Bytes::new(data).array();
     let (sector, key): (_, PoolKey) = keyed_sector(sector);

@@ -1,15 +1,18 @@
-//! A stream of snapshots from anybody: never a panic; only blocks of the volume, in their order, of the right
-//! length; the same in any pieces; and complete only with its end.
+//! Stream of snapshots from anybody. There is never a panic. It yields only blocks of the volume,
+//! in their order, of the right length, and equal ones in any pieces. It is complete only with its
+//! end.
 //!
-//! Input: a byte of which the lowest bit says what follows, the others how long the pieces are in which it
-//! comes. 0: the stream. 1: what an encoder is told, whose checksums are right: 18 bytes each, which are
-//! kind, length of a body (in 64 bytes), a block and a count (64 bits each), then the body.
+//! Input: a byte whose lowest bit chooses the form of the rest. Its other bits choose the length of
+//! the pieces in which the stream comes.
+//! - 0: the stream.
+//! - 1: instructions for an encoder, whose checksums are right. Each has 18 bytes, which are kind,
+//!   length of a body (in 64 bytes), a block and a count (64 bits each), then the body.
 
 use store::format::Compression;
 use store::pages::Pages;
 use store::stream::{Begin, Decoder, Encoder, Item, StreamError};
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else {
         return;
@@ -27,7 +30,7 @@ pub fn run(data: &[u8]) {
     assert!(is_closed || end.is_err(), "complete without its end");
 }
 
-/// All that is believed of a stream, and how it ends.
+/// Returns all parts of a stream that are accepted, and its end.
 fn read(bytes: &[u8], piece: usize) -> (Vec<String>, Result<(), StreamError>) {
     let (mut decoder, mut said) = (Decoder::new(), Vec::new());
     let mut volume: Option<(Begin, u64)> = None;
@@ -78,7 +81,7 @@ fn read(bytes: &[u8], piece: usize) -> (Vec<String>, Result<(), StreamError>) {
     (said, decoder.finish())
 }
 
-/// The stream of an encoder that is told these things.
+/// Returns the stream of an encoder with these instructions.
 fn told(mut rest: &[u8]) -> Vec<u8> {
     let (mut encoder, mut bytes) = (Encoder::new(), Vec::new());
     while let Some((head, behind)) = rest.split_first_chunk::<18>() {

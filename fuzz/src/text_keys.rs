@@ -10,7 +10,7 @@ use iscsi::text_keys::{
 
 use crate::input::Bytes;
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let scopes = [
@@ -66,7 +66,8 @@ fn values(value: &str) {
     }
 }
 
-/// Our own answers are text that we understand, and what was agreed lies within the limits.
+/// Checks that our own answers are text that we understand, and that the agreed values lie within
+/// the limits.
 fn answered(mut negotiation: Negotiation, mut answers: TextOutput, whole: bool) {
     if whole {
         negotiation.offer_what_is_missing(&mut answers);

@@ -1,14 +1,14 @@
-//! A compressed block from a disk that lies: never a panic, and exactly as many bytes as were asked for or
-//! none. And what is packed comes back.
+//! Compressed block from a disk that lies. There is never a panic, and the result is exactly the
+//! wanted number of bytes, or none. A block that was packed comes back.
 //!
-//! Input: which compression (its lowest bit), the length asked for in 32 bits (little-endian), the
-//! block as it lies on the disk.
+//! Input: the compression (its lowest bit), the wanted length in 32 bits (little-endian), the block
+//! as it lies on the disk.
 
 use store::compress::{MAX_BLOCK, pack, unpack};
 use store::format::{Compression, SECTOR_SIZE};
 use store::pages::Pages;
 
-/// See the module.
+/// Runs one input of the fuzzer.
 pub fn run(data: &[u8]) {
     let Some(([which, len @ ..], block)) = data.split_first_chunk::<5>() else {
         return;
@@ -17,7 +17,7 @@ pub fn run(data: &[u8]) {
         0 => Compression::Lz4,
         _ => Compression::Zstd,
     };
-    // Lengths up to some beyond the longest.
+    // Lengths go up to some beyond the longest.
     let len = u32::from_le_bytes(*len) as usize % (MAX_BLOCK + SECTOR_SIZE);
     let block = Pages::from_bytes(block);
     if let Some(plain) = unpack(compression, &block, len) {

@@ -1,4 +1,5 @@
-//! Replays every committed seed, so that what a fuzzer found once stays found where no fuzzer runs.
+//! Replay of every committed seed, so that a fault that a fuzzer once found is also found without a
+//! fuzzer.
 
 use std::fs;
 use std::path::Path;

@@ -1,11 +1,11 @@
-//! `cargo xtask bench target`: Debian's tgt and Sandstone side by side, in one run on one machine;
-//! `cargo xtask bench initiator`: libiscsi's client and our initiator; `cargo xtask bench store`: a pool
-//! beside its raw file and btrfs (`store.rs`).
+//! Benchmarks. `cargo xtask bench target` runs Debian's tgt and Sandstone side by side, in one run
+//! on one machine. `cargo xtask bench initiator` runs libiscsi's client and our initiator. `cargo
+//! xtask bench store` runs a pool beside its raw file and btrfs (`store.rs`).
 //!
-//! Absolute figures drift from machine to machine and from hour to hour; ratios measured in one run
-//! do not. So all targets serve at the same time, each from one core (core 0); the client has the
-//! other (core 1); each workload is run on the one and then the other, in turns that change who is
-//! first, several times; medians are compared and the spread stands beside them.
+//! Absolute figures drift from machine to machine and from hour to hour. Ratios measured in one run
+//! do not. So all targets serve at once, each from one core (core 0), and the client has the other
+//! core (core 1). Each workload runs several times on each target, in turns that change the first
+//! one. The report compares medians, and shows the spread beside them.
 
 mod client;
 mod histogram;
@@ -42,7 +42,7 @@ options:
   --server PATH   the Sandstone binary (default: build it with --release)
   --list          print the names of the workloads";
 
-/// What to run.
+/// Options of a run.
 pub(crate) struct Options {
     pub quick: bool,
     pub json: bool,
@@ -175,7 +175,7 @@ fn target(options: &Options) -> Result<(), String> {
     report.print(options.json)
 }
 
-/// Runs one workload on all servers that it is for, in turns.
+/// Runs one workload, in turns, on all servers for which it is meant.
 fn measure(
     workload: &'static Workload,
     servers: &[Server],

@@ -1,16 +1,17 @@
-//! Installs what a command needs from Debian when it is missing, and says so.
+//! Installer of Debian packages that a command needs and that are missing. It reports each
+//! installation.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Makes sure that `file` exists, else installs `package`, which holds it.
+/// Makes sure that `file` exists, by installing `package`, which holds it, if necessary.
 pub(crate) fn ensure(file: &str, package: &str) -> Result<(), String> {
     if Path::new(file).exists() {
         return Ok(());
     }
     eprintln!("xtask: {file} is missing: installing Debian's package {package}");
     let install = ["install", "--yes", "--no-install-recommends", package];
-    // A fresh machine has no lists of packages, an old one has lists of packages that are gone.
+    // A fresh machine has no lists of packages. An old one has lists of packages that are gone.
     let outcome =
         apt_get(&install).or_else(|_| apt_get(&["update"]).and_then(|()| apt_get(&install)));
     match outcome {

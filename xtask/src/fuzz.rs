@@ -1,8 +1,8 @@
 //! `cargo xtask fuzz`: replays the corpora, then runs each fuzz target for a bounded time.
 //!
-//! No nightly compiler and no cargo-fuzz: LLVM's coverage pass and libFuzzer are reached from the
-//! stable toolchain by its own `-C` options. What is missed compared to cargo-fuzz is the address
-//! sanitizer, which has nothing to find in crates without `unsafe`.
+//! It needs no nightly compiler and no cargo-fuzz. LLVM's coverage pass and libFuzzer are reached
+//! from the stable toolchain by its own `-C` options. Compared to cargo-fuzz, only the address
+//! sanitizer is missing, which has nothing to find in crates without `unsafe`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,14 +19,14 @@ options:
   --input FILE    run the one named target on this file once
   --list          print the names of the targets";
 
-/// LLVM's edge coverage as libFuzzer reads it, with the operands of comparisons.
+/// Flags for LLVM's edge coverage as libFuzzer reads it, with the operands of comparisons.
 const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1 \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// What to run.
+/// Options of a run.
 #[derive(Debug, Default)]
 struct Options {
     seconds: Option<u32>,
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     }
 }
 
-/// Runs the targets, one on each core at a time; says which failed and how.
+/// Runs the targets, one on each core at a time. Returns the failures and their output.
 fn fuzz_all(folder: &Path, targets: &[String], seconds: u32) -> Vec<String> {
     let next = AtomicUsize::new(0);
     let one_after_another = || {
@@ -119,7 +119,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
     Ok(options)
 }
 
-/// The names of the files in fuzz/fuzz_targets.
+/// Returns the names of the files in fuzz/fuzz_targets.
 fn targets() -> Result<Vec<String>, String> {
     let folder = crate_root().join("fuzz/fuzz_targets");
     let entries = std::fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
@@ -137,13 +137,13 @@ fn targets() -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Every seed as a plain test, which needs nothing but the compiler.
+/// Runs every seed as a plain test, which needs nothing but the compiler.
 fn replay() -> Result<(), String> {
     println!("fuzz: replaying the committed corpora");
     check(cargo("test").args(["--quiet"]), "replay")
 }
 
-/// Builds the targets with coverage; returns where they lie.
+/// Builds the targets with coverage, and returns their folder.
 fn build() -> Result<PathBuf, String> {
     debian::ensure("/usr/bin/c++", "g++")?; // libFuzzer is compiled from source
     let host = host()?;
@@ -162,8 +162,8 @@ fn build() -> Result<PathBuf, String> {
     Ok(target_folder().join(host).join("release"))
 }
 
-/// The floor: each committed seed of a target, whole, once. (Fuzzing takes no more of a seed than the longest input that
-/// it makes itself.)
+/// Runs each committed seed of a target, whole, once, as the minimum. Fuzzing takes no more of a
+/// seed than the longest input that it makes itself.
 fn replay_seeds(folder: &Path, target: &str) -> Result<(), String> {
     let corpus = crate_root().join("fuzz/corpus").join(target);
     let entries = std::fs::read_dir(&corpus);
@@ -189,7 +189,8 @@ fn replay_seeds(folder: &Path, target: &str) -> Result<(), String> {
     }
 }
 
-/// What is no seed of any target and no harm to one. (No input at all is what fuzzing begins with.)
+/// Writes inputs that are no seed of any target and do no harm. Fuzzing itself begins with no input
+/// at all.
 fn plain_inputs(target: &str) -> Result<[PathBuf; 2], String> {
     let folder = target_folder();
     let files = [
@@ -255,8 +256,9 @@ fn fuzz(folder: &Path, target: &str, seconds: u32) -> Result<(), String> {
     ))
 }
 
-/// What libFuzzer and the panic say of a failure. Where the run's machine is gone by the time that
-/// someone reads its output, this is all there is: it names the place and carries the input.
+/// Returns the lines of libFuzzer and the panic about a failure. If the machine of the run is gone
+/// by the time that someone reads its output, nothing else is left. So the lines name the place and
+/// carry the input.
 fn failure(log: &str) -> Vec<&str> {
     /// A panic's message may show whole buffers.
     const LINE: usize = 500;
@@ -299,7 +301,7 @@ fn target_folder() -> PathBuf {
     crate_root().join("target/fuzz")
 }
 
-/// The host's target triple, as the compiler calls it.
+/// Returns the host's target triple, as the compiler calls it.
 fn host() -> Result<String, String> {
     let output = Command::new("rustc")
         .arg("-vV")

@@ -1,4 +1,4 @@
-//! Developer commands, one place: `cargo xtask COMMAND`.
+//! Developer commands in one place: `cargo xtask COMMAND`.
 
 mod bench;
 mod debian;
@@ -47,13 +47,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// The root of the repository: this crate's folder is one below it.
+/// Returns the root of the repository: this crate's folder is one below it.
 pub(crate) fn crate_root() -> std::path::PathBuf {
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// Where cargo puts what it builds, each profile in a folder of its own.
+/// Returns the folder where cargo puts builds, each profile in a folder of its own.
 pub(crate) fn target_folder() -> std::path::PathBuf {
     let told = std::env::var_os("CARGO_TARGET_DIR").map(std::path::PathBuf::from);
     told.unwrap_or_else(|| crate_root().join("target"))

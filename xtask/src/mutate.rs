@@ -1,8 +1,9 @@
-//! `cargo xtask mutate`: takes the store's promises about the order of writes away, one after the other, and shows that
-//! the crash laboratory finds each.
+//! `cargo xtask mutate`: removes the store's promises about the order of writes, one after the
+//! other, and shows that the crash laboratory finds each fault.
 //!
-//! The sources are copied, changed as `mutate/mutants.rs` says, and built once with all faults in them; an environment
-//! variable chooses one for each run. So the store that is shipped knows nothing of this.
+//! The sources are copied, changed as `mutate/mutants.rs` says, and built once with all faults in
+//! them. An environment variable chooses one fault for each run. So the store that is shipped knows
+//! nothing of this.
 
 mod mutants;
 
@@ -25,18 +26,19 @@ options:
   --histories N   give up after so many histories of a fault (default 20000)
   --list          print the names of the faults, and the promises that they break";
 
-/// Chooses the fault of a run.
+/// Environment variable that chooses the fault of a run.
 const VARIABLE: &str = "SANDSTONE_MUTANT";
-/// Seeds of histories are hard from here on, and harder: `sim::pool::families`.
+/// First seeds of the harder, the hard and the plain histories (see `sim::pool::families`).
 const SEEDS: [u64; 3] = [1 << 40, 1 << 32, 0];
-/// Histories of the store without a fault, none of which may fail: the harness itself does no harm.
+/// Number of histories of the store without a fault. None may fail, which shows that the harness
+/// itself does no harm.
 const CONTROL: u64 = 300;
 
-/// What a run of the laboratory came to.
+/// Result of a run of the laboratory.
 struct Outcome {
-    /// Histories until the first that failed, that one included; or all of them.
+    /// Number of histories up to the first that failed, that one included, or of all histories.
     histories: u64,
-    /// The family and what failed; `None`: nothing did.
+    /// Family and failure that were found, or `None` if nothing failed.
     found: Option<String>,
     seconds: f64,
 }
@@ -78,7 +80,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     }
 }
 
-/// Attacks them, one on each core at a time; says which were not found.
+/// Attacks the faults, one on each core at a time. Returns those that were not found.
 fn attack_all(
     laboratory: &Path,
     mutants: &[&Mutant],
@@ -114,8 +116,8 @@ fn attack_all(
         .map_err(|_| "a thread panicked".to_owned())
 }
 
-/// Runs so many histories with a fault, of seeds of each kind, until one fails: some of the family that is tried first,
-/// then of all.
+/// Runs `histories` histories with a fault, with seeds of each kind, until one fails. Some are of
+/// the family that is tried first, the rest of all families.
 fn attack(laboratory: &Path, fault: Option<&Mutant>, histories: u64) -> Result<Outcome, String> {
     let begun = Instant::now();
     let mut done = 0;
@@ -159,7 +161,7 @@ fn attack(laboratory: &Path, fault: Option<&Mutant>, histories: u64) -> Result<O
     })
 }
 
-/// The laboratory with all faults in it.
+/// Builds the laboratory with all faults in it.
 fn build() -> Result<PathBuf, String> {
     let folder = target_folder().join("mutants");
     let sources = folder.join("sources");
@@ -177,7 +179,7 @@ fn build() -> Result<PathBuf, String> {
     }
 }
 
-/// Copies what is needed to build it, changed. Files that are the same already are left alone.
+/// Copies and changes the files needed to build it. Files that are already equal are left alone.
 fn copy(to: &Path) -> Result<(), String> {
     let root = crate_root();
     let listed = Command::new("git")
@@ -194,7 +196,7 @@ fn copy(to: &Path) -> Result<(), String> {
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     for name in listed.split('\0').filter(|name| !name.is_empty()) {
         let Ok(mut bytes) = fs::read(root.join(name)) else {
-            // It was deleted and is still listed.
+            // The file was deleted and is still listed.
             continue;
         };
         if let Some(file) = name.strip_prefix("crates/store/src/") {
@@ -205,7 +207,7 @@ fn copy(to: &Path) -> Result<(), String> {
     write(&to.join("crates/store/src/mutants.rs"), CHOOSER.as_bytes())
 }
 
-/// A module that is added to the store.
+/// Module that is added to the store.
 const CHOOSER: &str = "\
 //! Which fault is chosen.
 
@@ -216,7 +218,7 @@ pub(crate) fn is(name: &str) -> bool {
 }
 ";
 
-/// A file of the store with all faults of it.
+/// Returns a file of the store with all its faults.
 fn changed(file: &str, source: &str) -> Result<String, String> {
     let mut text = source.to_owned();
     for Change { from, to, .. } in CHANGES.iter().filter(|change| change.file == file) {
@@ -234,7 +236,7 @@ fn changed(file: &str, source: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// As it stands in the source.
+/// Returns the text as it is spelled in the source.
 fn spelled(text: &str) -> String {
     text.replace('‹', "crate::mutants::is(\"")
         .replace('›', "\")")
@@ -257,14 +259,15 @@ mod tests {
 
     use super::*;
 
-    /// The names of faults in a change.
+    /// Returns the names of faults in a change.
     fn named(text: &str) -> BTreeSet<&str> {
         let parts = text.split('‹').skip(1);
         let names = parts.filter_map(|part| Some(part.split_once('›')?.0));
         names.collect()
     }
 
-    /// A change of the store that a fault has to follow fails here.
+    /// Tests that every fault fits the sources: a change of the store that a fault has to follow
+    /// fails here.
     #[test]
     fn every_fault_still_fits_the_sources() {
         let store = crate_root().join("crates/store/src");

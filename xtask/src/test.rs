@@ -1,7 +1,7 @@
-//! `cargo xtask test`: everything that tells whether Sandstone works, in order of cost.
+//! `cargo xtask test`: everything that shows whether Sandstone works, in order of cost.
 //!
-//! Every stage runs even when an earlier one failed, so that one run shows all that is wrong; only
-//! what stands on a failed build is left out.
+//! Every stage runs even if an earlier one failed, so that one run shows all faults. Only stages
+//! that need a failed build are left out.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,10 +18,10 @@ runs outside suites and real clients against the programs.
 options:
   --quick    leave out the labs that boot a guest";
 
-/// How long each fuzz target runs, after its committed corpus.
+/// Time in seconds for which each fuzz target runs, after its committed corpus.
 const FUZZ_SECONDS: &str = "4";
 
-/// How tests are run where there is no nextest.
+/// Arguments that run tests if nextest is missing.
 const PLAIN: [&str; 5] = [
     "test",
     "--quiet",
@@ -30,7 +30,7 @@ const PLAIN: [&str; 5] = [
     "--all-targets",
 ];
 
-/// How a stage ended.
+/// Result of a stage.
 enum Verdict {
     Passed,
     Failed(String),
@@ -86,7 +86,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     });
     stage("rules", &mut || verdict(tidy::run(&[])));
     stage("tests", &mut tests);
-    // With the tests, which are there: so all have the features of the same dependencies, and nothing is built twice.
+    // The programs are built together with the tests. So all have the features of the same
+    // dependencies, and nothing is built twice.
     let built = stage("programs", &mut || {
         let all = ["--workspace", "--bins", "--tests", "--locked"];
         cargo(&[&["build", "--quiet"], &all[..]].concat())
@@ -105,7 +106,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     report(&stages, start.elapsed())
 }
 
-/// What the labs need of the machine itself; clients and guests they unpack on their own.
+/// Installs the packages that the labs need on the machine itself. They unpack clients and guests
+/// on their own.
 fn install() -> Result<(), String> {
     let wanted = [
         ("/usr/bin/xz", "xz-utils"),
@@ -128,7 +130,7 @@ fn install() -> Result<(), String> {
     }
 }
 
-/// The tests; those that this machine does not allow are told behind them.
+/// Runs the tests, and lists behind them the tests that this machine does not allow.
 fn tests() -> Verdict {
     let skipped = target_folder().join("skipped-tests");
     let skipped = std::path::absolute(&skipped).unwrap_or(skipped);
@@ -140,7 +142,7 @@ fn tests() -> Verdict {
     verdict
 }
 
-/// `skipped`: where tests note that they were not done.
+/// Runs the tests. `skipped` is the file in which tests note that they were not done.
 fn run_tests(skipped: &Path) -> Verdict {
     let cargo = |arguments: &[&str]| {
         let mut command = Command::new(cargo_program());
@@ -153,7 +155,7 @@ fn run_tests(skipped: &Path) -> Verdict {
         .args(["nextest", "--version"])
         .output();
     if nextest.is_ok_and(|output| output.status.success()) {
-        // Those that start a daemon wait for most of their time.
+        // Tests that start a daemon wait for most of their time.
         let at_once = std::thread::available_parallelism().map_or(1, usize::from) * 2;
         cargo(&[
             "nextest",
@@ -161,7 +163,7 @@ fn run_tests(skipped: &Path) -> Verdict {
             "--workspace",
             "--locked",
             "--no-fail-fast",
-            // Examples are compiled by the lints; there is no need to link them.
+            // Examples are compiled by the lints, so there is no need to link them.
             "--tests",
             "--status-level",
             "slow",
@@ -170,13 +172,13 @@ fn run_tests(skipped: &Path) -> Verdict {
         ])
     } else {
         let rest = cargo(&[&PLAIN[..], &["--workspace", "--exclude", "sim"]].concat());
-        // What the crash laboratory ran is shown, as `.config/nextest.toml` has it.
+        // The output of the crash laboratory is shown, as `.config/nextest.toml` has it.
         let sim = cargo(&[&PLAIN[..], &["--package", "sim", "--", "--show-output"]].concat());
         both(rest, sim)
     }
 }
 
-/// Both must pass; what failed is said of each.
+/// Joins two verdicts: both must pass, and each failure is reported.
 fn both(one: Verdict, other: Verdict) -> Verdict {
     match (one, other) {
         (Verdict::Failed(one), Verdict::Failed(other)) => {
@@ -187,8 +189,8 @@ fn both(one: Verdict, other: Verdict) -> Verdict {
     }
 }
 
-/// The program that was built runs as it is: cargo, asked to run it by itself, would build it once more with the features
-/// that it alone needs of its dependencies.
+/// Runs the conformance program that was built. Cargo, asked to run it, would build it once more
+/// with only the features that it alone needs of its dependencies.
 fn conformance(quick: bool) -> Verdict {
     let mut command = Command::new(target_folder().join("debug/conformance"));
     if quick {
@@ -202,7 +204,7 @@ fn cargo(arguments: &[&str]) -> Verdict {
     ended(&name, Command::new(cargo_program()).args(arguments))
 }
 
-/// How a command ends.
+/// Runs a command and returns its verdict.
 fn ended(name: &str, command: &mut Command) -> Verdict {
     match command.current_dir(crate_root()).status() {
         Ok(status) if status.success() => Verdict::Passed,
@@ -244,7 +246,7 @@ fn report(stages: &[Stage], total: Duration) -> Result<(), String> {
     if failed.is_empty() {
         Ok(())
     } else {
-        // Whoever reads only the end of a long log reads here what failed and why.
+        // Readers who see only the end of a long log find each failure and its reason here.
         Err(format!("failed\n{}", failed.join("\n")))
     }
 }

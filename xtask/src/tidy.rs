@@ -1,8 +1,8 @@
-//! `cargo xtask tidy`: the rules of the house that a machine can check, each with a clear message.
+//! `cargo xtask tidy`: rules of the project that a machine can check, each with a clear message.
 //!
-//! A rule is a function from the [`Tree`] (every tracked text file, parsed where it is Rust) to
-//! findings. Rules read nothing else, so that each is tested on a few lines of fixture.
-//! A line may be excused by `tidy-allow: RULE: reason` on itself or on the line before.
+//! A rule is a function from the [`Tree`] (every tracked text file, parsed if it is Rust) to
+//! findings. Rules read nothing else, so each is tested on a few lines of fixture. A line may be
+//! excused by `tidy-allow: RULE: reason` on itself or on the line before.
 
 mod corpus;
 mod crate_graph;
@@ -26,13 +26,13 @@ pub(crate) use tree::Tree;
 /// One breach of one rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
-    /// The file, relative to the root of the repository.
+    /// File, relative to the root of the repository.
     pub path: String,
-    /// The line, from 1; 0 where the finding is about the whole file.
+    /// Number of the line, from 1, or 0 if the finding is about the whole file.
     pub line: usize,
-    /// The name of the rule, as `tidy-allow` takes it.
+    /// Name of the rule, as `tidy-allow` takes it.
     pub rule: &'static str,
-    /// What is wrong and what to do.
+    /// Fault, and the way to mend it.
     pub message: String,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Checks the whole repository and prints what it finds.
+/// Checks the whole repository, and prints the findings.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     if let Some(unknown) = arguments.first() {
         return Err(format!("unknown option '{unknown}'; tidy takes none"));
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     }
 }
 
-/// Every rule that needs nothing but the files.
+/// Checks every rule that needs only the files.
 fn check(tree: &Tree) -> Vec<Finding> {
     let rules: [fn(&Tree) -> Vec<Finding>; 14] = [
         tree::unreadable,

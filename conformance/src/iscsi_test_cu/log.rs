@@ -1,22 +1,22 @@
-//! What the suite's verbose output says.
+//! Reader of the suite's verbose output.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Reads the suite's verbose output: `Suite: S`, `  Test: T ...passed`, with `[SKIPPED] reason`
-/// and other remarks between the dots and the verdict.
+/// Content of the suite's verbose output: `Suite: S`, `  Test: T ...passed`. `[SKIPPED] reason` and
+/// other remarks may stand between the dots and the verdict.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     suite: String,
     test: Option<Test>,
-    /// How often a test passed.
+    /// Number of times that a test passed.
     pub(super) passes: usize,
-    /// Which tests passed.
+    /// Names of the tests that passed.
     pub(super) passed: BTreeSet<String>,
     pub(super) failures: Vec<String>,
-    /// Reason and the tests that gave it.
+    /// Reasons, and the tests that gave each.
     pub(super) skips: BTreeMap<String, Vec<String>>,
     pub(super) complete: bool,
-    /// The suite's own count of tests that ran.
+    /// Number of tests that ran, by the suite's own count.
     pub(super) ran: usize,
 }
 
@@ -67,7 +67,8 @@ impl Log {
         if let Some((_, reason)) = text.split_once("[SKIPPED]") {
             test.skip.get_or_insert_with(|| reason.trim().to_owned());
         }
-        // A verdict may follow a remark on one line, and what ends a suite may follow a verdict.
+        // A verdict may follow a remark on one line, and the end mark of a suite may follow a
+        // verdict.
         let says = |verdict: &str| {
             text.ends_with(verdict)
                 || text

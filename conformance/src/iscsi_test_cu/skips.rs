@@ -1,32 +1,34 @@
-//! What each lab of the suite expects: which tests may be skipped, and why, and which must pass.
+//! Expectations of each lab of the suite: the tests that may be skipped, with the reasons, and the
+//! tests that must pass.
 //!
-//! The suite calls a command that is not implemented a reason to skip. So a command that Sandstone no longer answers
-//! would fail nothing: a skip that is not listed here fails its lab.
+//! The suite treats a command that is not implemented as a reason to skip. So a command that
+//! Sandstone no longer answers would fail nothing. Therefore a skip that is not listed here fails
+//! its lab.
 
 use super::log::Log;
 
 /// Tests that the suite is right to skip.
 #[derive(Debug)]
 pub(super) struct Skip {
-    /// How the suite's own reason begins.
+    /// Beginning of the suite's own reason.
     begins: &'static str,
-    /// Why that is right, or where these tests are run.
+    /// Explanation of the skip, or the place where these tests run.
     why: &'static str,
-    /// The tests that may give it.
+    /// Tests that may give the reason.
     tests: &'static [&'static str],
 }
 
-/// What a lab expects of the suite.
+/// Expectations of a lab.
 #[derive(Debug)]
 pub(super) struct Expected {
-    /// What may be skipped.
+    /// Skips that are allowed.
     skips: &'static [&'static Skip],
-    /// What must pass, because the lab is for it.
+    /// Tests that must pass, because the lab is for them.
     passes: &'static [&'static str],
 }
 
 impl Expected {
-    /// What the suite skipped and should not have, and what should have passed and did not.
+    /// Returns the skips that are not allowed, and the tests that should have passed and did not.
     pub(super) fn violations(&self, log: &Log) -> Vec<String> {
         let skipped = log.skips.iter();
         let skipped =
@@ -50,7 +52,8 @@ impl Expected {
         violations
     }
 
-    /// Each reason with why it is one and its tests; the suite runs a test once in each family that has it.
+    /// Returns each reason with its explanation and its tests. The suite runs a test once in each
+    /// family that has it.
     pub(super) fn reasons(&self, log: &Log) -> Vec<String> {
         let reason = |(reason, tests): (&String, &Vec<String>)| {
             let mut unique = tests.clone();
@@ -67,7 +70,7 @@ impl Expected {
     }
 }
 
-/// The suite in full on memory and files.
+/// Expectations of the suite in full on memory and files.
 pub(super) const FULL: Expected = Expected {
     skips: &[
         &SANITIZE_NOT_ALLOWED,
@@ -84,7 +87,7 @@ pub(super) const FULL: Expected = Expected {
     passes: &[],
 };
 
-/// The same over two paths.
+/// Expectations of the suite in full over two paths.
 pub(super) const FULL_OVER_TWO_PATHS: Expected = Expected {
     skips: &[
         &SANITIZE_NOT_ALLOWED,
@@ -100,7 +103,7 @@ pub(super) const FULL_OVER_TWO_PATHS: Expected = Expected {
     passes: ONE_PATH.tests,
 };
 
-/// The same on a volume of a pool.
+/// Expectations of the suite in full on a volume of a pool.
 pub(super) const POOL: Expected = Expected {
     skips: &[
         &SANITIZE_NOT_ALLOWED,
@@ -116,19 +119,19 @@ pub(super) const POOL: Expected = Expected {
     passes: NOT_ATOMIC.tests,
 };
 
-/// What needs several logical blocks in a physical one.
+/// Expectations of tests that need several logical blocks in a physical one.
 pub(super) const PHYSICAL_4K: Expected = Expected {
     skips: &[],
     passes: NO_LARGER_PHYSICAL_BLOCKS.tests,
 };
 
-/// What needs a write-protected unit.
+/// Expectations of tests that need a write-protected unit.
 pub(super) const READ_ONLY: Expected = Expected {
     skips: &[],
     passes: WRITABLE.tests,
 };
 
-/// SANITIZE on a file.
+/// Expectations of SANITIZE on a file.
 pub(super) const SANITIZE: Expected = Expected {
     skips: &[&NO_BLOCK_ERASE, &NO_CRYPTO_ERASE],
     passes: &[
@@ -256,7 +259,7 @@ mod tests {
         log
     }
 
-    /// One of the tests that may be skipped, for this reason.
+    /// Output with one of the tests that may be skipped, for this reason.
     const SKIPPED: &str = "Suite: WriteSame10\n  Test: ZeroBlocks ...\n    [SKIPPED] WRITESAME10 does not support 0-blocks.\npassed\n";
     const PASSED: &str = "Suite: MultipathIO\n  Test: CompareAndWrite ...passed\n  Test: CompareAndWriteAsync ...passed\n\
                           \x20 Test: Reset ...passed\n  Test: Simple ...passed\n";

@@ -1,8 +1,8 @@
-//! The guest's kernel and root disk, built from Debian packages and cached.
+//! Kernel and root disk of the guest, built from Debian packages and cached.
 //!
-//! Emulation is slow, so all that can be done once on the host is done there: the kernel is
-//! unpacked to a plain ELF file (QEMU enters it by PVH), modules are stored uncompressed, and
-//! only those that a storage client needs are there.
+//! Emulation is slow, so all that can be done once on the host is done there. The kernel is
+//! unpacked to a plain ELF file (QEMU enters it by PVH). Modules are stored uncompressed, and only
+//! those that a storage client needs are there.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -42,7 +42,7 @@ const PACKAGES: &[&str] = &[
 ];
 const KERNEL: &[&str] = &["linux-image-amd64"];
 
-/// Modules of the guest's root disk; what they depend on comes along.
+/// Modules of the guest's root disk. The modules that they need are added.
 const MODULES: &[&str] = &[
     "virtio_pci",
     "virtio_blk",
@@ -65,33 +65,33 @@ const MODULES: &[&str] = &[
 /// Modules that the first file system loads to reach the root disk.
 const FIRST_MODULES: &[&str] = &["virtio_pci", "virtio_blk", "ext4", "crc32c_generic"];
 
-/// What the recipe below is; a change makes cached images stale.
+/// Version of the recipe below. A change makes cached images stale.
 const RECIPE: &str = "1";
 const INIT: &str = include_str!("../../guest/init.sh");
 const FIRST_INIT: &str = include_str!("../../guest/first-init.sh");
 
-/// A kernel and a disk to boot from.
+/// Kernel and disk for a boot.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
     /// Uncompressed kernel.
     pub(crate) kernel: PathBuf,
-    /// First file system; a lab's own archive is laid behind it.
+    /// First file system. A lab's own archive is laid behind it.
     pub(crate) initrd: PathBuf,
     /// Root disk, raw ext4. Guests write to a throw-away copy.
     pub(crate) disk: PathBuf,
     /// Kernel as Debian ships it.
     pub(crate) compressed_kernel: PathBuf,
-    /// The unpacked packages of the root disk.
+    /// Unpacked packages of the root disk.
     pub(crate) packages: Bundle,
     /// All modules of the kernel.
     pub(crate) modules: Modules,
 }
 
 impl Image {
-    /// The image, built if Debian's versions or the recipe changed.
+    /// Returns the image, rebuilt if Debian's versions or the recipe changed.
     ///
     /// # Errors
-    /// As [`Bundle::prepare`], or a step of the recipe fails.
+    /// Fails as [`Bundle::prepare`] does, or if a step of the recipe fails.
     pub(crate) fn prepare(tools: &Tools) -> Result<Self> {
         let machines = tools.machines()?;
         let packages = Bundle::prepare("guest", PACKAGES)?;
@@ -150,22 +150,22 @@ impl Image {
         Ok(archive.finish())
     }
 
-    /// A shell and its tools in one static program.
+    /// Returns a shell and its tools in one static program.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The program cannot be read.
     pub(crate) fn busybox(&self) -> Result<Vec<u8>> {
         fs::read(self.packages.root.join("usr/bin/busybox")).context("read busybox")
     }
 }
 
-/// The modules of one kernel and what each needs.
+/// Modules of one kernel, and the needs of each.
 #[derive(Clone, Debug)]
 pub(crate) struct Modules {
-    /// The kernel's version.
+    /// Version of the kernel.
     pub(crate) version: String,
     folder: PathBuf,
-    /// Relative path of a module, then of those it needs, in the order of modules.dep.
+    /// Relative path of each module, then of those it needs, in the order of modules.dep.
     dependencies: Vec<Vec<String>>,
     builtin: String,
 }
@@ -204,7 +204,8 @@ impl Modules {
         })
     }
 
-    /// Relative paths of `names` and all they need, in an order to load them in.
+    /// Returns the relative paths of `names` and of all modules they need, in an order in which to
+    /// load them.
     fn closure(&self, names: &[&str]) -> Result<Vec<String>> {
         let mut seen = BTreeSet::new();
         let mut order = Vec::new();
@@ -217,7 +218,7 @@ impl Modules {
                 .iter()
                 .find(|line| line.first().is_some_and(|path| stem(path) == *name));
             let line = line.with_context(|| format!("the kernel has no module {name}"))?;
-            // modules.dep names what is needed last to first.
+            // modules.dep names needed modules from last to first.
             for path in line.iter().rev() {
                 if seen.insert(path.clone()) {
                     order.push(path.clone());
@@ -259,13 +260,14 @@ impl Modules {
     }
 }
 
-/// The module's name as the kernel spells it.
+/// Returns the module's name as the kernel spells it.
 fn stem(path: &str) -> String {
     let file = path.rsplit('/').next().unwrap_or(path);
     file.split('.').next().unwrap_or(file).replace('-', "_")
 }
 
-/// Makes `disk` an ext4 file system with the contents of `tree`, of `size_mib` or as large as needed.
+/// Makes `disk` an ext4 file system with the contents of `tree`, of `size_mib` or as large as
+/// needed.
 ///
 /// # Errors
 /// mke2fs fails.
@@ -305,14 +307,14 @@ pub(crate) fn make_ext4(
     process::output(command, LIMIT).map(drop)
 }
 
-/// Debian's kernel is a small program with the real one inside, packed by xz.
+/// Extracts Debian's kernel, a small program with the real one inside, packed by xz.
 fn extract_kernel(packed: &Path, plain: &Path) -> Result<()> {
     const XZ: &[u8] = b"\xfd7zXZ\0";
     let bytes = fs::read(packed).with_context(|| format!("read {}", packed.display()))?;
     let part = plain.with_extension("xz");
     for start in (0..bytes.len() - XZ.len()).filter(|&start| bytes[start..].starts_with(XZ)) {
         fs::write(&part, &bytes[start..])?;
-        // What follows the packed kernel is not xz's: its complaint about that is expected.
+        // The bytes after the packed kernel are not xz's, so its complaint about them is expected.
         let status = Command::new("xz")
             .args(["--decompress", "--stdout", "--single-stream", "--quiet"])
             .stdin(File::open(&part)?)
@@ -340,7 +342,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What maintainer scripts would have made: users, folders, links.
+/// Makes the users, folders and links that maintainer scripts would have made.
 fn furnish(tree: &Path) -> Result<()> {
     for path in [
         "usr/share/perl",
@@ -427,7 +429,7 @@ fn furnish(tree: &Path) -> Result<()> {
         .arg(tree.join("lab-init"))
         .status()?;
     ensure!(status.success(), "cannot make the guest's init executable");
-    // Loader cache: without it every program of the guest searches its libraries anew.
+    // Without the loader cache every program of the guest searches its libraries anew.
     let _ = Command::new("/usr/sbin/ldconfig")
         .arg("-r")
         .arg(tree)

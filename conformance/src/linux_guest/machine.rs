@@ -1,7 +1,7 @@
-//! Runs one script in a guest, and answers what the script asks of the host meanwhile.
+//! Runner of one script in a guest, which also answers the requests of the script to the host.
 //!
-//! The guest talks to the host over a virtio port: one line asks (`link 0 down`, `server restart`),
-//! one line answers (`ok …` or `error …`); the last line is `exit STATUS`.
+//! The guest talks to the host over a virtio port. One line asks (`link 0 down`, `server restart`),
+//! and one line answers (`ok …` or `error …`). The last line is `exit STATUS`.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::unix::net::UnixStream;
@@ -19,16 +19,16 @@ use crate::process::{self, Running};
 use super::image::Image;
 
 const LIBRARY: &str = include_str!("../../guest/library.sh");
-/// The users' document, for its part of multipath.conf.
+/// Document for users, which holds its part of multipath.conf.
 const CLIENTS: &str = include_str!("../../../docs/clients.md");
 const MEMORY_MIB: &str = "768";
 
-/// Boots `image` with a network card on each path of `namespace`, runs `script` with `arguments`
-/// and returns what it printed. `answer` does what the guest asks.
+/// Boots `image` with a network card on each path of `namespace`, runs `script` with `arguments`,
+/// and returns its output. `answer` carries out the requests of the guest.
 ///
 /// # Errors
-/// The script's status is not 0, the guest dies, or `limit` is over; the message ends with the
-/// end of the console.
+/// The script's status is not 0, the guest dies, or `limit` is over. The message ends with the end
+/// of the console.
 pub(crate) fn run(
     machines: &Bundle,
     image: &Image,
@@ -69,7 +69,7 @@ pub(crate) fn run(
     }
 }
 
-/// The script and its arguments as a further first file system.
+/// Returns the script and its arguments as a further first file system.
 fn lab_archive(script: &str, arguments: &[String]) -> Vec<u8> {
     let mut archive = Archive::default();
     archive.folder("lab");
@@ -84,7 +84,7 @@ fn lab_archive(script: &str, arguments: &[String]) -> Vec<u8> {
     archive.finish()
 }
 
-/// The `devices` section of multipath.conf as the document shows it.
+/// Returns the `devices` section of multipath.conf as the document shows it.
 fn devices_section() -> String {
     CLIENTS
         .lines()
@@ -170,7 +170,7 @@ fn qemu(
     Ok(command)
 }
 
-/// Where the unpacked QEMU finds its firmware.
+/// Points a command to the firmware of the unpacked QEMU.
 pub(crate) fn firmware(command: &mut Command, machines: &Bundle) {
     for folder in ["usr/share/qemu", "usr/share/seabios", "usr/lib/ipxe/qemu"] {
         command.arg("-L").arg(machines.root.join(folder));

@@ -1,7 +1,8 @@
-//! A real Linux initiator: Debian's kernel, open-iscsi and dm-multipath in an emulated machine,
-//! connected to the server over two network paths that can be cut.
+//! Labs of a real Linux initiator: Debian's kernel, open-iscsi and dm-multipath in an emulated
+//! machine. It reaches the server over two network paths that can be cut.
 //!
-//! Each scenario is a script in `guest/`; the last line that it notes as `figures: …` is shown.
+//! Each scenario is a script in `guest/`. The last line that the script notes as `figures: …` is
+//! shown.
 
 mod image;
 mod machine;
@@ -24,11 +25,11 @@ struct Scenario {
     script: &'static str,
     backend: Backend,
     block_size: u32,
-    /// Why the peer cannot do it.
+    /// Reason why the peer cannot run the scenario.
     peer_lacks: Option<&'static str>,
 }
 
-/// The scenarios.
+/// Labs of the scenarios.
 pub(crate) const LABS: &[Lab] = &[
     Lab {
         name: "guest-two-paths",
@@ -185,7 +186,7 @@ fn run(bench: &Bench, scenario: &Scenario) -> Result<Outcome> {
     ))
 }
 
-/// Does what a guest asks of the host.
+/// Carries out a request of a guest to the host.
 fn act(request: &str, namespace: &Namespace, server: &mut Server, bench: &Bench) -> Result<String> {
     let words: Vec<&str> = request.split_whitespace().collect();
     match words[..] {

@@ -1,20 +1,20 @@
-//! Access specifications: the one concept of a workload, as IOmeter has it.
+//! Access specifications, which describe every workload in the terms of IOmeter.
 //!
-//! A specification is a list of lines; each line says what share of all accesses it makes, how large they
-//! are, which share of them reads and which share goes to a random place. Everything that this benchmark can
-//! run, built in or read from a file, is said in these words.
+//! A specification is a list of lines. Each line gives its share of all accesses, their size, the
+//! share of reads, and the share that goes to a random place. Everything that this benchmark can
+//! run, built in or read from a file, is an access specification.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Most lines a specification may have, as in IOmeter.
+/// Most lines that a specification may have, as in IOmeter.
 pub const MAX_LINES: usize = 100;
 
-/// Longest name that IOmeter keeps (it counts a final zero byte among its 80).
+/// Longest name that IOmeter keeps. It counts a final zero byte among its 80.
 pub const MAX_NAME: usize = 79;
 
-/// Largest access: what one SCSI command of any initiator in use carries.
+/// Largest access in bytes, which one SCSI command of any initiator in use can carry.
 pub const MAX_SIZE: u32 = 64 << 20;
 
 /// One line of a specification.
@@ -23,11 +23,12 @@ pub const MAX_SIZE: u32 = 64 << 20;
 pub struct AccessLine {
     /// Bytes per access.
     pub size: u32,
-    /// Share of all accesses that are made by this line; the shares of all lines add up to 100.
+    /// Share of all accesses that this line makes. The shares of all lines add up to 100.
     pub of_size_percent: u8,
-    /// Share of this line's accesses that read; the others write.
+    /// Share of this line's accesses that read. The others write.
     pub reads_percent: u8,
-    /// Share of this line's accesses that go to a random place; the others continue where the last one ended.
+    /// Share of this line's accesses that go to a random place. The others continue at the end of
+    /// the last one.
     pub random_percent: u8,
     /// Pause after each burst, in milliseconds.
     #[serde(default)]
@@ -35,10 +36,12 @@ pub struct AccessLine {
     /// Accesses between two pauses.
     #[serde(default = "one")]
     pub burst: u32,
-    /// Accesses start at multiples of this many bytes; 0 for every block of the device.
+    /// Number of bytes of which the start of each access is a multiple, or 0 for every block of the
+    /// device.
     #[serde(default)]
     pub align: u32,
-    /// Bytes that a network server answers with. It says nothing about a disk and is only kept.
+    /// Bytes of a network server's answer. The value is only kept, because it has no meaning for a
+    /// disk.
     #[serde(default)]
     pub reply: u32,
 }
@@ -48,7 +51,7 @@ const fn one() -> u32 {
 }
 
 impl AccessLine {
-    /// A line that makes all accesses, without pauses, aligned to the block.
+    /// Makes a line that makes all accesses, without pauses, aligned to the block.
     pub const fn all(size: u32, reads_percent: u8, random_percent: u8) -> Self {
         Self {
             size,
@@ -62,14 +65,14 @@ impl AccessLine {
         }
     }
 
-    /// The same line making only this share of the accesses.
+    /// Returns the line with this share of the accesses.
     #[must_use]
     pub const fn share(mut self, of_size_percent: u8) -> Self {
         self.of_size_percent = of_size_percent;
         self
     }
 
-    /// The same line starting at multiples of its own size.
+    /// Returns the line with accesses that start at multiples of their own size.
     #[must_use]
     pub const fn aligned_to_size(mut self) -> Self {
         self.align = self.size;
@@ -77,18 +80,18 @@ impl AccessLine {
     }
 }
 
-/// To which workers of IOmeter a specification is given when they are made.
+/// Workers of IOmeter to which a specification is given when they are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Assignment {
-    /// To none.
+    /// No workers.
     #[default]
     None,
-    /// To all.
+    /// All workers.
     All,
-    /// To disk workers.
+    /// Disk workers.
     Disk,
-    /// To network workers.
+    /// Network workers.
     Net,
 }
 
@@ -96,17 +99,17 @@ pub enum Assignment {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccessSpecification {
-    /// What people call it.
+    /// Name for users.
     pub name: String,
-    /// IOmeter's default assignment; only kept.
+    /// IOmeter's default assignment, which is only kept.
     #[serde(default)]
     pub assignment: Assignment,
-    /// What it consists of.
+    /// Lines of the specification.
     pub lines: Vec<AccessLine>,
 }
 
 impl AccessSpecification {
-    /// A specification of one line.
+    /// Makes a specification of one line.
     pub fn single(name: impl Into<String>, line: AccessLine) -> Self {
         Self {
             name: name.into(),
@@ -115,7 +118,7 @@ impl AccessSpecification {
         }
     }
 
-    /// Whether it makes sense at all, whatever it runs on.
+    /// Checks that the specification is valid on any device.
     pub fn check(&self) -> Result<(), SpecificationError> {
         let wrong = |fault| SpecificationError {
             name: self.name.clone(),
@@ -142,7 +145,7 @@ impl AccessSpecification {
         Ok(())
     }
 
-    /// Whether it can run on a device with blocks of `granularity` bytes.
+    /// Checks that the specification can run on a device with blocks of `granularity` bytes.
     pub fn check_granularity(&self, granularity: u32) -> Result<(), SpecificationError> {
         let unfit = |line: &AccessLine| {
             !line.size.is_multiple_of(granularity) || !line.align.is_multiple_of(granularity)
@@ -156,14 +159,14 @@ impl AccessSpecification {
         }
     }
 
-    /// Whether any access may write.
+    /// Reports whether any access may write.
     pub fn writes(&self) -> bool {
         self.lines
             .iter()
             .any(|line| line.of_size_percent > 0 && line.reads_percent < 100)
     }
 
-    /// Bytes of the largest access.
+    /// Returns the bytes of the largest access.
     pub fn largest(&self) -> u32 {
         self.lines.iter().map(|line| line.size).max().unwrap_or(0)
     }
@@ -183,7 +186,7 @@ impl AccessLine {
     }
 }
 
-/// Why a specification cannot be run.
+/// Reason why a specification cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecificationError {
     name: String,

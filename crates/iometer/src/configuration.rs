@@ -1,25 +1,25 @@
-//! What an IOmeter configuration says: the test, its display, the access specifications, the managers and
-//! their workers. Every detail that IOmeter writes has a place, so that a file that was read and written
-//! again says the same.
+//! Content of an IOmeter configuration: the test, its display, the access specifications, the
+//! managers and their workers. Every detail that IOmeter writes has a place, so that a file keeps
+//! its content when it is read and written again.
 
 use crate::access::AccessSpecification;
 
-/// A whole `.icf` file. A section that the file lacks is `None`, which is not an empty one.
+/// Whole `.icf` file. A section that the file lacks is `None`, which is not an empty one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
-    /// The version of IOmeter that wrote it.
+    /// Version of IOmeter that wrote the file.
     pub version: Version,
-    /// `'TEST SETUP`.
+    /// Section `'TEST SETUP`.
     pub test_setup: Option<TestSetup>,
-    /// `'RESULTS DISPLAY`.
+    /// Section `'RESULTS DISPLAY`.
     pub results_display: Option<ResultsDisplay>,
-    /// `'ACCESS SPECIFICATIONS`.
+    /// Section `'ACCESS SPECIFICATIONS`.
     pub access_specifications: Option<Vec<AccessSpecification>>,
-    /// `'MANAGER LIST`.
+    /// Section `'MANAGER LIST`.
     pub managers: Option<Vec<LoadGenerator>>,
 }
 
-/// `1.1.0`, or a date as `2006.07.27`, as it stands in the file.
+/// Version like `1.1.0`, or a date like `2006.07.27`, as in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version(pub String);
 
@@ -29,24 +29,24 @@ impl Default for Version {
     }
 }
 
-/// How a number grows from one test to the next.
+/// Rule by which a number grows from one test to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StepType {
-    /// By adding the step.
+    /// The step is added.
     #[default]
     Linear,
-    /// By multiplying with the step.
+    /// The number is multiplied by the step.
     Exponential,
 }
 
-/// How many workers or targets take part, from one test to the next.
+/// Number of workers or targets that take part, from one test to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cycling {
     /// First number.
     pub start: u32,
-    /// What it grows by.
+    /// Step by which the number grows.
     pub step: u32,
-    /// How it grows.
+    /// Rule by which the number grows.
     pub step_type: StepType,
 }
 
@@ -60,16 +60,16 @@ impl Default for Cycling {
     }
 }
 
-/// How many accesses are in flight, from one test to the next.
+/// Number of accesses in flight, from one test to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueCycling {
     /// First number.
     pub start: u32,
     /// Last number.
     pub end: u32,
-    /// What it grows by.
+    /// Step by which the number grows.
     pub step: u32,
-    /// How it grows.
+    /// Rule by which the number grows.
     pub step_type: StepType,
 }
 
@@ -84,59 +84,59 @@ impl Default for QueueCycling {
     }
 }
 
-/// How many workers a manager starts with.
+/// Number of workers with which a manager starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerCount {
-    /// One per processor.
+    /// One worker per processor.
     NumberOfCpus,
-    /// This many.
+    /// Fixed number of workers.
     Fixed(u32),
 }
 
-/// Whose results are recorded.
+/// Objects whose results are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecordResults {
-    /// Everybody's.
+    /// Results of all objects.
     #[default]
     All,
-    /// Not those of single targets.
+    /// Results of all but single targets.
     NoTargets,
-    /// Not those of single workers.
+    /// Results of all but single workers.
     NoWorkers,
-    /// Not those of single managers.
+    /// Results of all but single managers.
     NoManagers,
-    /// Nobody's.
+    /// No results.
     None,
 }
 
-/// What changes from one test to the next.
+/// Quantity that changes from one test to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TestType {
-    /// Nothing.
+    /// Nothing changes.
     #[default]
     Normal,
-    /// The number of targets.
+    /// The number of targets changes.
     CycleTargets,
-    /// The number of workers.
+    /// The number of workers changes.
     CycleWorkers,
-    /// The number of targets of all workers at once.
+    /// The number of targets of all workers changes at once.
     IncrementTargetsParallel,
-    /// The number of targets of one worker after the other.
+    /// The number of targets changes for one worker after the other.
     IncrementTargetsSerial,
-    /// The number of workers and of targets.
+    /// The number of workers and of targets changes.
     CycleWorkersAndTargets,
-    /// The accesses in flight.
+    /// The number of accesses in flight changes.
     CycleOutstanding,
-    /// The accesses in flight and the number of targets.
+    /// The number of accesses in flight and of targets changes.
     CycleOutstandingAndTargets,
 }
 
-/// `'TEST SETUP`.
+/// Section `'TEST SETUP`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestSetup {
-    /// What the user called it.
+    /// Description by the user.
     pub description: String,
-    /// Hours, minutes and seconds of each test; not reduced: 0, 90, 0 is legal.
+    /// Hours, minutes and seconds of each test, not reduced: 0, 90, 0 is legal.
     pub run_time: (u32, u32, u32),
     /// Seconds before recording starts.
     pub ramp_up_s: u32,
@@ -144,15 +144,15 @@ pub struct TestSetup {
     pub disk_workers: WorkerCount,
     /// Network workers of a new manager.
     pub network_workers: WorkerCount,
-    /// Whose results are recorded.
+    /// Objects whose results are recorded.
     pub record: RecordResults,
-    /// How workers are added.
+    /// Cycling that adds workers.
     pub worker_cycling: Cycling,
-    /// How targets are added (`'Disk Cycling`, in some versions `'Target Cycling`).
+    /// Cycling that adds targets (`'Disk Cycling`, in some versions `'Target Cycling`).
     pub disk_cycling: Cycling,
-    /// How queues grow.
+    /// Cycling that lengthens queues.
     pub queue_cycling: QueueCycling,
-    /// Which of these happens.
+    /// Cycling that is used.
     pub test_type: TestType,
 }
 
@@ -173,103 +173,103 @@ impl Default for TestSetup {
     }
 }
 
-/// What the bars of the display show.
+/// Period that the bars of the display show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UpdateType {
-    /// Since the test started.
+    /// Time since the test started.
     #[default]
     WholeTest,
-    /// Since the last update.
+    /// Time since the last update.
     LastUpdate,
 }
 
-/// `'RESULTS DISPLAY`.
+/// Section `'RESULTS DISPLAY`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResultsDisplay {
-    /// Whether each update is recorded; absent in older versions.
+    /// Whether each update is recorded. The value is absent in older versions.
     pub record_updates: Option<bool>,
     /// Seconds between updates.
     pub update_frequency_s: u32,
-    /// What is shown.
+    /// Period that is shown.
     pub update_type: UpdateType,
-    /// The bars, by their numbers from 1 on.
+    /// Bars, by their numbers from 1 on.
     pub bar_charts: Vec<BarChart>,
 }
 
-/// A number and a name, as managers and workers have.
+/// Number and name of a manager or a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Tells those of one name apart.
+    /// Number that distinguishes objects of one name.
     pub id: u32,
-    /// The name.
+    /// Name of the object.
     pub name: String,
 }
 
 /// One bar of the display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BarChart {
-    /// Which bar.
+    /// Number of the bar.
     pub number: u32,
-    /// The figure, by its full name.
+    /// Name of the figure, in full.
     pub statistic: String,
-    /// Whose, if not everybody's.
+    /// Manager whose figure is shown, or `None` for all.
     pub manager: Option<Identity>,
-    /// Whose on that manager.
+    /// Worker of that manager whose figure is shown.
     pub worker: Option<Identity>,
 }
 
-/// A machine that makes load: what IOmeter calls a manager.
+/// Machine that makes load, which IOmeter calls a manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadGenerator {
-    /// Its number and name.
+    /// Number and name of the machine.
     pub identity: Identity,
-    /// Its address; empty for the machine itself.
+    /// Network address, empty for the machine itself.
     pub network_address: String,
-    /// Its workers.
+    /// Workers of the machine.
     pub workers: Vec<Worker>,
 }
 
 /// Kinds of workers and targets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WorkerType {
-    /// A disk.
+    /// Disk worker or target.
     #[default]
     Disk,
-    /// A TCP connection.
+    /// TCP connection.
     NetworkTcp,
-    /// A connection of the Virtual Interface Architecture.
+    /// Connection of the Virtual Interface Architecture.
     NetworkVi,
 }
 
-/// A thread that makes load.
+/// Thread that makes load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Worker {
-    /// Its name.
+    /// Name of the worker.
     pub name: String,
-    /// Its kind.
+    /// Kind of the worker.
     pub worker_type: WorkerType,
-    /// How it uses its targets; absent in a file that does not say.
+    /// Use of the targets by the worker, absent in a file that does not say.
     pub defaults: Option<TargetDefaults>,
-    /// The access specifications it runs, one after the other, by name.
+    /// Names of the access specifications that the worker runs, one after the other.
     pub assigned: Option<Vec<String>>,
-    /// Its targets.
+    /// Targets of the worker.
     pub targets: Option<Vec<Target>>,
 }
 
-/// How a worker uses its targets.
+/// Use of targets by a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetDefaults {
-    /// Accesses in flight per target, and how connections are tested.
+    /// Accesses in flight per target, and the test of connections.
     pub queue: Option<QueueDefaults>,
-    /// Which part of a disk, and with which bytes.
+    /// Part of a disk that is used, and the bytes that are written.
     pub disk: Option<DiskDefaults>,
-    /// The address that connections come from.
+    /// Address from which connections come.
     pub local_network_interface: Option<String>,
     /// Sends in flight of a VI connection.
     pub vi_outstanding: Option<u32>,
 }
 
-/// Accesses in flight per target, and how connections are tested.
+/// Accesses in flight per target, and the test of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueDefaults {
     /// Accesses in flight.
@@ -278,28 +278,28 @@ pub struct QueueDefaults {
     pub test_connection_rate: bool,
     /// Accesses per connection.
     pub transactions_per_connection: u32,
-    /// Whether the random numbers start at a fixed seed, and which; absent before 1.1.0.
+    /// Whether the random numbers start at a fixed seed, and the seed. Absent before 1.1.0.
     pub fixed_seed: Option<(bool, u64)>,
 }
 
-/// Which part of a disk, and with which bytes.
+/// Part of a disk that is used, and the bytes that are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskDefaults {
-    /// Sectors that are used; 0 for all.
+    /// Number of sectors that are used, or 0 for all.
     pub maximum_sectors: u64,
     /// First sector.
     pub starting_sector: u64,
-    /// 0 repeating, 1 pseudo random, 2 full random bytes; absent before 1.1.0.
+    /// Pattern of the bytes: 0 repeating, 1 pseudo random, 2 full random. Absent before 1.1.0.
     pub data_pattern: Option<u32>,
 }
 
-/// What a worker accesses.
+/// Target that a worker accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// As IOmeter shows it.
+    /// Name as IOmeter shows it.
     pub name: String,
-    /// Its kind.
+    /// Kind of the target.
     pub target_type: WorkerType,
-    /// The other end of a connection.
+    /// Manager at the other end of a connection.
     pub manager: Option<Identity>,
 }

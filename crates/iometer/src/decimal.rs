@@ -1,20 +1,20 @@
-//! Numbers as spreadsheets write them: the mark before the fraction is a point or a comma, and the other one, a blank or an
-//! apostrophe may stand between groups of three digits.
+//! Numbers as spreadsheets write them. The mark before the fraction is a point or a comma. The
+//! other mark, a blank or an apostrophe may stand between groups of three digits.
 
-/// Marks between groups of digits, beside the one that is not before fractions.
+/// Marks between groups of digits, beside the point or comma that does not stand before fractions.
 const GROUPING: [char; 5] = [' ', '\u{a0}', '\u{202f}', '\'', '’'];
 
-/// The mark before fractions, which is one in all numbers of a row.
+/// Mark before fractions, which all numbers of a row share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decimal {
     mark: char,
 }
 
-/// The mark before fractions, as far as one number tells it.
+/// Mark before fractions, as far as one number shows it.
 enum Vote {
     Nothing,
     Mark(char),
-    /// `1.234`: a fraction, or a thousand.
+    /// `1.234`: a fraction, or a number above a thousand.
     Either,
 }
 
@@ -22,7 +22,7 @@ impl Decimal {
     /// Finds the mark of a row.
     ///
     /// # Errors
-    /// Two numbers contradict each other, or none tells.
+    /// Two numbers contradict each other, or none shows the mark.
     pub(crate) fn of<'a>(
         numbers: impl Iterator<Item = &'a str>,
         separator: char,
@@ -52,7 +52,7 @@ impl Decimal {
         }
     }
 
-    /// The number, where it is one.
+    /// Reads a number, if the text is one.
     pub(crate) fn parse(self, text: &str) -> Option<f64> {
         let text = text.trim();
         let (mantissa, exponent) = match text.find(['e', 'E']) {
@@ -82,7 +82,8 @@ impl Decimal {
     }
 }
 
-/// A whole number of which the mark is not known: a mark in it stands between groups of digits, or before zeros.
+/// Reads a whole number of which the mark is not known. A mark in it stands between groups of
+/// digits, or before zeros.
 pub(crate) fn whole(text: &str) -> Option<f64> {
     let readings = ['.', ','].map(|mark| Decimal { mark }.parse(text));
     let whole = readings.into_iter().flatten();

@@ -1,8 +1,9 @@
-//! IOmeter's words and files: access specifications, which all of the benchmark speaks in, configurations (`.icf`) as
-//! text, read and written in every detail, and results, also after a spreadsheet has saved them.
+//! Terms and files of IOmeter: access specifications, which describe all workloads of the
+//! benchmark, configurations, and results. Configurations (`.icf`) are read and written as text in
+//! every detail. Results are read also after a spreadsheet has saved them.
 //!
-//! A crate of its own, without files or devices, because it reads what strangers wrote: it is fuzzed. What a
-//! configuration means to the benchmark is the benchmark's business.
+//! This is a crate of its own, without files or devices, because it reads files of strangers and so
+//! is fuzzed. The benchmark decides the meaning of a configuration.
 
 pub mod access;
 pub mod configuration;

@@ -1,8 +1,8 @@
-//! Reads `.icf`: lines of which those with an apostrophe are keys, and the values below them.
+//! Reader of `.icf` files. Lines with an apostrophe are keys, and the lines below them are values.
 //!
-//! As strict as IOmeter about what a file may say, and more helpful where it says something else: the number
-//! of the line, and the reason. Keys are compared without regard to case, sections may be missing, lines may
-//! end as on Windows.
+//! It is as strict as IOmeter about the content of a file. About other content its errors are more
+//! helpful: they give the number of the line, and the reason. Keys are compared without regard to
+//! case, sections may be missing, and lines may end as on Windows.
 
 use std::fmt;
 use std::iter::Peekable;
@@ -15,18 +15,19 @@ use super::configuration::{
 };
 use crate::access::{AccessLine, AccessSpecification, Assignment, MAX_LINES};
 
-/// The specification that IOmeter has without a definition: a worker does nothing.
+/// Specification that IOmeter has without a definition: a worker does nothing.
 const IDLE: &str = "Idle";
 
-/// Longest file that is read: far beyond any, and a bound on what a hostile one may cost.
+/// Size of the longest file that is read, in bytes. It is far above any real file, and bounds the
+/// cost of a hostile one.
 pub const MAX_FILE: usize = 16 << 20;
 
-/// Why a file is not an IOmeter configuration.
+/// Reason why a file is not an IOmeter configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadError {
-    /// The line, from 1 on.
+    /// Number of the line, from 1 on.
     pub line: usize,
-    /// What is wrong with it.
+    /// Fault of the line.
     pub reason: String,
 }
 
@@ -48,8 +49,8 @@ pub fn read(text: &str) -> Result<Configuration> {
     read_noting(text).map(|(configuration, _)| configuration)
 }
 
-/// Reads a whole file, and tells what IOmeter ignores of it: access specifications that a worker is assigned and that no
-/// section defines.
+/// Reads a whole file, and returns the parts that IOmeter ignores: access specifications that a
+/// worker is assigned and that no section defines.
 ///
 /// # Errors
 /// The first line that is no part of a configuration.
@@ -103,14 +104,14 @@ fn begins(line: &str, prefix: &str) -> bool {
         .is_some_and(|start| same(start, prefix))
 }
 
-/// The lines, without the blanks around them.
+/// Reader of the lines, without the blanks around them.
 struct Reader<'a> {
     lines: Peekable<Lines<'a>>,
-    /// The line that was read last, from 1 on.
+    /// Number of the line that was read last, from 1 on.
     number: usize,
-    /// The line of the last key.
+    /// Number of the line of the last key.
     key_number: usize,
-    /// The names that workers are assigned, with their lines.
+    /// Names that workers are assigned, with their lines.
     assigned: Vec<(usize, &'a str)>,
 }
 
@@ -142,7 +143,7 @@ impl<'a> Reader<'a> {
         ignored.collect()
     }
 
-    /// Refuses what stands behind the last value of a line.
+    /// Refuses text behind the last value of a line.
     fn ends<'w>(&self, mut words: impl Iterator<Item = &'w str>) -> Result<()> {
         match words.find(|word| !word.is_empty()) {
             None => Ok(()),
@@ -172,7 +173,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next key, which begins with an apostrophe.
+    /// Reads the next key, which begins with an apostrophe.
     fn key(&mut self, expected: &str) -> Result<&'a str> {
         match self.next_filled() {
             Some(line) if line.starts_with('\'') => {
@@ -184,8 +185,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The value below a key: the next line that is no comment. Empty where the next thing is the end of
-    /// something.
+    /// Reads the value below a key: the next line that is no comment. It is empty if an end mark
+    /// comes next.
     fn value(&mut self) -> Result<&'a str> {
         while let Some(line) = self.lines.peek().map(|line| line.trim()) {
             if !line.starts_with('\'') {
@@ -236,7 +237,7 @@ impl<'a> Reader<'a> {
             .map_err(|_| self.error(format!("{what} is a whole number, not {text:?}")))
     }
 
-    /// One of some words, or the number that older versions wrote in its place.
+    /// Reads one of some words, or the number that older versions wrote in its place.
     fn choice<T: Copy>(&self, what: &str, text: Option<&str>, choices: &[(&str, T)]) -> Result<T> {
         let text = text.unwrap_or_default().trim();
         let by_number = || {
@@ -420,7 +421,7 @@ impl<'a> Reader<'a> {
                 return Err(self.unknown(key, "the list of access specifications"));
             }
             let specification = self.access_specification()?;
-            // As IOmeter does: the later one of a name replaces the earlier one.
+            // As in IOmeter, a later specification replaces an earlier one of its name.
             let earlier = specifications
                 .iter_mut()
                 .find(|earlier| same(&earlier.name, &specification.name));
@@ -593,7 +594,8 @@ impl<'a> Reader<'a> {
                 if key.ends_with("data pattern") {
                     disk.data_pattern = Some(self.number("the data pattern", words.next())?);
                 } else if key.ends_with("use random data") {
-                    // A version between those two had a switch, which is the full random pattern of today.
+                    // A version between these two had a switch, which means the full random pattern
+                    // of today.
                     let random: u32 = self.number("the use of random data", words.next())?;
                     disk.data_pattern = Some(if random == 0 { 0 } else { 2 });
                 }
@@ -666,7 +668,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Words of the files and what they mean; in the order of the numbers that older versions wrote.
+/// Words of the files and their meaning, in the order of the numbers that older versions wrote.
 pub(super) const RECORD: &[(&str, RecordResults)] = &[
     ("ALL", RecordResults::All),
     ("NO_TARGETS", RecordResults::NoTargets),

@@ -1,7 +1,8 @@
-//! A file of results, as IOmeter writes it and as a spreadsheet saves it again.
+//! File of results, as IOmeter writes it and as a spreadsheet saves it again.
 //!
-//! Read by the names of the columns, never by their places: version 1.1.0 has 80 columns, with megabytes both decimal and
-//! binary and a count of latencies by class; 2006.07.27 has 52. Of each test the row for all managers is read.
+//! It is read by the names of the columns, never by their places. Version 1.1.0 has 80 columns,
+//! with megabytes both decimal and binary and a count of latencies by class. Version 2006.07.27 has
+//! 52 columns. Of each test the row for all managers is read.
 
 use std::collections::HashMap;
 
@@ -10,32 +11,32 @@ use crate::decimal::{Decimal, whole};
 use crate::read::{MAX_FILE, ReadError};
 use crate::sheet::{Sheet, is_header};
 
-/// The value that IOmeter writes where the workers differ.
+/// Value that IOmeter writes if the workers differ.
 const AMBIGUOUS: &str = "-2";
 
-/// A file of results.
+/// File of results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
-    /// The version of IOmeter, as it stands there.
+    /// Version of IOmeter, as in the file.
     pub version: String,
-    /// In the order of the file.
+    /// Tests in the order of the file.
     pub tests: Vec<Test>,
     /// Lines of which less was read than IOmeter wrote.
     pub notes: Vec<ReadError>,
 }
 
-/// A test, with the sums of all managers.
+/// Test, with the sums of all managers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Test {
-    /// The name of the specification that all workers had; empty where they had several.
+    /// Name of the specification that all workers had, empty if they had several.
     pub name: String,
-    /// The specifications of the test.
+    /// Specifications of the test.
     pub specifications: Vec<AccessSpecification>,
-    /// Workers.
+    /// Number of workers.
     pub workers: u32,
-    /// Targets of all workers.
+    /// Number of targets of all workers.
     pub disks: u32,
-    /// Accesses in flight at each target; `None` where the workers differ.
+    /// Accesses in flight at each target, or `None` if the workers differ.
     pub queue_depth: Option<u32>,
     /// Accesses per second.
     pub iops: f64,
@@ -52,11 +53,11 @@ pub struct Test {
 /// Accesses of one direction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Direction {
-    /// How many.
+    /// Number of accesses.
     pub accesses: f64,
-    /// Their bytes.
+    /// Bytes of the accesses.
     pub bytes: f64,
-    /// How many failed.
+    /// Number of accesses that failed.
     pub errors: f64,
     /// Mean response time in milliseconds.
     pub mean_ms: f64,
@@ -67,7 +68,7 @@ pub struct Direction {
 /// Reads a whole file.
 ///
 /// # Errors
-/// A value is not understood, or it is no such file: the line, and why.
+/// The line, and the reason: a value is not understood, or the file is no file of results.
 pub fn read(text: &str) -> Result<Results, ReadError> {
     let wrong = |line, reason: String| ReadError { line, reason };
     if text.len() > MAX_FILE {
@@ -124,12 +125,12 @@ impl Reader {
         match self.expecting {
             Expecting::Nothing => {}
             Expecting::Version => {
-                // A program that turns points into commas does so here too.
+                // A program that turns points into commas does so in the version too.
                 self.results.version = cells[0].replace(',', ".");
                 self.expecting = Expecting::Nothing;
             }
             Expecting::Name => {
-                // A name with a comma in it stands there without quotes, before the default assignment.
+                // A name with a comma in it stands without quotes, before the default assignment.
                 let separator = self.sheet.innermost().to_string();
                 let name = match cells.split_last() {
                     Some((_, name)) if !name.is_empty() => name.join(&separator),
@@ -220,7 +221,8 @@ impl Reader {
         Ok(test)
     }
 
-    /// The specification of that name, or all where none has it: then several ran side by side.
+    /// Returns the specification of that name, or all if none has it, because several then ran side
+    /// by side.
     fn of(&self, name: &str) -> Vec<AccessSpecification> {
         let named = self.specifications.iter().filter(|s| s.name == name);
         let named: Vec<AccessSpecification> = named.cloned().collect();
@@ -231,7 +233,7 @@ impl Reader {
     }
 }
 
-/// A name of a column, however a program has written it.
+/// Returns a name of a column in plain form, however a program has written it.
 fn plain(name: &str) -> String {
     let words: Vec<&str> = name.split_whitespace().collect();
     words.join(" ").to_lowercase()
@@ -266,7 +268,7 @@ fn access_line(cells: &[String]) -> Result<AccessLine, String> {
     Ok(line)
 }
 
-/// The columns that are read as numbers.
+/// Columns that are read as numbers.
 const NUMBERS: [&str; 18] = [
     "# workers",
     "# disks",
@@ -288,7 +290,7 @@ const NUMBERS: [&str; 18] = [
     "queue depth",
 ];
 
-/// The values of a row by the names of their columns.
+/// Values of a row by the names of their columns.
 struct Row<'a> {
     cells: HashMap<&'a str, &'a str>,
     decimal: Decimal,
@@ -351,7 +353,8 @@ impl<'a> Row<'a> {
         })
     }
 
-    /// A spreadsheet of another language takes `1.234567` for a million: two columns that add up to a third tell.
+    /// Checks that two columns add up to a third. A spreadsheet of another language takes
+    /// `1.234567` for a million, and the sum shows it.
     fn adds_up(&self, sum: f64, one: &str, other: &str) -> Result<(), String> {
         let (Some(_), Some(_)) = (self.cell(one), self.cell(other)) else {
             return Ok(());
@@ -365,7 +368,7 @@ impl<'a> Row<'a> {
         Ok(())
     }
 
-    /// A count that has lost its last digits.
+    /// Returns a count that has lost its last digits.
     fn rounded(&self) -> Option<(&'static str, &'a str)> {
         let counts = ["Read I/Os", "Write I/Os", "Bytes Read", "Bytes Written"];
         let mut cells = counts

@@ -1,14 +1,15 @@
-//! Lines as cells. IOmeter puts commas between cells; a spreadsheet puts there what its language has, encloses some cells in
-//! quotes, and fills lines up with empty ones.
+//! Lines as cells. IOmeter puts commas between cells. A spreadsheet puts the separator of its
+//! language there, encloses some cells in quotes, and fills lines up with empty ones.
 
 /// Separators of cells, of which a file has one.
 const SEPARATORS: [char; 3] = [',', ';', '\t'];
 
-/// How the lines of a file fall apart. Each header tells it anew: files are joined from several.
+/// Way in which the lines of a file are split into cells. Each header sets it anew, because files
+/// are joined from several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sheet {
     pub(crate) separator: char,
-    /// Each line is one cell, and this stands between the cells of that line.
+    /// Separator inside a line that is one cell of the sheet.
     inner: Option<char>,
 }
 
@@ -22,10 +23,10 @@ impl Default for Sheet {
 }
 
 impl Sheet {
-    /// Learns from a header, which begins with an apostrophe.
+    /// Learns the separators from a header, which begins with an apostrophe.
     pub(crate) fn learn(&mut self, header: &str) {
         let Some(separator) = outside_quotes(header) else {
-            // A header of one word tells nothing, unless it is a whole line in quotes.
+            // A header of one word shows no separator, unless it is a whole line in quotes.
             if let Ok(cells) = split(header, self.separator) {
                 self.inner = cells[0]
                     .find(SEPARATORS)
@@ -42,7 +43,8 @@ impl Sheet {
         };
     }
 
-    /// The cells of a line, without blanks around them and without the empty ones at its end.
+    /// Returns the cells of a line, without blanks around them and without the empty ones at its
+    /// end.
     pub(crate) fn cells(&self, line: &str) -> Result<Vec<String>, String> {
         let mut cells = split(line, self.separator)?;
         trim_end(&mut cells);
@@ -53,13 +55,13 @@ impl Sheet {
         Ok(cells)
     }
 
-    /// The separator of the cells that have a meaning.
+    /// Returns the separator of the cells that have a meaning.
     pub(crate) fn innermost(&self) -> char {
         self.inner.unwrap_or(self.separator)
     }
 }
 
-/// Whether a line is a header, in quotes or not.
+/// Reports whether a line is a header, in quotes or not.
 pub(crate) fn is_header(line: &str) -> bool {
     line.trim_start().trim_start_matches('"').starts_with('\'')
 }
@@ -78,7 +80,8 @@ fn outside_quotes(line: &str) -> Option<char> {
     })
 }
 
-/// One cell at least. A quote encloses a cell only where the cell begins with it; two in a cell in quotes mean one.
+/// Splits a line into cells, at least one. A quote encloses a cell only if the cell begins with it.
+/// Two quotes in a cell in quotes mean one.
 fn split(line: &str, separator: char) -> Result<Vec<String>, String> {
     let mut cells = Vec::new();
     let mut rest = line;
@@ -101,7 +104,8 @@ fn split(line: &str, separator: char) -> Result<Vec<String>, String> {
     }
 }
 
-/// The content of a cell in quotes, of which the first was read, and the text behind the last.
+/// Returns the content of a cell in quotes, of which the first was read, and the text behind the
+/// last quote.
 fn enclosed(text: &str) -> Result<(String, &str), String> {
     let mut cell = String::new();
     let mut rest = text;

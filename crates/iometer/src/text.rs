@@ -1,13 +1,13 @@
-//! The characters of a file that some program of Windows saved.
+//! Characters of a file that some program of Windows saved.
 
-/// The characters of Windows-1252 in the place of the control characters 80h to 9Fh.
+/// Characters of Windows-1252 in the place of the control characters 80h to 9Fh.
 const WINDOWS_1252: [char; 32] = [
     '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}',
     '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
 ];
 
-/// The text of a file: in UTF-16 or UTF-8 where it says so or is that, else in Windows-1252. Each line ends with a line feed,
-/// also where a Macintosh ended it.
+/// Returns the text of a file, in which each line ends with a line feed, even if a Macintosh ended
+/// it. The file is in UTF-16 or UTF-8 if it says so or is valid as that, else in Windows-1252.
 pub fn decode(bytes: &[u8]) -> String {
     let text = match bytes {
         [0xff, 0xfe, rest @ ..] => utf16(rest, u16::from_le_bytes),

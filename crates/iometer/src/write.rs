@@ -1,4 +1,5 @@
-//! Writes `.icf` as IOmeter does, so that IOmeter and what was made for it read it.
+//! Writer of `.icf` as IOmeter writes it, so that IOmeter and programs made for it can read the
+//! file.
 
 use std::fmt::{self, Write as _};
 
@@ -9,7 +10,7 @@ use super::configuration::{
 use super::read::{ASSIGNMENT, RECORD, STEP, TEST, TYPE, UPDATE};
 use crate::access::AccessSpecification;
 
-/// Why something cannot be said in IOmeter's words.
+/// Reason why a configuration cannot be written in IOmeter's terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteError(String);
 
@@ -21,7 +22,7 @@ impl fmt::Display for WriteError {
 
 impl std::error::Error for WriteError {}
 
-/// The text of a file.
+/// Returns the text of a file.
 pub fn write(configuration: &Configuration) -> Result<String, WriteError> {
     check(configuration)?;
     let mut file = File::default();
@@ -49,7 +50,8 @@ pub fn write(configuration: &Configuration) -> Result<String, WriteError> {
     Ok(file.text)
 }
 
-/// What a line of the file cannot hold: a name with a comma in it ends there, one with a line break sooner.
+/// Refuses content that a line of the file cannot hold. A name with a comma ends at the comma, and
+/// one with a line break ends sooner.
 fn check(configuration: &Configuration) -> Result<(), WriteError> {
     let specifications = configuration.access_specifications.iter().flatten();
     for specification in specifications {
@@ -90,7 +92,7 @@ fn check(configuration: &Configuration) -> Result<(), WriteError> {
     }
 }
 
-/// The word for a choice; every choice has one.
+/// Returns the word for a choice. Every choice has one.
 fn word<T: PartialEq>(choices: &[(&'static str, T)], choice: &T) -> &'static str {
     let found = choices.iter().find(|(_, candidate)| candidate == choice);
     found.map_or("", |(word, _)| word)

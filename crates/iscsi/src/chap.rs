@@ -1,7 +1,7 @@
 //! CHAP: each side proves that it knows a secret without sending it (RFC 7143 §12.1.3, RFC 1994).
 //!
-//! Random numbers come in through [`Entropy`]; comparisons of secrets' hashes take the same time
-//! whatever the outcome.
+//! Random numbers come in through [`Entropy`]. Comparisons of secrets' hashes take equal time
+//! whatever the result.
 
 use std::fmt;
 
@@ -13,20 +13,20 @@ use subtle::ConstantTimeEq;
 
 use crate::text_keys::{hex, parse_binary, parse_list, parse_number};
 
-/// The longest challenge in bytes, decoded (RFC 7143 §12.1.3).
+/// Longest challenge in bytes, decoded (RFC 7143 §12.1.3).
 pub const MAX_CHALLENGE_LENGTH: usize = 1024;
 
-/// A source of unpredictable bytes: the operating system's in production, a seed in tests.
+/// Source of unpredictable bytes: the operating system's in production, a seed in tests.
 pub trait Entropy {
     /// Fills `bytes`.
     fn fill(&mut self, bytes: &mut [u8]);
 }
 
-/// A hash for CHAP_A, numbered by IANA's "PPP Authentication Algorithms".
+/// Hash for CHAP_A, numbered by IANA's "PPP Authentication Algorithms".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ChapAlgorithm {
-    /// MD5; the only one that RFC 7143 demands, for clients that know nothing better.
+    /// MD5, the only one that RFC 7143 demands, for clients that know nothing better.
     Md5 = 5,
     /// SHA-1.
     Sha1 = 6,
@@ -37,10 +37,10 @@ pub enum ChapAlgorithm {
 }
 
 impl ChapAlgorithm {
-    /// All, the strongest first.
+    /// All algorithms, the strongest first.
     pub const ALL: [Self; 4] = [Self::Sha3_256, Self::Sha256, Self::Sha1, Self::Md5];
 
-    /// The algorithm with IANA's number.
+    /// Returns the algorithm with IANA's number.
     pub const fn from_number(number: u64) -> Option<Self> {
         Some(match number {
             5 => Self::Md5,
@@ -51,7 +51,7 @@ impl ChapAlgorithm {
         })
     }
 
-    /// Its name in settings.
+    /// Returns the algorithm's name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Md5 => "md5",
@@ -61,7 +61,8 @@ impl ChapAlgorithm {
         }
     }
 
-    /// The algorithms of these names, each once; `None` where one is unknown or there twice, or where there is none.
+    /// Returns the algorithms of these names, each once. Returns `None` if a name is unknown or
+    /// there twice, or if there is none.
     pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<Vec<Self>> {
         let mut algorithms = Vec::new();
         for name in names {
@@ -74,12 +75,13 @@ impl ChapAlgorithm {
         (!algorithms.is_empty()).then_some(algorithms)
     }
 
-    /// Picks the first algorithm that we know from a CHAP_A list in the initiator's order of preference.
+    /// Picks the first algorithm that we know from a CHAP_A list in the initiator's order of
+    /// preference.
     pub fn select(list: &str) -> Option<Self> {
         parse_list(list).find_map(|item| Self::from_number(parse_number(item)?))
     }
 
-    /// Length of a response in bytes.
+    /// Returns the length of a response in bytes.
     pub const fn response_length(self) -> usize {
         match self {
             Self::Md5 => 16,
@@ -88,12 +90,13 @@ impl ChapAlgorithm {
         }
     }
 
-    /// Length of the challenges made here: as long as the hash, so that it is no weaker.
+    /// Returns the length of the challenges made here: as long as the hash, so that the challenge
+    /// is no weaker.
     const fn challenge_length(self) -> usize {
         self.response_length()
     }
 
-    /// The response: hash(identifier, secret, challenge).
+    /// Computes the response: hash(identifier, secret, challenge).
     pub fn respond(self, identifier: u8, secret: &[u8], challenge: &[u8]) -> Vec<u8> {
         fn hash<D: Digest>(identifier: u8, secret: &[u8], challenge: &[u8]) -> Vec<u8> {
             D::new()
@@ -112,12 +115,12 @@ impl ChapAlgorithm {
     }
 }
 
-/// A CHAP name and its secret. `Debug` never prints the secret.
+/// CHAP name and its secret. `Debug` never prints the secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ChapCredential {
     /// CHAP_N.
     pub name: String,
-    /// What only the two sides know.
+    /// Secret that only the two sides know.
     pub secret: Vec<u8>,
 }
 
@@ -129,16 +132,16 @@ impl fmt::Debug for ChapCredential {
     }
 }
 
-/// Why authentication failed. The peer is told nothing of this; it is for the log.
+/// Reasons why authentication failed. They are for the log: the peer is told nothing of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChapError {
-    /// No algorithm in common.
+    /// No algorithm is common to both sides.
     NoCommonAlgorithm,
-    /// A CHAP key is missing, out of turn, malformed or too long; its name.
+    /// A CHAP key, of this name, is missing, out of turn, malformed or too long.
     BadKey(&'static str),
     /// CHAP_R does not have the length of the hash.
     WrongResponseLength,
-    /// The name is not the one expected.
+    /// The name is not the expected one.
     WrongName,
     /// The response does not prove the secret.
     WrongResponse,
@@ -166,7 +169,7 @@ impl fmt::Display for ChapError {
 
 impl std::error::Error for ChapError {}
 
-/// A challenge that this side has sent.
+/// Challenge that this side has sent.
 #[derive(Clone)]
 pub struct ChapChallenge {
     algorithm: ChapAlgorithm,
@@ -183,7 +186,7 @@ impl fmt::Debug for ChapChallenge {
 }
 
 impl ChapChallenge {
-    /// A new challenge from fresh random bytes.
+    /// Makes a new challenge from fresh random bytes.
     pub fn new(algorithm: ChapAlgorithm, entropy: &mut dyn Entropy) -> Self {
         let mut identifier = [0];
         entropy.fill(&mut identifier);
@@ -196,25 +199,25 @@ impl ChapChallenge {
         }
     }
 
-    /// CHAP_A.
+    /// Returns CHAP_A.
     pub const fn algorithm(&self) -> ChapAlgorithm {
         self.algorithm
     }
 
-    /// CHAP_I.
+    /// Returns CHAP_I.
     pub const fn identifier(&self) -> u8 {
         self.identifier
     }
 
-    /// CHAP_C as text.
+    /// Returns CHAP_C as text.
     pub fn challenge_text(&self) -> String {
         hex(&self.challenge)
     }
 
-    /// Checks the peer's CHAP_N and CHAP_R against what it should know.
+    /// Checks the peer's CHAP_N and CHAP_R against the expected name and secret.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first fault found.
     pub fn verify(
         &self,
         expected: &ChapCredential,
@@ -222,7 +225,8 @@ impl ChapChallenge {
         response: &str,
     ) -> Result<(), ChapError> {
         let length = self.algorithm.response_length();
-        // One byte of slack tells "too long" from "malformed" without decoding more than that.
+        // The limit is one byte above the length of a response. So "too long" differs from
+        // "malformed", and no more is decoded.
         let response = parse_binary(response, length + 1).ok_or(ChapError::BadKey("CHAP_R"))?;
         if response.len() != length {
             return Err(ChapError::WrongResponseLength);
@@ -242,8 +246,10 @@ impl ChapChallenge {
     }
 }
 
-/// Answers a peer's CHAP_I and CHAP_C: the CHAP_R to send. `ours` is the challenge that this side has
-/// sent or will send in the same login; a peer that returns it wants us to do its work.
+/// Answers a peer's CHAP_I and CHAP_C with the CHAP_R to send.
+///
+/// `ours` is the challenge that this side has sent or will send in this login. A peer that returns
+/// it wants this side to do its work.
 ///
 /// # Errors
 /// Malformed or oversized keys, or a reflected challenge.
@@ -293,7 +299,7 @@ mod tests {
 
     #[test]
     fn known_answers() {
-        // printf '\x01secretABC' | md5sum, sha1sum, sha256sum, openssl dgst -sha3-256
+        // Made with: printf '\x01secretABC' | md5sum, sha1sum, sha256sum, openssl dgst -sha3-256
         let answers = [
             (ChapAlgorithm::Md5, "7f1ba987f5150bc1ea5e5b043c6e8080"),
             (

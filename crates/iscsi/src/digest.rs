@@ -1,31 +1,32 @@
 //! CRC32C: the header and data digest (RFC 7143 §13.1, RFC 3720 B.4).
 //!
-//! `crc-fast` folds with carry-less multiplication where the processor can (52 ns for 4 KiB, where the
-//! SSE 4.2 instruction alone needs 180 ns) and picks its way at run time.
+//! `crc-fast` folds with carry-less multiplication if the processor can, and picks its way at run
+//! time. It takes 52 ns for 4 KiB; the SSE 4.2 instruction alone needs 180 ns.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
 /// Length of a digest on the wire in bytes.
 pub const DIGEST_LENGTH: usize = 4;
 
-/// CRC32C of several pieces, in order. Four bytes: cheap to keep with a connection and to copy.
+/// CRC32C of several pieces, in order. It has four bytes, so it is cheap to keep with a connection
+/// and to copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crc32c {
     state: u32,
 }
 
 impl Crc32c {
-    /// Over nothing so far.
+    /// Starts a CRC over no bytes.
     #[inline]
     pub const fn new() -> Self {
         Self { state: u32::MAX }
     }
 
-    /// With `bytes` appended.
+    /// Appends `bytes`.
     #[inline]
     #[must_use]
     pub fn update(self, bytes: &[u8]) -> Self {
-        // The first piece, most often the only one, takes the way without set-up.
+        // The first piece, which is most often the only one, takes the way without set-up.
         if self.state == u32::MAX {
             return Self {
                 state: !crc32c(bytes),
@@ -33,13 +34,13 @@ impl Crc32c {
         }
         let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, self.state.into());
         digest.update(bytes);
-        // A 32-bit CRC: the upper half of the generic state is zero.
+        // This is a 32-bit CRC: the upper half of the generic state is zero.
         Self {
             state: digest.get_state() as u32,
         }
     }
 
-    /// The CRC. See [`to_wire`] for the order of its bytes.
+    /// Returns the CRC. See [`to_wire`] for the order of its bytes.
     #[inline]
     pub const fn finish(self) -> u32 {
         !self.state
@@ -52,14 +53,14 @@ impl Default for Crc32c {
     }
 }
 
-/// CRC32C of one piece; cheaper than [`Crc32c`] for a header.
+/// Computes the CRC32C of one piece. This is cheaper than [`Crc32c`] for a header.
 #[inline]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-/// CRC32C of a data segment: `data` and the zero bytes that pad it to a multiple of four, which need
-/// not exist in memory (RFC 7143 §11.2.3: the data digest covers the padding).
+/// Computes the CRC32C of a data segment: `data`, and the zero bytes that pad it to a multiple of
+/// four. The data digest covers the padding (RFC 7143 §11.2.3), which need not exist in memory.
 #[inline]
 pub fn padded_crc32c(data: &[u8]) -> u32 {
     match data.len() & 3 {
@@ -71,13 +72,14 @@ pub fn padded_crc32c(data: &[u8]) -> u32 {
     }
 }
 
-/// The digest as it travels: least significant byte first, because the polynomial is reflected.
+/// Returns the digest as it travels: least significant byte first, because the polynomial is
+/// reflected.
 #[inline]
 pub const fn to_wire(crc: u32) -> [u8; DIGEST_LENGTH] {
     crc.to_le_bytes()
 }
 
-/// The inverse of [`to_wire`].
+/// Reads a digest, as the inverse of [`to_wire`].
 #[inline]
 pub const fn from_wire(bytes: [u8; DIGEST_LENGTH]) -> u32 {
     u32::from_le_bytes(bytes)
@@ -103,7 +105,7 @@ mod tests {
         assert_eq!(to_wire(crc32c(&read_10)), [0x56, 0x3a, 0x96, 0xd9]);
     }
 
-    /// Bit by bit, as the definition says.
+    /// Computes the CRC bit by bit, as the definition says.
     fn reference(bytes: &[u8]) -> u32 {
         !bytes.iter().fold(u32::MAX, |crc, byte| {
             (0..8).fold(crc ^ u32::from(*byte), |crc, _| {

@@ -1,10 +1,10 @@
 //! iSCSI without I/O: bytes in, events and bytes out (RFC 7143).
 //!
 //! Target and initiator share the PDUs, the text keys and their negotiation, CHAP and the digests.
-//! CDB and sense data pass through as opaque bytes; nothing here reads a clock, opens a socket or
+//! CDB and sense data pass through as opaque bytes. Nothing here reads a clock, opens a socket or
 //! makes up random numbers.
 //!
-//! | what | where |
+//! | part | module |
 //! |---|---|
 //! | the 48 bytes of each PDU | [`pdu`] |
 //! | LOGIN at the target | [`target::login`] |
@@ -12,8 +12,8 @@
 //! | SendTargets | [`target::discovery`], [`send_targets`] |
 //! | LOGIN at the initiator | [`initiator::login`] |
 //! | an initiator's session | [`initiator::Session`] |
-//! | `key=value` text, and what the keys agree on | [`text_keys`], [`negotiation`] |
-//! | names that other systems chose | [`name`] |
+//! | `key=value` text, and the negotiation of keys | [`text_keys`], [`negotiation`] |
+//! | rule for names that other systems chose | [`name`] |
 //! | authentication | [`chap`] |
 //! | CRC32C | [`digest`] |
 //! | registration with a storage name server (RFC 4171) | [`isns`] |

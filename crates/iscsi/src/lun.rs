@@ -1,13 +1,15 @@
-//! Logical unit numbers of one level (SAM-5 4.7): eight bytes on the wire, in one of two ways below 256.
+//! Logical unit numbers of one level (SAM-5 4.7): eight bytes on the wire, in one of two forms
+//! below 256.
 //!
-//! Initiators write 0001h (peripheral device addressing) or 4001h (flat space addressing) for the same unit, and
-//! some write it in one way in commands and in the other in task management functions. So two LUNs are compared by
-//! [`is_same`], never as bytes.
+//! Initiators write 0001h (peripheral device addressing) or 4001h (flat space addressing) for one
+//! unit. Some use one form in commands and the other in task management functions. So two LUNs are
+//! compared by [`is_same`], never as bytes.
 
-/// LUNs below this are told in peripheral device addressing.
+/// LUN below which peripheral device addressing is used.
 const PERIPHERAL: u16 = 256;
 
-/// The LUN of a single-level structure in peripheral device (below 256) or flat space addressing.
+/// Reads the LUN of a single-level structure in peripheral device (below 256) or flat space
+/// addressing.
 #[inline]
 pub fn from_wire(wire: u64) -> Option<u16> {
     let [a, b, rest @ ..] = wire.to_be_bytes();
@@ -21,13 +23,15 @@ pub fn from_wire(wire: u64) -> Option<u16> {
     }
 }
 
-/// The inverse: peripheral device addressing below 256, flat space above.
+/// Writes a LUN, as the inverse of [`from_wire`]: peripheral device addressing below 256, flat
+/// space above.
 pub fn to_wire(lun: u16) -> u64 {
     let method = if lun < PERIPHERAL { 0 } else { 0x4000 };
     u64::from(lun | method) << 48
 }
 
-/// Whether two LUNs on the wire name the same unit. Such as name none are the same where their bytes are.
+/// Reports whether two LUNs on the wire name one unit. Two LUNs that name no unit are equal if
+/// their bytes are.
 pub fn is_same(a: u64, b: u64) -> bool {
     a == b || from_wire(a).is_some_and(|lun| from_wire(b) == Some(lun))
 }
@@ -56,7 +60,7 @@ mod tests {
         let (peripheral, flat) = (0x0001_0000_0000_0000, 0x4001_0000_0000_0000);
         assert!(is_same(peripheral, flat) && is_same(flat, peripheral));
         assert!(!is_same(peripheral, 0x4002_0000_0000_0000));
-        // Neither names a unit.
+        // These two name no unit.
         let (bus, well_known) = (0x0101_0000_0000_0000, 0xc101_0000_0000_0000);
         assert!(is_same(bus, bus) && !is_same(bus, well_known));
         assert!(!is_same(bus, peripheral));

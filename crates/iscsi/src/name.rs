@@ -1,34 +1,43 @@
-//! iSCSI names that others chose: which of them are used, and when two of them are one.
+//! Rules for iSCSI names that other systems chose: the names that are used, and the comparison of
+//! two names.
 //!
-//! RFC 7143 4.2.7 allows three forms (`iqn.`, `eui.`, `naa.`) in lower case. Systems in the field use names of other forms, with
-//! capitals, underscores and blanks, and compare them byte by byte. Nobody can rename them. [`check`] is the one rule for every
-//! name that another system chose, be it a target's or an initiator's, wherever such a name is taken: logins on both sides,
-//! discovery, hosts, maps, imports and the benchmark. Each name that it lets through is kept, shown and sent byte for byte.
+//! RFC 7143 4.2.7 allows three forms (`iqn.`, `eui.`, `naa.`) in lower case. Systems in the field
+//! use names of other forms, with capitals, underscores and blanks, and compare them byte by byte.
+//! Nobody can rename them.
+//!
+//! [`check`] is the one rule for every name of a target or an initiator that another system chose.
+//! All places that take a name use it: logins on both sides, discovery, hosts, maps, imports and
+//! the benchmark. Each name that passes is kept, shown and sent byte for byte.
 //!
 //! # When two names are one
-//! - **Targets, as an initiator.** Names are bytes. Two targets whose names differ in case are two targets.
-//! - **Initiators and targets, as a target.** Names are compared without regard to the case of ASCII letters ([`is_same`]), as
-//!   RFC 7143 4.2.7.1 demands. This holds for every decision alike: the patterns that let a host's members in, the exceptions
-//!   that keep them out, the check that no initiator is in two hosts, the secret that is asked for, and the session that a login
-//!   reinstates. Nobody gets past an exception, a secret or a reservation by another spelling, and no two hosts can
-//!   treat two spellings of one name differently.
-//! - No name holds a wildcard. A pattern never stands for a name by accident, and every name can be a member of a host.
+//! - **Targets, as an initiator.** Names are bytes. Two targets whose names differ in case are two
+//!   targets.
+//! - **Initiators and targets, as a target.** Names are compared without regard to the case of
+//!   ASCII letters ([`is_same`]), as RFC 7143 4.2.7.1 demands. This holds for every decision alike.
+//!   The patterns that let a host's members in and the exceptions that keep them out compare in
+//!   this way. The check that no initiator is in two hosts does so too. So do the choice of the
+//!   secret, and of the session that a login reinstates. Nobody gets past an exception, a secret or
+//!   a reservation by another spelling. No two hosts can treat two spellings of one name
+//!   differently.
+//! - No name holds a wildcard. A pattern never stands for a name by accident, and every name can be
+//!   a member of a host.
 
 use std::fmt;
 
-/// The longest name in bytes (RFC 7143 4.2.7.1).
+/// Length of the longest name in bytes (RFC 7143 4.2.7.1).
 pub const MAX_LENGTH: usize = 223;
 
-/// Why a name is not used.
+/// Reasons why a name is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameFault {
-    /// Nothing at all.
+    /// The name is empty.
     Empty,
-    /// Longer than [`MAX_LENGTH`]: so many bytes.
+    /// The name is longer than [`MAX_LENGTH`]. The number is its length in bytes.
     TooLong(usize),
-    /// It begins or ends with a blank, which nobody sees.
+    /// The name begins or ends with a blank, which nobody sees.
     OuterBlank,
-    /// It holds a character that cannot be shown, separates names in lists (`,`) or is a wildcard (`*`, `?`).
+    /// The name holds a character that cannot be shown, separates names in lists (`,`) or is a
+    /// wildcard (`*`, `?`).
     Character(char),
 }
 
@@ -52,15 +61,16 @@ impl std::error::Error for NameFault {}
 /// Checks a name that another system chose.
 ///
 /// # Errors
-/// Why it is not used.
+/// The reason why the name is not used.
 pub fn check(name: &str) -> Result<(), NameFault> {
     check_characters(name, |c| matches!(c, ',' | '*' | '?'))
 }
 
-/// Checks a pattern of such names: `*` stands for any bytes, `?` for any one byte.
+/// Checks a pattern of names that other systems chose: `*` stands for any bytes, `?` for any one
+/// byte.
 ///
 /// # Errors
-/// Why no name could match it, or why it is no pattern.
+/// The reason why no name could match the pattern, or why it is no pattern.
 pub fn check_pattern(pattern: &str) -> Result<(), NameFault> {
     check_characters(pattern, |c| c == ',')
 }
@@ -81,17 +91,19 @@ fn check_characters(name: &str, separates: impl Fn(char) -> bool) -> Result<(), 
     Ok(())
 }
 
-/// Whether a character is shown as itself. All others would hide in a list, or change how the rest of a line is read.
+/// Reports whether a character is shown as itself. All others would hide in a list, or change the
+/// way the rest of a line is read.
 fn is_shown(c: char) -> bool {
     matches!(c, '\'' | '"' | '\\') || c.escape_debug().len() == 1
 }
 
-/// Whether a target takes two names for one.
+/// Reports whether a target takes two names for one.
 pub fn is_same(a: &str, b: &str) -> bool {
     a.eq_ignore_ascii_case(b)
 }
 
-/// A name for tables whose keys are compared byte by byte: it is equal for names that [are the same](is_same).
+/// Returns a name for tables whose keys are compared byte by byte. It is equal for names that [are
+/// one](is_same).
 pub fn folded(name: &str) -> String {
     name.to_ascii_lowercase()
 }

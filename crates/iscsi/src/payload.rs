@@ -1,38 +1,40 @@
-//! How data moves through the crate without being copied: two traits that the runtime's buffers fill.
+//! Traits by which data moves through the crate without a copy. The runtime's buffers implement
+//! them.
 //!
-//! The crate decides which bytes go where; it never owns the memory they live in. A [`Payload`] is
-//! data on its way out, a [`DataOutBuffer`] is room for data on its way in.
+//! The crate decides which bytes go where, but never owns the memory in which they lie. A
+//! [`Payload`] is data on its way out. A [`DataOutBuffer`] is space for data on its way in.
 
 use std::ops::Range;
 
 /// Immutable bytes to be sent, possibly scattered in memory.
 pub trait Payload {
-    /// Length in bytes.
+    /// Returns the length in bytes.
     fn len(&self) -> usize;
 
-    /// Whether there are no bytes.
+    /// Reports whether there are no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The pieces of `range` in order. `range.end` is at most [`Payload::len`].
+    /// Returns the pieces of `range` in order. `range.end` is at most [`Payload::len`].
     fn chunks(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]>;
 
-    /// The same bytes once more, for a PDU that leaves before the one that this goes with. Cheap: a reference count.
-    /// What was set apart for the bytes stays with this one.
+    /// Returns these bytes once more, for a PDU that leaves before the one of this payload. It is
+    /// cheap: a reference count. Resources reserved for the bytes stay with this payload.
     fn shared(&self) -> Self;
 }
 
-/// Room for one command's data-out. Bytes land at their final place in any order.
+/// Space for one command's data-out. Bytes land at their final place in any order.
 pub trait DataOutBuffer {
-    /// Stores `bytes` at `offset`; the receiver guarantees `offset + bytes.len()` is within what the
-    /// command wants.
+    /// Stores `bytes` at `offset`. The receiver guarantees that `offset + bytes.len()` is within
+    /// the length that the command wants.
     fn put(&mut self, offset: usize, bytes: &[u8]);
 
-    /// The room at `offset` for up to `len` bytes, for reading from a socket straight into it.
+    /// Returns the space at `offset` for up to `len` bytes, for reading from a socket straight into
+    /// it.
     fn room(&mut self, offset: usize, len: usize) -> impl Iterator<Item = &mut [u8]>;
 
-    /// Bytes were read into the room at `offset`.
+    /// Notes that bytes were read into the space at `offset`.
     fn mark_filled(&mut self, offset: usize, len: usize);
 }
 

@@ -1,21 +1,22 @@
-//! SendTargets' answer as data: what a target shows and an initiator learns (RFC 7143 Appendix C).
+//! Answer of SendTargets as data, which a target shows and an initiator reads (RFC 7143 Appendix
+//! C).
 
 use crate::name;
 use crate::text_keys::{TextError, TextOutput, TextPairs};
 
-/// A target as SendTargets shows it.
+/// Target as SendTargets shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveredTarget {
-    /// Its iSCSI name.
+    /// iSCSI name of the target.
     pub name: String,
-    /// Where it can be reached; empty means the address that was asked.
+    /// Portals of the target. An empty list means the address that was asked.
     pub portals: Vec<DiscoveredPortal>,
 }
 
-/// A portal as SendTargets shows it.
+/// Portal as SendTargets shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveredPortal {
-    /// `host:port`; IPv6 addresses in brackets.
+    /// Address as `host:port`, with IPv6 addresses in brackets.
     pub address: String,
     /// Target portal group tag.
     pub portal_group_tag: u16,
@@ -32,17 +33,17 @@ pub fn push(target: &DiscoveredTarget, out: &mut TextOutput) {
     }
 }
 
-/// A SendTargets answer as an initiator reads it.
+/// SendTargets answer as an initiator reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// The targets that can be used, in the order of the answer.
+    /// Targets that can be used, in the order of the answer.
     pub targets: Vec<DiscoveredTarget>,
-    /// Everything that cannot be used, in words.
+    /// All that cannot be used, in words.
     pub left_out: Vec<String>,
 }
 
-/// Reads a whole answer. One pair that cannot be used costs that target or address only; the others are as good as before.
-/// Addresses before any name and keys of other kinds are skipped.
+/// Reads a whole answer. A pair that cannot be used costs only its target or address. Addresses
+/// before any name and keys of other kinds are skipped.
 pub fn parse(text: &[u8]) -> Answer {
     let mut reader = Reader::default();
     for piece in text.split_inclusive(|byte| *byte == 0) {
@@ -57,13 +58,13 @@ pub fn parse(text: &[u8]) -> Answer {
     reader.answer
 }
 
-/// An answer on its way.
+/// Answer that is being read.
 #[derive(Default)]
 struct Reader {
     answer: Answer,
-    /// The target to which addresses belong.
+    /// Target to which addresses belong.
     target: Option<DiscoveredTarget>,
-    /// An address of that target cannot be used.
+    /// Whether an address of that target cannot be used.
     lacks_address: bool,
 }
 
@@ -85,7 +86,7 @@ impl Reader {
         let Some(target) = &mut self.target else {
             return;
         };
-        // The tag is optional in a redirect only; a target that omits it here has one group.
+        // The tag is optional in a redirect only. A target that omits it here has one group.
         let (address, tag) = value.rsplit_once(',').unwrap_or((value, "1"));
         if let Ok(portal_group_tag) = tag.parse() {
             target.portals.push(DiscoveredPortal {
@@ -111,7 +112,8 @@ impl Reader {
         self.leave_out(format!("{}: {error}", shown(piece)));
     }
 
-    /// No more addresses belong to the target. One without any address is where it was asked for, unless it named others.
+    /// Ends the addresses of the target. A target without any address is at the address that was
+    /// asked, unless it named others.
     fn end_target(&mut self) {
         let lacks_address = std::mem::take(&mut self.lacks_address);
         match self.target.take() {
@@ -131,7 +133,8 @@ impl Reader {
     }
 }
 
-/// Bytes of a peer for people: short, and without anything that a terminal would obey.
+/// Returns bytes of a peer as text for people: short, and without anything that a terminal would
+/// obey.
 fn shown(bytes: &[u8]) -> String {
     const MOST: usize = 80;
     let text = String::from_utf8_lossy(bytes);

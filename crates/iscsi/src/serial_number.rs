@@ -1,11 +1,13 @@
-//! Serial number arithmetic (RFC 1982, 32 bits): how CmdSN, StatSN and DataSN compare once they wrap.
+//! Serial number arithmetic (RFC 1982, 32 bits), to compare CmdSN, StatSN and DataSN once they
+//! wrap.
 //!
-//! A plain `<` is wrong for every sequence number of iSCSI (RFC 7143 §4.2.2.1): the numbers live on a
-//! circle. Two numbers exactly 2^31 apart are not ordered; here neither is then "before" the other.
+//! A plain `<` is wrong for every sequence number of iSCSI (RFC 7143 §4.2.2.1), because the numbers
+//! lie on a circle. Two numbers exactly 2^31 apart are not ordered. Here neither is then "before"
+//! the other.
 
 use std::cmp::Ordering;
 
-/// Where `a` lies relative to `b`; `None` if they are exactly 2^31 apart.
+/// Compares `a` with `b`. Returns `None` if they are exactly 2^31 apart.
 #[inline]
 pub const fn compare(a: u32, b: u32) -> Option<Ordering> {
     let distance = a.wrapping_sub(b).cast_signed();
@@ -17,27 +19,27 @@ pub const fn compare(a: u32, b: u32) -> Option<Ordering> {
     }
 }
 
-/// `a` precedes `b`.
+/// Reports whether `a` precedes `b`.
 #[inline]
 pub const fn before(a: u32, b: u32) -> bool {
     let distance = a.wrapping_sub(b).cast_signed();
     distance < 0 && distance != i32::MIN
 }
 
-/// `a` precedes `b` or is `b`.
+/// Reports whether `a` precedes `b` or is `b`.
 #[inline]
 pub const fn at_or_before(a: u32, b: u32) -> bool {
     a == b || before(a, b)
 }
 
-/// `first ≤ value ≤ last` on the circle: the CmdSN window test (RFC 7143 §4.2.2.1). An empty window
-/// is written as `last == first - 1`.
+/// Reports whether `first ≤ value ≤ last` on the circle: the CmdSN window test (RFC 7143 §4.2.2.1).
+/// An empty window is written as `last == first - 1`.
 #[inline]
 pub const fn in_window(value: u32, first: u32, last: u32) -> bool {
     at_or_before(first, value) && at_or_before(value, last)
 }
 
-/// The number of values in `first..=last`; 0 if `last` precedes `first`.
+/// Returns the number of values in `first..=last`, or 0 if `last` precedes `first`.
 #[inline]
 pub const fn window_size(first: u32, last: u32) -> u32 {
     if at_or_before(first, last) {

@@ -1,34 +1,34 @@
-//! Text keys: `key=value` pairs as login and text PDUs carry them, and the forms a value can take
-//! (RFC 7143 §6.1). Everything that comes from the network is bounded here.
+//! Text keys: `key=value` pairs as login and text PDUs carry them, and the forms of values (RFC
+//! 7143 §6.1). All text from the network is bounded here.
 
 use std::fmt;
 
-/// The longest key name in bytes.
+/// Length of the longest key name in bytes.
 pub const MAX_KEY_LENGTH: usize = 63;
-/// The longest value of most keys in bytes.
+/// Length of the longest value of most keys in bytes.
 pub const MAX_VALUE_LENGTH: usize = 255;
-/// The longest value of the keys that say so (CHAP_C, CHAP_R, AuthMethod data) in bytes.
+/// Length of the longest value of the long keys (CHAP_C, CHAP_R, AuthMethod data) in bytes.
 pub const MAX_LONG_VALUE_LENGTH: usize = 8192;
 
-/// The responder does not know the key.
+/// Answer for a key that the responder does not know.
 pub const NOT_UNDERSTOOD: &str = "NotUnderstood";
-/// The key does not matter in this negotiation.
+/// Answer for a key that does not matter in this negotiation.
 pub const IRRELEVANT: &str = "Irrelevant";
-/// The value is not acceptable.
+/// Answer for a value that is not acceptable.
 pub const REJECT: &str = "Reject";
 
-/// Why text cannot be understood.
+/// Reasons why text cannot be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextError {
     /// The last pair does not end with NUL.
     MissingNul,
-    /// A pair without `=`.
+    /// A pair has no `=`.
     MissingEquals,
-    /// A key name that is empty, too long or has characters that the RFC does not allow.
+    /// A key name is empty, too long or has characters that the RFC does not allow.
     BadKey,
-    /// A value longer than its key allows, or not UTF-8, or with control characters.
+    /// A value is longer than its key allows, or not UTF-8, or has control characters.
     BadValue,
-    /// More text than the negotiation may take.
+    /// The text is longer than the negotiation may take.
     TooLong,
 }
 
@@ -46,15 +46,15 @@ impl fmt::Display for TextError {
 
 impl std::error::Error for TextError {}
 
-/// Walks the pairs of a complete text. Empty pairs (NUL after NUL) are skipped: initiators pad with
-/// them.
+/// Iterator over the pairs of a complete text. Empty pairs (NUL after NUL) are skipped, because
+/// initiators pad with them.
 #[derive(Clone, Debug)]
 pub struct TextPairs<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> TextPairs<'a> {
-    /// Over a whole text, joined from as many PDUs as it took.
+    /// Reads a whole text, joined from all its PDUs.
     pub const fn new(text: &'a [u8]) -> Self {
         Self { rest: text }
     }
@@ -104,7 +104,7 @@ fn longest_value(key: &str) -> usize {
     }
 }
 
-/// Joins the text of PDUs with the C bit, up to a limit for the whole negotiation.
+/// Joiner of the text of PDUs with the C bit, up to a limit for the whole negotiation.
 #[derive(Debug)]
 pub struct TextInput {
     text: Vec<u8>,
@@ -112,7 +112,7 @@ pub struct TextInput {
 }
 
 impl TextInput {
-    /// For a negotiation of at most `limit` bytes, all its texts together.
+    /// Starts a negotiation of at most `limit` bytes, all its texts together.
     pub const fn new(limit: usize) -> Self {
         Self {
             text: Vec::new(),
@@ -133,18 +133,18 @@ impl TextInput {
         Ok(())
     }
 
-    /// A text was begun and not taken yet.
+    /// Reports whether a text was begun and not taken yet.
     pub fn is_pending(&self) -> bool {
         !self.text.is_empty()
     }
 
-    /// The whole text, once a PDU without the C bit has come.
+    /// Returns the whole text, once a PDU without the C bit has come.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.text)
     }
 }
 
-/// Text to be sent, cut into data segments.
+/// Text to send, cut into data segments.
 #[derive(Clone, Debug, Default)]
 pub struct TextOutput {
     text: Vec<u8>,
@@ -152,7 +152,7 @@ pub struct TextOutput {
 }
 
 impl TextOutput {
-    /// Nothing yet.
+    /// Starts an empty text.
     pub const fn new() -> Self {
         Self {
             text: Vec::new(),
@@ -168,18 +168,18 @@ impl TextOutput {
         self.text.push(0);
     }
 
-    /// Bytes not sent yet.
+    /// Returns the number of bytes not sent yet.
     pub fn remaining(&self) -> usize {
         self.text.len() - self.sent
     }
 
-    /// Nothing is left to send.
+    /// Reports whether nothing is left to send.
     pub fn is_empty(&self) -> bool {
         self.remaining() == 0
     }
 
-    /// The next data segment of at most `max` bytes. If [`Self::is_empty`] is false afterwards, the
-    /// PDU needs the C bit. A pair may be cut anywhere (RFC 7143 §6.1).
+    /// Returns the next data segment of at most `max` bytes. If [`Self::is_empty`] is false
+    /// afterwards, the PDU needs the C bit. A pair may be cut anywhere (RFC 7143 §6.1).
     pub fn next_segment(&mut self, max: usize) -> &[u8] {
         let start = self.sent;
         self.sent = start.saturating_add(max).min(self.text.len());
@@ -187,7 +187,7 @@ impl TextOutput {
     }
 }
 
-/// `Yes` or `No`.
+/// Reads `Yes` or `No`.
 pub fn parse_boolean(value: &str) -> Option<bool> {
     match value {
         "Yes" => Some(true),
@@ -196,12 +196,12 @@ pub fn parse_boolean(value: &str) -> Option<bool> {
     }
 }
 
-/// How a boolean is written.
+/// Returns the text of a boolean.
 pub const fn boolean(value: bool) -> &'static str {
     if value { "Yes" } else { "No" }
 }
 
-/// A numerical value: decimal, or hexadecimal after `0x`; at most 64 bits.
+/// Reads a numerical value: decimal, or hexadecimal after `0x`, of at most 64 bits.
 pub fn parse_number(value: &str) -> Option<u64> {
     let (digits, radix) = match value
         .strip_prefix("0x")
@@ -210,27 +210,27 @@ pub fn parse_number(value: &str) -> Option<u64> {
         Some(digits) => (digits, 16),
         None => (value, 10),
     };
-    // from_str_radix would take a sign.
+    // from_str_radix would accept a sign.
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
     u64::from_str_radix(digits, radix).ok()
 }
 
-/// A range `low~high` of numbers, both ends included.
+/// Reads a range `low~high` of numbers, both ends included.
 pub fn parse_range(value: &str) -> Option<(u64, u64)> {
     let (low, high) = value.split_once('~')?;
     let (low, high) = (parse_number(low)?, parse_number(high)?);
     (low <= high).then_some((low, high))
 }
 
-/// The values of a list, in order of preference.
+/// Returns the values of a list, in order of preference.
 pub fn parse_list(value: &str) -> impl Iterator<Item = &str> {
     value.split(',').filter(|item| !item.is_empty())
 }
 
-/// A binary value: hexadecimal after `0x`, or base64 after `0b` (RFC 7143 §6.1, RFC 4648). `None` if
-/// it is malformed, empty, or longer than `max` bytes decoded.
+/// Reads a binary value: hexadecimal after `0x`, or base64 after `0b` (RFC 7143 §6.1, RFC 4648).
+/// Returns `None` if it is malformed, empty, or longer than `max` bytes decoded.
 pub fn parse_binary(value: &str, max: usize) -> Option<Vec<u8>> {
     let (prefix, digits) = value.split_at_checked(2)?;
     let bytes = match prefix {
@@ -243,7 +243,7 @@ pub fn parse_binary(value: &str, max: usize) -> Option<Vec<u8>> {
     (!bytes.is_empty() && bytes.len() <= max).then_some(bytes)
 }
 
-/// Bytes as a hexadecimal binary value; every initiator understands this form.
+/// Writes bytes as a hexadecimal binary value, which every initiator understands.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(2 + bytes.len() * 2);

@@ -1,5 +1,6 @@
-//! Additional header segments: of SCSI commands only, of two types and their lengths. Anything else is a format
-//! error and ends all connections of the session (RFC 7143 §7.7, §11.2.2).
+//! Tests of additional header segments: SCSI commands alone have them, of two types and their
+//! lengths. Anything else is a format error and ends all connections of the session (RFC 7143 §7.7,
+//! §11.2.2).
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +13,7 @@ use iscsi::target::ConnectionError;
 
 use data_out_harness::{Target, command};
 
-/// A PDU of this header and segments.
+/// Builds a PDU of this header and segments.
 fn with_ahs(mut bhs: RawBhs, ahs: &[u8]) -> Vec<u8> {
     bhs[4] = (ahs.len() / 4) as u8;
     [&bhs[..], ahs].concat()
@@ -25,19 +26,19 @@ fn read() -> RawBhs {
 #[test]
 fn segments_of_illegal_type_or_length_end_the_session() {
     let segments: [&[u8]; 11] = [
-        // Types that do not exist.
+        // These types do not exist.
         &[0, 1, 0, 0],
         &[0, 1, 3, 0],
         &[0, 5, 0x3f, 0, 1, 2, 3, 4],
-        // An extended CDB of no bytes, and one that ends behind its header.
+        // One extended CDB has no bytes, and one ends behind its header.
         &[0, 1, 1, 0],
         &[0, 0, 1, 0],
         &[0, 17, 1, 0],
         &[0xff, 0xff, 1, 0],
-        // A bidirectional read length of another length than five bytes.
+        // A bidirectional read length must have five bytes, and these have another length.
         &[0, 4, 2, 0, 1, 2, 3, 0],
         &[0, 6, 2, 0, 1, 2, 3, 4, 5, 0, 0, 0],
-        // Two of one type; a right one before a wrong one.
+        // Two segments are of one type, or a right one comes before a wrong one.
         &[0, 5, 2, 0, 1, 2, 3, 4, 0, 5, 2, 0, 1, 2, 3, 4],
         &[0, 2, 1, 0, 9, 0, 0, 0, 0, 1, 9, 0],
     ];

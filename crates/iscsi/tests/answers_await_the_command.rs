@@ -1,5 +1,6 @@
-//! A command may end before its immediate data is in: it is refused at once, or needs no data. Its answer waits for the end
-//! of its PDU, for an initiator may look for the task of an answer among the commands that it has sent.
+//! Tests of commands that end before their immediate data is in, because they are refused at once
+//! or need no data. The answer waits for the end of the command's PDU. Before that, an initiator
+//! may not find the task of the answer among the commands that it has sent.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +18,7 @@ fn pdu(opcode: u8, cmd_sn: u32) -> Vec<u8> {
     stream
 }
 
-/// Tag and StatSN of each response.
+/// Returns tag and StatSN of each response.
 fn responses(target: &Target) -> Vec<(u32, u32)> {
     let sent = target.sent.iter();
     let responses = sent.filter(|(bhs, _)| Bhs::new(bhs).opcode() == Ok(Opcode::ScsiResponse));

@@ -1,5 +1,6 @@
-//! Attack 11: a hostile target. Whatever it sends, our initiator neither panics, nor touches bytes
-//! outside a command's data, nor ends a command twice, nor goes on asking for ever.
+//! Tests of attack 11: a hostile target. Whatever it sends, our initiator does not panic, and
+//! touches no bytes outside a command's data. It ends no command twice, and does not go on asking
+//! for ever.
 
 #![allow(clippy::unwrap_used)] // Helpers of tests are tests too.
 
@@ -53,7 +54,7 @@ impl SessionUser for User {
     }
 }
 
-/// A session with one read and one write outstanding.
+/// Session with one read and one write outstanding.
 struct Victim {
     session: Session,
     user: User,
@@ -362,7 +363,7 @@ fn rejects_with_bogus_contents_end_nothing() {
         victim.take(raw!(reject(1 + stat_sn as u32)), body).unwrap();
     }
     assert_eq!((victim.user.ended.len(), victim.user.events.len()), (0, 4));
-    // One that names a command of ours ends it, once.
+    // A reject that names a command of ours ends the command, once.
     header[16..20].copy_from_slice(&victim.write.to_be_bytes());
     victim.take(raw!(reject(5)), &header).unwrap();
     victim.take(raw!(reject(6)), &header).unwrap();
@@ -426,7 +427,7 @@ fn a_window_that_shrinks_or_jumps_is_ignored_or_bounded() {
             &mut out,
         );
     }
-    // CmdSN 1 to 10 were allowed by the login, and 1 and 2 are used.
+    // The login allowed CmdSN 1 to 10, of which 1 and 2 are used.
     assert_eq!(
         (victim.session.outstanding(), victim.session.waiting()),
         (10, 12)
@@ -474,7 +475,8 @@ fn login(mutual: bool) -> Login {
     Login::start(settings).0
 }
 
-/// tgt takes the first number that it knows, and takes 7 for SHA-1.
+/// Tests the place of 7 in the offer: tgt takes the first number that it knows, and takes 7 for
+/// SHA-1.
 #[test]
 fn the_number_that_targets_disagree_on_is_offered_last() {
     let mut login = login(false);
@@ -541,7 +543,7 @@ fn a_target_cannot_skip_its_proof() {
     let step = |login: &mut Login, header: LoginResponse, text: &str| {
         login.receive(&raw!(header), text.as_bytes(), &mut Counter(1))
     };
-    // No method, another method, CHAP and goodbye, straight to the end.
+    // The cases are: no method, another method, CHAP and goodbye, straight to the end.
     assert!(step(&mut login(true), transit, "").is_err());
     assert!(step(&mut login(true), transit, "AuthMethod=None\0").is_err());
     assert!(step(&mut login(true), transit, "AuthMethod=CHAP\0").is_err());
@@ -583,7 +585,7 @@ fn a_target_cannot_skip_its_proof() {
             "{proof}"
         );
     }
-    // Oversized, unknown and missing challenges.
+    // The challenges are oversized, unknown and missing.
     let huge = format!("CHAP_A=7\0CHAP_I=1\0CHAP_C=0x{}\0", "00".repeat(1025));
     for bad in [
         &huge,
@@ -614,7 +616,7 @@ proptest! {
         }
     }
 
-    /// Well-formed headers with hostile fields: the assertions in `User` hold.
+    /// Tests well-formed headers with hostile fields. The assertions in `User` hold.
     #[test]
     fn hostile_fields_do_no_harm(pdus in proptest::collection::vec((
         prop_oneof![Just(0x20u8), Just(0x21), Just(0x22), Just(0x24), Just(0x25), Just(0x25), Just(0x26), Just(0x31), Just(0x31), Just(0x32), Just(0x3f)],

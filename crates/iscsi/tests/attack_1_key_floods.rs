@@ -1,5 +1,5 @@
-//! Attack 1: login key floods, overlong keys and values, text without NUL. Each is refused in bounded
-//! memory, and never answered at length.
+//! Tests of attack 1: login key floods, overlong keys and values, text without NUL. Each is refused
+//! in bounded memory, and never answered at length.
 
 mod login_harness;
 
@@ -108,8 +108,8 @@ fn the_same_key_again_and_again_is_refused() {
 
 #[test]
 fn rejected_keys_cannot_flood_either() {
-    // Answers are as long as questions at most a few times over, and text is bounded; what does not fit
-    // one response waits for the initiator to fetch it.
+    // Answers are at most a few times as long as questions, and text is bounded. Text that does not
+    // fit into one response waits for the initiator to fetch it.
     let mut client = Client::new(Policy::open());
     client.first(SECURITY, None, &[]).pending();
     let flood = "SendTargets=\0".repeat(600);

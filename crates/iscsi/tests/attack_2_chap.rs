@@ -1,5 +1,5 @@
-//! Attack 2: CHAP with oversized, reflected, out-of-turn or unsupported keys. All end in
-//! "authentication failure" and tell nothing.
+//! Tests of attack 2: CHAP with oversized, reflected, out-of-turn or unsupported keys. All end in
+//! "authentication failure" and reveal nothing.
 
 #![allow(clippy::unwrap_used)] // Helpers of tests are tests too.
 
@@ -62,7 +62,7 @@ fn oversized_and_malformed_responses() {
         let (mut client, ..) = challenged(5);
         refused(&client.pairs(SECURITY, Some(OPERATIONAL), &["CHAP_N=host", &response]));
     }
-    // Beyond what a value may be, it is not even text.
+    // Beyond the longest value, it is not even text.
     let (mut client, ..) = challenged(5);
     let reply = client.send(
         SECURITY,
@@ -106,8 +106,8 @@ fn oversized_challenges() {
 
 #[test]
 fn reflected_challenges() {
-    // The initiator lets the target answer the target's own question on a second connection, or on
-    // this one: on this one it is caught even with the right response.
+    // The initiator lets the target answer the target's own question, on a second connection or on
+    // this one. On this one it is caught even with the right response.
     let (mut client, identifier, question) = challenged(7);
     let credential = credential("host", "initiator-secret");
     let response = chap::answer(
@@ -126,7 +126,7 @@ fn reflected_challenges() {
     ];
     let pairs: Vec<&str> = pairs.iter().map(String::as_str).collect();
     refused(&client.pairs(SECURITY, Some(OPERATIONAL), &pairs));
-    // A stranger gets no proof from us: its own proof comes first.
+    // A stranger gets no proof from us, because its own proof comes first.
     let (mut client, identifier, question) = challenged(7);
     let zeros = format!("CHAP_R=0x{}", "00".repeat(32));
     let pairs = [

@@ -1,5 +1,5 @@
-//! Attack 3 (the protocol's part): something else than a login, and what comes after one. That a stalled
-//! login delays nobody is the runtime's part.
+//! Tests of attack 3 (the protocol's part): bytes that are no login, and bytes that come after one.
+//! The runtime has to ensure that a stalled login delays no one.
 
 mod login_harness;
 
@@ -40,7 +40,7 @@ fn data_and_text_before_login_end_the_connection() {
         let reply = client.send_raw(&bhs, b"data");
         assert_eq!(reply.refused().status, LoginStatus::INVALID_DURING_LOGIN);
         assert!(client.policy.asked.is_empty());
-        // And in the middle of one.
+        // The login is interrupted in its middle, too.
         let mut client = Client::new(Policy::open());
         client.first(SECURITY, None, &["AuthMethod=None"]).pending();
         assert_eq!(
@@ -63,8 +63,8 @@ fn a_second_login_after_the_first_is_refused() {
 }
 
 proptest! {
-    /// Whatever comes, a login answers each PDU with one Login Response and admits nobody who has not
-    /// shown the secret.
+    /// Tests that a login answers each PDU with one Login Response, and admits no initiator that
+    /// has not proved the secret.
     #[test]
     fn arbitrary_pdus_never_panic_and_never_get_in(
         pdus in proptest::collection::vec((any::<[u8; 16]>(), any::<u8>(), proptest::collection::vec(any::<u8>(), 0..80)), 1..12),
@@ -82,7 +82,7 @@ proptest! {
         prop_assert!(client.policy.admitted.is_empty());
     }
 
-    /// Pieces of real logins in any order.
+    /// Tests pieces of real logins in any order.
     #[test]
     fn shuffled_keys_never_panic(
         requests in proptest::collection::vec((0u8..4, proptest::option::of(0u8..4), proptest::collection::vec(0usize..14, 0..6)), 1..8),

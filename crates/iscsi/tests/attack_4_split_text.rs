@@ -1,5 +1,6 @@
-//! Attack 4: text that continues for ever without saying anything, and text cut at every byte. (Text
-//! requests after login: `target::discovery`; splits of the byte stream: `target::receive`.)
+//! Tests of attack 4: text that continues for ever without any content, and text cut at every byte.
+//! `target::discovery` tests text requests after login, and `target::receive` tests splits of the
+//! byte stream.
 
 #![allow(clippy::unwrap_used)] // Helpers of tests are tests too.
 
@@ -28,7 +29,7 @@ fn empty_requests_with_the_c_bit_are_bounded() {
 
 #[test]
 fn text_in_fifty_pieces_is_put_together() {
-    // The bound on requests is no obstacle to honest initiators.
+    // The bound on requests does not hinder honest initiators.
     let whole = text(&[
         &format!("InitiatorName={INITIATOR}"),
         &format!("TargetName={TARGET}"),
@@ -40,7 +41,7 @@ fn text_in_fifty_pieces_is_put_together() {
     send_pieces(&mut client, Some(FULL_FEATURE), &pieces).connected();
 }
 
-/// Sends one text as several requests; the answer to the last of them.
+/// Sends one text as several requests, and returns the answer to the last of them.
 fn send_pieces(client: &mut Client, next: Option<u8>, pieces: &[&[u8]]) -> Reply {
     let (last, head) = pieces.split_last().unwrap();
     client.header.continues = true;
@@ -52,8 +53,8 @@ fn send_pieces(client: &mut Client, next: Option<u8>, pieces: &[&[u8]]) -> Reply
     client.send(SECURITY, next, last)
 }
 
-/// A login with CHAP in which `cut` sends the initiator's algorithm and then its name and response. Who it
-/// was is known at the end.
+/// Runs a login with CHAP in which `cut` sends the initiator's algorithm and then its name and
+/// response. The initiator's name is known at the end.
 fn chap_login(cut: impl Fn(&mut Client, Option<u8>, &[u8]) -> Reply) {
     let mut client = Client::new(Policy::chap(None));
     client.first(SECURITY, None, &["AuthMethod=CHAP"]).pending();
@@ -72,7 +73,8 @@ fn chap_login(cut: impl Fn(&mut Client, Option<u8>, &[u8]) -> Reply) {
 
 #[test]
 fn a_chap_login_cut_into_single_bytes_where_the_bound_allows() {
-    // The names go in one request, 9 and 54 bytes in one each: as many as there may be.
+    // The names go in one request, and then 9 and 54 bytes go in one request each: the most that
+    // are allowed.
     let sent = Cell::new(1);
     chap_login(|client, next, text| {
         let bytes: Vec<&[u8]> = text.chunks(1).collect();

@@ -1,6 +1,7 @@
-//! Attack 5: write data that does not fit what was announced: immediate data beyond FirstBurstLength
-//! or the CDB's length, Data-Out beyond its burst, an EDTL that lies in either direction. Nothing
-//! lands outside the command's buffer, and every difference is told as a residual.
+//! Tests of attack 5: write data that does not fit the announcement. Immediate data exceeds
+//! FirstBurstLength or the CDB's length, Data-Out exceeds its burst, or an EDTL is wrong in either
+//! direction. Nothing lands outside the command's buffer, and every difference is reported as a
+//! residual.
 
 #![allow(clippy::unwrap_used)]
 
@@ -126,13 +127,14 @@ fn a_read_sends_what_was_expected_and_tells_the_rest() {
 fn data_for_a_command_that_has_all_its_data_is_not_written() {
     let mut target = Target::new(512, false, true);
     target.write(512, 512, true).unwrap();
-    // The command has ended: its tag means nothing now, and the late data is dropped.
+    // The command has ended, so its tag means nothing now, and the late data is dropped.
     target.data_out(RESERVED_TAG, 0, 0, 512, true).unwrap();
     assert_eq!(target.router.written, [vec![1; 512]]);
 }
 
-/// RFC 7143 §11.3.1, §11.4.5.1: what an initiator announces and sends is by its expected length, not by the CDB.
-/// A command that takes no data and is not over yet is no reason to end the connection.
+/// Tests RFC 7143 §11.3.1, §11.4.5.1: an initiator announces and sends data by its expected length,
+/// not by the CDB. A command that takes no data and is not over yet is no reason to end the
+/// connection.
 #[test]
 fn unsolicited_data_of_a_command_that_takes_none_is_dropped_and_told_as_underflow() {
     let mut target = Target::new(0, false, false);
@@ -170,7 +172,8 @@ fn more_of_it_than_was_announced_is_refused() {
     target.refused(outcome);
 }
 
-/// RFC 7143 §11.4.1, §11.4.6: no command here does both, so none of what was expected to be read has come.
+/// Tests RFC 7143 §11.4.1, §11.4.6: no command here moves data both ways, so none of the expected
+/// read data has come.
 #[test]
 fn a_command_with_both_r_and_w_is_told_that_nothing_was_read() {
     for opcode in [0x28, 0x2a] {

@@ -1,5 +1,6 @@
-//! An initiator that answers pings but never sends the data it owes: its command keeps its place in the
-//! task set, and every ORDERED command of others waits behind it. Its connection is closed.
+//! Test of an initiator that answers pings but never sends the data it owes. Its command keeps its
+//! place in the task set, and every ORDERED command of others waits behind it. So its connection is
+//! closed.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,6 @@
-//! A session with two connections: commands that come before their turn, and their unsolicited data
-//! (RFC 7143 §4.2.2.1). Their turn comes whether their data is in or not, and wherever it stands.
+//! Tests of a session with two connections: commands that come before their turn, and their
+//! unsolicited data (RFC 7143 §4.2.2.1). The turn of a command comes whether its data is in or not,
+//! and at any point of that data.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,20 +13,20 @@ use data_out_harness::{FIRST_BURST, Target, command, data_out, numbered};
 
 const LEN: usize = FIRST_BURST as usize;
 
-/// A write of all its data with so much of it at once.
+/// Builds a write of all its data, with `immediate` bytes at once.
 fn write(cmd_sn: u32, immediate: usize) -> RawBhs {
     let is_final = immediate == LEN;
     numbered(command(0x2a, FIRST_BURST, immediate, is_final), cmd_sn)
 }
 
-/// Unsolicited data of the command with this CmdSN.
+/// Builds unsolicited data of the command with this CmdSN.
 fn data_of(cmd_sn: u32, sn: u32, offset: usize, len: usize) -> RawBhs {
     let mut bhs = data_out(RESERVED_TAG, sn, offset as u32, len, offset + len == LEN);
     bhs[16..20].copy_from_slice(&(100 + cmd_sn).to_be_bytes());
     bhs
 }
 
-/// The command that is due first, on the other connection.
+/// Sends the command that is due first, on the other connection.
 fn due(target: &mut Target) {
     target.change_connection();
     target.send(&write(1, LEN), &[1; LEN]).unwrap();
@@ -96,12 +97,12 @@ fn what_is_wrong_with_it_ends_the_connection_that_it_came_on() {
     let outcome = target.send(&write(2, 512), &[2; 512]);
     target.refused(outcome);
     assert_eq!(target.sent[0].1[..BHS_LENGTH], write(2, 512));
-    // The other one goes on.
+    // The other connection goes on.
     due(&mut target);
     assert!(target.router.written == [vec![1; LEN]]);
 }
 
-/// RFC 7143 §7.8: the command ends with a CRC error when its turn has come and all its data.
+/// Tests RFC 7143 §7.8: the command ends with a CRC error when its turn and all its data have come.
 #[test]
 fn early_data_with_a_wrong_digest_spoils_its_command() {
     for due_first in [false, true] {

@@ -1,5 +1,5 @@
-//! Immediate commands stand outside the command window (RFC 7143 §4.2.2.1). They are bounded all the
-//! same: those that are too many are rejected, and everything else goes on.
+//! Tests of immediate commands, which stand outside the command window (RFC 7143 §4.2.2.1). Their
+//! number is still bounded. Commands above the bound are rejected, and all else goes on.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,12 +12,12 @@ use iscsi::pdu::{
 
 use data_out_harness::{FIRST_BURST, Target, command, data_out};
 
-/// As many as the window of the session has places.
+/// Number of places in the window of the session.
 const DEPTH: u32 = 8;
-/// Far more than any initiator has reason to send.
+/// Number of commands, far above any that an initiator has reason to send.
 const FLOOD: u32 = 1000;
 
-/// A write of 4096 bytes with its first ones as immediate data.
+/// Builds a write of 4096 bytes, of which the first ones are immediate data.
 fn write(itt: u32, cmd_sn: u32, immediate: bool, data: usize) -> RawBhs {
     let mut bhs = command(0x2a, FIRST_BURST, data, true);
     bhs[16..20].copy_from_slice(&itt.to_be_bytes());
@@ -30,7 +30,8 @@ fn opcode(pdu: &(RawBhs, Vec<u8>)) -> Opcode {
     Bhs::new(&pdu.0).opcode().unwrap()
 }
 
-/// A target at which immediate writes were begun until it took no more, and how many it took.
+/// Begins immediate writes at a target until it takes no more. Returns the target and the number
+/// that it took.
 fn flooded() -> (Target, u32) {
     let mut target = Target::new(FIRST_BURST, false, true);
     for itt in 0..FLOOD {
@@ -110,7 +111,7 @@ fn data_of_a_rejected_one_is_dropped_and_a_place_that_is_free_again_is_given() {
     stray[16..20].copy_from_slice(&(FLOOD - 1).to_be_bytes());
     target.send(&stray, &[3; 512]).unwrap();
     assert_eq!(target.sent.len(), rejected, "nobody asks for it");
-    // The first one ends.
+    // The first write ends.
     let r2t = ReadyToTransfer::parse(&target.sent[0].0).unwrap();
     let rest = r2t.desired_data_transfer_length as usize;
     let mut last = data_out(r2t.ttt, 0, 512, rest, true);

@@ -1,5 +1,6 @@
-//! Our initiator against our target, over a link that cuts the bytes anywhere: login with and without
-//! CHAP, digests, bursts, R2T, immediate data, the command window, pings, aborts, discovery, logout.
+//! Tests of our initiator against our target, over a link that cuts the bytes anywhere: login with
+//! and without CHAP, digests, bursts, R2T, immediate data, the command window, pings, aborts,
+//! discovery, logout.
 
 #![allow(clippy::unwrap_used)] // Helpers of tests are tests too.
 
@@ -37,7 +38,7 @@ use proptest::prelude::*;
 const BLOCK: usize = 512;
 const BLOCKS: usize = 4096;
 
-/// Room for a write, and where it goes.
+/// Buffer for a write, and its destination.
 struct WriteBuffer {
     at: usize,
     bytes: Vec<u8>,
@@ -57,7 +58,7 @@ impl DataOutBuffer for WriteBuffer {
     }
 }
 
-/// A device server over memory that knows READ(10), WRITE(10) and TEST UNIT READY, and answers every
+/// Device server over memory. It knows READ(10), WRITE(10) and TEST UNIT READY, and answers every
 /// third command late.
 struct Disk {
     bytes: Vec<u8>,
@@ -142,7 +143,7 @@ impl TaskRouter for Disk {
     }
 }
 
-/// The owner of the commands.
+/// Owner of the commands.
 #[derive(Default)]
 struct User {
     writes: HashMap<u64, Vec<u8>>,
@@ -191,7 +192,7 @@ impl SessionUser for User {
     }
 }
 
-/// Both sides of a login; each PDU whole.
+/// Runs both sides of a login, with each PDU in one piece.
 fn login(
     settings: LoginSettings,
     policy: &mut Policy,
@@ -249,7 +250,7 @@ impl TargetDirectory for Directory {
     }
 }
 
-/// Two sessions and the link between them.
+/// Two sessions, and the link between them.
 struct Link {
     initiator: initiator::Session,
     target: Session<Arc<[u8]>, WriteBuffer>,
@@ -457,7 +458,8 @@ fn limits() -> impl Strategy<Value = Limits> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Whatever is negotiated and however the bytes are cut: reads return what was written.
+    /// Tests that reads return the data that was written, with any negotiated values and any cuts
+    /// of the bytes.
     #[test]
     fn reads_return_what_was_written(
         ours in limits(), theirs in limits(), depth in 1u32..20,
@@ -472,7 +474,7 @@ proptest! {
         prop_assert_eq!(connected.tsih, result.tsih);
         let mut link = Link::new(&connected, &result, depth, cuts);
         let mut model = vec![0; BLOCK * BLOCKS];
-        // A wave of writes that do not depend on each other's order is checked by a wave of reads.
+        // Writes whose order does not matter are checked by reads after all of them.
         for (cookie, (write, block, blocks, fill)) in ios.iter().enumerate() {
             let range = block * BLOCK..(block + blocks) * BLOCK;
             if *write {
@@ -646,7 +648,8 @@ fn chap_between_the_two_with_every_hash() {
             }
         }
     }
-    // A target with the wrong secret is not believed, and one that wants no authentication cannot avoid it.
+    // A target with the wrong secret is not trusted, and one that wants no authentication cannot
+    // avoid it.
     let mut mutual = settings(Limits::default());
     mutual.credential = Some(credential("host", "initiator-secret"));
     mutual.target_credential = Some(credential("target", "another"));

@@ -1,4 +1,4 @@
-//! iSNS messages: bytes as the RFC draws them, whatever way they arrive, and damage of every kind.
+//! Tests of iSNS messages: bytes as the RFC draws them, in any pieces, and damage of every kind.
 
 #![allow(clippy::unwrap_used)] // A test may stop at the first surprise.
 
@@ -37,7 +37,7 @@ fn registration() -> Registration {
     }
 }
 
-/// Tag and value of every attribute.
+/// Returns tag and value of every attribute.
 fn attributes(message: &Message) -> Vec<(u32, Vec<u8>)> {
     Attributes::new(&message.payload)
         .map(|attribute| attribute.unwrap())
@@ -114,7 +114,7 @@ fn a_registration_is_the_entity_then_portals_then_nodes_then_their_groups() {
         (33, number(1)),
     ];
     expected.extend(group("iqn.2026-01.x:a", &v4, 3260, number(7)));
-    // Without a tag: the portal does not lead to this node.
+    // Without a tag, the portal does not lead to this node.
     expected.extend(group("iqn.2026-01.x:a", &v6, 3261, vec![]));
     expected.extend(group("iqn.2026-01.x:b", &v4, 3260, number(1)));
     expected.extend(group("iqn.2026-01.x:b", &v6, 3261, number(2)));
@@ -162,10 +162,10 @@ fn an_answer_tells_what_the_server_holds() {
         (32, padded("iqn.2026-01.x:b")),
         (16, mapped([10, 0, 0, 1])),
         (17, number(3260)),
-        // UDP, of another portal.
+        // This is a UDP port, of another portal.
         (16, mapped([10, 0, 0, 1])),
         (17, number(0x1_0000 | 3261)),
-        // An attribute that this client does not know, and one without a value.
+        // This client does not know the first attribute, and the second has no value.
         (999, vec![1, 2, 3, 4]),
         (33, vec![]),
     ];
@@ -204,7 +204,7 @@ fn malformed_answers_are_told_apart() {
     overflows.extend(number(u32::MAX));
     assert_eq!(of(&overflows), Err(DecodeError::Attribute));
     let short = answer(0, &[(6, vec![1, 2])]);
-    // Two bytes and no padding: the attribute itself runs over.
+    // There are two bytes and no padding: the attribute itself runs over.
     assert_eq!(Response::decode(&short), Err(DecodeError::Attribute));
     let long = answer(0, &[(6, vec![0; 8])]);
     assert_eq!(
@@ -230,7 +230,7 @@ fn streams_that_are_not_isns_end_at_once() {
     assert_eq!(refused(|b| b[1] = 2), Err(DecodeError::Version(2)));
     assert_eq!(refused(|b| b[5] = 3), Err(DecodeError::Length(3)));
     assert_eq!(refused(|b| b[6] |= 0x20), Err(DecodeError::Signed));
-    // Not the first PDU of anything.
+    // The PDU is not the first of any message.
     assert_eq!(refused(|b| b[6] &= !0x04), Err(DecodeError::Sequence));
     assert_eq!(refused(|b| b[11] = 1), Err(DecodeError::Sequence));
     let mut assembler = Assembler::default();

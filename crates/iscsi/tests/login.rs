@@ -1,4 +1,5 @@
-//! LOGIN at the target: what real initiators send, each status of RFC 7143 §11.13.5, each transition.
+//! Tests of LOGIN at the target: logins of real initiators, each status of RFC 7143 §11.13.5, each
+//! transition.
 
 #![allow(clippy::unwrap_used)] // Helpers of tests are tests too.
 
@@ -120,7 +121,7 @@ fn windows_offers_auth_method_none_when_none_is_required() {
 fn security_stage_straight_to_full_feature() {
     let mut client = Client::new(Policy::open());
     let reply = client.first(SECURITY, Some(FULL_FEATURE), &["AuthMethod=None"]);
-    // Nothing was negotiated: every default of the RFC holds.
+    // Nothing was negotiated, so every default of the RFC holds.
     assert_eq!(reply.connected().session, SessionParameters::default());
     assert_eq!(
         reply
@@ -159,7 +160,7 @@ fn discovery_session() {
     assert_eq!(reply.get("InitialR2T"), Some("Irrelevant"));
 }
 
-/// CHAP up to the challenge: the identifier and the challenge.
+/// Runs CHAP up to the challenge, and returns the identifier and the challenge.
 fn challenge(client: &mut Client, algorithms: &str) -> (String, String) {
     let reply = client
         .first(SECURITY, Some(OPERATIONAL), &["AuthMethod=CHAP,None"])
@@ -248,7 +249,7 @@ fn authentication_failures() {
             reply.refused().reason
         )
     };
-    // Stage 1 first, None only, silence, and leaving without proof.
+    // The cases are: stage 1 first, None only, silence, and leaving without proof.
     refused(Client::new(Policy::chap(None)).first(OPERATIONAL, Some(FULL_FEATURE), &[]));
     refused(Client::new(Policy::chap(None)).first(
         SECURITY,
@@ -271,7 +272,7 @@ fn authentication_failures() {
         ));
         assert!(client.policy.admitted.is_empty());
     }
-    // Mutual CHAP asked for, nothing to prove with.
+    // The initiator asks for mutual CHAP, but the target has no secret to prove.
     let mut client = Client::new(Policy::chap(None));
     let question = challenge(&mut client, "7");
     let response = format!(
@@ -322,7 +323,8 @@ fn redirects() {
         };
         let address = "[2001:db8::1]:3260";
         assert_eq!(told(address).as_deref(), Some(address));
-        // RFC 7143 §13.8: without the comma and the portal group tag, which belong to SendTargets.
+        // RFC 7143 §13.8: the address has no comma and no portal group tag, which belong to
+        // SendTargets.
         assert_eq!(told("[2001:db8::1]:3260,2").as_deref(), Some(address));
     }
 }
@@ -373,7 +375,7 @@ fn invalid_stages_and_transitions() {
             "{csg} {next:?}"
         );
     }
-    // Back to an earlier stage, and T together with C.
+    // The cases are: back to an earlier stage, and T together with C.
     let mut client = Client::new(Policy::open());
     client.first(OPERATIONAL, None, &[]).pending();
     assert_eq!(
@@ -419,7 +421,7 @@ fn version_and_identity_must_hold() {
         &["InitiatorName=iqn.2026-01.org.example:other"],
     );
     assert_eq!(reply.refused().status, LoginStatus::INITIATOR_ERROR);
-    // The same names again are no harm.
+    // Repeated names do no harm if they are equal.
     let mut client = Client::new(Policy::open());
     client.first(OPERATIONAL, None, &[]).pending();
     client
@@ -507,7 +509,7 @@ fn sessions_that_cannot_be_joined() {
         refused(Some(existing(1, 2, false)), true),
         LoginStatus::CANNOT_INCLUDE_IN_SESSION
     );
-    // Reinstating one of its connections needs no room.
+    // A reinstated connection needs no free place.
     let mut client = Client::new(Policy {
         existing: Some(existing(2, 2, true)),
         ..Policy::open()
@@ -562,7 +564,7 @@ fn stricter_limits_are_offered_and_must_be_answered() {
     client.first(OPERATIONAL, Some(FULL_FEATURE), &[]).pending();
     let reply = client.pairs(OPERATIONAL, Some(FULL_FEATURE), &[]);
     assert_eq!(reply.refused().status, LoginStatus::INITIATOR_ERROR);
-    // An initiator without digests cannot come in.
+    // An initiator without digests cannot log in.
     let mut client = Client::new(policy());
     let reply = client.first(
         OPERATIONAL,

@@ -1,4 +1,5 @@
-//! The data of a ping comes back as far as the initiator takes it (RFC 7143 §11.18, §11.19).
+//! Test that the data of a ping comes back as far as the initiator takes it (RFC 7143 §11.18,
+//! §11.19).
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,8 +12,8 @@ use iscsi::target::ConnectionSettings;
 
 use data_out_harness::Target;
 
-/// The data that a target with this MaxRecvDataSegmentLength answers to a ping of `sent` bytes, where the initiator
-/// takes `taken`.
+/// Returns the answer to a ping of `sent` bytes, from a target with this MaxRecvDataSegmentLength,
+/// if the initiator takes `taken`.
 fn echoed(limit: u32, sent: usize, taken: u32) -> Vec<u8> {
     let mut target = Target::new(512, false, true);
     let settings = ConnectionSettings {

@@ -1,5 +1,5 @@
-//! A session with two connections, one of which is lost or logged out (RFC 7143 §6.3.4, §7.2.1, §11.14), and what
-//! may then be said and done on the other.
+//! Tests of a session with two connections, of which one is lost or logged out (RFC 7143 §6.3.4,
+//! §7.2.1, §11.14). They cover the exchanges that are then allowed on the other.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +22,7 @@ fn new() -> Target {
     Target::new(FIRST_BURST, false, true)
 }
 
-/// A write with all its data, each byte of which is its CmdSN.
+/// Builds a write with all its data, each byte of which is its CmdSN.
 fn write(cmd_sn: u32) -> Vec<u8> {
     [&header(0x2a, cmd_sn, LEN)[..], &[cmd_sn as u8; LEN]].concat()
 }
@@ -43,7 +43,7 @@ fn with_tag(mut pdu: Vec<u8>, tag: u32) -> Vec<u8> {
     pdu
 }
 
-/// An immediate function for a unit that is sent before the command with this CmdSN.
+/// Builds an immediate function for a unit that is sent before the command with this CmdSN.
 fn function(function: Function, cmd_sn: u32) -> RawBhs {
     let mut bhs = [0; BHS_LENGTH];
     TaskManagementRequest {
@@ -63,7 +63,7 @@ fn function(function: Function, cmd_sn: u32) -> RawBhs {
     bhs
 }
 
-/// An immediate logout of one connection.
+/// Builds an immediate logout of one connection.
 fn logout(cid: u16) -> RawBhs {
     let mut bhs = [0; BHS_LENGTH];
     LogoutRequest {
@@ -78,7 +78,7 @@ fn logout(cid: u16) -> RawBhs {
     bhs
 }
 
-/// An immediate NOP-Out that answers a ping, or asks for nothing.
+/// Builds an immediate NOP-Out that answers a ping, or asks for nothing.
 fn nop_out(ttt: u32, exp_stat_sn: u32) -> RawBhs {
     let mut bhs = [0; BHS_LENGTH];
     NopOut {
@@ -94,7 +94,7 @@ fn nop_out(ttt: u32, exp_stat_sn: u32) -> RawBhs {
     bhs
 }
 
-/// Gives bytes to one connection; the event that the runtime is asked for.
+/// Gives bytes to one connection, and returns the event for the runtime.
 fn give(target: &mut Target, index: usize, bytes: &[u8]) -> Option<Event> {
     let mut input = bytes;
     let router = &mut target.router;
@@ -111,7 +111,7 @@ fn sent(target: &Target, opcode: Opcode) -> Vec<RawBhs> {
         .collect()
 }
 
-/// The tags of the writes that were answered.
+/// Returns the tags of the writes that were answered.
 fn answered(target: &Target) -> Vec<u32> {
     let sent = sent(target, Opcode::ScsiResponse);
     sent.iter().map(|bhs| Bhs::new(bhs).itt()).collect()
@@ -147,7 +147,7 @@ fn the_tag_of_a_task_that_died_with_its_connection_is_free() {
     target.finish();
     assert_eq!(written(&target), [1, 2]);
     assert_eq!(answered(&target), [tag(1)], "the second, not the first");
-    // Nor is the first found where the tag is asked for.
+    // A search for the tag does not find the first command either.
     give(&mut target, used, &with_tag(write(3), tag(1)));
     target.finish();
     assert_eq!(written(&target), [1, 2, 3]);
@@ -184,7 +184,7 @@ fn data_of_an_aborted_task_is_dropped_where_its_tag_is_used_again_elsewhere() {
     let r2t = ReadyToTransfer::parse(target.last()).unwrap();
     let task = target.session.tasks(|_| true)[0];
     assert!(!target.session.abort(task, false));
-    // The same tag, with data still to come.
+    // This command has the old tag, with data still to come.
     let mut second = header(0x2a, 2, 0);
     second[16..20].copy_from_slice(&tag(1).to_be_bytes());
     give(&mut target, used, &second);
@@ -200,7 +200,7 @@ fn data_of_an_aborted_task_is_dropped_where_its_tag_is_used_again_elsewhere() {
     assert_eq!(sent(&target, Opcode::Reject).len(), 0);
 }
 
-/// RFC 7143 §7.2.1: a retry may come on another connection once its own was logged out.
+/// Tests RFC 7143 §7.2.1: a retry may come on another connection once its own was logged out.
 #[test]
 fn a_command_that_was_lost_may_come_again_on_another_connection() {
     let mut target = new();
@@ -232,7 +232,7 @@ fn a_gap_that_nobody_fills_ends_the_session() {
     }
 }
 
-/// The missing command may come behind the data of one before it, on a slow line.
+/// Tests that the missing command may come behind the data of an earlier one, on a slow line.
 #[test]
 fn a_gap_is_waited_for_while_data_comes() {
     let seconds = DATA_OUT_TIMEOUT.as_secs();
@@ -273,7 +273,7 @@ fn the_logout_of_another_connection_is_answered_when_its_tasks_are_over() {
     let mut target = new();
     target.router.slow = true;
     let (used, other) = target.indices();
-    // One that runs, and one that came before its turn.
+    // One command runs, and one came before its turn.
     give(&mut target, other, &[write(1), write(3)].concat());
     let event = give(&mut target, used, &logout(1));
     assert!(matches!(event, Some(Event::Logout(_))), "{event:?}");
@@ -283,7 +283,7 @@ fn the_logout_of_another_connection_is_answered_when_its_tasks_are_over() {
     target.finish();
     assert_eq!(logouts(&target), [LogoutResult::Closed]);
     assert_eq!(answered(&target), [], "what ends behind it is not answered");
-    // What was not acknowledged was discarded, and may come again.
+    // Unacknowledged commands were discarded, and may come again.
     target.router.slow = false;
     give(&mut target, used, &write(2));
     assert_eq!(written(&target), [1, 2]);
@@ -299,7 +299,7 @@ fn the_logout_of_its_own_connection_leaves_it_open_until_it_is_answered() {
     give(&mut target, used, &write(1));
     give(&mut target, used, &logout(0));
     assert!(!target.session.is_logged_out(used));
-    // Nothing more is heard.
+    // Nothing more is received.
     give(&mut target, used, &write(2));
     target.finish();
     assert_eq!(logouts(&target), [LogoutResult::Closed]);
@@ -312,7 +312,7 @@ fn a_session_that_was_logged_out_takes_no_connection_that_was_on_its_way_to_it()
     let mut target = new();
     let (used, other) = target.indices();
     let mut whole = logout(0);
-    // Reason: close the session.
+    // The reason is: close the session.
     whole[1] = 0x80;
     let event = give(&mut target, used, &whole);
     assert!(matches!(event, Some(Event::Logout(_))), "{event:?}");
@@ -379,7 +379,7 @@ fn the_window_is_not_told_on_a_connection_that_was_logged_out() {
     assert_eq!(target.session.queued_bytes(used), 0);
 }
 
-/// RFC 7143 §4.2.3.2: it reaches what was sent before it.
+/// Tests RFC 7143 §4.2.3.2: a function reaches the commands that were sent before it.
 #[test]
 fn what_was_sent_after_a_function_and_overtook_it_is_not_aborted() {
     let mut target = new();
@@ -403,7 +403,7 @@ fn what_was_sent_after_a_function_and_overtook_it_is_not_aborted() {
     assert_eq!(target.session.tasks_before(&request, used, |_| true), []);
 }
 
-/// Its task is over, and the tag in use again before the function is heard.
+/// Tests an abort whose task is over, and whose tag is in use again before the function arrives.
 #[test]
 fn an_abort_spares_a_command_that_took_the_tag_of_its_task() {
     for begun in [true, false] {
@@ -433,7 +433,7 @@ fn numbers_of_functions_are_not_believed_where_order_tells() {
     target.router.slow = true;
     let (used, _) = target.indices();
     give(&mut target, used, &[write(1), write(2)].concat());
-    // As some initiators number them.
+    // Some initiators number their functions in this way.
     let Some(Event::TaskManagement { request, .. }) =
         give(&mut target, used, &function(Function::AbortTaskSet, 1))
     else {
@@ -453,12 +453,13 @@ fn what_waits_for_a_lost_command_is_aborted_with_what_runs() {
     give(&mut target, used, &[write(2), elsewhere].concat());
     let event = give(&mut target, used, &function(Function::LogicalUnitReset, 4));
     assert!(matches!(event, Some(Event::TaskManagement { .. })));
-    // The lost one comes again: the second is over, the third is another unit's.
+    // The lost command comes again: the second is over, and the third is of another unit.
     give(&mut target, used, &[write(1), write(4)].concat());
     assert_eq!(written(&target), [1, 3, 4]);
 }
 
-/// RFC 7143 §4.2.3.3: a status that came behind the answer would be taken for another command's.
+/// Tests RFC 7143 §4.2.3.3: a status that came behind the answer would be taken for that of another
+/// command.
 #[test]
 fn a_function_is_answered_when_the_statuses_before_it_were_heard() {
     for lost in [false, true] {
@@ -508,7 +509,7 @@ fn a_function_is_answered_when_the_r2ts_of_what_it_aborted_were_heard() {
     assert_eq!(functions(&target), [], "no StatSN tells of an R2T");
     give(&mut target, other, &nop_out(ping.ttt, 1));
     assert_eq!(functions(&target), [(902, Answer::Complete)]);
-    // Once that is heard, the next function has nothing to wait for.
+    // After that confirmation, the next function has nothing to wait for.
     assert!(give(&mut target, used, &function(Function::AbortTaskSet, 2)).is_some());
     let session = &mut target.session;
     session.task_management_response(used, 902, Answer::Complete);

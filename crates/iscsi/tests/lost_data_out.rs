@@ -1,6 +1,7 @@
-//! PDUs that were lost on their way: a DataSN out of order, a wrong digest. Nothing of a command that lost a
-//! Data-Out is written; the rest of its data is taken in before it ends with a CRC error. Any other PDU is as
-//! if it had never come. The connection lives on (RFC 7143 §7.8, §7.9, §11.4.7.2).
+//! Tests of PDUs that were lost on their way: a DataSN out of order, a wrong digest. Nothing of a
+//! command that lost a Data-Out is written. The rest of its data is taken in before it ends with a
+//! CRC error. Any other lost PDU counts as if it had never come. The connection lives on (RFC 7143
+//! §7.8, §7.9, §11.4.7.2).
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +18,8 @@ use iscsi::target::{ConnectionError, Event, ReceiveError};
 use data_out_harness::{Target, command, data_out};
 
 impl Target {
-    /// The command ended with ABORTED COMMAND, PROTOCOL SERVICE CRC ERROR and wrote nothing.
+    /// Asserts that the command ended with ABORTED COMMAND, PROTOCOL SERVICE CRC ERROR, and wrote
+    /// nothing.
     #[track_caller]
     fn lost(&self) {
         let (bhs, data) = self.sent.last().unwrap();
@@ -27,7 +29,7 @@ impl Target {
         assert_eq!(self.router.lost, 1);
     }
 
-    /// The last PDU sent is a Reject for a data digest error that carries `header`.
+    /// Asserts that the last PDU sent is a Reject for a data digest error that carries `header`.
     #[track_caller]
     fn rejected(&self, header: &[u8]) {
         let (bhs, data) = self.sent.last().unwrap();
@@ -38,12 +40,12 @@ impl Target {
         assert_eq!(data, header);
     }
 
-    /// ExpCmdSN, as the last PDU tells it.
+    /// Returns the ExpCmdSN of the last PDU.
     fn exp_cmd_sn(&self) -> u32 {
         u32::from_be_bytes(self.last()[28..32].try_into().unwrap())
     }
 
-    /// Sends a text request; whether the runtime is asked to answer it.
+    /// Sends a text request. Returns whether the runtime is asked to answer it.
     fn asks_for_text(&mut self, bhs: &[u8; BHS_LENGTH], text: &[u8]) -> bool {
         let digest = to_wire(crc32c(text));
         let stream = [&bhs[..], text, &digest].concat();
@@ -110,8 +112,8 @@ fn a_wrong_digest_of_a_data_out_is_rejected_and_the_command_ends_with_a_crc_erro
     target.lost();
 }
 
-/// RFC 7143 §7.8: a discarded PDU that is no data PDU needs no further action. There is no response to it, and the
-/// command is executed when it comes whole.
+/// Tests RFC 7143 §7.8: a discarded PDU that is no data PDU needs no further action. There is no
+/// response to it, and the command is executed when it comes undamaged.
 #[test]
 fn a_command_with_a_wrong_digest_of_immediate_data_is_discarded_and_comes_again() {
     for (bits, is_final) in [(0x01, true), (0x01, false), (0x41, true)] {
@@ -123,7 +125,7 @@ fn a_command_with_a_wrong_digest_of_immediate_data_is_discarded_and_comes_again(
         target.rejected(&header);
         assert_eq!(target.exp_cmd_sn(), 1, "its CmdSN is not used up");
         if !is_final {
-            // The rest is on its way already, and goes the same way.
+            // The rest is on its way already, and is discarded as well.
             target.data_out(RESERVED_TAG, 0, 512, 512, true).unwrap();
         }
         assert_eq!(target.sent.len(), 1, "no response");
@@ -140,7 +142,7 @@ fn a_command_with_a_wrong_digest_of_immediate_data_is_discarded_and_comes_again(
     }
 }
 
-/// Commands that were sent behind a discarded one wait for it, and are executed after it.
+/// Tests that commands sent behind a discarded one wait for it, and are executed after it.
 #[test]
 fn commands_behind_a_discarded_one_wait_for_it() {
     let mut target = Target::with_digest(512, true, true);
@@ -200,7 +202,7 @@ fn a_text_request_with_a_wrong_digest_is_discarded_and_comes_again() {
     }
 }
 
-/// Where the next PDU begins is not known then.
+/// Tests a wrong header digest, after which the start of the next PDU is unknown.
 #[test]
 fn a_wrong_header_digest_ends_the_connection() {
     let mut target = Target::with_header_digest();

@@ -1,4 +1,5 @@
-//! Peers of old at either end of a login: they offer one value where others offer lists, and state what nobody asks for.
+//! Tests of old peers at either end of a login. They offer one value where others offer lists, and
+//! state values that nobody asks for.
 
 #![allow(clippy::unwrap_used)] // Helpers of tests are tests too.
 
@@ -8,7 +9,7 @@ use iscsi::initiator::{Login, LoginError, LoginProgress, LoginSettings, Offer};
 use iscsi::pdu::{BHS_LENGTH, Isid, LoginResponse, LoginStatus, RawBhs};
 use login_harness::{Client, Counter, FULL_FEATURE, OPERATIONAL, Policy, SECURITY, credential};
 
-/// The algorithm that our target chooses from this list.
+/// Returns the algorithm that our target chooses from this list.
 fn chosen(methods: &str, algorithms: &str) -> Option<String> {
     let mut client = Client::new(Policy::chap(None));
     let methods = format!("AuthMethod={methods}");
@@ -58,7 +59,7 @@ fn no_initiator_gets_by_without_the_proof_that_is_asked_for() {
     assert_eq!(reply.refused().status, LoginStatus::AUTHENTICATION_FAILURE);
 }
 
-/// A target's response.
+/// Builds a target's response.
 fn response(csg: u8, nsg: Option<u8>) -> RawBhs {
     let header = LoginResponse {
         transit: nsg.is_some(),
@@ -109,7 +110,7 @@ fn what_a_target_states_at_the_end_is_heard_and_needs_no_answer() {
         let length = session.connection.peer_max_recv_data_segment_length;
         assert_eq!(length, 65_536);
     }
-    // A question about what was not offered is none that could be left open.
+    // A question about a method that was not offered need not be answered.
     let (mut login, _) = Login::start(settings(false, Offer::default()));
     let more = login.receive(&response(OPERATIONAL, None), b"X-odd=1\0", &mut Counter(1));
     let LoginProgress::Send(request) = more.unwrap() else {
@@ -126,7 +127,7 @@ fn a_target_that_asks_for_nothing_need_not_say_so() {
     assert!(
         matches!(next, LoginProgress::Send(request) if text_of(&request).contains("InitialR2T"))
     );
-    // Where the target must prove itself, or CHAP alone was offered, it is no way out.
+    // If the target must prove itself, or CHAP alone was offered, this is no way out.
     let mut mutual = settings(true, Offer::default());
     mutual.target_credential = Some(credential("target", "target-secret"));
     let plain = Offer {
@@ -178,7 +179,7 @@ fn a_second_attempt_without_a_secret_begins_where_targets_of_old_begin() {
         assert!(text.contains(pair), "{pair}: {text}");
     }
     assert_eq!(login.second_offer(Some(&refused)), None);
-    // A target that demands CHAP is told so, and no further attempt is made.
+    // If a target demands CHAP, the login reports it, and makes no further attempt.
     let (mut login, _) = Login::start(settings(false, second));
     let end = login.receive(
         &response(SECURITY, None),

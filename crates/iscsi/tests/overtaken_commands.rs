@@ -1,5 +1,5 @@
-//! A session with two connections on which task management functions overtake commands that were sent before
-//! them (RFC 7143 §4.2.3.3, §11.6.1).
+//! Tests of a session with two connections on which task management functions overtake commands
+//! that were sent before them (RFC 7143 §4.2.3.3, §11.6.1).
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,29 +13,30 @@ use iscsi::pdu::{
 use data_out_harness::{FIRST_BURST, Target, command, data_out};
 
 const LEN: usize = FIRST_BURST as usize;
-/// Functions of a session that may wait.
+/// Most functions of a session that may wait.
 const MAX_WAITING: u32 = 8;
 
 fn tag(cmd_sn: u32) -> u32 {
     100 + cmd_sn
 }
 
-/// The header of a write with so much of its data at once.
+/// Builds the header of a write with `immediate` bytes of its data at once.
 fn header(cmd_sn: u32, immediate: usize) -> RawBhs {
     let mut bhs = command(0x2a, FIRST_BURST, immediate, immediate == LEN);
     bhs[16..20].copy_from_slice(&tag(cmd_sn).to_be_bytes());
     bhs[24..28].copy_from_slice(&cmd_sn.to_be_bytes());
-    // In the CDB, for the device server to tell.
+    // The CmdSN is in the CDB, for the device server to report.
     bhs[33] = cmd_sn as u8;
     bhs
 }
 
-/// A write with all its data, each byte of which is its CmdSN.
+/// Builds a write with all its data, each byte of which is its CmdSN.
 fn write(cmd_sn: u32) -> Vec<u8> {
     [&header(cmd_sn, LEN)[..], &[cmd_sn as u8; LEN]].concat()
 }
 
-/// An immediate function that is sent before the command with this CmdSN, and which CmdSN it means.
+/// Builds an immediate function that is sent before the command with this CmdSN, and that names the
+/// CmdSN `means`.
 fn function(function: Function, cmd_sn: u32, means: u32) -> RawBhs {
     let mut bhs = [0; BHS_LENGTH];
     TaskManagementRequest {
@@ -78,7 +79,7 @@ fn new() -> Target {
     Target::new(FIRST_BURST, false, true)
 }
 
-/// Sends on the other connection; nothing is asked of the runtime.
+/// Sends bytes on the other connection. They ask nothing of the runtime.
 #[track_caller]
 fn on_the_other(target: &mut Target, bytes: &[u8]) {
     target.change_connection();
@@ -86,7 +87,7 @@ fn on_the_other(target: &mut Target, bytes: &[u8]) {
     target.change_connection();
 }
 
-/// The CmdSNs of the writes that were performed, in their order.
+/// Returns the CmdSNs of the writes that were performed, in their order.
 fn written(target: &Target) -> Vec<u8> {
     let written = target.router.written.iter();
     written.map(|data| data[0]).collect()
@@ -113,14 +114,15 @@ fn a_command_that_waits_for_its_turn_is_aborted() {
     assert_eq!(target.functions(&function(Function::AbortTask, 3, 2)), []);
     assert_eq!(answers(&target), [(903, Answer::Complete)]);
     assert_eq!(target.in_flight(), 0);
-    // Its CmdSN counts as received: the order goes on behind it.
+    // The CmdSN of the command counts as received, so later commands may go on.
     assert_eq!(target.functions(&write(1)), []);
     assert_eq!(target.functions(&write(3)), []);
     assert_eq!(written(&target), [1, 3]);
     assert_eq!(responses(&target), 2, "who was aborted is not answered");
 }
 
-/// A function that names its unit in flat space addressing (SAM-5 4.7.7.3). Commands name it the other way.
+/// Returns a function that names its unit in flat space addressing (SAM-5 4.7.7.3). Commands use
+/// the other form.
 fn in_flat_space(function: RawBhs) -> RawBhs {
     let mut bhs = function;
     bhs[8] = 0x40;
@@ -129,7 +131,7 @@ fn in_flat_space(function: RawBhs) -> RawBhs {
 
 #[test]
 fn both_ways_to_write_a_lun_mean_the_same_unit() {
-    // A command that waits for its turn.
+    // A command waits for its turn.
     let mut target = new();
     on_the_other(&mut target, &write(2));
     let abort = in_flat_space(function(Function::AbortTask, 3, 2));
@@ -138,7 +140,7 @@ fn both_ways_to_write_a_lun_mean_the_same_unit() {
     assert_eq!(target.in_flight(), 0);
     assert_eq!(target.functions(&write(1)), []);
     assert_eq!(written(&target), [1]);
-    // One whose data is still to come.
+    // The data of a command is still to come.
     let mut target = new();
     let stream = write(1);
     on_the_other(&mut target, &stream[..BHS_LENGTH]);
@@ -146,7 +148,7 @@ fn both_ways_to_write_a_lun_mean_the_same_unit() {
     assert_eq!(target.functions(&abort).len(), 1);
     on_the_other(&mut target, &stream[BHS_LENGTH..]);
     assert_eq!(written(&target), []);
-    // All that wait for one that comes no more.
+    // All these commands wait for one that comes no more.
     let mut target = new();
     let reset = in_flat_space(function(Function::LogicalUnitReset, 4, 0));
     let stream = [&write(2)[..], &write(3), &reset].concat();
@@ -161,7 +163,7 @@ fn both_ways_to_write_a_lun_mean_the_same_unit() {
 
 #[test]
 fn a_command_that_has_not_come_is_dropped_when_it_comes() {
-    // Before the one that is due, after it, and after one that is behind it.
+    // The places are: before the command that is due, after it, and after one that is behind it.
     for place in 0..3 {
         let mut target = new();
         assert_eq!(target.functions(&function(Function::AbortTask, 3, 2)), []);
@@ -183,7 +185,7 @@ fn a_command_that_has_not_come_is_dropped_when_it_comes() {
         assert_eq!(written(&target), [1, 3], "in place {place}");
         assert_eq!(responses(&target), 2);
         assert_eq!(target.in_flight(), 0);
-        // A second time it is a duplicate like any other.
+        // A second copy is a duplicate like any other.
         on_the_other(&mut target, &late);
         assert_eq!(target.functions(&write(4)), []);
         assert_eq!(written(&target), [1, 3, 4]);
@@ -206,12 +208,13 @@ fn the_one_that_is_due_may_be_what_is_aborted() {
 fn what_is_outside_the_window_or_behind_the_function_does_not_exist() {
     let mut target = new();
     assert_eq!(target.functions(&write(1)), []);
-    // The runtime is asked, and finds no task: over, behind the function itself, beyond the window.
+    // The runtime is asked, and finds no task: it is over, behind the function itself, or beyond
+    // the window.
     for (cmd_sn, means) in [(3, 1), (3, 3), (3, 4), (3, 40)] {
         let asked = target.functions(&function(Function::AbortTask, cmd_sn, means));
         assert_eq!(asked, [(Function::AbortTask, 1)], "CmdSN {means}");
     }
-    // Of another LUN, or with the CmdSN of another command.
+    // The function is of another LUN, or has the CmdSN of another command.
     on_the_other(&mut target, &write(3));
     let mut other_lun = function(Function::AbortTask, 4, 3);
     other_lun[9] = 1;
@@ -262,14 +265,14 @@ fn a_function_for_all_tasks_of_a_unit_waits_for_what_was_sent_before_it() {
         let mut target = new();
         on_the_other(&mut target, &write(2));
         assert_eq!(target.functions(&function(asked, 4, 0)), []);
-        // One more that was sent after it, and one before it.
+        // One more command was sent after the function, and one before it.
         on_the_other(&mut target, &write(4));
         on_the_other(&mut target, &write(3));
         assert_eq!(written(&target), []);
         let told = target.functions(&[write(1), write(5)].concat());
         assert_eq!(told, [(asked, 3)], "after the third and before the fourth");
         assert_eq!(written(&target), [1, 2, 3, 4, 5]);
-        // With nothing missing it does not wait.
+        // If nothing is missing, the function does not wait.
         assert_eq!(target.functions(&function(asked, 6, 0)), [(asked, 5)]);
     }
 }
@@ -293,13 +296,14 @@ fn without_another_connection_nothing_is_waited_for() {
     let mut target = new();
     assert_eq!(target.functions(&reset), []);
     target.lose_the_other();
-    // It is due with the next that is heard.
+    // The function is due with the next request that arrives.
     assert_eq!(
         target.functions(&ping(3, true)),
         [(Function::LogicalUnitReset, 0)]
     );
     assert_eq!(target.functions(&reset), [(Function::LogicalUnitReset, 0)]);
-    // Nor is a function that lies far from the window, as some initiators number them.
+    // A function far from the window does not wait either. Some initiators number their functions
+    // in this way.
     let mut target = new();
     let far = function(Function::LogicalUnitReset, 1000, 0);
     assert_eq!(target.functions(&far), [(Function::LogicalUnitReset, 0)]);
@@ -314,7 +318,7 @@ fn functions_of_a_connection_that_is_gone_do_not_wait() {
     assert_eq!(written(&target), [1, 2]);
 }
 
-/// Whoever waits for its answer sends nothing more that could remind us of it.
+/// Tests an initiator that waits for its answer, and so sends nothing more that could trigger it.
 #[test]
 fn a_function_waits_no_more_when_the_connection_that_it_waited_for_is_gone() {
     let mut target = new();
@@ -346,7 +350,7 @@ fn a_function_for_the_target_counts_everything_before_it_as_received() {
     for asked in [Function::TargetWarmReset, Function::TargetColdReset] {
         let mut target = new();
         on_the_other(&mut target, &[&write(2)[..], &ping(3, false)].concat());
-        // CmdSN 5 was sent after it.
+        // CmdSN 5 was sent after the function.
         on_the_other(&mut target, &write(5));
         assert_eq!(target.functions(&function(asked, 5, 0)), [(asked, 0)]);
         assert_eq!(written(&target), [5]);
@@ -354,14 +358,14 @@ fn a_function_for_the_target_counts_everything_before_it_as_received() {
         let pings = target.sent.iter();
         let pings = pings.filter(|(bhs, _)| Bhs::new(bhs).itt() == tag(3));
         assert_eq!(pings.count(), 1, "what is no command has its turn");
-        // What was on its way is late.
+        // The requests under way arrive late.
         assert_eq!(target.functions(&[write(1), write(4)].concat()), []);
         assert_eq!(target.functions(&write(6)), []);
         assert_eq!(written(&target), [5, 6]);
     }
 }
 
-/// Numbers from a seed (xorshift).
+/// Random numbers from a seed (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -379,13 +383,13 @@ const EACH_ONCE: [Function; 3] = [
     Function::LogicalUnitReset,
 ];
 
-/// What one history sends: commands in the order of their CmdSNs and functions among them, each on one of two
-/// connections, whose bytes then arrive in any order between the two.
+/// Requests of one history: commands in the order of their CmdSNs, and functions among them. Each
+/// is sent on one of two connections. The bytes of the two then arrive in any order.
 struct History {
     streams: [Vec<u8>; 2],
-    /// The commands that ABORT TASK means, by the tag of the function.
+    /// Commands that ABORT TASK names, by the tag of the function.
     aborts: Vec<(u32, u32)>,
-    /// The functions for a whole unit, with the CmdSN that they come before.
+    /// Functions for a whole unit, with the CmdSN of the command after each.
     resets: Vec<(Function, u32)>,
     commands: u32,
 }
@@ -398,7 +402,7 @@ impl History {
             resets: Vec::new(),
             commands: 0,
         };
-        // Within the window: nothing is answered before all is sent.
+        // All commands are within the window, because nothing is answered before all is sent.
         while history.commands < 8 {
             let next = history.commands + 1;
             let stream = random.below(2);
@@ -451,7 +455,7 @@ fn one_history(seed: u64) {
     let (begun, written) = (&target.router.begun, written(&target));
     assert!(begun.is_sorted(), "seed {seed}: {begun:?}");
     assert_eq!(target.in_flight(), 0, "seed {seed}");
-    // What the session answers itself has not begun, and never does.
+    // A command that the session answers itself has not begun, and never does.
     for (itt, answer) in answers(&target) {
         assert_eq!(answer, Answer::Complete, "seed {seed}");
         let mut aborts = history.aborts.iter();
@@ -471,7 +475,8 @@ fn one_history(seed: u64) {
     let resets: Vec<_> = resets.copied().collect();
     assert_eq!(resets.len(), history.resets.len(), "seed {seed}");
     for (function, before) in &history.resets {
-        // Everything that was sent before it has begun; it may itself have been overtaken.
+        // Every command that was sent before the function has begun. The function may itself have
+        // been overtaken.
         let told = resets.iter().find(|told| told.0 == *function).unwrap();
         let late = &begun[told.1..];
         let is_behind = |it: &u8| u32::from(*it) >= *before;

@@ -1,5 +1,5 @@
-//! Requests that are not SCSI commands use up CmdSNs too, and end at once: they never close the command
-//! window (RFC 7143 §4.2.2.1).
+//! Test that requests other than SCSI commands never close the command window (RFC 7143 §4.2.2.1).
+//! They use up CmdSNs too, and end at once.
 
 #![allow(clippy::unwrap_used)]
 

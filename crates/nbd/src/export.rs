@@ -1,32 +1,33 @@
-//! What is offered: the size of an export, its constraints and what can be done with it.
+//! Export that is offered: its size, its constraints, and the operations it supports.
 
 use crate::wire::{DEFAULT_MAX_PAYLOAD, transmission_flag as flag};
 
-/// An export; all sizes in bytes.
+/// Export of a server. All sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// Its canonical name. It is the default export too, which has the empty name.
+    /// Canonical name. The export is the default export too, which has the empty name.
     pub name: String,
     /// A line for people.
     pub description: String,
     /// Capacity, a multiple of `minimum_block`.
     pub size: u64,
-    /// Writes are refused.
+    /// Whether writes are refused.
     pub read_only: bool,
-    /// Every request is a multiple of this: a power of two up to 65,536.
+    /// Size of which every request is a multiple: a power of two up to 65,536.
     pub minimum_block: u32,
-    /// Requests should be a multiple of this: a power of two, at least `minimum_block` and 512.
+    /// Size of which requests should be a multiple: a power of two, at least `minimum_block` and
+    /// 512.
     pub preferred_block: u32,
     /// Longest payload of a request or of a reply.
     pub maximum_payload: u32,
-    /// TRIM frees something.
+    /// Whether TRIM frees space.
     pub can_trim: bool,
-    /// Writing zeros that may become holes is quicker than writing.
+    /// Whether writing zeros that may become holes is quicker than writing data.
     pub can_zero_fast: bool,
 }
 
 impl Export {
-    /// An export of this size and granularity that can be written.
+    /// Makes an export of this size and granularity that can be written.
     pub fn new(size: u64, minimum_block: u32) -> Self {
         Self {
             name: String::new(),
@@ -41,14 +42,14 @@ impl Export {
         }
     }
 
-    /// Whether a client that asks for `name` means this one.
+    /// Reports whether a client that asks for `name` means this export.
     pub fn answers_to(&self, name: &[u8]) -> bool {
         name.is_empty() || name == self.name.as_bytes()
     }
 
-    /// The transmission flags, apart from what the handshake adds.
+    /// Returns the transmission flags, without those that the handshake adds.
     pub(crate) fn flags(&self) -> u16 {
-        // All connections reach one device, and its flush is a flush of all that was written to it.
+        // All connections reach one device, and its flush covers all that was written to it.
         let mut flags = flag::HAS_FLAGS
             | flag::SEND_FLUSH
             | flag::SEND_FUA

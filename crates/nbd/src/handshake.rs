@@ -1,4 +1,4 @@
-//! The handshake of a connection: fixed newstyle negotiation, option after option, until the client
+//! Handshake of a connection: fixed newstyle negotiation, option after option, until the client
 //! begins transmission or leaves ("Fixed newstyle negotiation", "TLS support").
 
 use std::fmt;
@@ -11,29 +11,29 @@ use crate::wire::{
     option_reply as reply, transmission_flag as flag,
 };
 
-/// Most option data that is looked at; longer data is skipped and the option refused. Room for a name
-/// and as many queries or information requests as any client has.
+/// Most option data that is read, in bytes. Longer data is skipped, and the option refused. It is
+/// enough for a name and as many queries or information requests as any client has.
 const MAX_OPTION_DATA: u32 = 64 << 10;
-/// Option data that is not even skipped.
+/// Length in bytes above which option data is not even skipped.
 const MAX_SKIPPED: u32 = 32 << 20;
-/// Options that a connection may spend before it must have begun transmission.
+/// Number of options that a connection may send before it must have begun transmission.
 const MAX_OPTIONS: u32 = 1024;
-/// Magic, option, length.
+/// Length of an option header: magic, option, length.
 const OPTION_HEADER: usize = 16;
 
-/// What a server does about TLS ("Server-side requirements").
+/// Policy of a server about TLS ("Server-side requirements").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsMode {
-    /// It has no certificate (NOTLS).
+    /// The server has no certificate (NOTLS).
     #[default]
     None,
-    /// Whoever wants (SELECTIVETLS, the export being open to all).
+    /// Clients may use TLS (SELECTIVETLS, the export being open to all).
     Allow,
-    /// Nothing without it (FORCEDTLS).
+    /// Clients must use TLS (FORCEDTLS).
     Require,
 }
 
-/// In which style requests and replies are written.
+/// Style in which requests and replies are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeaderStyle {
     /// Compact requests, simple replies.
@@ -45,36 +45,38 @@ pub enum HeaderStyle {
     Extended,
 }
 
-/// What both sides agreed on for the transmission phase.
+/// Agreement of both sides for the transmission phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreed {
-    /// The style of headers.
+    /// Style of headers.
     pub style: HeaderStyle,
-    /// `base:allocation` was chosen, so BLOCK_STATUS may come.
+    /// Whether `base:allocation` was chosen, so that BLOCK_STATUS may come.
     pub allocation: bool,
 }
 
-/// How far the handshake is.
+/// Progress of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// More bytes are needed.
+    /// The handshake needs more bytes.
     Pending,
-    /// Once the output has left, TLS begins; what is received from then on is to be decrypted first.
+    /// TLS begins once the output has left. Bytes received from then on are to be decrypted first.
     StartTls,
-    /// Once the output has left, the transmission phase begins. What was not consumed belongs to it.
+    /// The transmission phase begins once the output has left. Bytes that were not consumed belong
+    /// to it.
     Transmission(Agreed),
-    /// Once the output has left, the connection is closed.
+    /// The connection is closed once the output has left.
     Ended(End),
 }
 
-/// Why a handshake ended without transmission.
+/// Reasons why a handshake ended without transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The client said so.
+    /// The client ended it.
     Aborted,
-    /// What came is not the protocol.
+    /// The received bytes are not the protocol.
     Violation(&'static str),
-    /// A wish that can only be refused by closing, with EXPORT_NAME or without fixed newstyle.
+    /// The client asks for something that can only be refused by closing, with EXPORT_NAME or
+    /// without fixed newstyle.
     Refused(&'static str),
 }
 
@@ -88,24 +90,25 @@ impl fmt::Display for End {
     }
 }
 
-/// Where in the stream the handshake is.
+/// Position of the handshake in the stream.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     /// The client's flags are next.
     ClientFlags,
     /// An option is next, or partly there.
     Options,
-    /// So much data of an option remains to be skipped, after which it is refused so.
+    /// Bytes of option data that remain to be skipped. The option is then refused with this kind of
+    /// reply.
     Skipping { option: u32, left: u32, kind: u32 },
-    /// It is over.
+    /// The handshake is over.
     Over,
 }
 
-/// The handshake of one connection.
+/// Handshake of one connection.
 #[derive(Debug)]
 pub struct Handshake {
     stage: Stage,
-    /// Of the flags or the option that is arriving.
+    /// Bytes of the flags or the option that is arriving.
     input: Vec<u8>,
     tls: TlsMode,
     encrypted: bool,
@@ -117,7 +120,7 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// A handshake, and the server's first bytes in `out`.
+    /// Starts a handshake, with the server's first bytes in `out`.
     pub fn new(tls: TlsMode, out: &mut Vec<u8>) -> Self {
         out.extend(INIT_MAGIC.to_be_bytes());
         out.extend(OPTION_MAGIC.to_be_bytes());
@@ -135,8 +138,8 @@ impl Handshake {
         }
     }
 
-    /// Takes what was received; says how much of it was used and how far the handshake is. All is used
-    /// unless the handshake is over.
+    /// Takes received bytes, and returns the number used and the progress of the handshake. All
+    /// bytes are used unless the handshake is over.
     pub fn receive(
         &mut self,
         bytes: &[u8],
@@ -156,7 +159,8 @@ impl Handshake {
             match progress {
                 None => {}
                 Some(Progress::StartTls) if !rest.is_empty() => {
-                    // Somebody in the middle could have put it there, to be believed once TLS protects.
+                    // An attacker in the middle could have added these bytes, to be trusted once
+                    // TLS protects the stream.
                     break Progress::Ended(End::Violation("bytes between STARTTLS and TLS"));
                 }
                 Some(progress) => break progress,
@@ -216,8 +220,8 @@ impl Handshake {
         progress
     }
 
-    /// Looks at the header of an option before room is made for its data. `Some` where the data is not
-    /// to be collected.
+    /// Checks the header of an option before memory is taken for its data. Returns `Some` if the
+    /// data is not to be collected.
     fn option_begins(&mut self, code: u32, len: u32) -> Option<Option<Progress>> {
         self.options += 1;
         if self.options > MAX_OPTIONS {
@@ -360,14 +364,14 @@ impl Handshake {
             return None;
         }
         replies.put(reply::ACK, &[]);
-        // What was said so far may have been said by somebody in the middle.
+        // An attacker in the middle may have sent any of the bytes so far.
         self.encrypted = true;
         self.style = HeaderStyle::Simple;
         self.allocation = false;
         Some(Progress::StartTls)
     }
 
-    /// INFO and GO.
+    /// Answers INFO and GO.
     fn describe(
         &self,
         data: &[u8],
@@ -395,7 +399,7 @@ impl Handshake {
         if request.wants(info::DESCRIPTION) && !export.description.is_empty() {
             tell(info::DESCRIPTION, &[export.description.as_bytes()]);
         }
-        // Always: whoever did not ask may look at it all the same.
+        // The block size is always sent, because a client that did not ask for it may still use it.
         tell(
             info::BLOCK_SIZE,
             &[
@@ -408,11 +412,11 @@ impl Handshake {
         (replies.option == option::GO).then(|| Progress::Transmission(self.agreed()))
     }
 
-    /// LIST_META_CONTEXT and SET_META_CONTEXT.
+    /// Answers LIST_META_CONTEXT and SET_META_CONTEXT.
     fn meta_context(&mut self, data: &[u8], export: &Export, replies: &mut OptionReplies<'_>) {
         let sets = replies.option == option::SET_META_CONTEXT;
         if sets {
-            // Also where it fails.
+            // This holds even if the request fails.
             self.allocation = false;
         }
         if self.style == HeaderStyle::Simple {
@@ -459,7 +463,7 @@ impl Handshake {
     }
 }
 
-/// The first four bytes; the caller made sure of them.
+/// Reads the first four bytes. The caller made sure that they are there.
 fn big_endian_u32(bytes: &[u8]) -> u32 {
     bytes
         .first_chunk()

@@ -1,8 +1,8 @@
-//! The data of options as clients send it, and the replies to options as they are written.
+//! Data of options as clients send it, and replies to options as they are written.
 
 use crate::wire::{MAX_STRING, OPTION_REPLY_MAGIC};
 
-/// A cursor over option data; `None` where it ends too early.
+/// Cursor over option data. Its methods return `None` if the data ends too early.
 #[derive(Clone, Copy, Debug)]
 struct Fields<'a>(&'a [u8]);
 
@@ -21,14 +21,14 @@ impl<'a> Fields<'a> {
         self.take(4)?.try_into().ok().map(u32::from_be_bytes)
     }
 
-    /// A string with its length before it.
+    /// Reads a string with its length before it.
     fn string(&mut self) -> Option<&'a [u8]> {
         let len = self.u32()? as usize;
         (len <= MAX_STRING).then(|| self.take(len)).flatten()
     }
 }
 
-/// The data of INFO and GO.
+/// Data of INFO and GO.
 #[derive(Debug)]
 pub(crate) struct InfoRequest<'a> {
     pub(crate) name: &'a [u8],
@@ -36,7 +36,7 @@ pub(crate) struct InfoRequest<'a> {
 }
 
 impl<'a> InfoRequest<'a> {
-    /// `None` where it is malformed.
+    /// Reads the data, or returns `None` if it is malformed.
     pub(crate) fn parse(data: &'a [u8]) -> Option<Self> {
         let mut fields = Fields(data);
         let name = fields.string()?;
@@ -45,7 +45,7 @@ impl<'a> InfoRequest<'a> {
         fields.0.is_empty().then_some(Self { name, wanted })
     }
 
-    /// Whether the client asked for this piece of information.
+    /// Reports whether the client asked for this piece of information.
     pub(crate) fn wants(&self, info: u16) -> bool {
         self.wanted
             .chunks_exact(2)
@@ -53,7 +53,7 @@ impl<'a> InfoRequest<'a> {
     }
 }
 
-/// The data of LIST_META_CONTEXT and SET_META_CONTEXT.
+/// Data of LIST_META_CONTEXT and SET_META_CONTEXT.
 #[derive(Debug)]
 pub(crate) struct ContextRequest<'a> {
     pub(crate) export: &'a [u8],
@@ -62,7 +62,7 @@ pub(crate) struct ContextRequest<'a> {
 }
 
 impl<'a> ContextRequest<'a> {
-    /// `None` where it is malformed.
+    /// Reads the data, or returns `None` if it is malformed.
     pub(crate) fn parse(data: &'a [u8]) -> Option<Self> {
         let mut fields = Fields(data);
         let export = fields.string()?;
@@ -78,14 +78,14 @@ impl<'a> ContextRequest<'a> {
         fields.0.is_empty().then_some(request)
     }
 
-    /// Whether one of the queries is this.
+    /// Reports whether one of the queries is this one.
     pub(crate) fn asks_for(&self, query: &str) -> bool {
         let mut fields = self.queries;
         std::iter::from_fn(|| fields.string()).any(|asked| asked == query.as_bytes())
     }
 }
 
-/// Writes replies to one option.
+/// Writer of replies to one option.
 #[derive(Debug)]
 pub(crate) struct OptionReplies<'a> {
     pub(crate) option: u32,
@@ -93,13 +93,13 @@ pub(crate) struct OptionReplies<'a> {
 }
 
 impl OptionReplies<'_> {
-    /// A reply whose data is these pieces.
+    /// Writes a reply whose data is these pieces.
     pub(crate) fn put(&mut self, kind: u32, data: &[&[u8]]) {
         let len: usize = data.iter().map(|piece| piece.len()).sum();
         self.out.extend(OPTION_REPLY_MAGIC.to_be_bytes());
         self.out.extend(self.option.to_be_bytes());
         self.out.extend(kind.to_be_bytes());
-        // Names and descriptions are ours or at most MAX_STRING long.
+        // Names and descriptions come from this server or are at most MAX_STRING long.
         self.out.extend((len as u32).to_be_bytes());
         data.iter().for_each(|piece| self.out.extend(*piece));
     }

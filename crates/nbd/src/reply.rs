@@ -1,8 +1,8 @@
-//! Answers in the style that was agreed: simple, structured or extended ("Simple reply message",
-//! "Structured reply chunk message").
+//! Answers in the agreed style: simple, structured or extended ("Simple reply message", "Structured
+//! reply chunk message").
 //!
-//! Only headers, errors and descriptors are written here; the bytes of a read follow
-//! [`Replies::data`] in the stream as they are.
+//! Only headers, errors and descriptors are written here. The bytes of a read follow
+//! [`Replies::data`] in the stream unchanged.
 
 use crate::handshake::{Agreed, HeaderStyle};
 use crate::request::Asked;
@@ -11,28 +11,29 @@ use crate::wire::{
     STATE_HOLE, STATE_ZERO, STRUCTURED_REPLY_MAGIC, chunk,
 };
 
-/// Most descriptors in one answer to BLOCK_STATUS: a client asks again where they end.
+/// Most descriptors in one answer to BLOCK_STATUS. A client asks again from the place where they
+/// end.
 pub const MAX_DESCRIPTORS: usize = 16 << 10;
 
-/// A run of bytes of one kind.
+/// Run of bytes of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Length in bytes, not 0.
     pub len: u64,
-    /// Whether it holds data; else it takes no space and reads as zeros.
+    /// Whether the run holds data. Otherwise it takes no space and reads as zeros.
     pub data: bool,
 }
 
-/// Writes the answers of one connection.
+/// Writer of the answers of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Replies {
     agreed: Agreed,
-    /// Of the export, in bytes: descriptors are multiples of it.
+    /// Minimum block of the export in bytes: descriptors are multiples of it.
     granularity: u64,
 }
 
 impl Replies {
-    /// For what was agreed, over an export with this minimum block in bytes.
+    /// Makes a writer for the agreed style, over an export with this minimum block in bytes.
     pub fn new(agreed: Agreed, minimum_block: u32) -> Self {
         Self {
             agreed,
@@ -40,7 +41,8 @@ impl Replies {
         }
     }
 
-    /// A request succeeded and yields nothing. For a read: it asked for no bytes.
+    /// Writes that a request succeeded and returns nothing. For a read this means that it asked for
+    /// no bytes.
     pub fn done(&self, asked: &Asked, out: &mut Vec<u8>) {
         if self.is_simple(asked) {
             return simple(0, asked, out);
@@ -48,7 +50,7 @@ impl Replies {
         self.chunk(asked, chunk::FLAG_DONE, chunk::NONE, 0, out);
     }
 
-    /// A read succeeded: `len` bytes of data follow in the stream.
+    /// Writes that a read succeeded: `len` bytes of data follow in the stream.
     pub fn data(&self, asked: &Asked, len: u32, out: &mut Vec<u8>) {
         if self.agreed.style == HeaderStyle::Simple {
             return simple(0, asked, out);
@@ -58,8 +60,8 @@ impl Replies {
         out.extend(asked.offset.to_be_bytes());
     }
 
-    /// A request failed, because of `message`, at byte `offset` of the export where that is known to
-    /// lie inside the request.
+    /// Writes that a request failed, because of `message`. `offset` is the byte of the export at
+    /// which it failed, if that is known to lie inside the request.
     pub fn error(
         &self,
         asked: &Asked,
@@ -86,8 +88,9 @@ impl Replies {
         }
     }
 
-    /// What BLOCK_STATUS asked for: runs from its offset on. With `limit` it is one run of at most so
-    /// many bytes. Returns false, and writes nothing, where there is no run: that would be no answer.
+    /// Writes the answer to BLOCK_STATUS: runs from its offset on. With `limit` the answer is one
+    /// run of at most `limit` bytes. Without any run there is no answer, so it writes nothing and
+    /// returns false.
     pub fn block_status(
         &self,
         asked: &Asked,
@@ -127,7 +130,8 @@ impl Replies {
         true
     }
 
-    /// Runs as descriptors: neighbours of one kind joined, and cut where 32 bits cannot say their length.
+    /// Returns runs as descriptors. Neighbours of one kind are joined, and a run whose length does
+    /// not fit into 32 bits is cut.
     fn descriptors(&self, extents: impl IntoIterator<Item = Extent>) -> Vec<Extent> {
         let longest = match self.agreed.style {
             HeaderStyle::Extended => u64::MAX,
@@ -152,8 +156,8 @@ impl Replies {
         runs
     }
 
-    /// Whether the answer is a simple one. With structured replies that is allowed for whatever yields
-    /// no data, and it is shorter.
+    /// Reports whether the answer is a simple one. With structured replies this is allowed for
+    /// every answer without data, and it is shorter.
     fn is_simple(&self, asked: &Asked) -> bool {
         match self.agreed.style {
             HeaderStyle::Simple => true,
@@ -176,7 +180,7 @@ impl Replies {
             out.extend(asked.offset.to_be_bytes());
             out.extend(payload.to_be_bytes());
         } else {
-            // A payload is at most the maximum payload, 32 bits, and a few bytes; see `Command`.
+            // A payload is at most the maximum payload, 32 bits, and a few bytes (see `Command`).
             out.extend((payload as u32).to_be_bytes());
         }
     }
@@ -188,7 +192,7 @@ fn simple(error: u32, asked: &Asked, out: &mut Vec<u8>) {
     out.extend(asked.cookie.to_be_bytes());
 }
 
-/// As much of `text` as fits into `len` bytes, whole characters.
+/// Returns the part of `text` that fits into `len` bytes, in whole characters.
 fn first_bytes(text: &str, len: usize) -> &str {
     &text[..text.floor_char_boundary(len)]
 }

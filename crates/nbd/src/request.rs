@@ -1,5 +1,5 @@
-//! A request of the transmission phase: its header as it is on the wire, and what it asks for once it
-//! was checked against the export ("Request message", "Request types").
+//! Request of the transmission phase: its header on the wire, and its command after the check
+//! against the export ("Request message", "Request types").
 
 use crate::Export;
 use crate::handshake::{Agreed, HeaderStyle};
@@ -12,7 +12,7 @@ pub(crate) const COMPACT_LENGTH: usize = 28;
 /// Length of an extended header in bytes.
 pub(crate) const EXTENDED_LENGTH: usize = 32;
 
-/// A request as it is on the wire.
+/// Request as it is on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) flags: u16,
@@ -22,92 +22,92 @@ pub(crate) struct Header {
     pub(crate) len: u64,
 }
 
-/// Which request an answer belongs to, and how it is to be answered.
+/// Request to which an answer belongs, and the form of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// The client's name for it, returned as it came.
+    /// Client's name for the request, returned unchanged.
     pub cookie: u64,
-    /// Where it begins: extended replies repeat it.
+    /// Offset of the request, which extended replies repeat.
     pub offset: u64,
-    /// A read; its answers have a form of their own.
+    /// Whether the request is a read, whose answers have a form of their own.
     pub is_read: bool,
 }
 
-/// A request that may go to the device. Offsets and lengths are bytes, inside the export and multiples
-/// of its minimum block; lengths are not 0.
+/// Request that may go to the device. Offsets and lengths are bytes, inside the export and
+/// multiples of its minimum block. Lengths are not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Who is to be answered.
+    /// Request that is to be answered.
     pub asked: Asked,
-    /// What is to be done.
+    /// Command to carry out.
     pub command: Command,
 }
 
-/// What is asked for.
+/// Command of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Read; at most the maximum payload.
+    /// Read of at most the maximum payload.
     Read {
         /// First byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u32,
     },
-    /// Write. The payload follows; at most the maximum payload.
+    /// Write of at most the maximum payload. The payload follows.
     Write {
         /// First byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u32,
-        /// Answer once it is on stable storage.
+        /// Whether to answer only once the data is on stable storage.
         fua: bool,
     },
-    /// Make all writes that were answered durable, on whatever connection they came.
+    /// Make all writes durable that were answered, on whatever connection they came.
     Flush,
     /// Forget the data and free its space.
     Trim {
         /// First byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
-        /// Answer once it is on stable storage.
+        /// Whether to answer only once the result is on stable storage.
         fua: bool,
     },
-    /// Bring the data near; at most the maximum payload.
+    /// Bring the data near, at most the maximum payload.
     Cache {
         /// First byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u32,
     },
     /// Write zeros.
     WriteZeroes {
         /// First byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
-        /// The space may be freed.
+        /// Whether the space may be freed.
         may_unmap: bool,
-        /// Answer once it is on stable storage.
+        /// Whether to answer only once the zeros are on stable storage.
         fua: bool,
     },
-    /// Which parts hold data.
+    /// Report the parts that hold data.
     BlockStatus {
         /// First byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
-        /// One extent, no longer than `len`.
+        /// Whether to report one extent only, no longer than `len`.
         one: bool,
     },
 }
 
-/// Why a request goes nowhere.
+/// Reason why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// For programs.
+    /// Reason for programs.
     pub code: ErrorCode,
-    /// For people.
+    /// Reason for people.
     pub message: &'static str,
 }
 
@@ -117,11 +117,11 @@ impl Refusal {
     }
 }
 
-/// What becomes of a request once its header is known.
+/// Verdict on a request once its header is known.
 pub(crate) type Judged = Result<Option<Command>, Refusal>;
 
 impl Header {
-    /// Length in this style.
+    /// Returns the length of a header in this style.
     pub(crate) fn length(style: HeaderStyle) -> usize {
         match style {
             HeaderStyle::Extended => EXTENDED_LENGTH,
@@ -129,7 +129,7 @@ impl Header {
         }
     }
 
-    /// Reads a header of the right length; `None` where the magic number is wrong.
+    /// Reads a header of the right length, or returns `None` if the magic number is wrong.
     pub(crate) fn parse(bytes: &[u8], style: HeaderStyle) -> Option<Self> {
         let (magic, len) = match style {
             HeaderStyle::Extended => (EXTENDED_REQUEST_MAGIC, big_endian(bytes, 24, 8)),
@@ -154,15 +154,16 @@ impl Header {
         }
     }
 
-    /// How many bytes follow the header. Those of a write always do: QEMU's client (10.0) speaks
-    /// extended headers and forgets to set PAYLOAD_LEN.
+    /// Returns the number of bytes that follow the header. A write always has a payload: QEMU's
+    /// client (10.0) speaks extended headers and forgets to set PAYLOAD_LEN.
     pub(crate) fn payload_len(&self, style: HeaderStyle) -> u64 {
         let flagged = style == HeaderStyle::Extended && self.flags & flag::PAYLOAD_LEN != 0;
         let has_payload = flagged || self.kind == command::WRITE;
         if has_payload { self.len } else { 0 }
     }
 
-    /// Whether the payload says which part and which contexts the client wants to know of.
+    /// Reports whether the payload names the part and the contexts that the client wants to know
+    /// of.
     pub(crate) fn has_status_payload(&self, agreed: Agreed) -> bool {
         agreed.style == HeaderStyle::Extended
             && agreed.allocation
@@ -170,7 +171,7 @@ impl Header {
             && self.flags & flag::PAYLOAD_LEN != 0
     }
 
-    /// What is to be done: `None` for nothing at all (a length of 0), which succeeds.
+    /// Decides what to do. `None` means nothing at all (a length of 0), which succeeds.
     pub(crate) fn judge(&self, export: &Export, agreed: Agreed) -> Judged {
         self.check_flags(agreed)?;
         let (offset, len) = (self.offset, self.len);
@@ -240,7 +241,7 @@ impl Header {
         })
     }
 
-    /// Refuses unknown commands, and flags that mean nothing for theirs ("Command flags").
+    /// Refuses unknown commands, and flags that mean nothing for their command ("Command flags").
     fn check_flags(&self, agreed: Agreed) -> Result<(), Refusal> {
         let extended = agreed.style == HeaderStyle::Extended;
         let own = match self.kind {
@@ -286,7 +287,7 @@ fn at_most(len: u64, maximum: u32, code: ErrorCode) -> Result<u32, Refusal> {
     fits.ok_or(Refusal::new(code, "longer than the maximum payload"))
 }
 
-/// `len` bytes at `at` as a number; the caller made sure of them.
+/// Reads `len` bytes at `at` as a number. The caller made sure that they are there.
 fn big_endian(bytes: &[u8], at: usize, len: usize) -> u64 {
     bytes[at..at + len]
         .iter()

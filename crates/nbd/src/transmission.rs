@@ -1,60 +1,62 @@
-//! The transmission phase as it arrives: bytes in; checked requests, pieces of payload and refusals out.
+//! Transmission phase as it arrives: bytes in, and checked requests, pieces of payload and refusals
+//! out.
 
 use crate::Export;
 use crate::handshake::{Agreed, HeaderStyle};
 use crate::request::{Asked, EXTENDED_LENGTH, Header, Refusal, Request};
 use crate::wire::{BASE_ALLOCATION_ID, ErrorCode, command, command_flag};
 
-/// A payload that is too long for us, but that is still skipped rather than taken for an attack.
+/// Length in bytes of the longest payload that is too long for this server but is skipped, rather
+/// than taken for an attack.
 const MAX_SKIPPED: u64 = 64 << 20;
-/// BLOCK_STATUS with a payload: the length that is meant, and the one context there is.
+/// Length of BLOCK_STATUS's payload: the effect length, and the only context there is.
 const STATUS_PAYLOAD: usize = 12;
 
-/// What the bytes meant.
+/// Meaning of received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// All bytes were used; more are needed.
+    /// All bytes were used, and more are needed.
     Pending,
     /// A request for the device. After a write its payload follows, as [`Step::Payload`].
     Request(Request),
-    /// A piece of the payload of the write before, to be put behind the piece before.
+    /// Piece of the payload of the last write, to be put behind the previous piece.
     Payload(&'a [u8]),
-    /// A request that is answered at once: nothing was asked for, or it is refused.
+    /// Request that is answered at once: it asks for nothing, or it is refused.
     Answer(Asked, Result<(), Refusal>),
-    /// The client will send nothing more; it wants what is under way to be answered.
+    /// The client will send nothing more, but wants answers to the requests under way.
     Disconnect,
-    /// This is not the protocol: close the connection.
+    /// The bytes are not the protocol: close the connection.
     Violation(&'static str),
 }
 
-/// What is arriving.
+/// Part of the stream that is arriving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// A header.
+    /// Header of a request.
     Header,
-    /// The payload of a write, of which so much is missing.
+    /// Payload of a write, with the number of missing bytes.
     Payload(u32),
-    /// A payload that nobody wants.
+    /// Payload that is skipped.
     Skipped(u64),
-    /// The payload of BLOCK_STATUS.
+    /// Payload of BLOCK_STATUS.
     Status(Header),
-    /// Nothing more.
+    /// Nothing more arrives.
     Over,
 }
 
-/// The receiving side of one connection.
+/// Receiving side of one connection.
 #[derive(Debug)]
 pub struct Transmission {
     agreed: Agreed,
     stage: Stage,
-    /// What has arrived of a header, or of a payload of BLOCK_STATUS.
+    /// Part of a header that has arrived, or of a payload of BLOCK_STATUS.
     input: [u8; EXTENDED_LENGTH],
     have: usize,
     shutting_down: bool,
 }
 
 impl Transmission {
-    /// After the handshake.
+    /// Starts the phase after the handshake.
     pub fn new(agreed: Agreed) -> Self {
         Self {
             agreed,
@@ -65,13 +67,13 @@ impl Transmission {
         }
     }
 
-    /// From now on every request is refused with SHUTDOWN. A write whose payload is arriving goes on.
+    /// Refuses every request from now on with SHUTDOWN. A write whose payload is arriving goes on.
     pub fn shut_down(&mut self) {
         self.shutting_down = true;
     }
 
-    /// How much payload of the last write is missing: it may be read straight into its place, and is
-    /// then reported with [`Transmission::placed`].
+    /// Returns the number of missing bytes of the last write's payload. They may be read straight
+    /// into their place, and are then reported with [`Transmission::placed`].
     pub fn payload_left(&self) -> usize {
         match self.stage {
             Stage::Payload(left) => left as usize,
@@ -79,7 +81,8 @@ impl Transmission {
         }
     }
 
-    /// So many bytes of payload were read into their place, at most [`Transmission::payload_left`].
+    /// Notes that `len` bytes of payload were read into their place, at most
+    /// [`Transmission::payload_left`].
     pub fn placed(&mut self, len: usize) {
         if let Stage::Payload(left) = self.stage {
             let left = (left as usize).saturating_sub(len);
@@ -90,13 +93,12 @@ impl Transmission {
         }
     }
 
-    /// Whether the stream is between two requests.
+    /// Reports whether the stream is between two requests.
     pub fn is_between_requests(&self) -> bool {
         self.stage == Stage::Header && self.have == 0
     }
 
-    /// Takes from the front of `input` what makes up the next step. Call it until it is
-    /// [`Step::Pending`].
+    /// Takes the next step from the front of `input`. Call it until it returns [`Step::Pending`].
     pub fn step<'a>(&mut self, input: &mut &'a [u8], export: &Export) -> Step<'a> {
         loop {
             match self.stage {
@@ -138,7 +140,7 @@ impl Transmission {
                     return self.status(header, export);
                 }
                 Stage::Over => {
-                    // A client must not send anything here; what it sends means nothing.
+                    // A client must not send anything here, so these bytes are dropped.
                     *input = &[];
                     return Step::Pending;
                 }
@@ -160,11 +162,11 @@ impl Transmission {
         Step::Violation(what)
     }
 
-    /// A header has arrived. `None` where its payload is needed first.
+    /// Begins a request whose header has arrived. Returns `None` if its payload is needed first.
     fn begin<'a>(&mut self, header: &Header, export: &Export) -> Option<Step<'a>> {
         let payload = header.payload_len(self.agreed.style);
         let limit = match self.agreed.style {
-            // A client that knows of extended headers knows of the maximum payload.
+            // A client that knows extended headers also knows the maximum payload.
             HeaderStyle::Extended => u64::from(export.maximum_payload),
             HeaderStyle::Simple | HeaderStyle::Structured => MAX_SKIPPED,
         };
@@ -188,7 +190,7 @@ impl Transmission {
         }
         let step = self.judge(header, export);
         if payload > 0 && matches!(step, Step::Request(_)) {
-            // It fits: a write is no longer than the maximum payload.
+            // The number fits: a write is no longer than the maximum payload.
             self.stage = Stage::Payload(payload as u32);
         }
         Some(step)
@@ -207,7 +209,7 @@ impl Transmission {
         }
     }
 
-    /// BLOCK_STATUS with a payload: an effect length, then the contexts that are wanted.
+    /// Handles a BLOCK_STATUS with a payload: an effect length, then the contexts that are wanted.
     fn status<'a>(&self, header: Header, export: &Export) -> Step<'a> {
         let (len, id) = self.input[..STATUS_PAYLOAD].split_at(8);
         if id != BASE_ALLOCATION_ID.to_be_bytes() {

@@ -1,4 +1,4 @@
-//! The handshake, option by option.
+//! Tests of the handshake, option by option.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on failed")]
 
 mod harness;
@@ -22,7 +22,7 @@ fn greeted(tls: TlsMode) -> Server {
     server
 }
 
-/// The kind of the last reply.
+/// Returns the kind of the last reply.
 fn outcome(server: &mut Server, code: u32, data: &[u8]) -> u32 {
     server.option(code, data).0.last().unwrap().0
 }
@@ -147,7 +147,7 @@ fn contexts_are_listed_and_chosen() {
             );
         }
     }
-    // A choice that fails is no choice.
+    // A choice that fails chooses nothing.
     assert_eq!(
         outcome(&mut server, SET, &context_data("other", &[])),
         ERR_UNKNOWN

@@ -1,4 +1,4 @@
-//! Clients that lie, flood or smuggle; each attack by name.
+//! Tests of clients that lie, flood or smuggle, with each attack by name.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on failed")]
 
 mod harness;
@@ -30,7 +30,7 @@ fn violation(progress: Progress) -> bool {
 #[test]
 fn plaintext_behind_starttls_is_never_believed() {
     let mut server = greeted(TlsMode::Allow);
-    // Chosen before TLS: forgotten with it.
+    // An option chosen before TLS is forgotten with TLS.
     server.option(option_code::STRUCTURED_REPLY, b"");
     server.option(
         option_code::SET_META_CONTEXT,
@@ -40,7 +40,7 @@ fn plaintext_behind_starttls_is_never_believed() {
     assert_eq!(progress, Progress::StartTls);
     let (_, progress) = server.option(option_code::GO, &info_data("", &[]));
     assert_eq!(progress, Progress::Transmission(Agreed::default()));
-    // Smuggled in the same segment: the connection ends.
+    // Bytes smuggled in one segment with STARTTLS end the connection.
     let mut server = greeted(TlsMode::Allow);
     let smuggled = [
         option(option_code::STARTTLS, b""),
@@ -62,7 +62,7 @@ fn options_without_end_are_bounded() {
     let mut server = greeted(TlsMode::None);
     let count = (1..).find(|_| violation(server.shake(&option(77, b"")).1));
     assert!(count.unwrap() < 5000);
-    // A length that lies about gigabytes is not waited for.
+    // A false length of gigabytes is not waited for.
     let mut endless = option(77, b"");
     endless[12..16].fill(0xff);
     let mut server = greeted(TlsMode::None);
@@ -196,7 +196,8 @@ fn nothing_is_written_to_a_read_only_export() {
 }
 
 proptest! {
-    /// Any bytes in any pieces mean the same, and nothing panics.
+    /// Tests that the meaning of any bytes does not depend on their pieces, and that nothing
+    /// panics.
     #[test]
     fn arbitrary_handshakes_never_panic_and_mean_the_same_in_pieces(
         options in prop::collection::vec((0u32..13, prop::collection::vec(any::<u8>(), 0..40)), 0..8),
@@ -220,7 +221,7 @@ proptest! {
             }
             (used, None, server.out)
         };
-        // Bytes behind STARTTLS are seen only where they come with it.
+        // Bytes behind STARTTLS are seen only if they come with it.
         if tls == TlsMode::None {
             prop_assert_eq!(run(bytes.len()), run(piece));
         } else {

@@ -1,4 +1,4 @@
-//! The transmission phase: each command in each style, and a device against its model.
+//! Tests of the transmission phase: each command in each style, and a device against its model.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on failed")]
 
 mod harness;
@@ -28,7 +28,7 @@ fn server(style: HeaderStyle, export: Export) -> Server {
     Server::serving(export, agreed(style))
 }
 
-/// The answer to one request without payload.
+/// Returns the answer to one request without payload.
 fn ask(
     server: &mut Server,
     style: HeaderStyle,
@@ -49,7 +49,7 @@ fn ask(
     found.remove(0)
 }
 
-/// The flags of a write in this style.
+/// Returns the flags of a write in this style.
 fn write_flags(style: HeaderStyle) -> u16 {
     match style {
         HeaderStyle::Extended => command_flag::PAYLOAD_LEN,
@@ -147,7 +147,7 @@ fn requests_off_the_blocks_are_refused() {
 fn long_reads_are_refused_and_long_zeros_are_not() {
     let size = 1u64 << 40;
     for (style, error) in STYLES.into_iter().zip([22, 75, 75]) {
-        // No vector is that long: only what comes out is looked at.
+        // No vector is that long, so only the resulting request is checked.
         let mut server = server(style, Export::new(0, 512));
         server.export.size = size;
         let long = (32 << 20) + 512;
@@ -372,7 +372,7 @@ fn doing() -> impl Strategy<Value = Doing> {
 }
 
 proptest! {
-    /// Whatever is done in whatever style, the bytes are those of a plain vector.
+    /// Tests that all commands in all styles leave the bytes of a plain vector.
     #[test]
     fn a_device_behind_the_protocol_is_like_a_vector(
         steps in prop::collection::vec(doing(), 0..40),

@@ -1,8 +1,8 @@
-//! Memory that data lies in and travels through: 4 KiB pages, reference-counted and immutable once
-//! shared ([`Page`], [`PageMut`]), and runs of bytes over several of them ([`Pages`], [`PagesMut`]).
+//! Memory in which data lies and travels. Pages are 4 KiB, reference-counted, and immutable once
+//! shared ([`Page`], [`PageMut`]). Runs are bytes over several pages ([`Pages`], [`PagesMut`]).
 //!
-//! A crate of its own so that the target, the initiator and the store hand over one another's data
-//! without a copy, and so that the raw memory beneath is reachable from nowhere else.
+//! This is a crate of its own for two reasons. The target, the initiator and the store hand data to
+//! each other without a copy. The raw memory beneath is reachable from nowhere else.
 
 mod page;
 mod run;

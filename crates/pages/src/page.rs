@@ -1,8 +1,8 @@
-//! One 4 KiB page: reference-counted and immutable once shared, writable while owned alone.
+//! One 4 KiB page: reference-counted and immutable once shared, writable while it has one owner.
 //!
-//! The unit in which all data lies in memory and travels. A page handle is one pointer (so is
-//! `Option<Page>`); cloning it is one relaxed atomic increment. Where pages come from is
-//! [`super::slab`]'s business; runs of bytes over several pages are [`super::run::Pages`].
+//! A page is the unit in which all data lies in memory and travels. A page handle is one pointer,
+//! and so is `Option<Page>`. Cloning a handle is one relaxed atomic increment. [`super::slab`]
+//! provides the pages. [`super::run::Pages`] is a run of bytes over several pages.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -13,10 +13,11 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::slab::{OF_RUN, PageAddress};
 
-/// Bytes in a page, and its alignment.
+/// Size of a page in bytes, and its alignment.
 pub const PAGE_SIZE: usize = 4096;
 
-/// The bytes of all pages in which `len` bytes lie that start `skew` bytes into the first.
+/// Returns the size in bytes of all pages that hold `len` bytes starting `skew` bytes into the
+/// first.
 #[inline]
 pub const fn footprint(len: usize, skew: usize) -> usize {
     if len == 0 {
@@ -26,7 +27,7 @@ pub const fn footprint(len: usize, skew: usize) -> usize {
     }
 }
 
-/// Asks for the cache line of a value to be brought near the processor while it goes on.
+/// Asks the processor to bring the cache line of a value near while the program goes on.
 #[inline]
 pub fn prefetch<T>(value: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -39,10 +40,11 @@ pub fn prefetch<T>(value: &T) {
     let _ = value;
 }
 
-/// References beyond this are a leak; the process ends before the count can reach [`OF_RUN`].
+/// Number of references above which there must be a leak. The process ends before the count can
+/// reach [`OF_RUN`].
 const MAX_REFERENCES: u32 = OF_RUN / 2;
 
-/// The references that a count stands for.
+/// Returns the number of references that a count stands for.
 #[inline]
 const fn references_in(count: u32) -> u32 {
     count & !OF_RUN
@@ -51,11 +53,11 @@ const fn references_in(count: u32) -> u32 {
 #[repr(align(4096))]
 struct Zeroes([u8; PAGE_SIZE]);
 
-/// What every page that was never written reads as. It is not counted, so that reading a sparse
-/// device from all cores shares no cache line.
+/// Bytes that every page reads as before its first write. This page is not counted, so that all
+/// cores can read a sparse device without sharing a cache line.
 static ZEROES: Zeroes = Zeroes([0; PAGE_SIZE]);
 
-/// A shared page: its bytes do not change while a handle exists.
+/// Shared page. Its bytes do not change while a handle exists.
 pub struct Page(NonNull<u8>);
 
 // SAFETY: the bytes are immutable while shared and the count is atomic.
@@ -64,19 +66,20 @@ unsafe impl Send for Page {}
 unsafe impl Sync for Page {}
 
 impl Page {
-    /// The page of zeros. Takes no memory, cloning it touches nothing.
+    /// Returns the page of zeros. It takes no memory, and cloning it touches nothing.
     pub fn zero() -> Self {
         Self(NonNull::from_ref(&ZEROES).cast())
     }
 
-    /// Whether this is the page made by [`Page::zero`] (not: whether all bytes are zero).
+    /// Reports whether this is the page made by [`Page::zero`], not whether all bytes are zero.
     pub fn is_zero(&self) -> bool {
         std::ptr::eq(self.0.as_ptr().cast_const(), ZEROES.0.as_ptr())
     }
 
-    /// Asks for the reference count to be brought near the processor while it goes on, and with `bytes` for
-    /// the first 1024 bytes; the rest follows by itself once they are read in order. Most of what a cold
-    /// page costs is waiting for memory.
+    /// Asks the processor to bring the reference count near while the program goes on.
+    ///
+    /// With `bytes`, it also fetches the first 1024 bytes. The rest follows by itself once the
+    /// bytes are read in order. Waiting for memory is most of the cost of a cold page.
     #[inline]
     pub fn prefetch(&self, bytes: bool) {
         if self.is_zero() {
@@ -88,23 +91,25 @@ impl Page {
         }
     }
 
-    /// The bytes for writing, where this handle is the only one.
+    /// Returns the bytes for writing if this handle is the only one.
     pub fn get_mut(&mut self) -> Option<&mut [u8; PAGE_SIZE]> {
-        // Acquire pairs with the Release of the handle that went last.
+        // Acquire pairs with the Release of the handle that was dropped last.
         if self.is_zero() || references_in(self.address().references().load(Ordering::Acquire)) != 1
         {
             return None;
         }
-        // SAFETY: the only handle is borrowed mutably, so nobody else can read or clone.
+        // SAFETY: the only handle is borrowed mutably, so no other code can read or clone.
         Some(unsafe { self.0.cast().as_mut() })
     }
 
-    /// Whether it was taken as a part of a long run, with which it should go back soon.
+    /// Reports whether the page was taken as a part of a long run, with which it should go back
+    /// soon.
     pub(super) fn is_of_run(&self) -> bool {
         !self.is_zero() && self.address().is_of_run()
     }
 
-    /// The bytes of these pages as one piece, where they are neighbours in memory in this order.
+    /// Returns the bytes of these pages as one slice if the pages are neighbours in memory, in this
+    /// order.
     pub(super) fn in_one_piece(pages: &[Self]) -> Option<&[u8]> {
         let [first, others @ ..] = pages else {
             return Some(&[]);
@@ -114,14 +119,14 @@ impl Page {
         };
         let are_neighbours =
             others.is_empty() || !first.is_zero() && others.iter().zip(pages).all(follows);
-        // SAFETY: the pages lie in one slab, of which each address has the provenance, one behind the other; nobody
-        // writes to any of them while its handle is borrowed.
+        // SAFETY: the pages lie in one slab, one behind the other, and each address has the
+        // provenance of the slab. No code writes to a page while its handle is borrowed.
         are_neighbours.then(|| unsafe {
             std::slice::from_raw_parts(first.0.as_ptr(), pages.len() * PAGE_SIZE)
         })
     }
 
-    /// The slab address; never asked of the zero page.
+    /// Returns the address in the slab. Never called on the zero page.
     fn address(&self) -> PageAddress {
         debug_assert!(!self.is_zero());
         // SAFETY: every page but the zero page came from `PageAddress::as_ptr`.
@@ -151,7 +156,7 @@ impl Drop for Page {
         }
         let address = self.address();
         let references = address.references();
-        // The only handle needs no read-modify-write: nobody else can raise the count.
+        // The only handle needs no read-modify-write: no other code can raise the count.
         if references_in(references.load(Ordering::Acquire)) != 1 {
             if references_in(references.fetch_sub(1, Ordering::Release)) != 1 {
                 return;
@@ -168,7 +173,7 @@ impl Deref for Page {
 
     #[inline]
     fn deref(&self) -> &[u8; PAGE_SIZE] {
-        // SAFETY: PAGE_SIZE initialised bytes that nobody writes while a handle exists.
+        // SAFETY: PAGE_SIZE initialised bytes that no code writes while a handle exists.
         unsafe { self.0.cast().as_ref() }
     }
 }
@@ -179,7 +184,7 @@ impl fmt::Debug for Page {
     }
 }
 
-/// A page owned alone, and so writable.
+/// Page with one owner, and so writable.
 pub struct PageMut(NonNull<u8>);
 
 // SAFETY: the page is owned alone.
@@ -188,45 +193,45 @@ unsafe impl Send for PageMut {}
 unsafe impl Sync for PageMut {}
 
 impl PageMut {
-    /// A page of zeros.
+    /// Makes a page of zeros.
     pub fn zeroed() -> Self {
         let mut page = Self::dirty();
         page.fill(0);
         page
     }
 
-    /// A page with somebody's old bytes. Every byte must be written before anyone sees the page;
-    /// that is why this stays inside the module.
+    /// Takes a page that still holds old bytes of other data. Every byte must be written before the
+    /// page is shared. So this function stays inside the module.
     pub(super) fn dirty() -> Self {
         let address = PageAddress::take();
         // SAFETY: a page is never at address 0.
         Self(unsafe { NonNull::new_unchecked(address.as_ptr()) })
     }
 
-    /// The same for bytes that a device brings.
+    /// Takes a page with old bytes, as [`PageMut::dirty`] does, to be filled by a device.
     pub(super) fn dirty_for_device() -> Self {
         let address = PageAddress::take_for_device();
         // SAFETY: a page is never at address 0.
         Self(unsafe { NonNull::new_unchecked(address.as_ptr()) })
     }
 
-    /// Many of these, neighbours in memory as far as there are any.
+    /// Takes many pages with old bytes. They are neighbours in memory as far as there are any.
     pub(super) fn dirty_run(count: usize) -> impl Iterator<Item = Self> {
         // SAFETY: a page is never at address 0.
         let own = |page: PageAddress| Self(unsafe { NonNull::new_unchecked(page.as_ptr()) });
         PageAddress::take_many(count).map(own)
     }
 
-    /// A copy of another page.
+    /// Copies another page.
     pub fn copy_of(page: &[u8; PAGE_SIZE]) -> Self {
         let mut copy = Self::dirty();
         copy.copy_from_slice(page);
         copy
     }
 
-    /// Makes it immutable and shareable.
+    /// Makes the page immutable and shareable.
     pub fn freeze(self) -> Page {
-        // The count is 1 since the page was taken.
+        // The count has been 1 since the page was taken.
         Page(ManuallyDrop::new(self).0)
     }
 }

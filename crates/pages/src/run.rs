@@ -1,8 +1,8 @@
-//! Runs of bytes that lie in pages: [`Pages`], shared and immutable, and [`PagesMut`], the buffer
-//! that one command's data is collected in.
+//! Runs of bytes that lie in pages. [`Pages`] is shared and immutable. [`PagesMut`] is the buffer
+//! that collects the data of one command.
 //!
-//! A run inside one page (every 4 KiB read) takes no memory of its own; a longer one shares one
-//! slice of page handles, so that cloning and cutting cost the same whatever the length.
+//! A run inside one page (every 4 KiB read) takes no memory of its own. A longer run shares one
+//! slice of page handles. So cloning and cutting cost the same at any length.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,15 +12,15 @@ use smallvec::SmallVec;
 
 use super::page::{PAGE_SIZE, Page, PageMut, footprint};
 
-/// Buffers of so many pages and more are made of neighbours where possible: a device that has to scatter
-/// 1 MiB over pages here and there takes half as long again as for one piece.
+/// Number of pages from which a buffer is made of neighbours if possible. A device needs half as
+/// long again to scatter 1 MiB over separate pages as to write one piece.
 const RUN_PAGES: usize = 8;
 
-/// Bytes in shared pages. Cheap to clone and to cut.
+/// Bytes in shared pages. They are cheap to clone and to cut.
 #[derive(Clone, Default)]
 pub struct Pages {
     run: Run,
-    /// Where the bytes start, counted from the first page of the run.
+    /// Offset of the first byte, counted from the start of the run's first page.
     start: u32,
     len: u32,
 }
@@ -44,31 +44,31 @@ impl Run {
 }
 
 impl Pages {
-    /// Nothing.
+    /// Makes an empty run.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A copy of `bytes`, starting at a page.
+    /// Copies `bytes` into pages, from the start of a page on.
     ///
     /// # Panics
-    /// Where `bytes` is 4 GiB or longer.
+    /// Panics if `bytes` is 4 GiB or longer.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut buffer = PagesMut::allocate(bytes.len());
         buffer.copy_from(0, bytes);
         buffer.freeze()
     }
 
-    /// `len` zeros, which take no memory beyond the run itself.
+    /// Makes `len` zeros, which take no memory beyond the run itself.
     pub fn zeroes(len: u32) -> Self {
         let pages = (len as usize).div_ceil(PAGE_SIZE);
         Self::from_pages((0..pages).map(|_| Page::zero()), 0, len)
     }
 
-    /// The bytes of one page from `start` on.
+    /// Returns `len` bytes of one page, from `start` on.
     ///
     /// # Panics
-    /// Where they do not lie in the page.
+    /// Panics if they do not lie in the page.
     #[inline]
     pub fn from_page(page: Page, start: u32, len: u32) -> Self {
         assert!(
@@ -82,10 +82,10 @@ impl Pages {
         }
     }
 
-    /// `len` bytes in these pages, starting `start` bytes into the first one.
+    /// Returns `len` bytes in these pages, starting `start` bytes into the first one.
     ///
     /// # Panics
-    /// Where the pages do not hold that many.
+    /// Panics if the pages hold fewer bytes.
     pub fn from_pages(pages: impl ExactSizeIterator<Item = Page>, start: u32, len: u32) -> Self {
         if len == 0 {
             return Self::new();
@@ -104,22 +104,22 @@ impl Pages {
         Self { run, start, len }
     }
 
-    /// How many bytes.
+    /// Returns the number of bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there are none.
+    /// Reports whether there are no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bytes of `range` without copying them.
+    /// Returns the bytes of `range` without copying them.
     ///
     /// # Panics
-    /// Where `range` is not inside `0..len()`.
+    /// Panics if `range` is not inside `0..len()`.
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(
             range.start <= range.end && range.end <= self.len(),
@@ -133,7 +133,7 @@ impl Pages {
         if len == 0 {
             Self::new()
         } else if within + len as usize <= PAGE_SIZE {
-            // Holds on to no page that it does not show.
+            // The part holds on to no page that it does not show.
             Self {
                 run: Run::One(pages[first].clone()),
                 start: within as u32,
@@ -148,10 +148,10 @@ impl Pages {
         }
     }
 
-    /// Bytes of memory that are kept for it: all pages of its run, also those that it does not show,
-    /// and the list of them. What it shares with other runs is counted in each.
+    /// Returns the bytes of memory that this run keeps: all its pages, also those it does not show,
+    /// and the list of them. Memory shared with other runs counts in each of them.
     pub fn memory(&self) -> usize {
-        /// The list's two reference counts.
+        /// Size of the list's two reference counts.
         const COUNTS: usize = 2 * size_of::<usize>();
         match &self.run {
             Run::None => 0,
@@ -160,8 +160,8 @@ impl Pages {
         }
     }
 
-    /// The same bytes, holding on to no page that it does not show: for who keeps a part of a long
-    /// run for long.
+    /// Returns these bytes without holding on to any page that the run does not show. It is for
+    /// callers that keep a part of a long run for long.
     pub fn trimmed(self) -> Self {
         let end = footprint(self.len(), self.start as usize) / PAGE_SIZE;
         let first = self.start as usize / PAGE_SIZE;
@@ -177,8 +177,9 @@ impl Pages {
         )
     }
 
-    /// The same bytes for who keeps them for long: pages that were taken as a part of a long run are copied. One of them
-    /// that stays would keep the memory of its run from ever being a run again.
+    /// Returns these bytes in a form that may be kept for long: pages taken as a part of a long run
+    /// are copied. A single page that stays would keep the memory of its run from ever being a run
+    /// again.
     pub fn settled(self) -> Self {
         let pages = self.run.pages();
         if !pages.iter().any(Page::is_of_run) {
@@ -191,16 +192,16 @@ impl Pages {
         Self::from_pages(pages.iter().map(settle), self.start, self.len)
     }
 
-    /// The bytes in order, one slice per page.
+    /// Returns the bytes in order, one slice per page.
     #[inline]
     pub fn chunks(&self) -> Chunks<'_> {
         self.chunks_in(0..self.len())
     }
 
-    /// The bytes of `range` in order, one slice per page.
+    /// Returns the bytes of `range` in order, one slice per page.
     ///
     /// # Panics
-    /// Where the range is not inside.
+    /// Panics if the range is not inside the run.
     #[inline]
     pub fn chunks_in(&self, range: Range<usize>) -> Chunks<'_> {
         assert!(range.end <= self.len(), "inside the bytes");
@@ -212,8 +213,8 @@ impl Pages {
         }
     }
 
-    /// The bytes as one slice, where the pages that hold them are neighbours in memory: mostly so where they were
-    /// allocated as one long buffer.
+    /// Returns the bytes as one slice if the pages that hold them are neighbours in memory. They
+    /// mostly are if they were allocated as one long buffer.
     pub fn in_one_piece(&self) -> Option<&[u8]> {
         let (start, len) = (self.start as usize, self.len());
         let pages = &self.run.pages()[start / PAGE_SIZE..(start + len).div_ceil(PAGE_SIZE)];
@@ -224,7 +225,7 @@ impl Pages {
     /// Copies all bytes into `target`.
     ///
     /// # Panics
-    /// Where `target` is not `len()` bytes long.
+    /// Panics if `target` is not `len()` bytes long.
     pub fn copy_to(&self, target: &mut [u8]) {
         assert_eq!(
             target.len(),
@@ -238,7 +239,7 @@ impl Pages {
         }
     }
 
-    /// The bytes as one vector.
+    /// Copies the bytes into one vector.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.len());
         for chunk in self.chunks() {
@@ -247,8 +248,8 @@ impl Pages {
         bytes
     }
 
-    /// Asks for the page of byte `at` to be brought near the processor while it goes on; where the run has many, for
-    /// the list of them only.
+    /// Asks the processor to bring the page of byte `at` near while the program goes on. If the run
+    /// has many pages, only the list of them is fetched.
     #[inline]
     pub fn prefetch(&self, at: usize) {
         match &self.run {
@@ -262,8 +263,8 @@ impl Pages {
         }
     }
 
-    /// The next step where the run has many pages, for who has done something else since [`Pages::prefetch`]: the
-    /// page itself.
+    /// Asks for the page itself, as the second step after [`Pages::prefetch`] of a run of many
+    /// pages. The caller should have done other work between the two.
     #[inline]
     pub fn prefetch_page(&self, at: usize) {
         if let Run::Many(pages) = &self.run
@@ -273,7 +274,7 @@ impl Pages {
         }
     }
 
-    /// The page that holds exactly the bytes `at..at + 4096`, where there is one: a device can
+    /// Returns the page that holds exactly the bytes `at..at + 4096`, if there is one. A device can
     /// keep it instead of copying.
     #[inline]
     pub fn whole_page(&self, at: usize) -> Option<&Page> {
@@ -284,7 +285,7 @@ impl Pages {
         self.run.pages().get(start / PAGE_SIZE)
     }
 
-    /// The pages, where the bytes begin at the begin of one and end at the end of one.
+    /// Returns the pages if the bytes begin at the start of one and end at the end of one.
     #[inline]
     pub fn whole_pages(&self) -> Option<&[Page]> {
         let (start, end) = (self.start as usize, self.start as usize + self.len());
@@ -345,10 +346,10 @@ impl<'a> Iterator for Chunks<'a> {
 
 impl ExactSizeIterator for Chunks<'_> {}
 
-/// A writable buffer of fixed length in pages, for one command's data.
+/// Writable buffer of fixed length in pages, for one command's data.
 ///
-/// It starts with the bytes of whoever used the pages before. It remembers which bytes were
-/// written since; [`PagesMut::freeze`] zeroes all others, so that old bytes never get out.
+/// The buffer starts with the bytes of the previous user of the pages. It remembers which bytes
+/// were written since. [`PagesMut::freeze`] zeroes all others, so that old bytes never get out.
 pub struct PagesMut {
     pages: SmallVec<[PageMut; 1]>,
     skew: u32,
@@ -358,28 +359,29 @@ pub struct PagesMut {
 }
 
 impl PagesMut {
-    /// A buffer of `len` bytes that starts at a page.
+    /// Makes a buffer of `len` bytes that starts at the start of a page.
     ///
     /// # Panics
-    /// Where `len` is 4 GiB or more.
+    /// Panics if `len` is 4 GiB or more.
     pub fn allocate(len: usize) -> Self {
         Self::allocate_at(len, 0)
     }
 
-    /// A buffer of `len` bytes that starts `skew` bytes into a page. With the skew of the byte
-    /// offset on the device, the buffer's pages are the device's pages: those that are written
-    /// whole are handed over, not copied.
+    /// Makes a buffer of `len` bytes that starts `skew` bytes into a page. If `skew` is that of the
+    /// byte offset on the device, the buffer's pages are the device's pages. Pages that are written
+    /// whole are then handed over, not copied.
     ///
     /// # Panics
-    /// Where `skew` is not below [`PAGE_SIZE`], or `len` is 4 GiB or more.
+    /// Panics if `skew` is not below [`PAGE_SIZE`], or if `len` is 4 GiB or more.
     pub fn allocate_at(len: usize, skew: usize) -> Self {
         Self::allocate_with(len, skew, PageMut::dirty)
     }
 
-    /// The same for bytes that a device brings, and not this processor.
+    /// Makes a buffer as [`PagesMut::allocate_at`] does, for bytes that a device brings, and not
+    /// this processor.
     ///
     /// # Panics
-    /// As [`PagesMut::allocate_at`].
+    /// Panics as [`PagesMut::allocate_at`] does.
     pub fn allocate_for_device(len: usize, skew: usize) -> Self {
         Self::allocate_with(len, skew, PageMut::dirty_for_device)
     }
@@ -400,17 +402,17 @@ impl PagesMut {
         }
     }
 
-    /// How many bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there are none.
+    /// Reports whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many bytes from the start on were written without a gap.
+    /// Returns the number of bytes from the start on that were written without a gap.
     pub fn filled_prefix(&self) -> usize {
         match self.filled.first() {
             Some(&(0, end)) => end as usize,
@@ -418,16 +420,17 @@ impl PagesMut {
         }
     }
 
-    /// Whether every byte was written.
+    /// Reports whether every byte was written.
     pub fn is_filled(&self) -> bool {
         self.filled_prefix() == self.len()
     }
 
-    /// Where to put the bytes `offset..offset + len`, one slice per page, for a readv straight
-    /// from the socket or the disk. Whoever wrote them says so with [`PagesMut::mark_filled`].
+    /// Returns the places of the bytes `offset..offset + len`, one slice per page, for a readv
+    /// straight from the socket or the disk. After the write, the caller reports it with
+    /// [`PagesMut::mark_filled`].
     ///
     /// # Panics
-    /// Where the range is not inside the buffer.
+    /// Panics if the range is not inside the buffer.
     pub fn chunks_mut(&mut self, offset: usize, len: usize) -> impl Iterator<Item = &mut [u8]> {
         let (pages, within) = self.pages_at(offset, len);
         let mut within = within;
@@ -441,7 +444,7 @@ impl PagesMut {
         })
     }
 
-    /// The pages that hold a range, and where it starts in the first one.
+    /// Returns the pages that hold a range, and the offset of its first byte in the first page.
     fn pages_at(&mut self, offset: usize, len: usize) -> (&mut [PageMut], usize) {
         assert!(
             offset <= self.len() && len <= self.len() - offset,
@@ -459,7 +462,7 @@ impl PagesMut {
     /// Notes that the bytes `offset..offset + len` were written through [`PagesMut::chunks_mut`].
     ///
     /// # Panics
-    /// Where the range is not inside the buffer.
+    /// Panics if the range is not inside the buffer.
     pub fn mark_filled(&mut self, offset: usize, len: usize) {
         assert!(
             offset <= self.len() && len <= self.len() - offset,
@@ -491,7 +494,7 @@ impl PagesMut {
     /// Copies `bytes` to `offset`.
     ///
     /// # Panics
-    /// Where they do not fit.
+    /// Panics if they do not fit.
     pub fn copy_from(&mut self, offset: usize, bytes: &[u8]) {
         let mut rest = bytes;
         for chunk in self.chunks_mut(offset, bytes.len()) {
@@ -505,14 +508,14 @@ impl PagesMut {
     /// Zeroes `offset..offset + len`.
     ///
     /// # Panics
-    /// Where the range is not inside the buffer.
+    /// Panics if the range is not inside the buffer.
     pub fn zero(&mut self, offset: usize, len: usize) {
         self.chunks_mut(offset, len).for_each(|chunk| chunk.fill(0));
         self.mark_filled(offset, len);
     }
 
-    /// Drops the bytes from `len` on (data-out that was shorter than the command said). Longer
-    /// than it is, nothing happens.
+    /// Drops the bytes from `len` on, for data-out that was shorter than the command said. If `len`
+    /// is more than the buffer has, nothing happens.
     pub fn truncate(&mut self, len: usize) {
         if len >= self.len() {
             return;
@@ -531,7 +534,7 @@ impl PagesMut {
         }
     }
 
-    /// Makes the bytes immutable and shareable. Those never written become zeros.
+    /// Makes the bytes immutable and shareable. Bytes that were never written become zeros.
     pub fn freeze(mut self) -> Pages {
         if !self.is_filled() {
             self.zero_gaps();

@@ -1,11 +1,12 @@
-//! Where pages come from: 2 MiB slabs of 4 KiB pages, a small stack of free pages per thread, one
+//! Source of all pages: 2 MiB slabs of 4 KiB pages, a small stack of free pages per thread, and one
 //! shared pool behind them.
 //!
-//! A page is found by its address alone: its slab is the address rounded down to 2 MiB, and the
-//! slab's first page is a header that holds every page's reference count. So a page handle is one
-//! pointer, taking or returning a page touches no lock as long as the thread's own stack serves,
-//! and the bytes of a page are never mixed with bookkeeping (they go to the disk and the network
-//! as they are).
+//! A page is found by its address alone. Its slab is the address rounded down to 2 MiB. The slab's
+//! first page is a header that holds the reference count of every page.
+//!
+//! So a page handle is one pointer. Taking or returning a page touches no lock as long as the
+//! thread's own stack serves. The bytes of a page are never mixed with bookkeeping: they go to the
+//! disk and the network as they are.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -17,25 +18,25 @@ use super::page::PAGE_SIZE;
 
 /// Size and alignment of a slab: one huge page on the usual machines.
 pub(super) const SLAB_SIZE: usize = 2 << 20;
-/// Pages that a slab gives out; the first one is the header.
+/// Number of pages that a slab gives out. The first page is the header.
 const SLAB_PAGES: usize = SLAB_SIZE / PAGE_SIZE - 1;
-/// Wholly free slabs that are kept for the next burst until [`trim`] is called.
+/// Number of completely free slabs that are kept for the next burst until [`trim`] is called.
 const KEPT_SLABS: usize = 32;
-/// Free pages that a thread keeps to itself.
+/// Number of free pages that a thread keeps to itself.
 const THREAD_PAGES: usize = 128;
-/// Pages that move between a thread's stack and the pool at once.
+/// Number of pages that move between a thread's stack and the pool at once.
 const BATCH: usize = THREAD_PAGES / 2;
 
-/// Lists of slabs that have a free page and one that is not free.
+/// Number of lists of slabs that have both free pages and used ones.
 const CLASSES: usize = 16;
-/// A slab with so many free pages gives runs: few pages between them are out.
+/// Number of free pages from which a slab gives runs. Few pages between them are in use.
 const RUN: usize = SLAB_PAGES * 7 / 8;
-/// One part of this many of all pages may lie idle so that runs are long.
+/// Divisor for the share of all pages that may lie idle so that runs are long: one part in ten.
 pub const IDLE_SHARE: usize = 10;
-/// Marks the count of a page that was taken as a part of a run.
+/// Bit in the count of a page that was taken as a part of a run.
 pub(super) const OF_RUN: u32 = 1 << 31;
 
-/// Bytes of all slabs there are.
+/// Bytes of all slabs that are mapped.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 static POOL: Mutex<Pool> = Mutex::new(Pool {
     wholly_free: Vec::new(),
@@ -55,23 +56,26 @@ thread_local! {
     };
 }
 
-/// The head of a slab. Everything but `references` belongs to the holder of the [`POOL`] lock.
+/// Head of a slab. Everything but `references` belongs to the holder of the [`POOL`] lock.
 #[repr(C)]
 struct Header {
     references: [AtomicU32; SLAB_PAGES],
-    /// Numbers of the pages in the pool, a stack.
+    /// Numbers of the pages in the pool, as a stack.
     free: [u16; SLAB_PAGES],
     free_len: usize,
-    /// What its pages are taken as; counts from the first page that is taken to the last that comes back.
+    /// Kind as which the slab's pages are taken. It counts from the first page that is taken to the
+    /// last that comes back.
     kind: Kind,
-    /// Where the slab stands in its list of the pool, while it does.
+    /// Position of the slab in its list of the pool, while it is in a list.
     position: usize,
 }
 
 const _: () = assert!(size_of::<Header>() <= PAGE_SIZE);
 
-/// What pages are taken as. Those of a run come back together, mostly; one page that stays for long would keep 2 MiB
-/// from ever being a run again. So both have slabs of their own, as far as there is memory.
+/// Kinds as which pages are taken.
+///
+/// The pages of a run mostly come back together. One page that stays for long would keep 2 MiB from
+/// ever being a run again. So both kinds have slabs of their own, as far as there is memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Kind {
@@ -79,27 +83,27 @@ enum Kind {
     Run = 1,
 }
 
-/// The address of one page inside a slab, with provenance over the whole slab.
+/// Address of one page inside a slab, with provenance over the whole slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageAddress(NonNull<u8>);
 
-// SAFETY: an address is only a value; whoever dereferences it states why that is sound.
+// SAFETY: an address is only a value. The code that dereferences it states why that is sound.
 unsafe impl Send for PageAddress {}
 
 #[derive(Clone, Copy)]
 struct Slab(NonNull<Header>);
 
-// SAFETY: a slab is not bound to the thread that mapped it; its header is reached under `POOL`.
+// SAFETY: a slab is not bound to the thread that mapped it. Its header is reached under `POOL`.
 unsafe impl Send for Slab {}
 
 impl PageAddress {
-    /// Takes a free page. Its reference count is 1 and its bytes are whatever was there before.
+    /// Takes a free page. Its reference count is 1, and its bytes are left from an earlier use.
     pub(super) fn take() -> Self {
         Self::take_by(Stack::pop)
     }
 
-    /// The same for bytes that a device brings: nothing of the page is brought near the processor, which is not the one
-    /// who writes it first.
+    /// Takes a free page for bytes that a device brings. Nothing of the page is brought near the
+    /// processor, because the device writes it first.
     pub(super) fn take_for_device() -> Self {
         Self::take_by(|stack| stack.pop_stored().or_else(|| stack.next.take()))
     }
@@ -109,20 +113,22 @@ impl PageAddress {
         let page = STACK
             .try_with(|stack| pop(&mut stack.borrow_mut()))
             .unwrap_or_else(|_| {
-                // The thread is ending and its stack is gone already.
+                // The thread is ending, and its stack is gone already.
                 let mut one = [None; 1];
                 lock_pool().take(&mut one);
                 one[0]
             });
         let Some(page) = page else { out_of_memory() };
-        // Nobody else knows the page: no ordering is needed.
+        // No other code knows the page: no ordering is needed.
         page.references().store(1, Ordering::Relaxed);
         page
     }
 
-    /// Takes many free pages for bytes that a device or a socket brings: neighbours in ascending order as
-    /// far as there are any, so that the kernel and the device have few pieces of memory to deal with.
-    /// Their counts are 1. None is brought near the processor: it is not the one who writes them first.
+    /// Takes many free pages for bytes that a device or a socket brings, each with a count of 1.
+    ///
+    /// As far as possible they are neighbours in ascending order. So the kernel and the device have
+    /// few pieces of memory to deal with. None is brought near the processor, because the processor
+    /// does not write them first.
     pub(super) fn take_many(count: usize) -> impl Iterator<Item = Self> {
         let mut pages = vec![None; count];
         if lock_pool().take_neighbours(&mut pages) < count {
@@ -136,25 +142,25 @@ impl PageAddress {
     /// Gives a page back.
     ///
     /// # Safety
-    /// No reference to the page is left, and what other threads did to it happens before this.
+    /// No reference to the page is left, and all that other threads did to the page happens before
+    /// this.
     pub(super) unsafe fn give(self) {
         let given = STACK.try_with(|stack| {
             // SAFETY: passed on to the caller.
             unsafe { stack.borrow_mut().push(self) }
         });
         if given.is_err() {
-            // The thread is ending and its stack is gone already.
-            // SAFETY: passed on to the caller.
+            // The thread is ending, and its stack is gone already. SAFETY: passed on to the caller.
             unsafe { give_to_pool(&[Some(self)]) };
         }
     }
 
-    /// The page's first byte.
+    /// Returns a pointer to the page's first byte.
     pub(super) fn as_ptr(self) -> *mut u8 {
         self.0.as_ptr()
     }
 
-    /// Asks for the page to be brought near the processor, to be written to.
+    /// Asks the processor to bring the page near, to be written to.
     #[inline]
     fn prefetch_to_write(self) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -171,18 +177,18 @@ impl PageAddress {
         Self(pointer)
     }
 
-    /// Whether it is the next page of the same slab.
+    /// Reports whether this is the next page after `before` in the same slab.
     pub(super) fn follows(self, before: Self) -> bool {
-        // The first page of a slab is its header: what follows the last page of one is no page of another.
+        // The first page of a slab is its header. So no page follows the last page of another slab.
         self.0.as_ptr().addr() == before.0.as_ptr().addr() + PAGE_SIZE
     }
 
-    /// Whether the page was taken as a part of a run.
+    /// Reports whether the page was taken as a part of a run.
     pub(super) fn is_of_run(&self) -> bool {
         self.references().load(Ordering::Relaxed) & OF_RUN != 0
     }
 
-    /// The page's reference count, marked with [`OF_RUN`] or not.
+    /// Returns the page's reference count, marked with [`OF_RUN`] or not.
     pub(super) fn references(&self) -> &AtomicU32 {
         // SAFETY: the slab stays mapped while one of its pages is out of the pool, and the counts
         // are only reached as atomics.
@@ -206,14 +212,15 @@ impl PageAddress {
     }
 }
 
-/// A thread's own free pages.
+/// Free pages of one thread.
 struct Stack {
-    /// Taken next, and on its way to the processor's cache: a page that held a block of a large device has
-    /// long left it, and a write into a cold page waits for every line.
+    /// Page that is taken next, on its way to the processor's cache. A page that held a block of a
+    /// large device has long left the cache, and a write into a cold page waits for every line.
     next: Option<PageAddress>,
     len: usize,
     pages: [Option<PageAddress>; THREAD_PAGES],
-    /// Those of runs are only collected: taken as single pages, they would not come back together.
+    /// Number of pages of runs. They are only collected: taken as single pages, they would not come
+    /// back together.
     run_len: usize,
     of_runs: [Option<PageAddress>; BATCH],
 }
@@ -222,7 +229,7 @@ impl Stack {
     #[inline]
     fn pop(&mut self) -> Option<PageAddress> {
         let page = self.next.take().or_else(|| self.pop_stored());
-        // No lock is taken for what may never be asked for.
+        // No lock is taken for pages that may never be asked for.
         if self.len > 0 {
             self.next = self.pop_stored();
             if let Some(next) = self.next {
@@ -249,14 +256,14 @@ impl Stack {
             self.run_len += 1;
             if self.run_len == BATCH {
                 self.run_len = 0;
-                // SAFETY: each of them was given by its last owner.
+                // SAFETY: each of these pages was given by its last owner.
                 unsafe { give_to_pool(&self.of_runs) };
             }
             return;
         }
         if self.len == THREAD_PAGES {
-            // The oldest go, the warmest stay.
-            // SAFETY: each page on the stack was given by its last owner.
+            // The oldest pages go, the warmest stay. SAFETY: each page on the stack was given by
+            // its last owner.
             unsafe { give_to_pool(&self.pages[..BATCH]) };
             self.pages.copy_within(BATCH.., 0);
             self.len = THREAD_PAGES - BATCH;
@@ -286,20 +293,20 @@ impl Drop for Stack {
     }
 }
 
-/// All slabs that have a free page, by how many they have.
+/// All slabs that have a free page, listed by the number of free pages.
 ///
-/// Single pages come from the fullest slabs and runs from the emptiest. So slabs become full or empty, whatever the
-/// order in which pages come back: runs stay long, and memory can be given back.
+/// Single pages come from the fullest slabs, and runs from the emptiest. So slabs become full or
+/// empty, in whatever order pages come back. Runs stay long, and memory can be given back.
 struct Pool {
-    /// All pages are here.
+    /// Slabs of which all pages are in the pool.
     wholly_free: Vec<Slab>,
-    /// Some pages are out, some are here: by what they are taken as, and how many are here.
+    /// Slabs of which some pages are in use, by kind and by the number of free pages.
     lists: [[Vec<Slab>; CLASSES]; 2],
-    /// Pages that are here.
+    /// Number of free pages in all slabs.
     free_pages: usize,
 }
 
-/// A number for the list of slabs with so many free pages; full ones are in none.
+/// Returns the number of the list for slabs with `free` free pages. Full slabs are in no list.
 fn class_of(free: usize) -> Option<usize> {
     match free {
         0 => None,
@@ -309,7 +316,7 @@ fn class_of(free: usize) -> Option<usize> {
 }
 
 impl Pool {
-    /// Fills `pages` as far as memory goes; returns how many.
+    /// Fills `pages` as far as memory goes, and returns the number of pages taken.
     fn take(&mut self, pages: &mut [Option<PageAddress>]) -> usize {
         let mut taken = 0;
         while taken < pages.len() {
@@ -324,7 +331,7 @@ impl Pool {
         taken
     }
 
-    /// The same, from slabs that have many pages free, and in ascending order within each.
+    /// Fills `pages` from slabs that have many pages free, in ascending order within each slab.
     fn take_neighbours(&mut self, pages: &mut [Option<PageAddress>]) -> usize {
         let mut taken = 0;
         while taken < pages.len() {
@@ -334,7 +341,7 @@ impl Pool {
                 let header = slab.0.as_ptr();
                 (&mut (*header).free, (*header).free_len)
             };
-            // The last are taken first.
+            // The last entries are taken first.
             let here = &mut free[..free_len];
             if !here.is_sorted_by(|a, b| a > b) {
                 here.sort_unstable_by(|a, b| b.cmp(a));
@@ -344,8 +351,8 @@ impl Pool {
         taken
     }
 
-    /// A slab for a run. Memory is mapped where no run is free, as long as little memory lies idle; else runs are put
-    /// together from what there is.
+    /// Returns a slab for a run. Memory is mapped if no run is free, as long as little memory lies
+    /// idle. Otherwise runs are put together from the pages there are.
     fn roomy_slab(&mut self) -> Option<Slab> {
         let emptiest = |kind| {
             self.partial(kind)
@@ -366,12 +373,12 @@ impl Pool {
             .or_else(|| self.map())
     }
 
-    /// The slabs of which some pages are here, the fullest first.
+    /// Returns the slabs of which some pages are free, the fullest first.
     fn partial(&self, kind: Kind) -> impl DoubleEndedIterator<Item = &Vec<Slab>> {
         self.lists[kind as usize].iter()
     }
 
-    /// Takes pages of a slab, as many as are wanted or as it has; how many.
+    /// Takes pages of a slab, as many as are wanted or as it has, and returns their number.
     fn take_of(&mut self, slab: Slab, pages: &mut [Option<PageAddress>], kind: Kind) -> usize {
         // SAFETY: the header belongs to the holder of the lock, which `&mut self` proves.
         let (free, free_len) = unsafe {
@@ -400,7 +407,8 @@ impl Pool {
         self.has_free(slab, free_len + 1, None);
     }
 
-    /// A slab has so many free pages from now on. Who takes the first one says what it is for.
+    /// Notes that a slab has `free` free pages from now on. The taker of the first page decides the
+    /// kind of the slab.
     fn has_free(&mut self, slab: Slab, free: usize, taker: Option<Kind>) {
         // SAFETY: the header belongs to the holder of the lock, which `&mut self` proves.
         let (before, old_kind, kind) = unsafe {
@@ -418,7 +426,7 @@ impl Pool {
         }
     }
 
-    /// A slab more; `None` where the system has no memory.
+    /// Maps another slab, or returns `None` if the system has no memory.
     fn map(&mut self) -> Option<Slab> {
         let slab = Slab::map()?;
         self.free_pages += SLAB_PAGES;
@@ -426,7 +434,7 @@ impl Pool {
         Some(slab)
     }
 
-    /// The list for slabs with so many free pages.
+    /// Returns the list for slabs with `free` free pages.
     fn list(&mut self, free: usize, kind: Kind) -> Option<&mut Vec<Slab>> {
         match class_of(free)? {
             CLASSES => Some(&mut self.wholly_free),
@@ -456,7 +464,7 @@ impl Pool {
         }
     }
 
-    /// Takes out the wholly free slabs beyond `keep`, to be unmapped without the lock.
+    /// Takes out the completely free slabs beyond `keep`, to be unmapped without the lock.
     fn surplus(&mut self, keep: usize) -> Vec<Slab> {
         if self.wholly_free.len() <= keep {
             return Vec::new();
@@ -480,14 +488,14 @@ unsafe fn give_to_pool(pages: &[Option<PageAddress>]) {
 }
 
 fn lock_pool() -> std::sync::MutexGuard<'static, Pool> {
-    // Nothing that holds the lock panics halfway through a change.
+    // No code that holds the lock panics halfway through a change.
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives wholly free slabs back to the system, and this thread's free pages to the pool first.
-/// For quiet moments: the next burst has to fault its memory in again.
+/// Gives completely free slabs back to the system, after giving this thread's free pages to the
+/// pool. For quiet moments: the next burst has to fault its memory in again.
 pub fn trim() {
-    // While the thread ends, its stack went back already: nothing to do then.
+    // If the thread is ending, its stack went back already, and there is nothing to do.
     let _ = STACK.try_with(|stack| {
         stack.borrow_mut().clear();
     });
@@ -495,19 +503,19 @@ pub fn trim() {
     unmap_all(surplus);
 }
 
-/// Bytes of memory that pages hold at present, used and free together.
+/// Returns the bytes of memory that pages hold at present, used and free together.
 pub fn mapped_bytes() -> usize {
     MAPPED.load(Ordering::Relaxed)
 }
 
-/// Bytes of memory that lie idle between pages that are used.
+/// Returns the bytes of memory that lie idle between used pages.
 pub fn idle_bytes() -> usize {
     let pool = lock_pool();
     (pool.free_pages - pool.wholly_free.len() * SLAB_PAGES) * PAGE_SIZE
 }
 
 impl Slab {
-    /// Maps a slab with all pages free; `None` where the system has no memory.
+    /// Maps a slab with all pages free, or returns `None` if the system has no memory.
     fn map() -> Option<Self> {
         let slab = Self(map_aligned()?.cast::<Header>());
         // SAFETY: fresh zeroed memory of SLAB_SIZE bytes, aligned, not shared yet; zero bytes are
@@ -534,7 +542,8 @@ impl Slab {
 fn unmap_all(slabs: Vec<Slab>) {
     for slab in slabs {
         MAPPED.fetch_sub(SLAB_SIZE, Ordering::Relaxed);
-        // SAFETY: wholly free and out of the pool: nobody can reach it any more.
+        // SAFETY: the slab is completely free and out of the pool, so no code can reach it any
+        // more.
         unsafe { unmap(slab.0.cast()) };
     }
 }
@@ -550,8 +559,8 @@ fn slab_layout() -> std::alloc::Layout {
     unsafe { std::alloc::Layout::from_size_align_unchecked(SLAB_SIZE, SLAB_SIZE) }
 }
 
-/// Zeroed memory of a slab's size and alignment straight from the kernel, so that giving it back
-/// really shrinks the process.
+/// Maps zeroed memory of a slab's size and alignment straight from the kernel, so that giving it
+/// back really shrinks the process.
 #[cfg(not(miri))]
 fn map_aligned() -> Option<NonNull<u8>> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -573,7 +582,7 @@ fn map_aligned() -> Option<NonNull<u8>> {
             let _ = munmap(whole.cast(), before);
         }
         let _ = munmap(slab.add(SLAB_SIZE).cast(), SLAB_SIZE - before);
-        // Huge pages are a wish.
+        // Huge pages are a wish: a failure is ignored.
         let _ = madvise(slab.cast(), SLAB_SIZE, Advice::LinuxHugepage);
         NonNull::new(slab)
     }

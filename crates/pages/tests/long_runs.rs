@@ -1,5 +1,5 @@
-//! Long buffers get long runs of memory, also when memory has been used for long. Alone in its process, because it
-//! looks at where pages lie.
+//! Tests that long buffers get long runs of memory, also after long use of the memory. They run
+//! alone in their process, because they look at the places of pages.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use pages::{PAGE_SIZE, Pages, PagesMut, mapped_bytes};
 const MIB: usize = 1 << 20;
 const BLOCK: usize = 4 * PAGE_SIZE;
 
-/// How many pieces of memory a buffer has.
+/// Counts the pieces of memory of a buffer.
 fn pieces(data: &Pages) -> usize {
     let mut end = std::ptr::null();
     let ends = data.chunks().map(|chunk| {
@@ -20,8 +20,8 @@ fn pieces(data: &Pages) -> usize {
     ends.filter(|is_next| !is_next).count()
 }
 
-/// A cache at work: blocks of long reads leave nearly in the order in which they came, but one of eight stays for
-/// long, and single pages come and go meanwhile.
+/// Imitates a cache at work. Blocks of long reads leave nearly in the order in which they came, but
+/// one of eight stays for long. Single pages come and go meanwhile.
 #[test]
 fn buffers_stay_in_few_pieces_while_blocks_come_and_go() {
     let (mut young, mut old, mut singles) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
@@ -60,6 +60,6 @@ fn buffers_stay_in_few_pieces_while_blocks_come_and_go() {
     }
     let average = all / reads;
     assert!(average <= 64, "{average} pieces of 256 pages");
-    // 16 + 64 + 16 MiB are used.
+    // The buffers use 16 + 64 + 16 MiB.
     assert!(most_mapped <= 120 * MIB, "{} MiB", most_mapped / MIB);
 }

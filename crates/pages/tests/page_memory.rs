@@ -1,5 +1,5 @@
-//! Memory of pages goes back to the system when it is not needed. Alone in its process, because it
-//! counts the memory of the whole process.
+//! Test that memory of pages goes back to the system when it is not needed. It runs alone in its
+//! process, because it counts the memory of the whole process.
 
 use std::sync::mpsc;
 
@@ -14,7 +14,7 @@ fn a_burst_leaves_little_behind_and_a_trim_nothing() {
     let first = burst();
     let peak = mapped_bytes();
     assert!((256 * MIB..300 * MIB).contains(&peak), "{peak}");
-    // Dropped elsewhere, as when one loop reads and another answers.
+    // The page is dropped on another thread, as when one loop reads and another answers.
     let (sender, receiver) = mpsc::channel();
     let other = std::thread::spawn(move || receiver.into_iter().for_each(drop));
     for pages in first {

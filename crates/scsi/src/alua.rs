@@ -1,9 +1,9 @@
-//! Asymmetric logical unit access (SPC-4 5.15): which path may do what.
+//! Asymmetric logical unit access (SPC-4 5.15): the rights of each path.
 //!
-//! Two things are kept apart because two parties decide them:
-//! - [`TargetPortGroups`] is device-wide and belongs to the administrator: which groups exist,
-//!   which ports are in them and the state each has for every unit (implicit ALUA).
-//! - [`UnitAccess`] belongs to one logical unit and holds what initiators asked for with SET
+//! Two types keep apart the decisions of two parties:
+//! - [`TargetPortGroups`] is device-wide and belongs to the administrator. It lists the groups,
+//!   their ports, and the state of each group for every unit (implicit ALUA).
+//! - [`UnitAccess`] belongs to one logical unit. It holds the states that initiators set with SET
 //!   TARGET PORT GROUPS (explicit ALUA).
 
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,8 +12,8 @@ mod unit_access;
 
 pub use unit_access::{Choice, DamagedChoices, MAX_CHOICES, TooManyChoices, UnitAccess};
 
-/// A primary target port asymmetric access state (SPC-4 table 265). LBA-dependent and offline
-/// are not offered.
+/// Primary target port asymmetric access state (SPC-4 table 265). LBA-dependent and offline are not
+/// offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum AccessState {
@@ -22,16 +22,16 @@ pub enum AccessState {
     ActiveOptimized = 0x0,
     /// All commands, a slower path.
     ActiveNonOptimized = 0x1,
-    /// Management commands only (02/04/0B for the others).
+    /// Management commands only. Other commands get 02/04/0B.
     Standby = 0x2,
-    /// A handful of commands only (02/04/0C for the others).
+    /// A handful of commands only. Other commands get 02/04/0C.
     Unavailable = 0x3,
-    /// Between two states (02/04/0A for all but a handful of commands).
+    /// Change from one state to another. All but a handful of commands get 02/04/0A.
     Transitioning = 0xF,
 }
 
 impl AccessState {
-    /// The state with this code, `None` for those that are not offered.
+    /// Returns the state with this code, or `None` for states that are not offered.
     pub fn from_code(code: u8) -> Option<Self> {
         match code {
             0x0 => Some(Self::ActiveOptimized),
@@ -43,13 +43,13 @@ impl AccessState {
         }
     }
 
-    /// Whether every command is served.
+    /// Reports whether every command is served.
     pub fn is_active(self) -> bool {
         matches!(self, Self::ActiveOptimized | Self::ActiveNonOptimized)
     }
 
-    /// The additional sense code qualifier of 02/04/xx for a command this state refuses; `None`
-    /// where the state serves every command.
+    /// Returns the additional sense code qualifier of 02/04/xx for a command that this state
+    /// refuses. Returns `None` if the state serves every command.
     pub fn not_ready_qualifier(self) -> Option<u8> {
         match self {
             Self::ActiveOptimized | Self::ActiveNonOptimized => None,
@@ -59,12 +59,12 @@ impl AccessState {
         }
     }
 
-    /// Whether the command may run on a path in this state (SPC-4 5.15.2.4). Decided by operation
-    /// code and service action, on the slow path only.
+    /// Reports whether the command may run on a path in this state (SPC-4 5.15.2.4). The decision
+    /// follows operation code and service action, on the slow path only.
     pub fn permits(self, cdb: &[u8]) -> bool {
         let opcode = cdb.first().copied().unwrap_or(0);
         let service_action = cdb.get(1).copied().unwrap_or(0) & 0x1F;
-        // Commands about the path itself, served whatever the state.
+        // Commands about the path itself are served in every state.
         let always = match (opcode, service_action) {
             (0x03 | 0x12 | 0xA0, _) => true, // REQUEST SENSE, INQUIRY, REPORT LUNS
             (0xA3, 0x0A) => true,            // REPORT TARGET PORT GROUPS
@@ -76,7 +76,7 @@ impl AccessState {
             (0x15 | 0x1A | 0x55 | 0x5A | 0x4C | 0x4D | 0x1D, _) => true,
             // PERSISTENT RESERVE IN/OUT
             (0x5E | 0x5F, _) => true,
-            // READ CAPACITY: hosts size a unit on whichever path they scan first.
+            // READ CAPACITY: hosts read the size of a unit on the first path that they scan.
             (0x25, _) | (0x9E, 0x10) => true,
             // REPORT SUPPORTED OPERATION CODES / TASK MANAGEMENT FUNCTIONS
             (0xA3, 0x0C | 0x0D) => true,
@@ -90,7 +90,7 @@ impl AccessState {
     }
 }
 
-/// Which states a group can be put into (SPC-4 6.36: T_SUP, U_SUP, S_SUP, AN_SUP, AO_SUP).
+/// States that a group can be put into (SPC-4 6.36: T_SUP, U_SUP, S_SUP, AN_SUP, AO_SUP).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SupportedStates(u8);
 
@@ -100,7 +100,7 @@ impl SupportedStates {
     /// Active/optimized and active/non-optimized only.
     pub const ACTIVE_ONLY: Self = Self(0x02 | 0x01);
 
-    /// Exactly these states.
+    /// Makes the set of exactly these states.
     pub fn of(states: &[AccessState]) -> Self {
         Self(
             states
@@ -109,12 +109,12 @@ impl SupportedStates {
         )
     }
 
-    /// Whether the state is among them.
+    /// Reports whether the state is in the set.
     pub fn contains(self, state: AccessState) -> bool {
         self.0 & Self::bit(state) != 0
     }
 
-    /// Byte 1 of a target port group descriptor.
+    /// Returns byte 1 of a target port group descriptor.
     pub fn bits(self) -> u8 {
         self.0
     }
@@ -130,28 +130,28 @@ impl SupportedStates {
     }
 }
 
-/// How access states change: the TPGS field of standard INQUIRY data (SPC-4 table 174).
+/// Parties that change access states: the TPGS field of standard INQUIRY data (SPC-4 table 174).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TpgsMode {
     /// No asymmetric access is reported at all.
     None = 0b00,
-    /// Only the target changes states.
+    /// The target alone changes states.
     #[default]
     Implicit = 0b01,
-    /// Only SET TARGET PORT GROUPS changes states.
+    /// SET TARGET PORT GROUPS alone changes states.
     Explicit = 0b10,
-    /// Both.
+    /// The target and SET TARGET PORT GROUPS both change states.
     Both = 0b11,
 }
 
 impl TpgsMode {
-    /// Whether SET TARGET PORT GROUPS is served.
+    /// Reports whether SET TARGET PORT GROUPS is served.
     pub fn is_explicit(self) -> bool {
         matches!(self, Self::Explicit | Self::Both)
     }
 
-    /// Whether states change without an initiator's asking, too.
+    /// Reports whether states also change without a request of an initiator.
     pub fn is_implicit(self) -> bool {
         matches!(self, Self::Implicit | Self::Both)
     }
@@ -164,42 +164,42 @@ pub struct TargetPortGroup {
     pub id: u16,
     /// PREF: a path through this group is preferred.
     pub preferred: bool,
-    /// The states it can be put into.
+    /// States that the group can be put into.
     pub supported: SupportedStates,
-    /// The administrator's state, for every unit.
+    /// State that the administrator set, for every unit.
     pub state: AccessState,
-    /// Relative identifiers of its ports.
+    /// Relative identifiers of the group's ports.
     pub ports: Vec<u16>,
 }
 
 /// All groups of the device at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupLayout {
-    /// How states change.
+    /// Parties that change states.
     pub mode: TpgsMode,
     /// The groups, ascending by id, ids distinct.
     pub groups: Vec<TargetPortGroup>,
-    /// How many seconds an implicit transition may take, 0 for "not said" (at most 255).
+    /// Seconds that an implicit transition may take (at most 255), or 0 for "not said".
     pub implicit_transition_s: u8,
 }
 
 impl GroupLayout {
-    /// The group with this number.
+    /// Returns the group with this number.
     pub fn group(&self, id: u16) -> Option<&TargetPortGroup> {
         self.groups.iter().find(|group| group.id == id)
     }
 }
 
-/// Why a layout is refused.
+/// Reasons to refuse a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayoutError {
     /// Two groups share this number.
     DuplicateGroup(u16),
-    /// This port is in two groups.
+    /// One port is in two groups: this one.
     DuplicatePort(u16),
     /// The group's state is not among those it supports.
     UnsupportedState(u16),
-    /// More than 255 ports in this group: its descriptor cannot count them.
+    /// Ports of this group number more than 255, and its descriptor cannot count them.
     TooManyPorts(u16),
 }
 
@@ -223,9 +223,9 @@ impl std::fmt::Display for LayoutError {
 
 impl std::error::Error for LayoutError {}
 
-/// The target port groups of the device, shared by all its units.
+/// Target port groups of the device, shared by all its units.
 ///
-/// After [`TargetPortGroups::replace`] the owner tells every unit, so that each raises ASYMMETRIC
+/// After [`TargetPortGroups::replace`] the owner tells every unit. Each unit then raises ASYMMETRIC
 /// ACCESS STATE CHANGED (06/2A/06) on its nexuses and recomputes its gate.
 #[derive(Debug, Default)]
 pub struct TargetPortGroups {
@@ -233,38 +233,38 @@ pub struct TargetPortGroups {
 }
 
 impl TargetPortGroups {
-    /// The groups of this layout.
+    /// Makes the groups of this layout.
     ///
     /// # Errors
-    /// [`LayoutError`] where the layout contradicts itself.
+    /// [`LayoutError`] if the layout contradicts itself.
     pub fn new(layout: GroupLayout) -> Result<Self, LayoutError> {
         Ok(Self {
             layout: RwLock::new(Arc::new(checked(layout)?)),
         })
     }
 
-    /// Takes over another layout, live. Nothing changes where it is refused.
+    /// Takes over another layout, live. A refused layout changes nothing.
     ///
     /// # Errors
-    /// [`LayoutError`] where the layout contradicts itself.
+    /// [`LayoutError`] if the layout contradicts itself.
     pub fn replace(&self, layout: GroupLayout) -> Result<(), LayoutError> {
         let layout = Arc::new(checked(layout)?);
         *self.layout.write().unwrap_or_else(PoisonError::into_inner) = layout;
         Ok(())
     }
 
-    /// The layout of this moment.
+    /// Returns the layout of this moment.
     pub fn layout(&self) -> Arc<GroupLayout> {
         Arc::clone(&self.layout.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The TPGS mode of this moment.
+    /// Returns the TPGS mode of this moment.
     pub fn mode(&self) -> TpgsMode {
         self.layout().mode
     }
 
-    /// The administrator's state of a group. A group nobody described is active/optimized: a
-    /// device without ALUA serves every port alike.
+    /// Returns the administrator's state of a group. A group that no layout describes is
+    /// active/optimized, because a device without ALUA serves every port alike.
     pub fn state(&self, group: u16) -> AccessState {
         self.layout()
             .group(group)
@@ -292,15 +292,15 @@ fn checked(mut layout: GroupLayout) -> Result<GroupLayout, LayoutError> {
     Ok(layout)
 }
 
-/// Why a group is in its state: the STATUS CODE of its descriptor (SPC-4 table 267).
+/// Origin of a group's state: the STATUS CODE of its descriptor (SPC-4 table 267).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum StatusCode {
-    /// Nothing to say.
+    /// No origin is known.
     None = 0,
-    /// SET TARGET PORT GROUPS.
+    /// SET TARGET PORT GROUPS set the state.
     Explicit = 1,
-    /// The target's own doing.
+    /// The target itself set the state.
     Implicit = 2,
 }
 

@@ -1,8 +1,8 @@
-//! What crosses the border of the crate: a command in, a start, steps and a response out.
+//! Types that cross the border of the crate: a command in, a start, steps and a response out.
 //!
-//! READ and WRITE, the commands that must be fast, never become a [`Task`]: [`Start`] tells the
-//! transport which blocks to move and it moves them without the crate seeing a byte. Everything
-//! else is a [`Task`]: a small state machine that names one block action at a time.
+//! READ and WRITE must be fast, so they never become a [`Task`]. [`Start`] tells the transport
+//! which blocks to move, and the transport moves them without the crate seeing a byte. Every other
+//! command is a [`Task`]: a small state machine that names one block action at a time.
 
 pub(crate) mod compare_and_write;
 pub(crate) mod extended_copy;
@@ -36,36 +36,38 @@ pub(crate) mod write_same;
 
 use crate::{BlockRange, Response};
 
-/// A task attribute (SAM-5 8.6). ACA is refused by the transport since NormACA is not offered.
+/// Task attribute (SAM-5 8.6). The transport refuses ACA, because NormACA is not offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TaskAttribute {
-    /// No order promised.
+    /// No order is promised.
     #[default]
     Simple,
-    /// After all older tasks, before all younger ones.
+    /// Starts after all older tasks, and ends before all younger ones start.
     Ordered,
-    /// Before every task that has not started.
+    /// Starts before every task that has not started.
     HeadOfQueue,
 }
 
-/// A command as it arrived, before any of its data-out.
+/// Command as it arrived, before any of its data-out.
 #[derive(Clone, Copy, Debug)]
 pub struct Command<'a> {
     /// The command descriptor block, 6 to 260 bytes (the transport strips nothing).
     pub cdb: &'a [u8],
-    /// The task attribute.
+    /// Task attribute of the command.
     pub attribute: TaskAttribute,
-    /// How many bytes of data-out the initiator offers; `None` where it announces none.
+    /// Bytes of data-out that the initiator offers, or `None` if it announces none.
     pub data_out_len: Option<u32>,
-    /// How many bytes of data-in the initiator accepts (0 for none).
+    /// Bytes of data-in that the initiator accepts (0 for none).
     pub data_in_len: u32,
 }
 
-/// What the transport does with a command first.
+/// First action of the transport for a command.
 #[derive(Debug)]
 pub enum Start {
-    /// Read these blocks, send them, then status GOOD. Where the initiator accepts fewer bytes, the
-    /// first ones are sent and the others are residual overflow. The range may be empty. `fua`: from the medium, not a volatile cache.
+    /// Read these blocks, send them, then status GOOD. The range may be empty.
+    ///
+    /// If the initiator accepts fewer bytes, the first ones are sent, and the others are residual
+    /// overflow. With `fua` the blocks come from the medium, not a volatile cache.
     Read {
         /// The blocks.
         range: BlockRange,
@@ -74,10 +76,10 @@ pub enum Start {
     },
     /// Collect the data-out of these blocks, write them, then status GOOD.
     ///
-    /// The range may be empty: GOOD at once. It holds no more blocks than the initiator offers; `wanted`
-    /// counts those of the CDB, and the difference is residual overflow. Where the initiator offers more,
-    /// the rest is residual underflow. Before it submits the write,
-    /// the transport asks [`crate::itl_nexus::ItlNexus::may_still_run`].
+    /// The range may be empty: GOOD at once. It holds no more blocks than the initiator offers.
+    /// `wanted` counts the bytes of the CDB, and the difference is residual overflow. If the
+    /// initiator offers more, the rest is residual underflow. Before it submits the write, the
+    /// transport asks [`crate::itl_nexus::ItlNexus::may_still_run`].
     Write {
         /// The blocks.
         range: BlockRange,
@@ -92,70 +94,75 @@ pub enum Start {
     Respond(Response),
 }
 
-/// A command in progress that needs more than one plain read or write.
+/// Command in progress that needs more than one plain read or write.
 pub trait Task: Send + std::fmt::Debug {
-    /// How many bytes of data-out the command wants, from its CDB (0 for none). The transport delivers
-    /// them, or fewer where [`Task::takes_fewer_blocks`], and reports the difference to what was offered
-    /// as residual, whatever the status. Before a step that writes, the transport asks
-    /// [`crate::itl_nexus::ItlNexus::may_still_run`], as it does for [`Start::Write`].
+    /// Returns the bytes of data-out that the command wants, by its CDB (0 for none).
+    ///
+    /// The transport delivers them, or fewer if [`Task::takes_fewer_blocks`]. It reports the
+    /// difference to the offered bytes as residual, whatever the status. Before a step that writes,
+    /// the transport asks [`crate::itl_nexus::ItlNexus::may_still_run`], as for [`Start::Write`].
     fn data_out_len(&self) -> u32;
 
-    /// Whether the task does with whole blocks of its data-out where fewer were offered than it wants.
+    /// Reports whether the task can work on whole blocks of its data-out if the initiator offered
+    /// fewer than it wants.
     fn takes_fewer_blocks(&self) -> bool {
         false
     }
 
-    /// Most bytes of blocks that the task holds while one of its steps is under way, beside its data-out:
-    /// those that the step reads or makes, and copies that it kept. Whoever runs it takes memory for them
-    /// before it begins.
+    /// Returns the most bytes of blocks that the task holds during one of its steps, beside its
+    /// data-out. They are the bytes that the step reads or makes, and copies that it kept. The
+    /// caller that runs the task takes memory for them before the task begins.
     fn working_len(&self) -> u64 {
         0
     }
 
-    /// Blocks that no other command may touch from the first step to the last (COMPARE AND WRITE,
-    /// ORWRITE, WRITE ATOMIC), `None` where the usual shared access is enough.
+    /// Returns the blocks that no other command may touch from the first step to the last (COMPARE
+    /// AND WRITE, ORWRITE, WRITE ATOMIC). Returns `None` if the usual shared access is enough.
     fn exclusive(&self) -> Option<BlockRange> {
         None
     }
 
-    /// Whether it goes on when its command is aborted or its I_T nexus is lost; then nobody is answered.
+    /// Reports whether the task goes on when its command is aborted or its I_T nexus is lost. No
+    /// initiator is answered then.
     fn outlives_its_command(&self) -> bool {
         false
     }
 
-    /// Asked before what a step names is done, which may have waited meanwhile: the response that ends the
-    /// task where something forbids the step by now. For tasks that concern other units than the command's
-    /// own; for that one the transport asks [`crate::itl_nexus::ItlNexus::may_still_run`].
+    /// Returns the response that ends the task if a step is forbidden by now. The transport asks
+    /// before it does the step, which may have waited meanwhile.
+    ///
+    /// This is for tasks that concern other units than the command's own. For its own unit the
+    /// transport asks [`crate::itl_nexus::ItlNexus::may_still_run`].
     fn refused(&mut self) -> Option<Response> {
         None
     }
 
-    /// Advances the task with the outcome of the step before.
+    /// Advances the task with the result of the previous step.
     fn step(&mut self, input: Input<'_>) -> Step;
 }
 
-/// The outcome of the last [`Step`], or the start.
+/// Result of the last [`Step`], or the start.
 #[derive(Debug)]
 pub enum Input<'a> {
     /// The first call, with the data-out collected.
     Begin {
-        /// The data-out; its length is at most [`Task::data_out_len`].
+        /// Data-out of the command, at most [`Task::data_out_len`] bytes.
         data_out: &'a [u8],
     },
     /// The last step succeeded and yields nothing.
     Done,
-    /// The last step was a [`Step::Read`]: the bytes of its blocks.
+    /// The last step was a [`Step::Read`], and these are the bytes of its blocks.
     Blocks(&'a [u8]),
     /// The last step was a [`Step::Extents`].
     Extents(&'a [Extent]),
-    /// The last step failed; nothing about the blocks it named may be assumed.
+    /// The last step failed. The state of the blocks it named is unknown.
     Failed(BlockError),
 }
 
-/// A block action the task needs next. All ranges were checked against the capacity.
+/// Block action that the task needs next. All ranges were checked against the capacity.
 #[derive(Debug)]
 pub enum Step {
-    /// Read blocks for the task itself; answer with [`Input::Blocks`].
+    /// Read blocks for the task itself, and answer with [`Input::Blocks`].
     Read {
         /// The blocks.
         range: BlockRange,
@@ -166,25 +173,25 @@ pub enum Step {
         range: BlockRange,
         /// The bytes.
         data: Vec<u8>,
-        /// Durable before [`Input::Done`].
+        /// Whether the write is durable before [`Input::Done`].
         fua: bool,
     },
     /// Write blocks straight from the command's data-out, starting `offset` bytes into it.
     WriteDataOut {
         /// The blocks.
         range: BlockRange,
-        /// Where in the data-out the range's bytes start.
+        /// Offset of the range's bytes in the data-out.
         offset: u32,
-        /// Durable before [`Input::Done`].
+        /// Whether the write is durable before [`Input::Done`].
         fua: bool,
     },
-    /// Write zeros; `unmap` allows deallocation.
+    /// Write zeros. With `unmap` the blocks may be deallocated.
     WriteZeroes {
         /// The blocks.
         range: BlockRange,
         /// Whether blocks may be deallocated.
         unmap: bool,
-        /// Durable before [`Input::Done`].
+        /// Whether the write is durable before [`Input::Done`].
         fua: bool,
     },
     /// Repeat `pattern` (one logical block) over the range.
@@ -193,86 +200,88 @@ pub enum Step {
         range: BlockRange,
         /// One logical block of data.
         pattern: Vec<u8>,
-        /// Durable before [`Input::Done`].
+        /// Whether the write is durable before [`Input::Done`].
         fua: bool,
     },
-    /// Deallocate; the blocks read as zeros afterwards.
+    /// Deallocate the blocks, which read as zeros afterwards.
     Unmap {
         /// The runs, in the initiator's order.
         ranges: Vec<BlockRange>,
     },
-    /// Make everything acknowledged before durable (SYNCHRONIZE CACHE).
+    /// Make all writes durable that were acknowledged before (SYNCHRONIZE CACHE).
     Flush,
-    /// Bring the range into the cache if there is one; failure is not an error.
+    /// Bring the range into the cache if there is one. Failure is not an error.
     Prefetch {
         /// The blocks.
         range: BlockRange,
     },
-    /// Ask which parts are allocated; answer with [`Input::Extents`] covering a non-empty prefix.
+    /// Ask which parts are allocated. The answer is an [`Input::Extents`] that covers a non-empty
+    /// prefix.
     Extents {
         /// The blocks.
         range: BlockRange,
     },
-    /// Run a step on another logical unit (third-party copy). The handle was resolved through
-    /// [`crate::view::TargetView`], so it is inside the initiator's view.
+    /// Run a step on another logical unit (third-party copy). The handle came from
+    /// [`crate::view::TargetView`], so the unit is inside the initiator's view.
     On {
         /// The other logical unit.
         unit: std::sync::Arc<crate::logical_unit::LogicalUnit>,
-        /// What to do there; never another `On`, `Save`, `Abort` or `Done`.
+        /// Step to do on that unit, never another `On`, `Save`, `Abort` or `Done`.
         step: Box<Step>,
     },
-    /// Store this image of the unit's persistent state durably (replacing the last one).
+    /// Store this image of the unit's persistent state durably, replacing the last one.
     Save {
         /// Opaque bytes, restored by [`crate::logical_unit::LogicalUnit::restore`].
         image: Vec<u8>,
     },
-    /// Abort other tasks of this unit, wait until they are quiet.
+    /// Abort other tasks of this unit, and wait until they have ended.
     Abort(AbortScope),
     /// The command ends.
     Done(Response),
 }
 
-/// Which tasks of a logical unit an abort reaches.
+/// Tasks of a logical unit that an abort reaches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AbortScope {
-    /// Every task of the I_T nexuses that these are, also of those that were lost meanwhile (PREEMPT AND
+    /// Every task of these I_T nexuses, also of nexuses that were lost meanwhile (PREEMPT AND
     /// ABORT).
     Registrants(Vec<crate::persistent_reservation::Registrant>),
     /// Every task of the unit except the caller.
     All,
 }
 
-/// An allocated or unallocated run, as the backend tells it.
+/// Allocated or unallocated run, as the backend reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// The blocks.
     pub range: BlockRange,
-    /// Whether storage is allocated for them.
+    /// Whether storage is allocated for the blocks.
     pub mapped: bool,
 }
 
-/// Why a block action failed. The device server turns each into sense data in one place
+/// Reasons why a block action failed. The device server turns each into sense data in one place
 /// (`sense.rs`), so that a full pool is never reported as a medium error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockError {
     /// The block could not be read back (03/11/00 UNRECOVERED READ ERROR).
     Medium {
-        /// The first bad block, where known.
+        /// First bad block, if known.
         lba: Option<u64>,
     },
     /// A write or flush failed (03/0C/00 WRITE ERROR).
     Write {
-        /// The first bad block, where known.
+        /// First bad block, if known.
         lba: Option<u64>,
     },
-    /// The blocks lie behind the end, which moved since the CDB was looked at (05/21/00).
+    /// The blocks lie behind the end, which moved since the CDB was checked (05/21/00).
     OutOfRange,
-    /// No space: 07/27/07 SPACE ALLOCATION FAILED WRITE PROTECT.
+    /// No space is left: 07/27/07 SPACE ALLOCATION FAILED WRITE PROTECT.
     NoSpace,
     /// The backend is read-only (07/27/00).
     ReadOnly,
     /// The backend vanished (04/44/00).
     Gone,
-    /// The backend is away and will come back by itself: BUSY, so that the initiator repeats the command.
+    /// The backend is away and will come back by itself. The status is BUSY, so that the initiator
+    /// repeats the command.
     Away,
 }

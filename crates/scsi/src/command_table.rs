@@ -1,5 +1,6 @@
-//! Every command the device server knows: operation code, CDB usage, gates and handler, in one table
-//! that both dispatch and REPORT SUPPORTED OPERATION CODES read, so that they cannot disagree.
+//! Table of every command that the device server knows: operation code, CDB usage, gates and
+//! handler. Dispatch and REPORT SUPPORTED OPERATION CODES both read this one table, so that they
+//! cannot disagree.
 
 use crate::alua::TpgsMode;
 use crate::cdb::Cdb;
@@ -20,24 +21,25 @@ use crate::sense::{Asc, Sense};
 pub(crate) enum UnitAttentionRule {
     /// CHECK CONDITION reports it.
     Report,
-    /// INQUIRY, REPORT LUNS and REQUEST SENSE run all the same.
+    /// The command runs in spite of it: INQUIRY, REPORT LUNS and REQUEST SENSE.
     Exempt,
 }
 
-/// What may keep a command from running.
+/// Conditions that may keep a command from running.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gates {
-    /// Its relation to persistent reservations.
+    /// Relation of the command to persistent reservations.
     pub(crate) access: AccessClass,
-    /// Whether it runs while another nexus holds RESERVE(6) (SPC-2 tables 9 and B.1).
+    /// Whether the command runs while another nexus holds RESERVE(6) (SPC-2 tables 9 and B.1).
     pub(crate) allowed_under_reserve6: bool,
-    /// Which of its CDBs run whoever reserved, where not all do.
+    /// Reports whether a CDB of the command runs under any reservation, for commands of which only
+    /// some CDBs do.
     pub(crate) runs_whoever_reserved: fn(Cdb<'_>) -> bool,
-    /// Its relation to unit attentions.
+    /// Relation of the command to unit attentions.
     pub(crate) unit_attention: UnitAttentionRule,
     /// Whether the medium must be accessible.
     pub(crate) needs_ready: bool,
-    /// Whether it changes the medium.
+    /// Whether the command changes the medium.
     pub(crate) writes: bool,
 }
 
@@ -50,7 +52,7 @@ impl Gates {
         needs_ready: false,
         writes: false,
     };
-    /// Asks or steers the device server, whoever reserved.
+    /// Asks or steers the device server, under any reservation.
     const CONTROL: Self = Self {
         allowed_under_reserve6: false,
         unit_attention: UnitAttentionRule::Report,
@@ -60,12 +62,12 @@ impl Gates {
         allowed_under_reserve6: true,
         ..Self::CONTROL
     };
-    /// Asks about the medium, whoever reserved.
+    /// Asks about the medium, under any reservation.
     const READY: Self = Self {
         needs_ready: true,
         ..Self::CONTROL
     };
-    /// Asks what the medium is like, whoever reserved in whichever way.
+    /// Asks about the kind of medium, under any reservation, RESERVE(6) included.
     const READY_UNDER_RESERVE6: Self = Self {
         allowed_under_reserve6: true,
         ..Self::READY
@@ -80,7 +82,7 @@ impl Gates {
         access: AccessClass::Write,
         ..Self::CONTROL
     };
-    /// Changes whether the unit is ready. To start it, without a power condition, disturbs nobody (SBC-4
+    /// Changes whether the unit is ready. A start without a power condition disturbs no one (SBC-4
     /// table 13).
     const START_STOP: Self = Self {
         runs_whoever_reserved: |cdb| cdb.u8(4) & 0xf1 == 0x01,
@@ -101,17 +103,17 @@ impl Gates {
         writes: true,
         ..Self::FLUSH
     };
-    /// Changes the medium, and leads out of a state in which nothing else may.
+    /// Changes the medium, and leads out of a state in which no other command may run.
     const SANITIZE: Self = Self {
         writes: true,
         ..Self::WRITE_STATE
     };
 }
 
-/// What a unit must have for a command to be offered.
+/// Property of a unit that offers a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// Every unit.
+    /// No property: every unit offers the command.
     Nothing,
     /// Logical block provisioning.
     Thin,
@@ -123,21 +125,21 @@ pub(crate) enum Needs {
     Tokens,
     /// A backend that writes in place.
     Sanitize,
-    /// SET TARGET PORT GROUPS is served.
+    /// Target port groups with SET TARGET PORT GROUPS.
     ExplicitAlua,
 }
 
-/// One command.
+/// Descriptor of one command.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandDescriptor {
-    /// The operation code.
+    /// Operation code.
     pub opcode: u8,
-    /// The service action, for operation codes that have one.
+    /// Service action, for operation codes that have one.
     pub service_action: Option<u16>,
-    /// The standard's name.
+    /// Name in the standard.
     pub name: &'static str,
-    /// The CDB usage data (SPC-4 6.34.3): the operation code and service action themselves, else a
-    /// mask of the bits the device server evaluates. As long as the CDB.
+    /// CDB usage data (SPC-4 6.34.3), as long as the CDB. It holds the operation code and service
+    /// action themselves, and otherwise a mask of the bits that the device server evaluates.
     pub usage: &'static [u8],
     pub(crate) gates: Gates,
     pub(crate) needs: Needs,
@@ -145,7 +147,7 @@ pub struct CommandDescriptor {
 }
 
 impl CommandDescriptor {
-    /// Whether this unit offers the command.
+    /// Reports whether this unit offers the command.
     pub fn is_offered(&self, unit: &LogicalUnit) -> bool {
         let config: &UnitConfig = unit.fixed_config();
         match self.needs {
@@ -160,12 +162,12 @@ impl CommandDescriptor {
     }
 }
 
-/// The commands this unit offers, in the order of their operation codes.
+/// Returns the commands that this unit offers, in the order of their operation codes.
 pub fn offered(unit: &LogicalUnit) -> impl Iterator<Item = &'static CommandDescriptor> {
     TABLE.iter().filter(move |command| command.is_offered(unit))
 }
 
-/// The command a CDB asks for, `None` where it is not offered.
+/// Returns the command for which a CDB asks, or `None` if it is not offered.
 pub(crate) fn find(cdb: Cdb<'_>, unit: &LogicalUnit) -> Option<&'static CommandDescriptor> {
     let opcode = cdb.u8(0);
     TABLE
@@ -178,7 +180,7 @@ pub(crate) fn find(cdb: Cdb<'_>, unit: &LogicalUnit) -> Option<&'static CommandD
         .filter(|command| command.is_offered(unit))
 }
 
-/// Why a command is refused: the operation code is unknown, or its service action is.
+/// Returns the sense of a refused command: its operation code is unknown, or its service action is.
 pub(crate) fn refusal(cdb: Cdb<'_>, unit: &LogicalUnit) -> Sense {
     let opcode = cdb.u8(0);
     let has_actions =
@@ -190,7 +192,7 @@ pub(crate) fn refusal(cdb: Cdb<'_>, unit: &LogicalUnit) -> Sense {
     }
 }
 
-/// The SERVICE ACTION field.
+/// Returns the SERVICE ACTION field.
 pub(crate) fn service_action(cdb: Cdb<'_>) -> u16 {
     if cdb.u8(0) == 0x7f {
         cdb.u16(8)
@@ -216,7 +218,7 @@ const fn command(
     }
 }
 
-/// A command whose service action is in byte 1.
+/// Describes a command whose service action is in byte 1.
 const fn action(
     name: &'static str,
     usage: &'static [u8],

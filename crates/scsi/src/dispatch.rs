@@ -1,8 +1,8 @@
-//! From a command descriptor block to its handler: the gates in the order of SAM-5 5.3.3, then the
-//! table.
+//! Dispatch of a command descriptor block to its handler: the gates in the order of SAM-5 5.3.3,
+//! then the table.
 //!
-//! The common READ and WRITE do not come here; [`crate::itl_nexus::ItlNexus::start`] answers them
-//! after two loads. Everything that is rare or wrong does.
+//! The common READ and WRITE do not come here: [`crate::itl_nexus::ItlNexus::start`] answers them
+//! after two loads. All that is rare or wrong comes here.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::sense::{Asc, Sense};
 use crate::view::TargetView;
 use crate::{Command, Response, Start};
 
-/// What a handler gets: a CDB that is long enough for its opcode, and whom it concerns.
+/// Input of a handler: a CDB that is long enough for its opcode, and the parties it concerns.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
-    /// The nexus the command came through.
+    /// Nexus through which the command came.
     pub(crate) nexus: &'a Arc<ItlNexus>,
     /// The addressed unit.
     pub(crate) unit: &'a Arc<LogicalUnit>,
@@ -25,11 +25,11 @@ pub(crate) struct Request<'a> {
     pub(crate) cdb: Cdb<'a>,
     /// The command as it arrived.
     pub(crate) command: &'a Command<'a>,
-    /// All that the initiator sees.
+    /// All units that the initiator sees.
     pub(crate) view: &'a dyn TargetView,
 }
 
-/// A command's entry point: what to do first, or the sense data of CHECK CONDITION.
+/// Entry point of a command. It returns the first action, or the sense data of CHECK CONDITION.
 pub(crate) type Handler = fn(&Request<'_>) -> Result<Start, Sense>;
 
 /// Runs the gates and the handler.
@@ -46,7 +46,7 @@ pub(crate) fn dispatch(
     }
 }
 
-/// Why a command does not start.
+/// Reasons why a command does not start.
 enum Refusal {
     Sense(Sense),
     Response(Response),
@@ -107,8 +107,8 @@ fn dispatch_inner(
     })?)
 }
 
-/// Whether a unit that stands in for another answers a command as that would: who it is, which units there are, and
-/// through which ports. It knows nothing else for sure.
+/// Reports whether a stand-in unit answers a command as the unit behind it would. Those commands
+/// ask for identity, units and ports. The stand-in knows nothing else for sure.
 fn is_answered_by_stand_in(cdb: Cdb<'_>) -> bool {
     match cdb.u8(0) {
         0x03 | 0x12 | 0xa0 => true,
@@ -118,15 +118,16 @@ fn is_answered_by_stand_in(cdb: Cdb<'_>) -> bool {
     }
 }
 
-/// NormACA is 0 in the INQUIRY data, so a CONTROL byte with NACA set is refused (SAM-5 5.2).
+/// Refuses a CONTROL byte with NACA set, because NormACA is 0 in the INQUIRY data (SAM-5 5.2).
 fn refuse_naca(cdb: Cdb<'_>, len: usize) -> Result<(), Sense> {
     let control = if cdb.u8(0) == 0x7f { 1 } else { len - 1 };
     cdb.refuse_bit(control, 2)
 }
 
-/// Answers a command to a LUN that is not mapped: INQUIRY says that no unit is there, REPORT LUNS
-/// says which are, REQUEST SENSE and everything else say LOGICAL UNIT NOT SUPPORTED (SPC-4 6.6,
-/// 6.33, 6.39).
+/// Answers a command to a LUN that is not mapped (SPC-4 6.6, 6.33, 6.39).
+///
+/// INQUIRY says that no unit is there, and REPORT LUNS lists the units there are. REQUEST SENSE and
+/// all others say LOGICAL UNIT NOT SUPPORTED.
 pub fn start_without_unit(command: &Command<'_>, view: &dyn TargetView) -> Start {
     let cdb = Cdb(command.cdb);
     let not_supported = Sense::illegal(Asc::LOGICAL_UNIT_NOT_SUPPORTED);

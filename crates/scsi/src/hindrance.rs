@@ -1,7 +1,8 @@
 //! Everything that stops or refuses medium access to a unit, as one type.
 //!
-//! The gates that refuse commands and the views that an administrator sees draw from it, so none can know of a
-//! state that the other does not. `docs/operations.md` lists whom each may bind, and its end.
+//! The gates that refuse commands and the views of an administrator both use it. So neither can
+//! know of a state that the other does not. `docs/operations.md` lists the initiators that each
+//! state may bind, and its end.
 
 use std::sync::Arc;
 
@@ -12,26 +13,26 @@ use crate::persistent_reservation::{AccessClass, PersistentReservations};
 use crate::sense::{Asc, Sense, SenseKey};
 use crate::unit_attention::UnitAttention;
 
-/// A state of a unit in which medium access is stopped or refused, or soon will be.
+/// State of a unit in which medium access is stopped or refused, or soon will be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hindrance {
     /// The administrator took the unit offline.
     Offline,
     /// The disk, file or pool beneath is away.
     Away,
-    /// SANITIZE is under way; how far, in 65 536ths.
+    /// SANITIZE is under way, with its progress in 65 536ths.
     Sanitizing {
         /// PROGRESS INDICATION.
         progress: u16,
     },
     /// START STOP UNIT stopped it.
     Stopped {
-        /// The initiator that asked.
+        /// Initiator that sent the command.
         by: String,
     },
     /// SANITIZE failed, or did not end before a restart.
     SanitizeFailed {
-        /// AUSE: EXIT FAILURE MODE ends it.
+        /// AUSE: whether EXIT FAILURE MODE ends the state.
         allow_exit: bool,
     },
     /// The administrator made the unit read-only.
@@ -40,33 +41,34 @@ pub enum Hindrance {
     ReadOnlyBeneath,
     /// An initiator set SWP of the control mode page.
     SoftwareWriteProtected {
-        /// The initiator; `None` where a restart came between.
+        /// The initiator, or `None` if there was a restart since.
         by: Option<String>,
     },
-    /// RESERVE(6) or RESERVE(10).
+    /// RESERVE(6) or RESERVE(10) is held.
     Reserved {
-        /// The I_T nexus that holds it.
+        /// I_T nexus that holds the reservation.
         holder: NexusId,
-        /// Its initiator.
+        /// Initiator of the nexus.
         by: Option<String>,
     },
     /// A persistent reservation is held.
     PersistentlyReserved(Box<PersistentReservations>),
-    /// A target port group is not active/optimized, by the administrator's word, or is in another state for an
-    /// initiator, by its own choice.
+    /// A target port group is not active/optimized by the administrator's decision, or an initiator
+    /// chose another state for itself.
     AccessState {
         /// TARGET PORT GROUP.
         group: u16,
-        /// The state in force.
+        /// State in force.
         state: AccessState,
-        /// The initiator that chose it for itself; `None` is the administrator, for all.
+        /// Initiator that chose the state for itself. `None` is the administrator, for all
+        /// initiators.
         chosen_by: Option<String>,
     },
-    /// The soft threshold of thin provisioning is reached; nothing is refused yet.
+    /// The soft threshold of thin provisioning is reached. Nothing is refused yet.
     ThresholdReached,
 }
 
-/// The kinds of state that initiators impose by a command, and that an administrator may end.
+/// Kinds of state that initiators impose by a command, and that an administrator may end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Imposed {
     /// [`Hindrance::Stopped`]
@@ -84,7 +86,8 @@ pub enum Imposed {
 }
 
 impl Hindrance {
-    /// The argument by which [`LogicalUnit::end`] ends it; `None` where it is no initiator's, or only time ends it.
+    /// Returns the argument by which [`LogicalUnit::end`] ends this state. Returns `None` if no
+    /// initiator imposed it, or if only time ends it.
     pub fn imposed(&self) -> Option<Imposed> {
         match self {
             Self::Stopped { .. } => Some(Imposed::Stop),
@@ -104,7 +107,8 @@ impl Hindrance {
         }
     }
 
-    /// The sense data of what it refuses; `None` where it refuses nothing, or by RESERVATION CONFLICT.
+    /// Returns the sense data of refused commands. Returns `None` if the state refuses nothing, or
+    /// refuses by RESERVATION CONFLICT.
     pub fn sense(&self) -> Option<Sense> {
         let protected = |asc| Some(Sense::new(SenseKey::DataProtect, asc));
         match self {
@@ -130,7 +134,7 @@ impl Hindrance {
         }
     }
 
-    /// Whether it refuses a medium access of this class through this nexus.
+    /// Reports whether the state refuses a medium access of this class through this nexus.
     pub fn stops(&self, nexus: &Nexus, class: AccessClass) -> bool {
         match self {
             Self::Offline
@@ -162,7 +166,7 @@ impl Hindrance {
 }
 
 impl LogicalUnit {
-    /// Everything that stops or refuses medium access now.
+    /// Returns everything that stops or refuses medium access now.
     pub fn hindrances(&self) -> Vec<Hindrance> {
         self.hindrances_in(&self.state())
     }
@@ -206,8 +210,9 @@ impl LogicalUnit {
         closed.chain(chosen).collect()
     }
 
-    /// Ends what initiators imposed, in an administrator's name; those whom it concerns are told. Returns what has
-    /// ended. A part of it is persistent: the caller stores [`Self::image_to_save`].
+    /// Ends a state that initiators imposed, in an administrator's name, and tells the initiators
+    /// concerned. Returns the states that have ended. Some of the change is persistent: the caller
+    /// stores [`Self::image_to_save`].
     pub fn end(&self, imposed: Imposed) -> Vec<Hindrance> {
         if imposed == Imposed::AccessChoices {
             return self.end_access_choices(None);
@@ -243,8 +248,10 @@ impl LogicalUnit {
         ended
     }
 
-    /// Ends the access states that initiators chose for a target port group, or for all: the administrator's hold, and
-    /// those who had chosen are told (06/2A/06). Returns what has ended; the caller stores [`Self::image_to_save`].
+    /// Ends the access states that initiators chose for a target port group, or for all groups. The
+    /// administrator's states hold again, and the initiators that had chosen are told (06/2A/06).
+    ///
+    /// Returns the states that have ended. The caller stores [`Self::image_to_save`].
     pub fn end_access_choices(&self, group: Option<u16>) -> Vec<Hindrance> {
         let state = self.state();
         let ended = self.access().end_choices(group);
@@ -264,7 +271,7 @@ impl LogicalUnit {
 }
 
 impl State {
-    /// Everything that refuses writes, whoever asks.
+    /// Returns everything that refuses writes to all initiators.
     pub(crate) fn protections(&self) -> impl Iterator<Item = Hindrance> {
         let by = self.software_protected_by.as_ref();
         let by = by.map(|by| by.name.clone());

@@ -1,36 +1,38 @@
-//! The bytes of a unit's persistent state: what [`crate::Step::Save`] stores and a restart restores.
+//! Bytes of a unit's persistent state, which [`crate::Step::Save`] stores and a restart restores.
 //!
-//! A header of 16 bytes (magic, version, generation) and sections of tag, length and bytes. An
-//! unknown section is an error, not a loss: a program that does not know a kind of state must not
-//! drop it silently. The caller adds a checksum and stores the image atomically.
+//! The image is a header of 16 bytes (magic, version, generation) and sections of tag, length and
+//! bytes. An unknown section is an error, not a loss: a program that does not know a kind of state
+//! must not drop it silently. The caller adds a checksum and stores the image atomically.
 
 use crate::alua::UnitAccess;
 use crate::logical_unit::State;
 use crate::persistent_reservation::PersistentReservations;
 use crate::readiness::SanitizeFailure;
 
-/// "SLU" and the version of the layout.
+/// Magic "SLU", and the version of the layout.
 const MAGIC: [u8; 8] = *b"SLUIMG\0\x01";
 /// Saved mode pages.
 const SECTION_MODE_PAGES: u16 = 1;
-/// Access states that bound all initiators, whoever had set them. They are read no more: the administrator's hold
-/// instead.
+/// Access states that bound all initiators, whichever initiator set them. They are no longer read:
+/// the administrator's states hold instead.
 const SECTION_SHARED_ACCESS_STATES: u16 = 2;
 /// Persistent reservations with APTPL.
 const SECTION_RESERVATIONS: u16 = 3;
-/// A SANITIZE that has not ended, or that failed: AUSE. Only while there is one.
+/// AUSE of a SANITIZE that has not ended, or that failed. The section is there only while there is
+/// one.
 const SECTION_SANITIZE: u16 = 4;
-/// Asymmetric access states that initiators chose for themselves. Only where one did.
+/// Asymmetric access states that initiators chose for themselves. The section is there only if an
+/// initiator did.
 const SECTION_ACCESS_CHOICES: u16 = 5;
 
-/// Why an image is refused.
+/// Reasons to refuse an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreError {
-    /// It does not begin as an image of this version does.
+    /// The image does not begin as one of this version does.
     NotAnImage,
-    /// It ends in the middle of a section.
+    /// The image ends in the middle of a section.
     Truncated,
-    /// It holds a section this version does not know.
+    /// The image holds a section that this version does not know.
     UnknownSection(u16),
     /// A section's bytes contradict themselves.
     Damaged(u16),
@@ -51,8 +53,9 @@ impl std::fmt::Display for RestoreError {
 
 impl std::error::Error for RestoreError {}
 
-/// Which of two images of a unit is newer: the one with the larger number. Two commands may ask to
-/// save at once; whoever stores images must never replace a newer one by an older one.
+/// Returns the generation of an image: of two images of a unit, the newer one has the larger
+/// number. Two commands may ask to save at once. The caller that stores images must never replace a
+/// newer one by an older one.
 pub fn generation(image: &[u8]) -> Option<u64> {
     let (magic, rest) = image.split_first_chunk::<8>()?;
     let (number, _) = rest.split_first_chunk::<8>()?;
@@ -128,7 +131,7 @@ pub(crate) fn restore(
         .map_err(|_| RestoreError::Damaged(SECTION_ACCESS_CHOICES))?;
     state.mode = mode;
     state.reservations = reservations;
-    // Where it ended is not known: what the blocks hold is not, either.
+    // The place at which the SANITIZE stopped is unknown, and so is the content of the blocks.
     state.readiness.sanitize_failed = sanitize_failed;
     state.image_generation = number;
     Ok(())

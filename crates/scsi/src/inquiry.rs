@@ -1,4 +1,4 @@
-//! Standard INQUIRY data (SPC-4 6.6.2): who the unit is and which standards it follows.
+//! Standard INQUIRY data (SPC-4 6.6.2): the identity of the unit and the standards it follows.
 
 use crate::Start;
 use crate::cdb::Cdb;
@@ -6,10 +6,10 @@ use crate::logical_unit::LogicalUnit;
 use crate::sense::{Asc, Sense};
 use crate::view::Identity;
 
-/// Length of the standard data: up to and including the version descriptors.
+/// Length of the standard data, up to and including the version descriptors.
 const STANDARD_LEN: usize = 96;
 
-/// Version descriptors (SPC-4 table 176), none of which names a revision.
+/// Version descriptors (SPC-4 table 176). None of them names a revision.
 const VERSION_DESCRIPTORS: [u16; 5] = [
     0x00a0, // SAM-5
     0x0960, // iSCSI
@@ -18,7 +18,7 @@ const VERSION_DESCRIPTORS: [u16; 5] = [
     0x0600, // SBC-4
 ];
 
-/// The standard data of a unit.
+/// Builds the standard data of a unit.
 pub(crate) fn standard(unit: &LogicalUnit) -> Vec<u8> {
     let config = unit.fixed_config();
     let mut out = vec![0; STANDARD_LEN];
@@ -39,9 +39,10 @@ pub(crate) fn standard(unit: &LogicalUnit) -> Vec<u8> {
     out
 }
 
-/// The answer for a LUN that is not mapped: qualifier 011b, type 1Fh (SPC-4 table 172). It names vendor and
-/// product as a unit does: Linux before 4.4 takes blanks at LUN 0 for a device of its exception list, and looks
-/// for no further LUN.
+/// Answers INQUIRY for a LUN that is not mapped: qualifier 011b, type 1Fh (SPC-4 table 172).
+///
+/// The answer names vendor and product as a unit does. Linux before 4.4 takes blanks at LUN 0 for a
+/// device of its exception list, and looks for no further LUN.
 pub(crate) fn without_unit(cdb: Cdb<'_>, identity: Identity) -> Result<Start, Sense> {
     if cdb.bit(1, 0) || cdb.u8(2) != 0 {
         return Err(Sense::illegal(Asc::LOGICAL_UNIT_NOT_SUPPORTED));
@@ -66,7 +67,8 @@ fn names(out: &mut [u8], vendor: &str, product: &str, revision: &str) {
     ascii(&mut out[32..36], revision);
 }
 
-/// Left-aligned ASCII, padded with spaces; what is not printable becomes a space (SPC-4 4.3.1).
+/// Writes left-aligned ASCII, padded with spaces. Characters that are not printable become spaces
+/// (SPC-4 4.3.1).
 pub(crate) fn ascii(field: &mut [u8], text: &str) {
     field.fill(b' ');
     for (slot, byte) in field.iter_mut().zip(text.bytes()) {

@@ -1,8 +1,9 @@
-//! The I_T_L nexus: one initiator port's relation to one logical unit (SAM-5 4.7).
+//! I_T_L nexus: one initiator port's relation to one logical unit (SAM-5 4.7).
 //!
-//! Every command enters here. What may forbid a command is kept as bits in two atomic words, one of
-//! the nexus and one of the unit, that are brought up to date whenever their cause changes; so the
-//! common READ or WRITE costs two loads and a parse, under any number of reservations.
+//! Every command enters here. All that may forbid a command is kept as bits in two atomic words,
+//! one of the nexus and one of the unit. The bits are brought up to date whenever their cause
+//! changes. So the common READ or WRITE costs two loads and a parse, under any number of
+//! reservations.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,29 +25,29 @@ const MAP_READ_ONLY: u32 = 1 << 1;
 const READS_CONFLICT: u32 = 1 << 2;
 /// A persistent reservation forbids commands that write.
 const WRITES_CONFLICT: u32 = 1 << 3;
-/// Another nexus holds RESERVE(6) or RESERVE(10): only a few commands are allowed.
+/// RESERVE(6) or RESERVE(10) is held by another nexus, so that only a few commands are allowed.
 const RESERVED_BY_OTHER: u32 = 1 << 4;
 /// The target port group is in another state than active/optimized or active/non-optimized.
 const NOT_ACTIVE: u32 = 1 << 5;
 /// The nexus is over: the unit left the initiator's view, or the session ended.
 const DETACHED: u32 = 1 << 6;
 
-/// The bits that do not concern a READ: a read-only unit or map, or a write exclusive reservation,
-/// must not make reading slow.
+/// Bits that do not concern a READ. A read-only unit or map, or a write exclusive reservation, must
+/// not make reading slow.
 const FORBIDS_WRITES_ONLY: u32 = MAP_READ_ONLY | WRITES_CONFLICT | GATE_WRITE_PROTECTED;
 
-/// What a change of reservations or access states means for one nexus.
+/// Meaning of a change of reservations or access states for one nexus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// A persistent reservation forbids reading.
+    /// Whether a persistent reservation forbids reading.
     pub(crate) reads_conflict: bool,
-    /// A persistent reservation forbids writing.
+    /// Whether a persistent reservation forbids writing.
     pub(crate) writes_conflict: bool,
-    /// RESERVE(6) of another nexus.
+    /// Whether another nexus holds RESERVE(6).
     pub(crate) reserved_by_other: bool,
 }
 
-/// One initiator port's relation to one logical unit.
+/// Relation of one initiator port to one logical unit.
 #[derive(Debug)]
 pub struct ItlNexus {
     nexus: Nexus,
@@ -56,7 +57,7 @@ pub struct ItlNexus {
 }
 
 impl ItlNexus {
-    /// A new nexus; [`LogicalUnit::attach`] enters it into the unit.
+    /// Makes a new nexus, which [`LogicalUnit::attach`] enters into the unit.
     pub(crate) fn new(unit: Arc<LogicalUnit>, nexus: Nexus) -> Self {
         Self {
             nexus,
@@ -66,12 +67,12 @@ impl ItlNexus {
         }
     }
 
-    /// The logical unit.
+    /// Returns the logical unit.
     pub fn unit(&self) -> &Arc<LogicalUnit> {
         &self.unit
     }
 
-    /// The I_T nexus.
+    /// Returns the I_T nexus.
     pub fn nexus(&self) -> &Nexus {
         &self.nexus
     }
@@ -83,18 +84,19 @@ impl ItlNexus {
         self.gate.fetch_or(UNIT_ATTENTION, Ordering::Release);
     }
 
-    /// Whether a unit attention is pending.
+    /// Reports whether a unit attention is pending.
     pub fn ua_pending(&self) -> bool {
         self.gate.load(Ordering::Acquire) & UNIT_ATTENTION != 0
     }
 
-    /// Write protects the unit for this nexus only (a read-only map), from its beginning on.
+    /// Write protects the unit for this nexus only (a read-only map), from the beginning of the
+    /// nexus on.
     pub fn set_read_only(&self, read_only: bool) {
         self.set_gate(MAP_READ_ONLY, read_only);
     }
 
-    /// The same for a nexus that is known to its initiator: where WP of MODE SENSE changes by it, that is told
-    /// (06/2A/01).
+    /// Changes the write protection of a nexus that its initiator already knows. If WP of MODE
+    /// SENSE changes, the initiator is told (06/2A/01).
     pub fn change_read_only(&self, read_only: bool) {
         let is_protected = || self.is_read_only() || self.unit.is_write_protected();
         let before = is_protected();
@@ -104,23 +106,23 @@ impl ItlNexus {
         }
     }
 
-    /// Whether the map allows this nexus only to read.
+    /// Reports whether the map allows this nexus only to read.
     pub fn is_read_only(&self) -> bool {
         self.gate.load(Ordering::Acquire) & MAP_READ_ONLY != 0
     }
 
-    /// Ends the nexus for good: the unit left the initiator's view. Whoever still holds it, a third-party copy
-    /// for one, reads and writes nothing through it any more.
+    /// Ends the nexus for good, because the unit left the initiator's view. Holders of the nexus,
+    /// for example a third-party copy, read and write nothing through it any more.
     pub fn end(&self) {
         self.set_gate(DETACHED, true);
     }
 
-    /// Whether the unit is still in the initiator's view.
+    /// Reports whether the unit is still in the initiator's view.
     pub(crate) fn is_attached(&self) -> bool {
         self.gate.load(Ordering::Acquire) & DETACHED == 0
     }
 
-    /// LOGICAL UNIT NOT SUPPORTED where the nexus is over, as for any LUN that is not mapped.
+    /// Returns LOGICAL UNIT NOT SUPPORTED if the nexus is over, as for any LUN that is not mapped.
     pub(crate) fn check_attached(&self) -> Result<(), Sense> {
         if self.is_attached() {
             Ok(())
@@ -148,9 +150,9 @@ impl ItlNexus {
         dispatch::dispatch(self, command, view).checked(command, &self.unit)
     }
 
-    /// Asks the gates again, for a command whose data-out took its time to arrive: a reservation,
-    /// a write protection or an access state that changed meanwhile fences it, and so does a map that is
-    /// gone.
+    /// Asks the gates again, for a command whose data-out took its time to arrive. A reservation, a
+    /// write protection or an access state that changed meanwhile fences the command, and so does a
+    /// map that is gone.
     #[inline]
     pub fn may_still_run(&self, writes: bool) -> Result<(), Response> {
         let gate = (self.gate.load(Ordering::Acquire) & !UNIT_ATTENTION) | self.unit.gate();
@@ -165,8 +167,8 @@ impl ItlNexus {
         self.may_still_access(writes, || self.unit.check_ready())
     }
 
-    /// [`Self::may_still_run`] for SANITIZE, which may run in a state that keeps everything else from the medium:
-    /// of that it judges itself.
+    /// Checks as [`Self::may_still_run`] does, but for SANITIZE. That command may run in a state
+    /// that keeps all others from the medium, and judges that state itself.
     pub(crate) fn may_still_sanitize(&self) -> Result<(), Response> {
         self.may_still_access(true, || Ok(()))
     }
@@ -186,7 +188,7 @@ impl ItlNexus {
         if self.conflicts(class, false) {
             return Err(Response::reservation_conflict());
         }
-        // READ(10): what holds for it holds for every medium access.
+        // READ(10) stands for every medium access.
         self.check_access_state(&[0x28])
             .and_then(|()| check_ready())
             .and_then(|()| {
@@ -199,7 +201,7 @@ impl ItlNexus {
             .map_err(|sense| self.unit.check_condition(&sense))
     }
 
-    /// Whether a reservation held by another nexus forbids a command of this kind.
+    /// Reports whether a reservation held by another nexus forbids a command of this kind.
     pub(crate) fn conflicts(&self, class: AccessClass, allowed_under_reserve6: bool) -> bool {
         let gate = self.gate.load(Ordering::Acquire);
         if gate & RESERVED_BY_OTHER != 0 && !allowed_under_reserve6 {
@@ -212,8 +214,8 @@ impl ItlNexus {
         }
     }
 
-    /// Refuses what the asymmetric access state of the nexus's target port group does not allow
-    /// (SPC-4 5.15.2.4).
+    /// Refuses a command that the asymmetric access state of the nexus's target port group does not
+    /// allow (SPC-4 5.15.2.4).
     pub(crate) fn check_access_state(&self, cdb: &[u8]) -> Result<(), Sense> {
         if self.gate.load(Ordering::Acquire) & NOT_ACTIVE == 0 {
             return Ok(());
@@ -243,7 +245,7 @@ impl ItlNexus {
         self.take_if(|_| true)
     }
 
-    /// Whether its initiator has not heard yet that the unit was reset or powered on.
+    /// Reports whether the initiator has not yet heard of a reset or power on of the unit.
     pub(crate) fn has_untold_reset(&self) -> bool {
         self.attentions().has_reset()
     }
@@ -268,12 +270,13 @@ impl ItlNexus {
         taken
     }
 
-    /// Brings the pending bit up to date; the queue's lock is held.
+    /// Brings the pending bit up to date. The caller holds the queue's lock.
     fn update_pending(&self, queue: &UnitAttentionQueue) {
         self.set_gate(UNIT_ATTENTION, !queue.is_empty());
     }
 
-    /// Takes over what the unit's reservations now mean for this nexus; the unit's lock is held.
+    /// Takes over the new meaning of the unit's reservations for this nexus. The caller holds the
+    /// unit's lock.
     pub(crate) fn set_verdict(&self, verdict: Verdict) {
         self.set_gate(READS_CONFLICT, verdict.reads_conflict);
         self.set_gate(WRITES_CONFLICT, verdict.writes_conflict);

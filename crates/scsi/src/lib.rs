@@ -1,22 +1,25 @@
-//! A SCSI direct-access block device server without I/O: commands in, block actions and responses out.
+//! A SCSI direct-access block device server without I/O: commands in, block actions and responses
+//! out.
 //!
-//! The crate implements SAM-5 (tasks, nexuses, unit attentions), SPC-4 (primary commands, persistent
-//! reservations, ALUA, third-party copy) and SBC-4 (block commands) for one device type: the disk.
-//! It owns every decision a device server takes and none of the machinery: it never sees an iSCSI
-//! PDU, a socket, a file or a clock. The transport hands it a [`Command`]; it answers with a
-//! [`Start`]; longer work is a [`Task`] that asks for block actions one [`Step`] at a time.
+//! The crate implements SAM-5 (tasks, nexuses, unit attentions), SPC-4 (primary commands,
+//! persistent reservations, ALUA, third-party copy) and SBC-4 (block commands). It serves one
+//! device type: the disk.
+//!
+//! It owns every decision of a device server and none of the machinery: it never sees an iSCSI PDU,
+//! a socket, a file or a clock. The transport hands it a [`Command`], and it answers with a
+//! [`Start`]. Longer work is a [`Task`] that asks for block actions one [`Step`] at a time.
 //!
 //! # Invariants
 //! - A command that changes the medium is never started while a gate (reservation, unit attention,
-//!   ALUA state, write protection, quiescence) forbids it; the gates are two words, one of the
+//!   ALUA state, write protection, quiescence) forbids it. The gates are two words, one of the
 //!   nexus and one of the unit, so that the common case costs two loads.
 //! - A response with status GOOD is returned only after every [`Step`] of the task succeeded.
-//! - State that must survive a restart (persistent reservations with APTPL, saved mode pages,
-//!   ALUA states set by the initiator) is saved ([`Step::Save`]) before GOOD is returned.
+//! - State that must survive a restart (persistent reservations with APTPL, saved mode pages, ALUA
+//!   states set by the initiator) is saved ([`Step::Save`]) before GOOD is returned.
 //! - Every lock is held for a bounded, I/O-free stretch of code.
 //!
-//! Clause 5 of SBC-4 describes the block commands in the order of their names. Its numbers below that differ between
-//! revisions, so they are cited by name.
+//! Clause 5 of SBC-4 describes the block commands in the order of their names. Its lower clause
+//! numbers differ between revisions, so comments cite these commands by name.
 
 pub mod alua;
 pub mod application_client;

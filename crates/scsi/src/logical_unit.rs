@@ -1,7 +1,7 @@
-//! One logical unit: identity, capacity, mode pages, reservations, unit attentions.
+//! Logical unit: identity, capacity, mode pages, reservations, unit attentions.
 //!
-//! Shared by all event loops as `Arc<LogicalUnit>`. The state that changes rarely is behind one
-//! mutex; the state that every command asks is one atomic word (`gate`).
+//! All event loops share it as `Arc<LogicalUnit>`. One mutex guards the state that changes rarely.
+//! One atomic word (`gate`) holds the state that every command asks.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -27,7 +27,8 @@ use crate::{BlockError, Response, Start, UnitAttention};
 pub use crate::image::RestoreError;
 pub use crate::mode_page::QueueErrorPolicy;
 
-/// What an administrator decides about a unit; everything the initiator is told follows from it.
+/// Decisions of an administrator about a unit. All that is reported to initiators follows from
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitConfig {
     /// NAA designator, 8 or 16 bytes (IEEE registered or registered extended; type 6 for ESXi).
@@ -44,7 +45,8 @@ pub struct UnitConfig {
     pub block_len: u32,
     /// log2(logical blocks per physical block) (READ CAPACITY(16)).
     pub physical_exponent: u8,
-    /// LOWEST ALIGNED LOGICAL BLOCK ADDRESS (READ CAPACITY(16)): where the first physical block begins.
+    /// LOWEST ALIGNED LOGICAL BLOCK ADDRESS (READ CAPACITY(16)): the place at which the first
+    /// physical block begins.
     pub lowest_aligned: u16,
     /// Capacity in logical blocks.
     pub blocks: u64,
@@ -53,36 +55,38 @@ pub struct UnitConfig {
     /// UNMAP granularity in logical blocks (VPD B0h), at least 1.
     pub unmap_granularity: u32,
     /// UNMAP GRANULARITY ALIGNMENT (VPD B0h): the block at which the first unit of that granularity
-    /// begins; `None` where no block is known at which one does.
+    /// begins, or `None` if no block is known.
     pub unmap_alignment: Option<u32>,
-    /// Largest transfer in logical blocks (VPD B0h); longer ones are refused.
+    /// Largest transfer in logical blocks (VPD B0h). Longer ones are refused.
     pub max_transfer: u32,
     /// Optimal transfer in logical blocks (VPD B0h), 0 for not reported.
     pub optimal_transfer: u32,
-    /// OPTIMAL TRANSFER LENGTH GRANULARITY in logical blocks (VPD B0h): shorter transfers may cost
-    /// more than they carry. At least a physical block.
+    /// OPTIMAL TRANSFER LENGTH GRANULARITY in logical blocks (VPD B0h), at least a physical block.
+    /// Shorter transfers may cost more than they carry.
     pub transfer_granularity: u16,
     /// Largest atomic write in logical blocks that the backend really gives, 0 for none.
     pub max_atomic_write: u32,
-    /// Whether the backend overwrites in place, so that SANITIZE OVERWRITE destroys what was stored.
-    /// Where a write goes elsewhere (redirect on write, blocks allocated on demand) the old bytes
-    /// survive it, and SANITIZE is not offered at all.
+    /// Whether the backend overwrites in place, so that SANITIZE OVERWRITE destroys the stored
+    /// data. If a write goes elsewhere (redirect on write, blocks allocated on demand), the old
+    /// bytes survive it. SANITIZE is then not offered at all.
     pub sanitize: bool,
-    /// The default of WCE: acknowledge from volatile cache.
+    /// Default of WCE: whether writes are acknowledged from volatile cache.
     pub write_cache: bool,
     /// Whether an initiator's MODE SELECT may change WCE.
     pub write_cache_changeable: bool,
-    /// Write protected by the administrator.
+    /// Whether the administrator write protects the unit.
     pub read_only: bool,
-    /// MEDIUM ROTATION RATE (VPD B1h): 0 is not reported, 1 a medium that does not rotate, others per
-    /// minute.
+    /// MEDIUM ROTATION RATE (VPD B1h): 0 is not reported, 1 is a medium that does not rotate,
+    /// others are rotations per minute.
     pub rotation_rate: u16,
 }
 
 impl UnitConfig {
-    /// The configuration with limits that hold together: a block length the unit can serve, a
-    /// transfer whose bytes fit in 31 bits, an optimal and an atomic one that are no longer, an optimal
-    /// one of whole granules, alignments within what they align.
+    /// Returns the configuration with limits that hold together.
+    ///
+    /// The block length is one that the unit can serve. The bytes of a transfer fit in 31 bits. An
+    /// optimal transfer and an atomic one are no longer, and an optimal one has whole granules.
+    /// Each alignment lies within the granularity that it aligns.
     #[must_use]
     pub fn narrowed(mut self) -> Self {
         if self.block_len != 4096 {
@@ -91,7 +95,7 @@ impl UnitConfig {
         self.max_transfer = self.max_transfer.clamp(1, i32::MAX as u32 / self.block_len);
         self.max_atomic_write = self.max_atomic_write.min(self.max_transfer);
         self.unmap_granularity = self.unmap_granularity.max(1);
-        // Fields of 31 and of 14 bits: what does not fit cannot be told.
+        // The fields have 31 and 14 bits, and a value that does not fit cannot be reported.
         self.unmap_alignment = self
             .unmap_alignment
             .map(|block| block % self.unmap_granularity)
@@ -136,12 +140,13 @@ const FLAG_QUEUE_ERROR: u32 = 1 << 3;
 /// Each I_T nexus has a task set of its own.
 const FLAG_TASK_SET_PER_NEXUS: u32 = 1 << 4;
 
-/// A logical unit. Shared by all event loops.
+/// Logical unit, shared by all event loops.
 #[derive(Debug)]
 pub struct LogicalUnit {
-    /// The configuration it was made with; what changes live is in `blocks` and `state`.
+    /// Configuration with which the unit was made. The parts that change live are in `blocks` and
+    /// `state`.
     config: UnitConfig,
-    /// Its asymmetric access states.
+    /// Asymmetric access states of the unit.
     access: UnitAccess,
     statistics: Statistics,
     copy_operations: Arc<CopyOperations>,
@@ -152,47 +157,47 @@ pub struct LogicalUnit {
     state: Mutex<State>,
 }
 
-/// The part of a unit that changes rarely.
+/// Part of a unit that changes rarely.
 #[derive(Debug)]
 pub(crate) struct State {
     /// Mode parameters: current, saved and default.
     pub(crate) mode: ModePages,
-    /// Who holds RESERVE(6) or RESERVE(10).
+    /// Nexus that holds RESERVE(6) or RESERVE(10).
     pub(crate) reserve6: Option<NexusId>,
     /// Persistent reservations.
     pub(crate) reservations: PersistentReservations,
-    /// What keeps the medium from being accessed.
+    /// Conditions that keep the medium from being accessed.
     pub(crate) readiness: Readiness,
-    /// Counts the images made, so that the newest can be told.
+    /// Number of images made, which shows the newest of several.
     pub(crate) image_generation: u64,
-    /// Nothing that is saved may change: the unit is about to leave service.
+    /// Whether all that is saved is frozen, because the unit is about to leave service.
     is_retired: bool,
-    /// Write protected by the administrator.
+    /// Whether the administrator write protects the unit.
     pub(crate) read_only: bool,
-    /// The backend takes no writes.
+    /// Whether the backend takes no writes.
     pub(crate) protected_beneath: bool,
-    /// The initiator that set SWP last; `None` where that was before a restart.
+    /// Initiator that set SWP last, or `None` if that was before a restart.
     pub(crate) software_protected_by: Option<Arc<InitiatorPort>>,
-    /// How many [`crate::WriteThrough`] there are.
+    /// Number of [`crate::WriteThrough`] holders.
     write_through: i32,
     nexuses: Vec<Weak<ItlNexus>>,
     lost: LostNexuses,
 }
 
-/// What resets a logical unit (SAM-5 6.3.3, 6.3.2).
+/// Causes of a reset of a logical unit (SAM-5 6.3.3, 6.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reset {
-    /// The LOGICAL UNIT RESET task management function.
+    /// LOGICAL UNIT RESET task management function.
     LogicalUnit,
-    /// The TARGET WARM RESET task management function.
+    /// TARGET WARM RESET task management function.
     TargetWarm,
-    /// The TARGET COLD RESET task management function.
+    /// TARGET COLD RESET task management function.
     TargetCold,
 }
 
 impl LogicalUnit {
-    /// A unit of this configuration, without any nexus, reservation or saved state. Limits that
-    /// contradict each other are narrowed ([`UnitConfig::narrowed`]).
+    /// Makes a unit of this configuration, without any nexus, reservation or saved state. Limits
+    /// that contradict each other are narrowed ([`UnitConfig::narrowed`]).
     pub fn new(config: UnitConfig, groups: Arc<TargetPortGroups>) -> Arc<Self> {
         let config = config.narrowed();
         let state = State {
@@ -227,7 +232,7 @@ impl LogicalUnit {
     /// Takes over an image that [`crate::Step::Save`] stored before a restart.
     ///
     /// # Errors
-    /// [`RestoreError`] where the image is not one; the unit is unchanged then.
+    /// [`RestoreError`] if the image is not valid. The unit is unchanged then.
     pub fn restore(&self, bytes: &[u8]) -> Result<(), RestoreError> {
         let mut state = self.state();
         image::restore(&mut state, &self.access, bytes)?;
@@ -235,7 +240,7 @@ impl LogicalUnit {
         Ok(())
     }
 
-    /// The configuration with all live changes.
+    /// Returns the configuration with all live changes.
     pub fn config(&self) -> UnitConfig {
         let read_only = self.state().read_only;
         UnitConfig {
@@ -246,66 +251,68 @@ impl LogicalUnit {
         }
     }
 
-    /// The part of the configuration that never changes; `blocks`, `read_only` and `write_cache`
-    /// in it are those of the start.
+    /// Returns the part of the configuration that never changes. Its `blocks`, `read_only` and
+    /// `write_cache` are those of the start.
     pub(crate) fn fixed_config(&self) -> &UnitConfig {
         &self.config
     }
 
-    /// Whether this is its NAA designator.
+    /// Reports whether this is the unit's NAA designator.
     pub fn has_naa(&self, naa: &[u8]) -> bool {
         self.config.naa == naa
     }
 
-    /// The READ or WRITE in a CDB that has not been started, for whoever can prepare for it; `None` where
-    /// it is neither, or anything about it is unusual.
+    /// Returns the READ or WRITE in a CDB that has not been started, so that the caller can prepare
+    /// for it. Returns `None` if the command is neither, or if anything about it is unusual.
     #[inline]
     pub fn foresee(&self, cdb: &[u8]) -> Option<Start> {
         read_write::start_fast(self, cdb)
     }
 
-    /// Logical block length in bytes.
+    /// Returns the logical block length in bytes.
     #[inline]
     pub fn block_len(&self) -> u32 {
         self.config.block_len
     }
 
-    /// Physical block length in bytes, as READ CAPACITY(16) tells it.
+    /// Returns the physical block length in bytes, as READ CAPACITY(16) reports it.
     pub fn physical_block_len(&self) -> u32 {
         self.config.block_len << self.config.physical_exponent
     }
 
-    /// Capacity in logical blocks.
+    /// Returns the capacity in logical blocks.
     #[inline]
     pub fn blocks(&self) -> u64 {
         self.blocks.load(Ordering::Relaxed)
     }
 
-    /// The asymmetric access states of this unit.
+    /// Returns the asymmetric access states of this unit.
     pub fn access(&self) -> &UnitAccess {
         &self.access
     }
 
-    /// What the unit counts; the transport adds to it.
+    /// Returns the counters of the unit, to which the transport adds.
     #[inline]
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// The third-party copies of this unit's copy manager.
+    /// Returns the third-party copies of this unit's copy manager.
     pub(crate) fn copy_operations(&self) -> &Arc<CopyOperations> {
         &self.copy_operations
     }
 
-    /// The ROD tokens this unit made.
+    /// Returns the ROD tokens that this unit made.
     #[inline]
     pub(crate) fn tokens(&self) -> &Tokens {
         &self.tokens
     }
 
-    /// Enters an I_T nexus. Its first command is told that the unit was powered on (29/00), or, where
-    /// the same initiator port was here before through the same target port and the unit was not reset
-    /// since, that the nexus was lost (29/07, SAM-5 6.3.4).
+    /// Enters an I_T nexus, and tells its first command why there is a new one.
+    ///
+    /// Normally the command is told that the unit was powered on (29/00). It is told that the nexus
+    /// was lost (29/07, SAM-5 6.3.4) under two conditions. The initiator port was here before
+    /// through the target port of this nexus, and the unit was not reset since.
     pub fn attach(self: &Arc<Self>, nexus: Nexus) -> Arc<ItlNexus> {
         let attached = Arc::new(ItlNexus::new(Arc::clone(self), nexus));
         let mut state = self.state();
@@ -323,8 +330,8 @@ impl LogicalUnit {
         attached
     }
 
-    /// An I_T nexus is lost: what is bound to it alone ends (SAM-5 6.3.4). Registrations of
-    /// persistent reservations stay.
+    /// Handles the loss of an I_T nexus: state that is bound to the nexus alone ends (SAM-5 6.3.4).
+    /// Registrations of persistent reservations stay.
     pub fn detach(&self, id: NexusId) {
         self.copy_operations.forget_nexus(id);
         let mut state = self.state();
@@ -332,7 +339,8 @@ impl LogicalUnit {
         let lost: Vec<_> = state.nexuses().filter(|old| old.nexus().id == id).collect();
         for lost in lost {
             lost.end();
-            // Who has not heard of a reset must hear of that when it comes back, not of a lost nexus.
+            // An initiator that has not heard of a reset must hear of the reset when it comes back,
+            // not of a lost nexus.
             if !lost.has_untold_reset() {
                 state.lost.note(lost.nexus());
             }
@@ -346,8 +354,8 @@ impl LogicalUnit {
         self.publish(&state);
     }
 
-    /// The capacity changed; every nexus is told (06/2A/09). What lies behind a new end is gone, also where the unit grows
-    /// again: tokens for it are revoked.
+    /// Changes the capacity, and tells every nexus (06/2A/09). Data behind a new end is gone, even
+    /// if the unit grows again: tokens for it are revoked.
     pub fn resize(&self, blocks: u64) {
         let before = self.blocks.swap(blocks, Ordering::Relaxed);
         let lost = before.checked_sub(blocks);
@@ -359,14 +367,14 @@ impl LogicalUnit {
         }
     }
 
-    /// Whether unmapped blocks exist (LBPME): space is taken when blocks are written.
+    /// Reports whether unmapped blocks exist (LBPME): space is taken when blocks are written.
     pub fn is_thin(&self) -> bool {
         self.config.thin
     }
 
-    /// Takes over how much space there is, for log page 0Ch. Where the soft threshold is reached, every
-    /// nexus is told (06/38/07); once, until an eighth more than the threshold came back. Returns whether
-    /// they were told just now.
+    /// Takes over the amount of space, for log page 0Ch. If the soft threshold is reached, every
+    /// nexus is told (06/38/07). This happens once, until an eighth more than the threshold came
+    /// back. Returns whether the nexuses were told just now.
     pub fn note_space(&self, space: Space) -> bool {
         self.statistics.set_space(space);
         let mut state = self.state();
@@ -381,8 +389,8 @@ impl LogicalUnit {
         news.reached
     }
 
-    /// Sets the soft threshold as the share of the space in use, in percent, live (06/2A/01). It is
-    /// judged with the next [`Self::note_space`].
+    /// Sets the soft threshold as the share of the space in use, in percent, live (06/2A/01). The
+    /// next [`Self::note_space`] compares with it.
     pub fn set_soft_threshold(&self, percent: Option<u8>) {
         let mut state = self.state();
         if state.mode.soft_threshold_mut().set_percent(percent) {
@@ -395,7 +403,7 @@ impl LogicalUnit {
         self.change_protection(|state| state.read_only = read_only);
     }
 
-    /// Tells that the backend takes no writes, whoever wants them, or takes them again, live (06/2A/01).
+    /// Sets whether the backend refuses all writes, live (06/2A/01).
     pub fn set_protected_beneath(&self, is_protected: bool) {
         self.change_protection(|state| state.protected_beneath = is_protected);
     }
@@ -410,37 +418,42 @@ impl LogicalUnit {
         }
     }
 
-    /// Makes it a unit that stands in while what it lies on is away: it answers who it is and which units there are, and
-    /// all else with 02/04/01 (LOGICAL UNIT IS IN PROCESS OF BECOMING READY), so that initiators repeat it. It changes no
-    /// state, which the unit that comes after it has.
+    /// Turns the unit into one that stands in while its backing is away.
+    ///
+    /// It answers questions about its identity and the units there are. All other commands get
+    /// 02/04/01 (LOGICAL UNIT IS IN PROCESS OF BECOMING READY), so that initiators repeat them. It
+    /// changes no state, because the state belongs to the unit that comes after it.
     pub fn stand_in(&self) {
         let mut state = self.state();
         state.readiness.away = true;
         self.publish(&state);
     }
 
-    /// Whether it stands in for a unit whose backing is away.
+    /// Reports whether the unit stands in for one whose backing is away.
     pub fn stands_in(&self) -> bool {
         self.gate() & GATE_AWAY != 0
     }
 
-    /// Takes the unit offline (02/04/12 for commands that need the medium) or back.
+    /// Takes the unit offline (02/04/12 for commands that need the medium), or back.
     pub fn set_offline(&self, offline: bool) {
         let mut state = self.state();
         state.readiness.offline = offline;
         self.publish(&state);
     }
 
-    /// The target port group through which the SANITIZE that is under way was asked for; `None` where there is
-    /// none.
+    /// Returns the target port group through which the SANITIZE under way was asked for, or `None`
+    /// if there is none.
     pub fn sanitized_through(&self) -> Option<u16> {
         let sanitizing = self.state().readiness.sanitizing;
         sanitizing.map(|sanitizing| sanitizing.target_port_group)
     }
 
-    /// Keeps initiators from changing what is saved (BUSY), for a unit that is about to leave service. A
-    /// [`crate::Step::Save`] that was asked for before may be under way still. Returns `false`, and changes nothing, while
-    /// a SANITIZE is under way: its end must be saved.
+    /// Keeps initiators from changing saved state (BUSY), for a unit that is about to leave
+    /// service.
+    ///
+    /// A [`crate::Step::Save`] that was asked for before may be under way still. While a SANITIZE
+    /// is under way, this function changes nothing and returns `false`, because the end of the
+    /// SANITIZE must be saved.
     #[must_use]
     pub fn retire(&self) -> bool {
         let mut state = self.state();
@@ -449,30 +462,33 @@ impl LogicalUnit {
         may_retire
     }
 
-    /// Takes back [`Self::retire`]: the unit stays.
+    /// Takes back [`Self::retire`], so that the unit stays in service.
     pub fn serve_on(&self) {
         self.state().is_retired = false;
     }
 
-    /// One [`crate::WriteThrough`] more, or less.
+    /// Adds `more` to the number of [`crate::WriteThrough`] holders.
     pub(crate) fn hold_write_through(&self, more: i32) {
         let mut state = self.state();
         state.write_through += more;
         self.publish(&state);
     }
 
-    /// WCE as MODE SENSE tells it: writes may be durable nevertheless ([`Self::write_through`]).
+    /// Returns WCE as MODE SENSE reports it. Writes may be durable nevertheless
+    /// ([`Self::write_through`]).
     pub fn tells_write_cache(&self) -> bool {
         self.state().mode.write_cache()
     }
 
-    /// Whether [`Self::fix_write_cache`] would switch off a write cache that initiators know of.
+    /// Reports whether [`Self::fix_write_cache`] would switch off a write cache that initiators
+    /// know of.
     pub fn would_switch_write_cache_off(&self, fixed: Option<bool>) -> bool {
         let state = self.state();
         state.mode.write_cache() && !state.mode.write_cache_under(fixed)
     }
 
-    /// A write cache that was switched off could not be emptied: it goes on, and initiators are told (06/2A/01).
+    /// Keeps a write cache on that was switched off but could not be emptied, and tells initiators
+    /// (06/2A/01).
     pub fn keep_write_cache(&self) {
         let mut state = self.state();
         state.mode.keep_write_cache();
@@ -480,9 +496,10 @@ impl LogicalUnit {
         self.raise_locked(&state, UnitAttention::MODE_PARAMETERS_CHANGED, None);
     }
 
-    /// Changes WCE, current, saved and default, live (06/2A/01). Where it switches the cache off, the
-    /// caller has emptied it and holds a [`crate::WriteThrough`]. What is saved changes in memory only: the
-    /// caller stores [`Self::image_to_save`].
+    /// Changes WCE, current, saved and default, live (06/2A/01).
+    ///
+    /// To switch the cache off, the caller has emptied it and holds a [`crate::WriteThrough`]. The
+    /// saved value changes in memory only: the caller stores [`Self::image_to_save`].
     pub fn set_write_cache(&self, enabled: bool) {
         let mut state = self.state();
         if state.mode.set_write_cache(enabled) {
@@ -491,9 +508,9 @@ impl LogicalUnit {
         }
     }
 
-    /// Tells what the backend does whatever it is asked for, live (06/2A/01): WCE is `fixed` then and
-    /// cannot be changed. `None`: it does as it is asked. Where it switches the cache off, the caller has
-    /// emptied it and holds a [`crate::WriteThrough`].
+    /// Fixes WCE for a backend that ignores requests to change it, live (06/2A/01). WCE is then
+    /// `fixed`, and initiators cannot change it. With `None` the backend obeys requests. To switch
+    /// the cache off, the caller has emptied it and holds a [`crate::WriteThrough`].
     pub fn fix_write_cache(&self, fixed: Option<bool>) {
         let mut state = self.state();
         if state.mode.fix_write_cache(fixed) {
@@ -507,7 +524,7 @@ impl LogicalUnit {
         self.raise_locked(&self.state(), ua, except);
     }
 
-    /// [`Self::raise`] for a caller that holds the lock.
+    /// Raises as [`Self::raise`] does, for a caller that holds the lock.
     pub(crate) fn raise_locked(&self, state: &State, ua: UnitAttention, except: Option<NexusId>) {
         for nexus in state.nexuses() {
             if Some(nexus.nexus().id) != except {
@@ -516,11 +533,14 @@ impl LogicalUnit {
         }
     }
 
-    /// The logical unit reset condition (SAM-5 6.3.3). The transport aborts the tasks; the unit
-    /// releases RESERVE(6), returns to its saved mode parameters and tells every nexus, also the one
-    /// that asked for the reset. Persistent reservations stay.
+    /// Carries out the logical unit reset condition (SAM-5 6.3.3).
     ///
-    /// Returns whether that switched the write cache off: then the transport makes durable what is in it.
+    /// The transport aborts the tasks. The unit releases RESERVE(6) and returns to its saved mode
+    /// parameters. It tells every nexus, also the one that asked for the reset. Persistent
+    /// reservations stay.
+    ///
+    /// Returns whether the reset switched the write cache off. The transport then makes the content
+    /// of the cache durable.
     #[must_use]
     pub fn reset(&self, cause: Reset) -> bool {
         let mut state = self.state();
@@ -539,10 +559,12 @@ impl LogicalUnit {
         had_cache && !state.mode.write_cache()
     }
 
-    /// An administrator replaced the layout of target port groups: every nexus is told (06/2A/06). Where the TPGS mode
-    /// is another, so are TPGS in the INQUIRY data (06/3F/03) and, it may be, IALUAE of the control extension page
-    /// (06/2A/01). Choices of initiators that are void by that are dropped; where there were any, the caller stores
-    /// [`Self::image_to_save`].
+    /// Applies a layout of target port groups that an administrator replaced, and tells every nexus
+    /// (06/2A/06).
+    ///
+    /// If the TPGS mode changed, TPGS in the INQUIRY data changed too (06/3F/03). IALUAE of the
+    /// control extension page may also have changed (06/2A/01). Choices of initiators that became
+    /// void are dropped. If there were any, the caller stores [`Self::image_to_save`].
     pub fn access_states_changed(&self) -> bool {
         let mut state = self.state();
         let had_void_choices = self.access.drop_void_choices();
@@ -557,7 +579,7 @@ impl LogicalUnit {
         had_void_choices
     }
 
-    /// An initiator chose access states for itself: its other nexuses are told (06/2A/06).
+    /// Tells the other nexuses of an initiator that it chose access states for itself (06/2A/06).
     pub(crate) fn access_states_chosen(&self, by: &Nexus) {
         let state = self.state();
         self.publish(&state);
@@ -567,38 +589,40 @@ impl LogicalUnit {
         });
     }
 
-    /// The access state of the target port group of a nexus, for its initiator.
+    /// Returns the access state of the target port group of a nexus, for its initiator.
     pub(crate) fn access_state_for(&self, nexus: &Nexus) -> AccessState {
         let group = nexus.target_port.target_port_group;
         self.access.state(&nexus.initiator.name, group)
     }
 
-    /// An administrator's change of access states has begun: the new layout holds, and nobody is told before
-    /// [`Self::access_states_changed`].
+    /// Begins an administrator's change of access states. The new layout holds, and no initiator is
+    /// told before [`Self::access_states_changed`].
     pub fn access_states_are_changing(&self) {
         self.publish(&self.state());
     }
 
-    /// Whether writes may be acknowledged from volatile cache (WCE). Where not, the transport makes
-    /// every write durable before GOOD, also one that it gave to the cache before this changed.
+    /// Reports whether writes may be acknowledged from volatile cache (WCE). If not, the transport
+    /// makes every write durable before GOOD, even a write that it gave to the cache before this
+    /// changed.
     #[inline]
     pub fn write_cache_enabled(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & FLAG_WRITE_CACHE != 0
     }
 
-    /// Whether a volatile cache may hold what was acknowledged: it is on, or is being emptied.
+    /// Reports whether a volatile cache may hold acknowledged writes: the cache is on, or is being
+    /// emptied.
     #[inline]
     pub fn may_hold_volatile(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & FLAG_MAY_HOLD_VOLATILE != 0
     }
 
-    /// Whether a task that another nexus aborts ends with TASK ABORTED status (TAS) instead of
-    /// silently.
+    /// Reports whether a task that another nexus aborts ends with TASK ABORTED status (TAS) instead
+    /// of silently.
     pub fn task_aborted_status(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & FLAG_TASK_ABORTED_STATUS != 0
     }
 
-    /// What a command that ends with CHECK CONDITION does to the others (QERR, TST).
+    /// Returns the effect on the others of a command that ends with CHECK CONDITION (QERR, TST).
     pub fn queue_error_policy(&self) -> QueueErrorPolicy {
         if self.flags.load(Ordering::Relaxed) & FLAG_QUEUE_ERROR == 0 {
             return QueueErrorPolicy::LeaveOthers;
@@ -606,7 +630,7 @@ impl LogicalUnit {
         self.state().mode.queue_error_policy()
     }
 
-    /// Whether the I_T nexuses share a task set (TST).
+    /// Returns whether the I_T nexuses share a task set (TST).
     pub fn task_set_type(&self) -> TaskSetType {
         if self.flags.load(Ordering::Relaxed) & FLAG_TASK_SET_PER_NEXUS == 0 {
             TaskSetType::Shared
@@ -615,7 +639,7 @@ impl LogicalUnit {
         }
     }
 
-    /// Who has reserved the unit, in words for an administrator.
+    /// Returns the holder of the unit's reservation, in words for an administrator.
     pub fn reservation_in_words(&self) -> Option<String> {
         let state = self.state();
         state.reservations.describe().or_else(|| {
@@ -628,8 +652,8 @@ impl LogicalUnit {
         })
     }
 
-    /// The response to a command whose block action failed. The one place where a
-    /// [`BlockError`] becomes sense data, or BUSY where it is not to be an error.
+    /// Returns the response to a command whose block action failed. Only here a [`BlockError`]
+    /// becomes sense data, or BUSY if it is not to be an error.
     pub fn sense_for(&self, error: BlockError) -> Response {
         match error {
             BlockError::Away => Response::busy(),
@@ -637,12 +661,12 @@ impl LogicalUnit {
         }
     }
 
-    /// CHECK CONDITION in the sense format the initiators asked for.
+    /// Returns CHECK CONDITION in the sense format for which the initiators asked.
     pub fn check_condition(&self, sense: &Sense) -> Response {
         Response::check_condition(sense.encode(self.sense_format()))
     }
 
-    /// The sense format of the control mode page.
+    /// Returns the sense format of the control mode page.
     pub(crate) fn sense_format(&self) -> SenseFormat {
         if self.flags.load(Ordering::Relaxed) & FLAG_DESCRIPTOR_SENSE != 0 {
             SenseFormat::Descriptor
@@ -651,13 +675,13 @@ impl LogicalUnit {
         }
     }
 
-    /// The gate bits that hold for every nexus; zero where nothing is special.
+    /// Returns the gate bits that hold for every nexus, zero if nothing is special.
     #[inline]
     pub(crate) fn gate(&self) -> u32 {
         self.gate.load(Ordering::Acquire)
     }
 
-    /// NOT READY where the medium cannot be accessed.
+    /// Returns NOT READY if the medium cannot be accessed.
     pub(crate) fn check_ready(&self) -> Result<(), Sense> {
         if self.gate() & GATE_NOT_READY == 0 {
             return Ok(());
@@ -665,7 +689,7 @@ impl LogicalUnit {
         self.state().readiness.check()
     }
 
-    /// DATA PROTECT where the unit is write protected.
+    /// Returns DATA PROTECT if the unit is write protected.
     pub(crate) fn check_writable(&self) -> Result<(), Sense> {
         if self.gate() & GATE_WRITE_PROTECTED == 0 {
             return Ok(());
@@ -674,17 +698,19 @@ impl LogicalUnit {
         protection.map_or(Ok(()), Err)
     }
 
-    /// Whether writing is forbidden for every nexus.
+    /// Reports whether writing is forbidden for every nexus.
     pub fn is_write_protected(&self) -> bool {
         self.gate() & GATE_WRITE_PROTECTED != 0
     }
 
-    /// The rarely changing state. Whoever changes it calls [`Self::publish`] before letting go.
+    /// Locks the rarely changing state. A caller that changes it calls [`Self::publish`] before
+    /// letting go.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, for a command that changes what is saved; BUSY where the unit [is about to leave](Self::retire).
+    /// Locks the state, for a command that changes saved state. Returns BUSY if the unit [is about
+    /// to leave](Self::retire).
     pub(crate) fn state_to_save(&self) -> Result<MutexGuard<'_, State>, Response> {
         let state = self.state();
         match state.is_retired {
@@ -728,30 +754,32 @@ impl LogicalUnit {
         }
     }
 
-    /// The unit's persistent state, for whoever stores it after an administrator's change, which no
+    /// Returns the unit's persistent state for storing after an administrator's change, which no
     /// [`crate::Step::Save`] follows.
     pub fn image_to_save(&self) -> Vec<u8> {
         self.image(&mut self.state())
     }
 
-    /// The unit's persistent state as bytes for [`crate::Step::Save`]; `state` is that of [`Self::state_to_save`].
+    /// Returns the unit's persistent state as bytes for [`crate::Step::Save`]. `state` is that of
+    /// [`Self::state_to_save`].
     pub(crate) fn image(&self, state: &mut State) -> Vec<u8> {
         image::make(state, &self.access)
     }
 }
 
 impl State {
-    /// Whether an administrator forbids writes, of the unit or of what lies beneath.
+    /// Reports whether writes are forbidden by an administrator's decision about the unit, or by
+    /// the device beneath.
     fn is_protected(&self) -> bool {
         self.read_only || self.protected_beneath
     }
 
-    /// All nexuses that are attached.
+    /// Returns all nexuses that are attached.
     pub(crate) fn nexuses(&self) -> impl Iterator<Item = Arc<ItlNexus>> {
         self.nexuses.iter().filter_map(Weak::upgrade)
     }
 
-    /// What the reservations held now mean for a nexus.
+    /// Returns the present meaning of the reservations for a nexus.
     fn verdict(&self, nexus: &Nexus) -> Verdict {
         let port = nexus.target_port.relative_port_id;
         let conflicts = |class| self.reservations.conflicts(&nexus.initiator, port, class);

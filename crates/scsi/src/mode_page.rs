@@ -1,15 +1,16 @@
-//! Mode pages: what a unit says of its behaviour and lets initiators change (SPC-4 7.5, SBC-4 6.5).
+//! Mode pages: the parts of a unit's behaviour that initiators see and may change (SPC-4 7.5, SBC-4
+//! 6.5).
 //!
-//! Initiators can change WCE (caching), TST, D_SENSE, QERR, SWP and TAS (control). These exist three times:
-//! current, saved and default. Everything else in a page is built from them, so what a page says
-//! cannot drift from what the unit does.
+//! Initiators can change WCE (caching), and TST, D_SENSE, QERR, SWP and TAS (control). These exist
+//! three times: current, saved and default. All else in a page is built from them, so a page cannot
+//! drift from the behaviour of the unit.
 
 use crate::logical_unit::UnitConfig;
 use crate::sense::Sense;
 use crate::task_set::TaskSetType;
 use crate::thin_provisioning::{SoftThreshold, threshold_exponent};
 
-/// The parameters that can change.
+/// Parameters that can change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Parameters {
     write_cache: bool,
@@ -22,21 +23,21 @@ struct Parameters {
     task_set_type: u8,
 }
 
-/// Which values MODE SENSE asks for: the PC field (SPC-4 table 155).
+/// Values for which MODE SENSE asks: the PC field (SPC-4 table 155).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageControl {
-    /// 00b: what holds now.
+    /// 00b: the values that hold now.
     Current,
     /// 01b: a mask of the bits that MODE SELECT may change.
     Changeable,
-    /// 10b: what holds before anything was saved.
+    /// 10b: the values that hold before anything was saved.
     Default,
-    /// 11b: what holds after a reset.
+    /// 11b: the values that hold after a reset.
     Saved,
 }
 
 impl PageControl {
-    /// The page control of a PC field of two bits.
+    /// Returns the page control of a PC field of two bits.
     pub(crate) fn from_bits(bits: u8) -> Self {
         match bits & 3 {
             0 => Self::Current,
@@ -47,19 +48,20 @@ impl PageControl {
     }
 }
 
-/// What a command that ends with CHECK CONDITION does to the other commands in the task set: the QERR
-/// field of the control mode page (SPC-4 7.5.8), with what TST says the task set is.
+/// Effect of a command that ends with CHECK CONDITION on the other commands in the task set. It is
+/// the QERR field of the control mode page (SPC-4 7.5.8), combined with the task set that TST
+/// defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueErrorPolicy {
-    /// 00b: nothing.
+    /// 00b: no effect.
     LeaveOthers,
     /// 01b, one task set for all I_T nexuses: all are aborted.
     AbortAll,
-    /// 11b, or 01b with a task set for each I_T nexus: those of the same I_T nexus are aborted.
+    /// 11b, or 01b with a task set for each I_T nexus: all commands of that I_T nexus are aborted.
     AbortOfNexus,
 }
 
-/// A page code and subpage code.
+/// Page code and subpage code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PageId(u8, u8);
 
@@ -71,11 +73,11 @@ const CONTROL_EXTENSION: PageId = PageId(0x0a, 0x01);
 const INFORMATIONAL_EXCEPTIONS: PageId = PageId(0x1c, 0x00);
 const LOGICAL_BLOCK_PROVISIONING: PageId = PageId(0x1c, 0x02);
 
-/// Where the one threshold descriptor starts in the logical block provisioning page; also what the
-/// INFORMATION field tells when the threshold is reached.
+/// Offset of the one threshold descriptor in the logical block provisioning page. The INFORMATION
+/// field also contains it when the threshold is reached.
 pub(crate) const THRESHOLD_DESCRIPTOR_AT: u8 = 16;
 
-/// All pages, in the order MODE SENSE returns them (ascending).
+/// All pages, in the order in which MODE SENSE returns them (ascending).
 const PAGES: [PageId; 7] = [
     READ_WRITE_ERROR_RECOVERY,
     DISCONNECT_RECONNECT,
@@ -86,29 +88,29 @@ const PAGES: [PageId; 7] = [
     LOGICAL_BLOCK_PROVISIONING,
 ];
 
-/// The page code that asks for all pages, the subpage code that asks for all subpages.
+/// Page code that asks for all pages, and subpage code that asks for all subpages.
 const ALL_PAGES: u8 = 0x3f;
 const ALL_SUBPAGES: u8 = 0xff;
 
-/// The mode pages of one unit.
+/// Mode pages of one unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ModePages {
     current: Parameters,
     saved: Parameters,
     default: Parameters,
     changeable: Parameters,
-    /// WCE as the backend has it, whatever was asked for; `None` where it does as it is asked.
+    /// WCE of a backend that ignores requests to change it, or `None` if it obeys them.
     fixed_write_cache: Option<bool>,
-    /// What the administrator decides: initiators see it and cannot change it.
+    /// Threshold that the administrator decides. Initiators see it and cannot change it.
     soft_threshold: SoftThreshold,
-    /// IALUAE: access states change without an initiator's asking, too.
+    /// IALUAE: whether access states also change without a request of an initiator.
     implicit_alua: bool,
     thin: bool,
     block_len: u32,
 }
 
 impl ModePages {
-    /// The pages of a unit of this configuration, nothing saved.
+    /// Makes the pages of a unit of this configuration, with nothing saved.
     pub(crate) fn new(config: &UnitConfig, implicit_alua: bool) -> Self {
         let default = Parameters {
             write_cache: config.write_cache,
@@ -120,7 +122,7 @@ impl ModePages {
             software_write_protect: true,
             task_aborted_status: true,
             queue_error: 0b11,
-            // All bits of a field of which any part can change (SPC-4 6.11).
+            // The mask has all bits of a field of which any part can change (SPC-4 6.11).
             task_set_type: 0b111,
         };
         Self {
@@ -136,12 +138,12 @@ impl ModePages {
         }
     }
 
-    /// The soft threshold of thin provisioning.
+    /// Returns the soft threshold of thin provisioning.
     pub(crate) fn soft_threshold(&self) -> &SoftThreshold {
         &self.soft_threshold
     }
 
-    /// As [`Self::soft_threshold`], to change it.
+    /// Returns the soft threshold of thin provisioning, to change it.
     pub(crate) fn soft_threshold_mut(&mut self) -> &mut SoftThreshold {
         &mut self.soft_threshold
     }
@@ -151,49 +153,50 @@ impl ModePages {
         std::mem::replace(&mut self.implicit_alua, enabled) != enabled
     }
 
-    /// WCE.
+    /// Returns WCE.
     pub(crate) fn write_cache(&self) -> bool {
         self.fixed_write_cache.unwrap_or(self.current.write_cache)
     }
 
-    /// What WCE would be with [`Self::fix_write_cache`].
+    /// Returns the WCE that would hold after [`Self::fix_write_cache`].
     pub(crate) fn write_cache_under(&self, fixed: Option<bool>) -> bool {
         fixed.unwrap_or(self.current.write_cache)
     }
 
-    /// Switches the write cache on for now, without saving that.
+    /// Switches the write cache on for now, without saving the change.
     pub(crate) fn keep_write_cache(&mut self) {
         self.current.write_cache = true;
     }
 
-    /// Sets what WCE is whatever was asked for, or leaves it to those who ask. Returns whether what MODE
-    /// SENSE tells changed.
+    /// Fixes WCE in spite of requests, or leaves WCE to the initiators. Returns whether the value
+    /// in MODE SENSE changed.
     pub(crate) fn fix_write_cache(&mut self, fixed: Option<bool>) -> bool {
         std::mem::replace(&mut self.fixed_write_cache, fixed) != fixed
     }
 
-    /// D_SENSE.
+    /// Returns D_SENSE.
     pub(crate) fn descriptor_sense(&self) -> bool {
         self.current.descriptor_sense
     }
 
-    /// SWP.
+    /// Returns SWP.
     pub(crate) fn software_write_protect(&self) -> bool {
         self.current.software_write_protect
     }
 
-    /// Switches SWP off, for now and after a reset. Returns whether what MODE SENSE tells changed.
+    /// Switches SWP off, for now and after a reset. Returns whether the value in MODE SENSE
+    /// changed.
     pub(crate) fn end_software_write_protect(&mut self) -> bool {
         self.saved.software_write_protect = false;
         std::mem::replace(&mut self.current.software_write_protect, false)
     }
 
-    /// TAS.
+    /// Returns TAS.
     pub(crate) fn task_aborted_status(&self) -> bool {
         self.current.task_aborted_status
     }
 
-    /// QERR: 01b and 11b differ only where nexuses share a task set.
+    /// Returns the policy of QERR. 01b and 11b differ only if nexuses share a task set.
     pub(crate) fn queue_error_policy(&self) -> QueueErrorPolicy {
         match (self.current.queue_error, self.task_set_type()) {
             (0b01, TaskSetType::Shared) => QueueErrorPolicy::AbortAll,
@@ -202,7 +205,7 @@ impl ModePages {
         }
     }
 
-    /// TST.
+    /// Returns TST.
     pub(crate) fn task_set_type(&self) -> TaskSetType {
         if self.current.task_set_type == TASK_SET_PER_NEXUS {
             TaskSetType::PerNexus
@@ -220,12 +223,12 @@ impl ModePages {
         self.write_cache() != before
     }
 
-    /// A reset: current values become the saved ones.
+    /// Resets the pages: current values become the saved ones.
     pub(crate) fn reset(&mut self) {
         self.current = self.saved;
     }
 
-    /// MODE SELECT with SP = 1: what holds now also holds after a reset.
+    /// Saves for MODE SELECT with SP = 1: the present values also hold after a reset.
     pub(crate) fn save_current(&mut self) {
         self.saved = self.current;
     }
@@ -236,7 +239,7 @@ impl ModePages {
         self.saved = before.saved;
     }
 
-    /// The saved values as a byte, and the default WCE under which they were saved.
+    /// Returns the saved values as a byte, and the default WCE under which they were saved.
     pub(crate) fn to_bytes(&self) -> [u8; 2] {
         let saved = self.saved;
         let bits = u8::from(saved.write_cache)
@@ -248,12 +251,12 @@ impl ModePages {
         [bits, u8::from(self.default.write_cache)]
     }
 
-    /// Takes over what [`Self::to_bytes`] gave; `None` where the bytes are not that.
+    /// Takes over the bytes of [`Self::to_bytes`], or returns `None` for other bytes.
     ///
-    /// WCE is taken over only where initiators may change it, and only while the administrator's word is
-    /// still the one under which it was saved: who has changed the configuration since, has decided
-    /// anew. Images of earlier versions do not say under which word they were saved. Of them only a cache
-    /// that is off is believed.
+    /// WCE is taken over only if initiators may change it, and only if the administrator's setting
+    /// is still the one under which it was saved. An administrator who changed the configuration
+    /// since has decided anew. Images of earlier versions do not hold the setting under which they
+    /// were saved. From them, only a cache that is off is taken over.
     pub(crate) fn restore(&mut self, bytes: &[u8]) -> Option<()> {
         let configured = self.default.write_cache;
         let (bits, write_cache) = match *bytes {
@@ -280,10 +283,10 @@ impl ModePages {
 }
 
 impl ModePages {
-    /// The pages MODE SENSE asks for (SPC-4 6.11), one after the other.
+    /// Returns the pages for which MODE SENSE asks (SPC-4 6.11), one after the other.
     ///
     /// # Errors
-    /// INVALID FIELD IN CDB where there is no such page .
+    /// INVALID FIELD IN CDB if there is no page of this code.
     pub(crate) fn sense(
         &self,
         control: PageControl,
@@ -313,11 +316,12 @@ impl ModePages {
     }
 
     /// Applies the pages of a MODE SELECT parameter list that starts at byte `offset` of the list.
-    /// Nothing is applied where any page is refused.
+    /// Nothing is applied if any page is refused.
     ///
     /// # Errors
-    /// INVALID FIELD IN PARAMETER LIST for an unknown page, a wrong length, a changed bit that cannot
-    /// change or a reserved value; PARAMETER LIST LENGTH ERROR where a page is cut short (SPC-4 6.9).
+    /// INVALID FIELD IN PARAMETER LIST for an unknown page, a wrong length, a changed bit that
+    /// cannot change, or a reserved value. PARAMETER LIST LENGTH ERROR if a page is cut short
+    /// (SPC-4 6.9).
     pub(crate) fn select(&mut self, mut list: &[u8], mut offset: usize) -> Result<(), Sense> {
         let mut next = self.clone();
         while !list.is_empty() {
@@ -357,7 +361,7 @@ impl ModePages {
         Ok(())
     }
 
-    /// The pages of this unit.
+    /// Returns the pages of this unit.
     fn pages(&self) -> impl Iterator<Item = PageId> {
         let thin = self.thin;
         let offered = move |id: &PageId| thin || *id != LOGICAL_BLOCK_PROVISIONING;
@@ -379,7 +383,7 @@ impl ModePages {
         }
     }
 
-    /// One page with its header.
+    /// Builds one page with its header.
     fn page(&self, id: PageId, control: PageControl) -> Vec<u8> {
         let (fixed, mut parameters) = match control {
             PageControl::Current => (true, self.current),
@@ -399,7 +403,7 @@ impl ModePages {
             LOGICAL_BLOCK_PROVISIONING => self.logical_block_provisioning(fixed),
             _ => informational_exceptions(fixed),
         };
-        // PS: only these pages have anything to save.
+        // PS is set only for pages with anything to save.
         if id == CACHING || id == CONTROL {
             page[0] |= 0x80;
         }
@@ -408,8 +412,9 @@ impl ModePages {
 }
 
 impl ModePages {
-    /// SBC-4 6.5.9: one soft threshold (type 0) on the available LBA mapping resource count
-    /// (resource 1), armed while that count decreases; told to all nexuses (SITUA = 0).
+    /// Builds the page of SBC-4 6.5.9. It has one soft threshold (type 0) on the available LBA
+    /// mapping resource count (resource 1), armed while that count decreases. All nexuses are told
+    /// (SITUA = 0).
     fn logical_block_provisioning(&self, fixed: bool) -> Vec<u8> {
         /// ENABLED.
         const ENABLED: u8 = 0x80;
@@ -428,7 +433,7 @@ impl ModePages {
     }
 }
 
-/// A page of zeros of `len` bytes with its header.
+/// Builds a page of zeros of `len` bytes with its header.
 fn titled(PageId(page, subpage): PageId, len: u8) -> Vec<u8> {
     let mut out = vec![0; usize::from(len)];
     if subpage == 0 {
@@ -442,8 +447,8 @@ fn titled(PageId(page, subpage): PageId, len: u8) -> Vec<u8> {
     out
 }
 
-/// SBC-4 6.5.8: blocks are reallocated below (AWRE, ARRE); no limits are told; a thin unit tells of
-/// its soft threshold (LBPERE).
+/// Builds the page of SBC-4 6.5.8. Blocks are reallocated below (AWRE, ARRE), and no limits are
+/// reported. A thin unit reports its soft threshold (LBPERE).
 fn read_write_error_recovery(fixed: bool, thin: bool) -> Vec<u8> {
     let mut page = titled(READ_WRITE_ERROR_RECOVERY, 12);
     if fixed {
@@ -453,30 +458,30 @@ fn read_write_error_recovery(fixed: bool, thin: bool) -> Vec<u8> {
     page
 }
 
-/// SBC-4 6.5.6: WCE and nothing else; reads may come from the cache (RCD = 0).
+/// Builds the page of SBC-4 6.5.6: WCE and nothing else. Reads may come from the cache (RCD = 0).
 fn caching(parameters: Parameters) -> Vec<u8> {
     let mut page = titled(CACHING, 20);
     page[2] = u8::from(parameters.write_cache) << 2;
     page
 }
 
-/// The value of QERR that the standard keeps for itself.
+/// Reserved value of QERR in the standard.
 const RESERVED_QUEUE_ERROR: u8 = 0b10;
 
-/// QERR in a control page.
+/// Returns QERR in a control page.
 fn queue_error(page: &[u8]) -> u8 {
     page[3] >> 1 & 0b11
 }
 
-/// The value of TST that stands for a task set for each I_T nexus; above it are reserved ones.
+/// Value of TST for one task set for each I_T nexus. Values above it are reserved.
 const TASK_SET_PER_NEXUS: u8 = 0b001;
 
-/// TST in a control page.
+/// Returns TST in a control page.
 fn task_set_type(page: &[u8]) -> u8 {
     page[2] >> 5
 }
 
-/// The first byte of a control page that holds a value which the standard keeps for itself.
+/// Returns the first byte of a control page that holds a value reserved by the standard.
 fn reserved_control_value(page: &[u8]) -> Option<usize> {
     if task_set_type(page) > TASK_SET_PER_NEXUS {
         Some(2)
@@ -487,7 +492,8 @@ fn reserved_control_value(page: &[u8]) -> Option<usize> {
     }
 }
 
-/// SPC-4 7.5.8: unrestricted reordering (QAM = 1), no target save of log parameters (GLTSD = 1).
+/// Builds the page of SPC-4 7.5.8: unrestricted reordering (QAM = 1), no target save of log
+/// parameters (GLTSD = 1).
 fn control(fixed: bool, parameters: Parameters) -> Vec<u8> {
     let mut page = titled(CONTROL, 12);
     page[2] = parameters.task_set_type << 5 | u8::from(parameters.descriptor_sense) << 2;
@@ -501,7 +507,7 @@ fn control(fixed: bool, parameters: Parameters) -> Vec<u8> {
     page
 }
 
-/// SPC-4 7.5.9: IALUAE; sense data is never longer than 64 bytes.
+/// Builds the page of SPC-4 7.5.9: IALUAE. Sense data is never longer than 64 bytes.
 fn control_extension(fixed: bool, implicit_alua: bool) -> Vec<u8> {
     let mut page = titled(CONTROL_EXTENSION, 32);
     if fixed {
@@ -511,7 +517,7 @@ fn control_extension(fixed: bool, implicit_alua: bool) -> Vec<u8> {
     page
 }
 
-/// SBC-4 6.5.7: no exceptions are reported (DEXCPT = 1, MRIE = 0).
+/// Builds the page of SBC-4 6.5.7: no exceptions are reported (DEXCPT = 1, MRIE = 0).
 fn informational_exceptions(fixed: bool) -> Vec<u8> {
     let mut page = titled(INFORMATIONAL_EXCEPTIONS, 12);
     if fixed {

@@ -1,41 +1,41 @@
-//! The I_T nexus: which initiator port talks through which target port (SAM-5 4.7).
+//! I_T nexus: a pair of an initiator port and a target port (SAM-5 4.7).
 
 use std::sync::Arc;
 
-/// A process-wide number of an I_T nexus, never reused.
+/// Process-wide number of an I_T nexus, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NexusId(pub u64);
 
-/// An initiator port: for iSCSI the name and the ISID (RFC 7143 4.4.1). Persistent reservations
-/// belong to it, so equality is what SPC-4 calls "the same initiator port".
+/// Initiator port: for iSCSI the name and the ISID (RFC 7143 4.4.1). Persistent reservations belong
+/// to it, so equal values are one initiator port in the sense of SPC-4.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InitiatorPort {
     /// The iSCSI name.
     pub name: String,
-    /// The initiator session id.
+    /// Initiator session id.
     pub isid: [u8; 6],
 }
 
-/// A target port: for iSCSI the target name and the portal group tag.
+/// Target port: for iSCSI the target name and the portal group tag.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TargetPort {
     /// The iSCSI name of the target.
     pub name: String,
-    /// The target portal group tag.
+    /// Target portal group tag.
     pub portal_group_tag: u16,
-    /// The relative target port identifier (SPC-4 7.8.6.5), unique in the device, stable.
+    /// Relative target port identifier (SPC-4 7.8.6.5), unique in the device, stable.
     pub relative_port_id: u16,
-    /// The target port group (ALUA) this port belongs to.
+    /// Target port group (ALUA) to which this port belongs.
     pub target_port_group: u16,
 }
 
-/// One I_T nexus. Lives as long as the session.
+/// One I_T nexus, which lives as long as the session.
 #[derive(Clone, Debug)]
 pub struct Nexus {
-    /// Its number.
+    /// Number of the nexus.
     pub id: NexusId,
-    /// Who asks.
+    /// Initiator port of the nexus.
     pub initiator: Arc<InitiatorPort>,
-    /// Through which port.
+    /// Target port of the nexus.
     pub target_port: Arc<TargetPort>,
 }

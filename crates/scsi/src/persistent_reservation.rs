@@ -1,19 +1,21 @@
-//! Persistent reservations (SPC-4 5.13): who registered, who holds, who may therefore do what.
+//! Persistent reservations (SPC-4 5.13): the registrants, the holder, and the rights that follow.
 //!
-//! A pure state machine without locks: the logical unit keeps one behind its mutex, and a PERSISTENT
-//! RESERVE OUT works on a copy that replaces it once the change is durable where it must be.
+//! This is a pure state machine without locks. The logical unit keeps one behind its mutex. A
+//! PERSISTENT RESERVE OUT works on a copy, which replaces the original once the change is durable
+//! where it must be.
 //!
 //! A registration belongs to an I_T nexus ([`Registrant`]): initiator port (iSCSI name *and* ISID)
-//! plus relative target port. An initiator that logs in again with another ISID — open-iscsi numbers
-//! its sessions, so this happens when sessions come up in another order after a reboot — is another
-//! initiator port by RFC 7143 and finds itself unregistered, while its old registration stays until
-//! another registrant preempts it or the initiator returns with the old ISID. That is what the
-//! standards ask; binding to the name alone would let one path of a host release what another path
-//! holds.
+//! plus relative target port. An initiator that logs in again with another ISID is another
+//! initiator port by RFC 7143, and finds itself unregistered. This happens after a reboot, because
+//! open-iscsi numbers its sessions and they may come up in another order. The old registration
+//! stays until another registrant preempts it, or until the initiator returns with the old ISID.
+//! The standards ask for this: binding to the name alone would let one path of a host release the
+//! reservation of another path.
 //!
 //! # Invariants
-//! - Every key is non-zero; every holder is registered.
-//! - At most one nexus holds, unless the type is an all-registrants type: then every registrant does.
+//! - Every key is non-zero, and every holder is registered.
+//! - At most one nexus holds, unless the type is an all-registrants type, in which every registrant
+//!   holds.
 //! - A refused request changes nothing.
 
 mod image;
@@ -29,30 +31,30 @@ use crate::{Asc, Sense, UnitAttention};
 pub use image::DamagedImage;
 pub use transport_id::TransportId;
 
-/// More registrations than this on one unit are refused (05/55/04), so that a hostile initiator
-/// cannot fill memory by logging in under ever new ISIDs.
+/// Most registrations on one unit. More are refused (05/55/04), so that a hostile initiator cannot
+/// fill memory by logging in under ever new ISIDs.
 pub const MAX_REGISTRATIONS: usize = 1024;
 
-/// The type of a persistent reservation (SPC-4 table 197).
+/// Type of a persistent reservation (SPC-4 table 197).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ReservationType {
-    /// Only the holder writes; everyone reads.
+    /// The holder alone writes, and everyone reads.
     WriteExclusive = 0x1,
-    /// Only the holder reads and writes.
+    /// The holder alone reads and writes.
     ExclusiveAccess = 0x3,
-    /// Registrants write; everyone reads.
+    /// Registrants write, and everyone reads.
     WriteExclusiveRegistrantsOnly = 0x5,
     /// Registrants read and write.
     ExclusiveAccessRegistrantsOnly = 0x6,
-    /// Registrants hold and write; everyone reads.
+    /// Registrants hold and write, and everyone reads.
     WriteExclusiveAllRegistrants = 0x7,
     /// Registrants hold, read and write.
     ExclusiveAccessAllRegistrants = 0x8,
 }
 
 impl ReservationType {
-    /// The name in SPC-4's words.
+    /// Returns the name in SPC-4's words.
     pub fn name(self) -> &'static str {
         match self {
             Self::WriteExclusive => "Write Exclusive",
@@ -64,7 +66,7 @@ impl ReservationType {
         }
     }
 
-    /// The type with this code.
+    /// Returns the type with this code.
     pub fn from_code(code: u8) -> Option<Self> {
         [
             Self::WriteExclusive,
@@ -78,7 +80,7 @@ impl ReservationType {
         .find(|&kind| kind as u8 == code)
     }
 
-    /// Whether every registrant is a holder.
+    /// Reports whether every registrant is a holder.
     pub fn is_all_registrants(self) -> bool {
         matches!(
             self,
@@ -86,12 +88,12 @@ impl ReservationType {
         )
     }
 
-    /// Whether registrants have the holder's access.
+    /// Reports whether registrants have the holder's access.
     fn admits_registrants(self) -> bool {
         !matches!(self, Self::WriteExclusive | Self::ExclusiveAccess)
     }
 
-    /// Whether nexuses without any right may still read.
+    /// Reports whether nexuses without any right may still read.
     fn admits_readers(self) -> bool {
         matches!(
             self,
@@ -102,18 +104,18 @@ impl ReservationType {
     }
 }
 
-/// What a command does, as far as reservations care (SPC-4 table 65, SBC-4 table 13).
+/// Class of a command for reservations (SPC-4 table 65, SBC-4 table 13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessClass {
-    /// Never conflicts: INQUIRY, REPORT LUNS, TEST UNIT READY, READ CAPACITY, PERSISTENT RESERVE…
+    /// No conflict ever: INQUIRY, REPORT LUNS, TEST UNIT READY, READ CAPACITY, PERSISTENT RESERVE…
     Always,
-    /// Conflicts with exclusive access: READ, VERIFY, PRE-FETCH, GET LBA STATUS…
+    /// Conflict with exclusive access: READ, VERIFY, PRE-FETCH, GET LBA STATUS…
     Read,
-    /// Conflicts with every reservation: WRITE, UNMAP, MODE SELECT, SYNCHRONIZE CACHE…
+    /// Conflict with every reservation: WRITE, UNMAP, MODE SELECT, SYNCHRONIZE CACHE…
     Write,
 }
 
-/// The I_T nexus a registration belongs to.
+/// I_T nexus to which a registration belongs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Registrant {
     /// The initiator port.
@@ -123,7 +125,7 @@ pub struct Registrant {
 }
 
 impl Registrant {
-    /// The registrant that this nexus is.
+    /// Returns the registrant that this nexus is.
     pub fn of(nexus: &Nexus) -> Self {
         Self {
             initiator: (*nexus.initiator).clone(),
@@ -131,7 +133,7 @@ impl Registrant {
         }
     }
 
-    /// Whether this nexus is the registrant.
+    /// Reports whether this nexus is the registrant.
     pub(crate) fn is(&self, nexus: &Nexus) -> bool {
         self.relative_port_id == nexus.target_port.relative_port_id
             && self.initiator == *nexus.initiator
@@ -141,39 +143,39 @@ impl Registrant {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Reservation {
     kind: ReservationType,
-    /// The holder; `None` where all registrants hold.
+    /// The holder, or `None` if all registrants hold.
     holder: Option<Registrant>,
 }
 
-/// The persistent reservation state of one logical unit.
+/// Persistent reservation state of one logical unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PersistentReservations {
     generation: u32,
     registrations: BTreeMap<Registrant, u64>,
     reservation: Option<Reservation>,
-    /// APTPL of the last registration that carried it: whether all this survives a power loss.
+    /// APTPL of the last registration that carried it: whether this state survives a power loss.
     activate_through_power_loss: bool,
 }
 
-/// A PERSISTENT RESERVE OUT, its parameter list parsed (SPC-4 6.16).
+/// PERSISTENT RESERVE OUT with its parameter list parsed (SPC-4 6.16).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// REGISTER.
     Register {
         /// RESERVATION KEY.
         key: u64,
-        /// SERVICE ACTION RESERVATION KEY; 0 unregisters.
+        /// SERVICE ACTION RESERVATION KEY, 0 to unregister.
         new_key: u64,
         /// APTPL.
         activate_through_power_loss: bool,
         /// ALL_TG_PT.
         all_target_ports: bool,
-        /// SPEC_I_PT and the initiator ports it brings.
+        /// Initiator ports of SPEC_I_PT, if it is set.
         others: Option<Vec<TransportId>>,
     },
     /// REGISTER AND IGNORE EXISTING KEY.
     RegisterAndIgnoreExistingKey {
-        /// SERVICE ACTION RESERVATION KEY; 0 unregisters.
+        /// SERVICE ACTION RESERVATION KEY, 0 to unregister.
         new_key: u64,
         /// APTPL.
         activate_through_power_loss: bool,
@@ -203,49 +205,49 @@ pub enum Request {
     Preempt {
         /// RESERVATION KEY.
         key: u64,
-        /// SERVICE ACTION RESERVATION KEY: whose registrations go.
+        /// SERVICE ACTION RESERVATION KEY: the key whose registrations are removed.
         victim_key: u64,
         /// CDB byte 2: scope and type of the new reservation.
         scope_and_type: u8,
-        /// Whether the commands of those preempted are aborted.
+        /// Whether the commands of preempted nexuses are aborted.
         abort: bool,
     },
     /// REGISTER AND MOVE.
     RegisterAndMove {
         /// RESERVATION KEY.
         key: u64,
-        /// SERVICE ACTION RESERVATION KEY: the destination's.
+        /// SERVICE ACTION RESERVATION KEY: the key of the destination.
         new_key: u64,
         /// APTPL.
         activate_through_power_loss: bool,
-        /// UNREG: the source loses its registration.
+        /// UNREG: whether the source loses its registration.
         unregister: bool,
         /// RELATIVE TARGET PORT IDENTIFIER of the destination.
         relative_port_id: u16,
-        /// The destination's initiator port.
+        /// Initiator port of the destination.
         destination: TransportId,
     },
 }
 
-/// What the state machine must be told about the world to register others.
+/// Facts about the device that the state machine needs to register others.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
-    /// The relative identifiers of all target ports of the device.
+    /// Relative identifiers of all target ports of the device.
     pub ports: &'a [u16],
-    /// The initiator ports logged in now, for a TransportID that names a whole initiator.
+    /// Initiator ports logged in now, for a TransportID that names a whole initiator.
     pub initiators: &'a [InitiatorPort],
 }
 
-/// What a request that was carried out asks of the logical unit.
+/// Demands of a finished request on the logical unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Unit attentions owed to other nexuses.
+    /// Unit attentions that other nexuses are owed.
     pub attentions: Vec<(Registrant, UnitAttention)>,
-    /// Whose commands must be aborted before the command ends (PREEMPT AND ABORT).
+    /// Nexuses whose commands must be aborted before the command ends (PREEMPT AND ABORT).
     pub abort: Vec<Registrant>,
 }
 
-/// Why a request was refused.
+/// Reasons why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Status RESERVATION CONFLICT.
@@ -254,24 +256,24 @@ pub enum Refusal {
     Sense(Sense),
 }
 
-/// What RESERVE(6) and RELEASE(6) come to beside persistent reservations (SPC-4 5.13.3, CRH = 1).
+/// Effect of RESERVE(6) and RELEASE(6) beside persistent reservations (SPC-4 5.13.3, CRH = 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompatibleReservation {
-    /// No registration exists: the command means what SPC-2 says.
+    /// No registration exists, so the command has its meaning in SPC-2.
     Proceed,
-    /// GOOD, and nothing changes.
+    /// The status is GOOD, and nothing changes.
     NoEffect,
-    /// RESERVATION CONFLICT.
+    /// The status is RESERVATION CONFLICT.
     Conflict,
 }
 
 impl PersistentReservations {
-    /// Whether a reservation exists: while none does nothing conflicts.
+    /// Reports whether a reservation exists. Without one nothing conflicts.
     pub fn is_active(&self) -> bool {
         self.reservation.is_some()
     }
 
-    /// The reservation in words, for an administrator: its type and who holds it.
+    /// Describes the reservation in words, for an administrator: its type and its holder.
     pub fn describe(&self) -> Option<String> {
         let reservation = self.reservation.as_ref()?;
         let kind = reservation.kind.name();
@@ -281,24 +283,25 @@ impl PersistentReservations {
         })
     }
 
-    /// The name of the initiator that holds it; `None` where all registrants do, or none.
+    /// Returns the name of the initiator that holds the reservation, or `None` if all registrants
+    /// hold it, or no one.
     pub fn holder_name(&self) -> Option<&str> {
         let holder = self.reservation.as_ref()?.holder.as_ref()?;
         Some(&holder.initiator.name)
     }
 
-    /// Whether everybody may read in spite of it.
+    /// Reports whether everybody may read in spite of the reservation.
     pub fn admits_readers(&self) -> bool {
         let kind = self.reservation.as_ref().map(|held| held.kind);
         kind.is_none_or(ReservationType::admits_readers)
     }
 
-    /// Whether any nexus is registered.
+    /// Reports whether any nexus is registered.
     pub fn has_registrations(&self) -> bool {
         !self.registrations.is_empty()
     }
 
-    /// Whether a command of this class from this nexus meets RESERVATION CONFLICT.
+    /// Reports whether a command of this class from this nexus meets RESERVATION CONFLICT.
     pub fn conflicts(
         &self,
         initiator: &InitiatorPort,
@@ -326,8 +329,9 @@ impl PersistentReservations {
             }))
     }
 
-    /// What RESERVE(6) or RELEASE(6) from this nexus comes to. The opposite direction is the logical
-    /// unit's: while RESERVE(6) reserves it, PERSISTENT RESERVE IN and OUT conflict for everyone.
+    /// Returns the effect of RESERVE(6) or RELEASE(6) from this nexus. The logical unit decides the
+    /// opposite direction: while RESERVE(6) reserves it, PERSISTENT RESERVE IN and OUT conflict for
+    /// everyone.
     pub fn compatible_reservation(&self, from: &Registrant) -> CompatibleReservation {
         if self.registrations.is_empty() {
             return CompatibleReservation::Proceed;
@@ -343,7 +347,7 @@ impl PersistentReservations {
         }
     }
 
-    /// Whether this nexus holds the reservation.
+    /// Reports whether this nexus holds the reservation.
     pub fn holds(&self, registrant: &Registrant) -> bool {
         self.reservation
             .as_ref()
@@ -356,7 +360,7 @@ impl PersistentReservations {
     /// Carries out a PERSISTENT RESERVE OUT from `from`.
     ///
     /// # Errors
-    /// [`Refusal`]; nothing has changed then.
+    /// [`Refusal`]. Nothing has changed then.
     pub fn execute(
         &mut self,
         from: &Registrant,
@@ -385,7 +389,7 @@ impl PersistentReservations {
         }
     }
 
-    /// SPC-4 5.13.9.
+    /// Reserves the unit (SPC-4 5.13.9).
     fn reserve(
         &mut self,
         from: &Registrant,
@@ -402,7 +406,8 @@ impl PersistentReservations {
         Ok(Outcome::default())
     }
 
-    /// SPC-4 5.13.11.2: a registrant that does not hold is answered GOOD.
+    /// Releases the reservation (SPC-4 5.13.11.2). A registrant that does not hold it is answered
+    /// GOOD.
     fn release(
         &mut self,
         from: &Registrant,
@@ -433,7 +438,7 @@ impl PersistentReservations {
         })
     }
 
-    /// SPC-4 5.13.11.6.
+    /// Clears reservation and registrations (SPC-4 5.13.11.6).
     fn clear(&mut self, from: &Registrant, key: u64) -> Result<Outcome, Refusal> {
         self.check_key(from, key)?;
         let attentions = self.attentions_to_all_but(from, UnitAttention::RESERVATIONS_PREEMPTED);
@@ -446,8 +451,8 @@ impl PersistentReservations {
         })
     }
 
-    /// Clears everything in an administrator's name, as CLEAR does. Returns the registrants that there were: each is owed
-    /// RESERVATIONS PREEMPTED.
+    /// Clears everything in an administrator's name, as CLEAR does. Returns the former registrants:
+    /// each is owed RESERVATIONS PREEMPTED.
     pub(crate) fn end(&mut self) -> Vec<Registrant> {
         let registrations = std::mem::take(&mut self.registrations);
         self.reservation = None;
@@ -455,7 +460,7 @@ impl PersistentReservations {
         registrations.into_keys().collect()
     }
 
-    /// SPC-4 5.13.11.4 and 5.13.11.5.
+    /// Preempts registrations (SPC-4 5.13.11.4 and 5.13.11.5).
     fn preempt(
         &mut self,
         from: &Registrant,
@@ -485,7 +490,7 @@ impl PersistentReservations {
             .registrations
             .iter()
             .filter(|&(registrant, &registered)| {
-                // Whoever takes the reservation keeps its own registration.
+                // The nexus that takes the reservation keeps its own registration.
                 (victim_key == 0 || registered == victim_key)
                     && !(takes_reservation && registrant == from)
             })
@@ -523,7 +528,7 @@ impl PersistentReservations {
         })
     }
 
-    /// RESERVATION CONFLICT unless `from` is registered under this key.
+    /// Returns RESERVATION CONFLICT unless `from` is registered under this key.
     fn check_key(&self, from: &Registrant, key: u64) -> Result<(), Refusal> {
         if self.registrations.get(from) == Some(&key) {
             Ok(())
@@ -544,7 +549,7 @@ impl PersistentReservations {
             .collect()
     }
 
-    /// An all-registrants reservation ends with its last registrant.
+    /// Ends an all-registrants reservation with its last registrant.
     fn drop_reservation_without_registrants(&mut self) {
         if self.registrations.is_empty() {
             self.reservation = None;
@@ -565,7 +570,7 @@ impl Reservation {
     }
 }
 
-/// The type a CDB's byte 2 asks for; only LU_SCOPE (0h) exists.
+/// Returns the type for which byte 2 of a CDB asks. Only LU_SCOPE (0h) exists.
 fn requested_type(scope_and_type: u8) -> Result<ReservationType, Refusal> {
     if scope_and_type >> 4 != 0 {
         return Err(Refusal::Sense(Sense::invalid_bit_in_cdb(2, 7)));

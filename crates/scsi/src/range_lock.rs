@@ -1,9 +1,9 @@
-//! Keeps commands that must be atomic apart from writes to the same blocks: COMPARE AND WRITE,
-//! ORWRITE, WRITE ATOMIC (SBC-4 4.8, 4.29) against WRITE and each other.
+//! Locks that keep atomic commands apart from writes to the blocks they use. COMPARE AND WRITE,
+//! ORWRITE and WRITE ATOMIC (SBC-4 4.8, 4.29) exclude WRITE and each other.
 //!
-//! The address space is hashed onto stripes. A write shares its stripes (one atomic addition each); an
-//! atomic command owns them. Two ranges may fall onto one stripe by accident: that costs a wait, never
-//! correctness.
+//! The address space is hashed onto stripes. A write shares its stripes (one atomic addition each),
+//! and an atomic command owns them. Two ranges may fall onto one stripe by accident, which costs a
+//! wait, never correctness.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::BlockRange;
 use crate::task_set::Wake;
 
-/// How a range is held.
+/// Ways to hold a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
     /// Beside other shared holders.
@@ -24,9 +24,9 @@ pub enum Hold {
 }
 
 const STRIPES: u64 = 1024;
-/// An exclusive holder is inside.
+/// Flag: an exclusive holder is inside.
 const OWNED: u32 = 1 << 31;
-/// An exclusive holder waits: newcomers queue behind it.
+/// Flag: an exclusive holder waits, and newcomers queue behind it.
 const WANTED: u32 = 1 << 30;
 
 #[derive(Debug)]
@@ -39,14 +39,16 @@ struct Waiting {
 #[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<Waiting>,
-    /// For each stripe that is marked [`WANTED`], how many who wait need it. All who wait mark theirs,
-    /// not the first alone, and a mark never flickers: else a newcomer would overtake.
+    /// Number of waiters that need each stripe marked [`WANTED`].
+    ///
+    /// Every waiter marks its stripes, not the first alone, and a mark never flickers. Otherwise a
+    /// newcomer would overtake.
     marks: BTreeMap<u64, u32>,
 }
 
-/// The locks of one logical unit.
+/// Range locks of one logical unit.
 pub struct RangeLock {
-    /// Each a count of shared holders and the two flags.
+    /// Words of the stripes. Each holds a count of shared holders and the two flags.
     stripes: Box<[AtomicU32]>,
     /// log2 of a stripe's length in blocks.
     shift: u32,
@@ -63,7 +65,7 @@ impl fmt::Debug for RangeLock {
 }
 
 impl RangeLock {
-    /// Locks for a unit of blocks of `block_len` bytes; a stripe is 64 KiB.
+    /// Makes the locks for a unit of blocks of `block_len` bytes. A stripe is 64 KiB.
     pub fn new(block_len: u32, wake: Wake) -> Self {
         let shift = (64 * 1024 / block_len.clamp(1, 64 * 1024)).trailing_zeros();
         let stripes = (0..STRIPES).map(|_| AtomicU32::new(0)).collect();
@@ -75,7 +77,8 @@ impl RangeLock {
         }
     }
 
-    /// Takes the range, or queues `waiter`, whom the waker will be called with once the range is his.
+    /// Takes the range, or queues `waiter`. The waker is called with `waiter` once the range is
+    /// granted to it.
     #[inline]
     pub fn lock(&self, range: BlockRange, hold: Hold, waiter: u64) -> bool {
         if hold == Hold::Shared && self.try_share(range) {
@@ -102,8 +105,8 @@ impl RangeLock {
         }
     }
 
-    /// Takes a waiter out of the queue. `false` if the range was already his: then he must
-    /// [`RangeLock::unlock`].
+    /// Takes a waiter out of the queue. Returns `false` if the range was already granted: the
+    /// caller must then call [`RangeLock::unlock`].
     pub fn cancel(&self, waiter: u64) -> bool {
         let mut queue = self.queue();
         let place = queue.waiting.iter().position(|w| w.waiter == waiter);
@@ -115,14 +118,14 @@ impl RangeLock {
         removed.is_some()
     }
 
-    /// Each stripe of the range once.
+    /// Returns each stripe of the range once.
     #[inline]
     fn stripes_of(&self, range: BlockRange) -> impl Iterator<Item = &AtomicU32> {
         self.numbers_of(range)
             .map(|number| &self.stripes[number as usize])
     }
 
-    /// The number of each stripe of the range once.
+    /// Returns the number of each stripe of the range once.
     #[inline]
     fn numbers_of(&self, range: BlockRange) -> impl Iterator<Item = u64> + use<> {
         let first = range.start.0 >> self.shift;
@@ -135,7 +138,7 @@ impl RangeLock {
         (0..count).map(move |n| first.wrapping_add(n) % STRIPES)
     }
 
-    /// Marks the stripes of one who begins to wait.
+    /// Marks the stripes of a caller that begins to wait.
     fn mark(&self, queue: &mut Queue, range: BlockRange) {
         for number in self.numbers_of(range) {
             *queue.marks.entry(number).or_default() += 1;
@@ -143,7 +146,7 @@ impl RangeLock {
         }
     }
 
-    /// Takes the marks of one who no longer waits away, where nobody else needs them.
+    /// Removes the marks of a caller that no longer waits, unless another waiter needs them.
     fn unmark(&self, queue: &mut Queue, range: BlockRange) {
         for number in self.numbers_of(range) {
             let Entry::Occupied(mut marks) = queue.marks.entry(number) else {
@@ -161,7 +164,8 @@ impl RangeLock {
     fn try_share(&self, range: BlockRange) -> bool {
         for (taken, stripe) in self.stripes_of(range).enumerate() {
             if stripe.fetch_add(1, SeqCst) & (OWNED | WANTED) != 0 {
-                // The caller queues next and advances the queue, so nobody who saw our count is stuck.
+                // The caller queues next and advances the queue, so no waiter that saw our count is
+                // stuck.
                 self.stripes_of(range).take(taken + 1).for_each(|stripe| {
                     stripe.fetch_sub(1, SeqCst);
                 });
@@ -200,8 +204,8 @@ impl RangeLock {
         woken.into_iter().for_each(|waiter| (self.wake)(waiter));
     }
 
-    /// Grants waiters in their order until one must go on waiting. Every stripe that one who waits needs
-    /// is marked, so that whoever releases one comes here.
+    /// Grants waiters in their order until one must go on waiting. Every stripe that a waiter needs
+    /// is marked, so each release of one comes here.
     fn take_grantable(&self, queue: &mut Queue) -> Vec<u64> {
         let mut woken = Vec::new();
         while let Some(first) = queue.waiting.front() {
@@ -213,7 +217,7 @@ impl RangeLock {
             if !free {
                 break;
             }
-            // WANTED is set on all of them: nobody else enters between the look and the grant.
+            // WANTED is set on all of them: no other holder enters between the check and the grant.
             self.stripes_of(range).for_each(|stripe| {
                 match hold {
                     Hold::Shared => stripe.fetch_add(1, SeqCst),

@@ -6,43 +6,43 @@ use crate::hindrance::Hindrance;
 use crate::nexus::InitiatorPort;
 use crate::sense::Sense;
 
-/// Causes that keep everybody from the medium; several may hold at once.
+/// Causes that keep everybody from the medium. Several may hold at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Readiness {
-    /// The device beneath is away. Set once, for a unit that stands in for another.
+    /// Whether the device beneath is away. Set once, for a unit that stands in for another.
     pub(crate) away: bool,
-    /// Set by the administrator.
+    /// Whether the administrator took the unit offline.
     pub(crate) offline: bool,
-    /// START STOP UNIT with START = 0, and whose it was.
+    /// Initiator that stopped the unit by START STOP UNIT with START = 0.
     pub(crate) stopped: Option<Arc<InitiatorPort>>,
-    /// SANITIZE runs.
+    /// SANITIZE that runs.
     pub(crate) sanitizing: Option<Sanitizing>,
-    /// SANITIZE failed; of commands only another SANITIZE leads out (SBC-4 4.11.4).
+    /// SANITIZE that failed. The only command that leads out is another SANITIZE (SBC-4 4.11.4).
     pub(crate) sanitize_failed: Option<SanitizeFailure>,
 }
 
-/// A SANITIZE that is under way.
+/// SANITIZE under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sanitizing {
-    /// How far it is, in 65 536ths.
+    /// Progress in 65 536ths.
     pub(crate) progress: u16,
-    /// The target port group that it was asked for through.
+    /// Target port group through which the SANITIZE was asked for.
     pub(crate) target_port_group: u16,
-    /// How it may be left where it fails.
+    /// Exit from the failed state that is allowed if the operation fails.
     pub(crate) on_failure: SanitizeFailure,
-    /// Everything is overwritten; all that is left is to store that.
+    /// Whether everything is overwritten, so that only the end is left to be stored.
     pub(crate) is_complete: bool,
 }
 
-/// How a SANITIZE that did not end well may be left.
+/// Exit that is allowed from the state after a failed SANITIZE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SanitizeFailure {
-    /// AUSE: EXIT FAILURE MODE is allowed.
+    /// AUSE: whether EXIT FAILURE MODE is allowed.
     pub(crate) allow_exit: bool,
 }
 
 impl Readiness {
-    /// Everything that keeps the medium from being accessed now, the most lasting first.
+    /// Returns everything that keeps the medium from being accessed now, the most lasting first.
     pub(crate) fn hindrances(&self) -> impl Iterator<Item = Hindrance> {
         let stopped = self.stopped.as_ref();
         let all = [
@@ -62,17 +62,17 @@ impl Readiness {
         all.into_iter().flatten()
     }
 
-    /// The sense data of the most lasting of them.
+    /// Returns the sense data of the most lasting cause.
     pub(crate) fn check(&self) -> Result<(), Sense> {
         self.check_but(|_| false)
     }
 
-    /// As [`Self::check`] for START STOP UNIT, which leads out of a stop.
+    /// Checks as [`Self::check`] does, for START STOP UNIT, which leads out of a stop.
     pub(crate) fn check_but_stop(&self) -> Result<(), Sense> {
         self.check_but(|it| matches!(it, Hindrance::Stopped { .. }))
     }
 
-    /// As [`Self::check`] for SANITIZE, which leads out of a failed SANITIZE.
+    /// Checks as [`Self::check`] does, for SANITIZE, which leads out of a failed SANITIZE.
     pub(crate) fn check_but_sanitize_failure(&self) -> Result<(), Sense> {
         self.check_but(|it| matches!(it, Hindrance::SanitizeFailed { .. }))
     }
@@ -82,7 +82,7 @@ impl Readiness {
         others.find_map(|it| it.sense()).map_or(Ok(()), Err)
     }
 
-    /// The state that a restart must find: a SANITIZE failed, or one had not ended.
+    /// Returns the state that a restart must find: a SANITIZE failed, or one had not ended.
     pub(crate) fn unfinished_sanitize(&self) -> Option<SanitizeFailure> {
         match self.sanitizing {
             Some(sanitizing) => (!sanitizing.is_complete).then_some(sanitizing.on_failure),

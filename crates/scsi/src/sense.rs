@@ -1,11 +1,12 @@
-//! Sense data: what went wrong, said once as [`Sense`] and encoded in one place (SPC-4 4.5).
+//! Sense data: the reason of a failure, given once as [`Sense`] and encoded in one place (SPC-4
+//! 4.5).
 //!
-//! Commands build a [`Sense`]; only [`Sense::encode`] knows the fixed and the descriptor format, so
-//! every command obeys the D_SENSE bit of the control mode page without thinking of it.
+//! Commands build a [`Sense`]. Only [`Sense::encode`] knows the fixed and the descriptor format. So
+//! every command obeys the D_SENSE bit of the control mode page without any code for it.
 
 use crate::BlockError;
 
-/// A sense key (SPC-4 table 54).
+/// Sense key (SPC-4 table 54).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SenseKey {
@@ -19,19 +20,19 @@ pub enum SenseKey {
     HardwareError = 0x4,
     /// The command or its parameters are wrong.
     IllegalRequest = 0x5,
-    /// Something happened since the last command.
+    /// An event occurred since the last command.
     UnitAttention = 0x6,
     /// Writing is forbidden.
     DataProtect = 0x7,
     /// A third-party copy was aborted.
     CopyAborted = 0xa,
-    /// The device server aborted the command; a retry may succeed.
+    /// The device server aborted the command. A retry may succeed.
     AbortedCommand = 0xb,
     /// The source data did not match the medium.
     Miscompare = 0xe,
 }
 
-/// An additional sense code and its qualifier (SPC-4 annex D).
+/// Additional sense code and its qualifier (SPC-4 annex D).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asc(pub u8, pub u8);
 
@@ -119,7 +120,7 @@ impl Asc {
     pub const SET_TARGET_PORT_GROUPS_COMMAND_FAILED: Self = Self(0x67, 0x0a);
 }
 
-/// Which of the two encodings an initiator gets (D_SENSE, SPC-4 7.5.8).
+/// Encodings of sense data, of which an initiator gets one (D_SENSE, SPC-4 7.5.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SenseFormat {
     /// Response code 70h.
@@ -129,14 +130,14 @@ pub enum SenseFormat {
     Descriptor,
 }
 
-/// Which field of the CDB or of the parameter list is wrong (SPC-4 4.5.2.4.2).
+/// Wrong field of the CDB or of the parameter list (SPC-4 4.5.2.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldPointer {
-    /// The field is in the CDB (else in the parameter list).
+    /// Whether the field is in the CDB (else in the parameter list).
     pub in_cdb: bool,
-    /// The first byte of the field.
+    /// First byte of the field.
     pub byte: u16,
-    /// Its most significant bit, where it is narrower than a byte.
+    /// Most significant bit of the field, if it is narrower than a byte.
     pub bit: Option<u8>,
 }
 
@@ -158,7 +159,7 @@ pub struct Sense {
 }
 
 impl Sense {
-    /// Sense data with a key and a code and nothing else.
+    /// Makes sense data with a key and a code and nothing else.
     pub const fn new(key: SenseKey, asc: Asc) -> Self {
         Self {
             key,
@@ -170,17 +171,17 @@ impl Sense {
         }
     }
 
-    /// NO SENSE, 00/00.
+    /// Makes NO SENSE, 00/00.
     pub const fn none() -> Self {
         Self::new(SenseKey::NoSense, Asc::NO_ADDITIONAL_SENSE_INFORMATION)
     }
 
-    /// ILLEGAL REQUEST with this code.
+    /// Makes ILLEGAL REQUEST with this code.
     pub const fn illegal(asc: Asc) -> Self {
         Self::new(SenseKey::IllegalRequest, asc)
     }
 
-    /// ILLEGAL REQUEST, INVALID FIELD IN CDB, pointing at byte `byte`.
+    /// Makes ILLEGAL REQUEST, INVALID FIELD IN CDB, pointing at byte `byte`.
     pub const fn invalid_field_in_cdb(byte: u16) -> Self {
         let mut sense = Self::illegal(Asc::INVALID_FIELD_IN_CDB);
         sense.field = Some(FieldPointer {
@@ -191,8 +192,8 @@ impl Sense {
         sense
     }
 
-    /// As [`Self::invalid_field_in_cdb`], pointing at one bit (7 = most significant) or at the
-    /// field that it starts.
+    /// Makes the sense of [`Self::invalid_field_in_cdb`], pointing at one bit (7 = most
+    /// significant) or at the field that starts with it.
     pub const fn invalid_bit_in_cdb(byte: u16, bit: u8) -> Self {
         let mut sense = Self::illegal(Asc::INVALID_FIELD_IN_CDB);
         sense.field = Some(FieldPointer {
@@ -203,7 +204,7 @@ impl Sense {
         sense
     }
 
-    /// ILLEGAL REQUEST, INVALID FIELD IN PARAMETER LIST, pointing at byte `byte`.
+    /// Makes ILLEGAL REQUEST, INVALID FIELD IN PARAMETER LIST, pointing at byte `byte`.
     pub const fn invalid_field_in_parameter_list(byte: u16) -> Self {
         let mut sense = Self::illegal(Asc::INVALID_FIELD_IN_PARAMETER_LIST);
         sense.field = Some(FieldPointer {
@@ -214,19 +215,19 @@ impl Sense {
         sense
     }
 
-    /// ILLEGAL REQUEST, PARAMETER LIST LENGTH ERROR.
+    /// Makes ILLEGAL REQUEST, PARAMETER LIST LENGTH ERROR.
     pub const fn parameter_list_length_error() -> Self {
         Self::illegal(Asc::PARAMETER_LIST_LENGTH_ERROR)
     }
 
-    /// ILLEGAL REQUEST, INVALID FIELD IN COMMAND INFORMATION UNIT: the initiator announces another
-    /// transfer than its CDB speaks of. Nothing is transferred (FCP-4 9.4.2 b, which RFC
+    /// Makes ILLEGAL REQUEST, INVALID FIELD IN COMMAND INFORMATION UNIT: the initiator announces
+    /// another transfer than its CDB describes. Nothing is transferred (FCP-4 9.4.2 b, which RFC
     /// 7143 leaves to the device server).
     pub const fn transfer_mismatch() -> Self {
         Self::illegal(Asc::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT)
     }
 
-    /// MISCOMPARE DURING VERIFY OPERATION.
+    /// Makes MISCOMPARE DURING VERIFY OPERATION.
     pub const fn miscompare() -> Self {
         Self::new(
             SenseKey::Miscompare,
@@ -234,39 +235,39 @@ impl Sense {
         )
     }
 
-    /// ILLEGAL REQUEST, LOGICAL BLOCK ADDRESS OUT OF RANGE.
+    /// Makes ILLEGAL REQUEST, LOGICAL BLOCK ADDRESS OUT OF RANGE.
     pub const fn lba_out_of_range() -> Self {
         Self::illegal(Asc::LOGICAL_BLOCK_ADDRESS_OUT_OF_RANGE)
     }
 
-    /// NOT READY with this code.
+    /// Makes NOT READY with this code.
     pub const fn not_ready(asc: Asc) -> Self {
         Self::new(SenseKey::NotReady, asc)
     }
 
-    /// With the INFORMATION field.
+    /// Adds the INFORMATION field.
     #[must_use]
     pub const fn with_information(mut self, information: u64) -> Self {
         self.information = Some(information);
         self
     }
 
-    /// With the COMMAND-SPECIFIC INFORMATION field.
+    /// Adds the COMMAND-SPECIFIC INFORMATION field.
     #[must_use]
     pub const fn with_command_specific(mut self, value: u64) -> Self {
         self.command_specific = Some(value);
         self
     }
 
-    /// With a progress indication in 65 536ths.
+    /// Adds a progress indication in 65 536ths.
     #[must_use]
     pub const fn with_progress(mut self, progress: u16) -> Self {
         self.progress = Some(progress);
         self
     }
 
-    /// The sense data of a failed block action. The one place where a full pool, a vanished
-    /// backend and a bad block get their different names.
+    /// Returns the sense data of a failed block action. Only here a full pool, a vanished backend
+    /// and a bad block get their different names.
     pub fn of_block_error(error: BlockError) -> Self {
         let (key, asc, lba) = match error {
             BlockError::Medium { lba } => (SenseKey::MediumError, Asc::UNRECOVERED_READ_ERROR, lba),
@@ -279,7 +280,7 @@ impl Sense {
             ),
             BlockError::ReadOnly => (SenseKey::DataProtect, Asc::WRITE_PROTECTED, None),
             BlockError::Gone => (SenseKey::HardwareError, Asc::INTERNAL_TARGET_FAILURE, None),
-            // As a part of another command's answer; by itself it is BUSY.
+            // This sense is part of another command's answer. Alone, the condition is BUSY.
             BlockError::Away => (
                 SenseKey::NotReady,
                 Asc::NOT_READY_CAUSE_NOT_REPORTABLE,
@@ -292,7 +293,7 @@ impl Sense {
         }
     }
 
-    /// The bytes that follow the status on the wire (SPC-4 4.5.2 and 4.5.3).
+    /// Returns the bytes that follow the status on the wire (SPC-4 4.5.2 and 4.5.3).
     pub fn encode(&self, format: SenseFormat) -> Vec<u8> {
         match format {
             SenseFormat::Fixed => self.encode_fixed(),
@@ -300,8 +301,8 @@ impl Sense {
         }
     }
 
-    /// Fixed format, 18 bytes. A value that needs more than 32 bits is left out (VALID = 0), as
-    /// SPC-4 4.5.3 asks.
+    /// Encodes fixed format, 18 bytes. A value that needs more than 32 bits is left out (VALID =
+    /// 0), as SPC-4 4.5.3 asks.
     fn encode_fixed(&self) -> Vec<u8> {
         let mut out = vec![0; 18];
         out[0] = 0x70;
@@ -325,8 +326,8 @@ impl Sense {
         out
     }
 
-    /// Descriptor format: header, then information, command-specific and sense-key specific
-    /// descriptors as needed.
+    /// Encodes descriptor format: the header, then information, command-specific and sense-key
+    /// specific descriptors as needed.
     fn encode_descriptor(&self) -> Vec<u8> {
         let mut out = vec![0x72, self.key as u8, self.asc.0, self.asc.1, 0, 0, 0, 0];
         if let Some(information) = self.information {
@@ -345,7 +346,7 @@ impl Sense {
         out
     }
 
-    /// The SENSE-KEY SPECIFIC field with SKSV set, if there is anything to say.
+    /// Returns the SENSE-KEY SPECIFIC field with SKSV set, if there is anything to report.
     fn sense_key_specific(&self) -> Option<[u8; 3]> {
         if let Some(field) = self.field {
             let [high, low] = field.byte.to_be_bytes();

@@ -1,18 +1,18 @@
-//! What a logical unit counts: commands and blocks, by reading and by writing, and the space it
-//! takes. Shown by LOG SENSE, listings and the monitor.
+//! Counters of a logical unit: commands and blocks, by reading and by writing, and the space it
+//! takes. LOG SENSE, listings and the monitor show them.
 //!
-//! Counting is on the hot path of every command and shared by all event loops, so each loop counts
-//! in a cell of its own, two cache lines wide; only reading adds the cells up.
+//! Counting is on the hot path of every command, and all event loops share it. So each loop counts
+//! in a cell of its own, two cache lines wide. Only a reader adds the cells up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::thin_provisioning::Space;
 
-/// How many event loops have a cell of their own; more of them share.
+/// Number of event loops that have a cell of their own. More loops share cells.
 pub const LANES: usize = 64;
 
-/// The counters of one event loop.
+/// Counters of one event loop.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Cell {
@@ -27,19 +27,19 @@ struct Cell {
 pub struct Totals {
     /// Commands that read.
     pub read_commands: u64,
-    /// Logical blocks they read.
+    /// Logical blocks that these commands read.
     pub read_blocks: u64,
     /// Commands that wrote.
     pub write_commands: u64,
-    /// Logical blocks they wrote.
+    /// Logical blocks that these commands wrote.
     pub write_blocks: u64,
 }
 
-/// The statistics of one logical unit.
+/// Statistics of one logical unit.
 #[derive(Debug)]
 pub struct Statistics {
     cells: Box<[Cell]>,
-    /// The totals at the last LOG SELECT that reset the counters.
+    /// Totals at the last LOG SELECT that reset the counters.
     reset_at: Mutex<Totals>,
     space: Mutex<Option<Space>>,
 }
@@ -71,7 +71,7 @@ impl Statistics {
         cell.write_blocks.fetch_add(blocks, Ordering::Relaxed);
     }
 
-    /// Everything counted since the unit was made.
+    /// Returns everything counted since the unit was made.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for cell in &self.cells {
@@ -83,7 +83,7 @@ impl Statistics {
         totals
     }
 
-    /// Everything counted since an initiator last reset the log.
+    /// Returns everything counted since an initiator last reset the log.
     pub(crate) fn totals_since_reset(&self) -> Totals {
         let base = *self.reset_at.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.totals();
@@ -101,12 +101,12 @@ impl Statistics {
         *base = self.totals();
     }
 
-    /// Takes over how much space there is, as the backend last said.
+    /// Takes over the amount of space, as the backend last reported it.
     pub(crate) fn set_space(&self, space: Space) {
         *self.space.lock().unwrap_or_else(PoisonError::into_inner) = Some(space);
     }
 
-    /// How much space there is; `None` while nobody has said.
+    /// Returns the amount of space, or `None` while the backend has not reported any.
     pub fn space(&self) -> Option<Space> {
         *self.space.lock().unwrap_or_else(PoisonError::into_inner)
     }

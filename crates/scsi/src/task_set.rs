@@ -1,27 +1,30 @@
-//! The order in which a logical unit's commands run: SIMPLE, ORDERED and HEAD OF QUEUE (SAM-5 8).
+//! Order in which a logical unit's commands run: SIMPLE, ORDERED and HEAD OF QUEUE (SAM-5 8).
 //!
-//! Each I_T nexus counts its own commands that run, whatever the task set type (TST, SPC-4 7.5.8): as
-//! long as every command is SIMPLE, entering and leaving touch one cache line that only the nexus's
-//! event loop uses, and take no lock. An ORDERED command closes gates; from then on commands queue
-//! up behind it and run in their order until nothing waits and the gates open again.
+//! Each I_T nexus counts its own running commands, whatever the task set type (TST, SPC-4 7.5.8).
+//! As long as every command is SIMPLE, entering and leaving take no lock. They touch one cache line
+//! that only the nexus's event loop uses. An ORDERED command closes gates. From then on commands
+//! queue up behind it and run in their order, until nothing waits and the gates open again.
 //!
 //! # What the task set type means
-//! One task set for all nexuses (000b): an ORDERED command waits for the older commands of all, and
-//! the younger ones of all wait for it; it is a *barrier*, and closes every gate. A task set per
-//! nexus (001b): it closes the gate of its own nexus alone, and no other nexus notices.
+//! With one task set for all nexuses (000b), an ORDERED command waits for the older commands of all
+//! nexuses. The younger commands of all nexuses wait for it. It is a *barrier*, and closes every
+//! gate. With a task set per nexus (001b), it closes the gate of its own nexus alone, and no other
+//! nexus notices.
 //!
 //! # What a change of the type does
-//! It decides what the ORDERED commands are that arrive *from then on*. What entered before keeps its
-//! order: a barrier that waits or runs holds every younger command until it has ended, and whatever
-//! the type was when a command entered, it is counted and queued with its nexus, so that an ORDERED
-//! command of the new type waits for all older ones that it must not overtake. Nothing moves from
-//! set to set and nothing is aborted; all that can happen is that a command waits, for a moment after
-//! the change, for one that it no longer needed to wait for.
+//! The type decides the class of ORDERED commands that arrive *from then on*. Commands that entered
+//! before keep their order. A barrier that waits or runs holds every younger command until it has
+//! ended. Every command is counted and queued with its nexus, whatever the type was when it
+//! entered. So an ORDERED command of the new type waits for all older ones that it must not
+//! overtake.
+//!
+//! Nothing moves from set to set, and nothing is aborted. For a moment after the change, a command
+//! may wait for one for which it no longer needed to wait.
 //!
 //! # Why no command slips past a gate
-//! A nexus adds to its counter and *then* looks at its gate; who closes gates closes them and *then*
-//! looks at the counters. The nexus's accesses and the fence between those of who closes are
-//! sequentially consistent, so at least one of the two sees the other.
+//! A nexus adds to its counter and *then* looks at its gate. A command that closes gates closes
+//! them and *then* looks at the counters. The nexus's accesses and the fence between the closer's
+//! accesses are sequentially consistent. So at least one of the two sees the other.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -32,11 +35,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::TaskAttribute;
 use crate::nexus::NexusId;
 
-/// Called with the waiter's own number once its turn has come. May be called on any thread, never
-/// with a lock held.
+/// Function that is called with the waiter's own number once its turn has come. It may be called on
+/// any thread, never with a lock held.
 pub type Wake = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// How far a task set reaches: the TST field of the control mode page (SPC-4 7.5.8).
+/// Reach of a task set: the TST field of the control mode page (SPC-4 7.5.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TaskSetType {
     /// 000b: one task set for all I_T nexuses.
@@ -46,41 +49,41 @@ pub enum TaskSetType {
     PerNexus,
 }
 
-/// Whether a command may run now.
+/// Answer to a command that enters: whether it may run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entered {
-    /// Run it; [`NexusTasks::leave`] when it ends.
+    /// Run the command, and call [`NexusTasks::leave`] when it ends.
     Now,
-    /// Keep it; the waker will be called with its number when it may run.
+    /// Keep the command. The waker will be called with its number when it may run.
     Queued,
 }
 
-/// The task sets of one logical unit.
+/// Task sets of one logical unit.
 pub struct TaskSets {
     order: Mutex<Order>,
     wake: Wake,
 }
 
-/// The tasks of one I_T nexus in them.
+/// Tasks of one I_T nexus in the task sets.
 pub struct NexusTasks {
     place: Arc<Place>,
     sets: Arc<TaskSets>,
     nexus: NexusId,
 }
 
-/// What the commands of a nexus look at without a lock.
+/// State that the commands of a nexus read without a lock.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Place {
-    /// Its commands that run; the ORDERED one is not counted.
+    /// Number of the nexus's commands that run. The ORDERED one is not counted.
     running: AtomicU32,
-    /// A command that arrives must queue up.
+    /// Whether a command that arrives must queue up.
     gate: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
-    /// SIMPLE: held only by what is ordered.
+    /// SIMPLE: held only by ORDERED commands.
     Simple,
     /// ORDERED among the commands of its nexus.
     Ordered,
@@ -90,7 +93,7 @@ enum Class {
 
 #[derive(Debug)]
 struct Waiting {
-    /// Numbers the commands that queue up, of all nexuses.
+    /// Number of the command in the order of arrival, over all nexuses.
     arrival: u64,
     waiter: u64,
     class: Class,
@@ -99,23 +102,23 @@ struct Waiting {
 #[derive(Debug, Default)]
 struct Member {
     place: Arc<Place>,
-    /// How often the nexus joined: it may see the unit under several LUNs.
+    /// Number of times that the nexus joined. It may see the unit under several LUNs.
     joined: usize,
     waiting: VecDeque<Waiting>,
-    /// The ORDERED command that runs.
+    /// ORDERED command that runs.
     ordered: Option<Class>,
 }
 
 #[derive(Debug, Default)]
 struct Order {
     members: BTreeMap<NexusId, Member>,
-    /// Barriers that wait, by arrival and nexus; the first may run already.
+    /// Barriers that wait, by arrival and nexus. The first may run already.
     barriers: VecDeque<(u64, NexusId)>,
     arrivals: u64,
 }
 
 impl TaskSets {
-    /// Task sets without commands.
+    /// Makes task sets without commands.
     pub fn new(wake: Wake) -> Arc<Self> {
         Arc::new(Self {
             order: Mutex::default(),
@@ -123,8 +126,8 @@ impl TaskSets {
         })
     }
 
-    /// A nexus that will send commands. Where it joined before and has not gone, it is the same: it may
-    /// see the unit under several LUNs.
+    /// Adds a nexus that will send commands. A nexus that joined before and has not gone keeps its
+    /// state: it may see the unit under several LUNs.
     pub fn join(self: &Arc<Self>, nexus: NexusId) -> NexusTasks {
         let mut order = self.lock();
         let no_barrier = order.barriers.is_empty();
@@ -149,7 +152,7 @@ impl TaskSets {
 }
 
 impl NexusTasks {
-    /// A command arrives. The type of the task sets is asked for only where it matters.
+    /// Enters a command that arrives. The type of the task sets is read only if it matters.
     #[inline]
     pub fn enter(
         &self,
@@ -169,7 +172,7 @@ impl NexusTasks {
         self.queue_up(waiter, Class::Simple)
     }
 
-    /// A command that ran ends. `attribute` is the one it entered with.
+    /// Ends a command that ran. `attribute` is the one with which it entered.
     #[inline]
     pub fn leave(&self, attribute: TaskAttribute) {
         if attribute == TaskAttribute::Ordered {
@@ -181,8 +184,8 @@ impl NexusTasks {
         }
     }
 
-    /// Takes a queued command out of the queue (it was aborted). `false` if its turn had come: then it
-    /// entered and must [`NexusTasks::leave`].
+    /// Takes a queued command out of the queue, because it was aborted. Returns `false` if its turn
+    /// had come: it then entered and must [`NexusTasks::leave`].
     pub fn cancel(&self, waiter: u64) -> bool {
         let mut order = self.sets.lock();
         let Some(removed) = order.remove(self.nexus, waiter) else {
@@ -207,8 +210,8 @@ impl NexusTasks {
     fn queue_up(&self, waiter: u64, class: Class) -> Entered {
         let mut order = self.sets.lock();
         order.push(self.nexus, waiter, class);
-        // Of another's, only a barrier may have become runnable: this nexus counted itself for a
-        // moment when it found its gate closed.
+        // Of other nexuses, only a barrier may have become runnable, because this nexus counted
+        // itself for a moment when it found its gate closed.
         let mut woken = order.advance(self.nexus, Class::Simple);
         drop(order);
         let others = woken.len();
@@ -251,7 +254,7 @@ impl Drop for NexusTasks {
 }
 
 impl Order {
-    /// Adds a command at the end of the queue and closes the gates that it needs closed.
+    /// Adds a command at the end of the queue, and closes the gates that it needs closed.
     fn push(&mut self, nexus: NexusId, waiter: u64, class: Class) {
         let arrival = self.arrivals;
         self.arrivals += 1;
@@ -269,11 +272,11 @@ impl Order {
                 class,
             });
         }
-        // One for all gates, before any counter is looked at.
+        // One fence serves all gates, before any counter is read.
         fence(SeqCst);
     }
 
-    /// Takes a waiting command out.
+    /// Takes a waiting command out of the queue.
     fn remove(&mut self, nexus: NexusId, waiter: u64) -> Option<Class> {
         let member = self.members.get_mut(&nexus)?;
         let at = member.waiting.iter().position(|w| w.waiter == waiter)?;
@@ -283,19 +286,19 @@ impl Order {
         Some(removed.class)
     }
 
-    /// The ORDERED command of a nexus ends.
+    /// Ends the ORDERED command of a nexus.
     fn end_ordered(&mut self, nexus: NexusId) -> Class {
         let member = self.members.get_mut(&nexus);
         let ended = member.and_then(|member| member.ordered.take());
         if ended == Some(Class::Barrier) {
-            // The one that runs is the oldest.
+            // The running barrier is the oldest.
             self.barriers.pop_front();
         }
         ended.unwrap_or(Class::Ordered)
     }
 
-    /// Has everything run whose turn has come, now that a command of this class and nexus has gone, and
-    /// returns who is to be told.
+    /// Starts every command whose turn has come, now that a command of this class and nexus has
+    /// gone. Returns the waiters to wake.
     fn advance(&mut self, nexus: NexusId, gone: Class) -> Vec<u64> {
         let mut woken = Vec::new();
         let barrier = self.barriers.front().map(|(arrival, _)| *arrival);
@@ -310,7 +313,7 @@ impl Order {
         woken
     }
 
-    /// Lets the oldest barrier run where nothing runs and nothing older waits.
+    /// Starts the oldest barrier if nothing runs and nothing older waits.
     fn advance_barrier(&mut self, woken: &mut Vec<u64>) {
         let Some((arrival, nexus)) = self.barriers.front().copied() else {
             return;
@@ -328,7 +331,8 @@ impl Order {
 }
 
 impl Member {
-    /// Moves those whose turn has come from the queue to the running, up to the oldest barrier.
+    /// Moves the commands whose turn has come from the queue to the running ones, up to the oldest
+    /// barrier.
     fn advance(&mut self, barrier: Option<u64>, woken: &mut Vec<u64>) {
         while self.ordered.is_none()
             && let Some(first) = self.waiting.front()
@@ -347,8 +351,9 @@ impl Member {
         self.set_gate(barrier.is_none());
     }
 
-    /// Whether a barrier that arrived then need not wait for this nexus. Its queue is asked, too: the
-    /// command before the first in it may have left and not looked at the queue yet.
+    /// Reports whether a barrier that arrived at this number need not wait for this nexus. The
+    /// queue is checked, too: the command before its first may have left and not looked at the
+    /// queue yet.
     fn lets(&self, barrier: u64) -> bool {
         let older = |first: &Waiting| first.arrival < barrier;
         self.ordered.is_none()
@@ -356,8 +361,8 @@ impl Member {
             && self.place.running.load(SeqCst) == 0
     }
 
-    /// Opens the gate where a SIMPLE command need not wait. Else it stays closed, or is closed for a
-    /// nexus that joins and has sent nothing.
+    /// Opens the gate if a SIMPLE command need not wait. Otherwise the gate stays closed, or is
+    /// closed for a nexus that joins and has sent nothing.
     fn set_gate(&self, no_barrier: bool) {
         let open = no_barrier && self.waiting.is_empty() && self.ordered.is_none();
         self.place.gate.store(!open, Release);

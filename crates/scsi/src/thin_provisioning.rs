@@ -1,66 +1,66 @@
-//! The space of a thin unit and its soft threshold: when initiators are told that space runs short
-//! (SBC-4 4.7.3.8).
+//! Space of a thin unit and its soft threshold, which warns initiators that space runs short (SBC-4
+//! 4.7.3.8).
 //!
-//! The administrator sets the threshold as a share of the pool; initiators see it as a count of
-//! threshold sets in the logical block provisioning mode page (1Ch/02h), hear of it by the unit
-//! attention THIN PROVISIONING SOFT THRESHOLD REACHED, and read the counts in log page 0Ch.
+//! The administrator sets the threshold as a share of the pool. Initiators see it as a count of
+//! threshold sets in the logical block provisioning mode page (1Ch/02h). They hear of it by the
+//! unit attention THIN PROVISIONING SOFT THRESHOLD REACHED, and read the counts in log page 0Ch.
 
 /// Space of a thin unit, in logical blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Still available to the unit; other units may share it.
+    /// Blocks still available to the unit. Other units may share them.
     pub available: u64,
-    /// Taken by the unit.
+    /// Blocks taken by the unit.
     pub used: u64,
-    /// The whole of what `available` is the rest of: the pool, the file system.
+    /// Blocks of the whole pool or file system, of which `available` is the rest.
     pub capacity: u64,
 }
 
-/// log2 of the threshold set size in logical blocks (SBC-4 4.7.3.8.1): a set is 1 MiB. Reported in
-/// VPD page B2h and the unit of all counts that initiators see.
+/// Returns log2 of the threshold set size in logical blocks (SBC-4 4.7.3.8.1): a set is 1 MiB. VPD
+/// page B2h reports it, and it is the unit of all counts that initiators see.
 pub(crate) fn threshold_exponent(block_len: u32) -> u8 {
     // 20 - log2(block length), for the block lengths 512 and 4096.
     20u32.saturating_sub(block_len.max(1).ilog2()) as u8
 }
 
-/// A change of the pool's size by less than this part of it does not move the threshold: file systems
-/// that grow their bookkeeping change it a little all the time.
+/// Divisor of the pool's size for the smallest change that moves the threshold. File systems that
+/// grow their bookkeeping change the size a little all the time.
 const CAPACITY_TOLERANCE: u64 = 64;
 
-/// The soft threshold of a unit, and whether it was told.
+/// Soft threshold of a unit, and whether it was reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SoftThreshold {
-    /// Tell when this share of the capacity is in use; `None` never does.
+    /// Share of the capacity in use, in percent, that is reported. `None` reports nothing.
     percent: Option<u8>,
-    /// The capacity that the threshold is a share of, in blocks; 0 until the backend has spoken.
+    /// Capacity in blocks of which the threshold is a share, 0 until the backend has reported it.
     capacity: u64,
-    /// The threshold was reached and space has not come back since.
+    /// Whether the threshold was reached and space has not come back since.
     reached: bool,
 }
 
-/// What news of the space mean.
+/// Meaning of a report about space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct News {
-    /// The threshold count changed: mode parameters did.
+    /// Whether the threshold count changed, which is a change of mode parameters.
     pub(crate) count_changed: bool,
-    /// The threshold was reached just now.
+    /// Whether the threshold was reached just now.
     pub(crate) reached: bool,
 }
 
 impl SoftThreshold {
-    /// Sets the share of the capacity in use that is told of. Returns whether the count changed.
+    /// Sets the share of the capacity in use that is reported. Returns whether the count changed.
     pub(crate) fn set_percent(&mut self, percent: Option<u8>) -> bool {
         let before = self.available_blocks();
         self.percent = percent;
         let changed = self.available_blocks() != before;
         if changed {
-            // Another threshold, to be reached anew.
+            // This is another threshold, to be reached anew.
             self.reached = false;
         }
         changed
     }
 
-    /// Takes over how much space there is.
+    /// Takes over the amount of space.
     pub(crate) fn update(&mut self, space: Space) -> News {
         let before = self.available_blocks();
         if space.capacity.abs_diff(self.capacity) > self.capacity / CAPACITY_TOLERANCE {
@@ -74,24 +74,27 @@ impl SoftThreshold {
             count_changed: before != Some(threshold),
             reached: low && !self.reached,
         };
-        // Once told, it is told again only after some of the space came back, not when one block does.
+        // After a report, the next one comes only after some of the space came back, not after a
+        // single block.
         let rearmed = threshold + (self.capacity - threshold).min(threshold / 8).max(1);
         self.reached = low || (self.reached && space.available < rearmed);
         news
     }
 
-    /// Whether space is short now, for an initiator that comes later.
+    /// Reports whether space is short now, for an initiator that comes later.
     pub(crate) fn is_reached(&self) -> bool {
         self.reached
     }
 
-    /// The threshold: so many blocks are available when it is reached. `None` where none is enabled.
+    /// Returns the number of available blocks at which the threshold is reached, or `None` if none
+    /// is enabled.
     fn available_blocks(&self) -> Option<u64> {
         let left = 100 - u64::from(self.percent?.min(100));
         (self.capacity > 0).then(|| self.capacity / 100 * left)
     }
 
-    /// THRESHOLD COUNT in sets of 2^`exponent` blocks; `None` where no threshold is enabled.
+    /// Returns THRESHOLD COUNT in sets of 2^`exponent` blocks, or `None` if no threshold is
+    /// enabled.
     pub(crate) fn count(&self, exponent: u8) -> Option<u32> {
         let sets = self.available_blocks()? >> exponent;
         Some(u32::try_from(sets).unwrap_or(u32::MAX))
@@ -118,7 +121,7 @@ mod tests {
         assert!(!threshold.update(space(20_001)).reached);
         assert!(threshold.update(space(20_000)).reached);
         assert!(!threshold.update(space(0)).reached, "told already");
-        // The level swings around the threshold.
+        // The available space swings around the threshold.
         assert!(!threshold.update(space(22_499)).reached);
         assert!(threshold.is_reached());
         assert!(!threshold.update(space(20_000)).reached);

@@ -1,5 +1,7 @@
-//! Third-party copy (SPC-4 5.17): what all its commands share. Limits, told in RECEIVE COPY RESULTS
-//! and VPD page 8Fh and enforced from here; and the record of copy operations by list identifier.
+//! Common parts of all third-party copy commands (SPC-4 5.17).
+//!
+//! They are the limits and the record of copy operations by list identifier. RECEIVE COPY RESULTS
+//! and VPD page 8Fh report the limits, which are enforced from here.
 
 mod page;
 
@@ -16,69 +18,70 @@ pub(crate) use page::third_party_copy_page;
 pub(crate) const MAX_CSCD_DESCRIPTORS: u16 = 16;
 /// Most segment descriptors in one EXTENDED COPY.
 pub(crate) const MAX_SEGMENT_DESCRIPTORS: u16 = 256;
-/// Most bytes of both kinds of descriptors.
+/// Most bytes of all descriptors of both kinds.
 pub(crate) const MAX_DESCRIPTOR_LIST_LEN: u32 = 16 * 32 + 256 * 32;
-/// Most bytes one segment copies.
+/// Most bytes that one segment copies.
 pub(crate) const MAX_SEGMENT_LEN: u32 = 256 << 20;
 /// Most copy operations of a unit that run at once. Each needs one buffer of a chunk.
 pub(crate) const MAX_CONCURRENT_COPIES: u16 = 64;
-/// Most finished operations whose outcome a unit remembers; the oldest go.
+/// Most finished operations whose result a unit remembers. The oldest are forgotten.
 const MAX_REMEMBERED: usize = 256;
 /// Implemented descriptor type codes: block to block, block to block with offset, identification
 /// CSCD descriptor.
 pub(crate) const DESCRIPTOR_TYPE_CODES: [u8; 3] = [0x02, 0x0A, 0xE4];
 
-/// How far a copy operation has come.
+/// Status of a copy operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyStatus {
-    /// It runs.
+    /// The operation runs.
     InProgress,
     /// All was copied.
     Completed,
-    /// All that the token stood for was copied; the ranges named more.
+    /// All the data of the token was copied, but the ranges named more.
     CompletedWithResidual,
-    /// It ended with this sense data.
+    /// The operation ended with this sense data.
     Failed(Sense),
     /// COPY OPERATION ABORT ended it.
     Aborted,
 }
 
-/// A copy operation and its outcome.
+/// Copy operation and its result.
 #[derive(Clone, Debug)]
 pub(crate) struct CopyOperation {
-    /// The nexus that asked for it: list identifiers are each nexus's own (SPC-4 5.17.4.2).
+    /// Nexus that asked for the operation. Each nexus has its own list identifiers (SPC-4
+    /// 5.17.4.2).
     nexus: NexusId,
-    /// The LIST IDENTIFIER.
+    /// LIST IDENTIFIER of the operation.
     list_id: u32,
     /// SERVICE ACTION of the command that began it.
     pub(crate) service_action: u8,
     pub(crate) status: CopyStatus,
     /// Segments or range descriptors done.
     pub(crate) segments: u16,
-    /// Bytes copied (EXTENDED COPY) or logical blocks (token commands).
+    /// Bytes (EXTENDED COPY) or logical blocks (token commands) that were copied.
     pub(crate) transferred: u64,
-    /// The ROD token that POPULATE TOKEN made.
+    /// ROD token that POPULATE TOKEN made.
     pub(crate) token: Option<Box<[u8; 512]>>,
     abort: Arc<AtomicBool>,
 }
 
-/// The copy operations of one logical unit's copy manager.
+/// Copy operations of one logical unit's copy manager.
 #[derive(Debug, Default)]
 pub(crate) struct CopyOperations {
     list: Mutex<VecDeque<CopyOperation>>,
 }
 
-/// Why an operation cannot begin.
+/// Reasons why an operation cannot begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BeginError {
     /// The list identifier belongs to an operation that runs (05/00/16 OPERATION IN PROGRESS).
     ListIdInUse,
-    /// Too many operations run (BUSY).
+    /// Number of running operations is at its limit (BUSY).
     TooMany,
 }
 
 impl BeginError {
-    /// The sense data, where the answer is CHECK CONDITION.
+    /// Returns the sense data if the answer is CHECK CONDITION.
     pub(crate) fn sense(self) -> Option<Sense> {
         match self {
             Self::ListIdInUse => Some(Sense::illegal(Asc::OPERATION_IN_PROGRESS)),
@@ -87,8 +90,8 @@ impl BeginError {
     }
 }
 
-/// A running operation; records its outcome. Dropped without one (the task was aborted), it
-/// forgets the operation.
+/// Running operation, which records its result. Dropped without a result because the task was
+/// aborted, it forgets the operation.
 #[derive(Debug)]
 pub(crate) struct Running {
     operations: Arc<CopyOperations>,
@@ -99,8 +102,8 @@ pub(crate) struct Running {
 }
 
 impl CopyOperations {
-    /// Begins an operation. `list_id` is `None` where the initiator wants none kept (LIST ID USAGE
-    /// 11b); such an operation counts but cannot be asked for.
+    /// Begins an operation. `list_id` is `None` if the initiator wants none kept (LIST ID USAGE
+    /// 11b). That operation counts but cannot be asked for.
     pub(crate) fn begin(
         self: &Arc<Self>,
         nexus: NexusId,
@@ -145,7 +148,7 @@ impl CopyOperations {
         })
     }
 
-    /// The operation of this nexus with this list identifier.
+    /// Returns the operation of this nexus with this list identifier.
     pub(crate) fn find(&self, nexus: NexusId, list_id: u32) -> Option<CopyOperation> {
         let list = self.list();
         let mut of_nexus = list.iter().filter(|it| it.nexus == nexus);
@@ -165,7 +168,7 @@ impl CopyOperations {
             .retain(|it| it.nexus != nexus || it.status == CopyStatus::InProgress);
     }
 
-    /// COPY OPERATION ABORT: asks a running operation to end. Returns whether there was one.
+    /// Asks a running operation to end, for COPY OPERATION ABORT. Returns whether there was one.
     pub(crate) fn abort(&self, nexus: NexusId, list_id: u32) -> bool {
         let list = self.list();
         let running = list.iter().find(|it| {
@@ -183,12 +186,12 @@ impl CopyOperations {
 }
 
 impl Running {
-    /// Whether COPY OPERATION ABORT asked it to end.
+    /// Reports whether COPY OPERATION ABORT asked the operation to end.
     pub(crate) fn is_aborted(&self) -> bool {
         self.abort.load(Ordering::Relaxed)
     }
 
-    /// Tells how far it has come.
+    /// Records the progress.
     pub(crate) fn progress(&self, segments: u16, transferred: u64) {
         self.change(|operation| {
             operation.segments = segments;
@@ -196,7 +199,7 @@ impl Running {
         });
     }
 
-    /// Records the outcome.
+    /// Records the result.
     pub(crate) fn finish(&mut self, status: CopyStatus, token: Option<Box<[u8; 512]>>) {
         self.is_recorded = true;
         self.change(|operation| {

@@ -1,16 +1,17 @@
-//! ROD tokens (SPC-4 5.17.6): small handles for the data that blocks held at one moment, made by
-//! POPULATE TOKEN and spent by WRITE USING TOKEN.
+//! ROD tokens (SPC-4 5.17.6): small handles for the data that blocks held at one moment. POPULATE
+//! TOKEN makes them, and WRITE USING TOKEN uses them.
 //!
-//! The one type offered is *point in time copy – change vulnerable*: a token holds until one of its
-//! blocks is about to be written, then it is revoked. To notice, whoever carries out block actions
-//! calls [`LogicalUnit::note_write`] before each write, which costs one load while no token lives. Blocks
-//! also change without being written: those behind the end of a unit that shrinks, and all that a device may have lost
-//! ([`LogicalUnit::note_loss`]).
+//! The one type offered is *point in time copy – change vulnerable*. A token holds until one of its
+//! blocks is about to be written, and is revoked then. So the code that carries out block actions
+//! calls [`LogicalUnit::note_write`] before each write, which costs one load while no token lives.
+//! Blocks also change without being written. Blocks behind the end of a unit that shrinks are gone,
+//! and a device may have lost writes ([`LogicalUnit::note_loss`]).
 //!
-//! A token is no secret: it is only good for a nexus that sees the unit which made it, and could read
-//! the blocks anyway. But it must never be mistaken for a token of an earlier run of the program;
-//! hence the epoch, without which no tokens are offered. Tokens do not expire with time, which the
-//! crate does not know, but by number: the oldest goes when there are too many.
+//! A token is no secret. It is only good for a nexus that sees the unit which made it, and that
+//! nexus could read the blocks anyway. But a token must never be mistaken for a token of an earlier
+//! run of the program. So tokens carry an epoch, and without an epoch no tokens are offered. Tokens
+//! do not expire with time, which the crate does not know, but by number: the oldest is dropped
+//! when there are too many.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,32 +25,32 @@ use crate::{BlockRange, Lba};
 pub(crate) const TOKEN_LEN: usize = 512;
 /// ROD TYPE: point in time copy – change vulnerable.
 pub(crate) const TYPE_CHANGE_VULNERABLE: u32 = 0x0080_0001;
-/// ROD TYPE: point in time copy – any; the copy manager chooses.
+/// ROD TYPE: point in time copy – any. The copy manager chooses the type.
 pub(crate) const TYPE_ANY_POINT_IN_TIME: u32 = 0x0080_FFFF;
 /// ROD TYPE: block device zero ROD token.
 pub(crate) const TYPE_ZERO: u32 = 0xFFFF_0001;
-/// ROD TOKEN LENGTH: what follows the first eight bytes.
+/// ROD TOKEN LENGTH: the bytes after the first eight.
 const ROD_TOKEN_LENGTH: u16 = 0x01F8;
 /// Most block device range descriptors in one command.
 pub(crate) const MAX_RANGES: u16 = 64;
-/// Most bytes that one token stands for.
+/// Most bytes for which one token stands.
 pub(crate) const MAX_TOKEN_BYTES: u64 = 256 << 20;
 /// Most tokens of a unit that live at once.
 const MAX_LIVE: usize = 256;
-/// Where the epoch lies: in the extended ROD token data.
+/// Offset of the epoch in the token: in the extended ROD token data.
 const EPOCH_AT: usize = 256;
 
-/// The data that some blocks of a unit held when the token was made.
+/// Data that some blocks of a unit held when the token was made.
 #[derive(Debug)]
 pub(crate) struct Token {
     id: u64,
-    /// The blocks, in the order in which the token stands for them.
+    /// Blocks of the token, in its order.
     ranges: Vec<BlockRange>,
     bytes: Box<[u8; TOKEN_LEN]>,
     is_revoked: AtomicBool,
 }
 
-/// The tokens of one logical unit.
+/// Tokens of one logical unit.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens {
     live: AtomicUsize,
@@ -58,18 +59,18 @@ pub(crate) struct Tokens {
 
 #[derive(Debug, Default)]
 struct Book {
-    /// A number that no other run of the program had; tokens are offered once there is one.
+    /// Number that no other run of the program had. Tokens are offered once there is one.
     epoch: Option<[u8; 16]>,
     issued: u64,
     live: VecDeque<Arc<Token>>,
 }
 
-/// The right to read what a token stands for, as long as it lasts.
+/// Right to read the blocks of a token, as long as the token lasts.
 #[derive(Debug)]
 pub(crate) struct TokenUse(Arc<Token>);
 
 impl TokenUse {
-    /// TOKEN REVOKED once one of the blocks was about to be written.
+    /// Returns TOKEN REVOKED once one of the blocks was about to be written.
     pub(crate) fn check(&self) -> Result<(), Sense> {
         if self.0.is_revoked.load(Ordering::Acquire) {
             Err(Sense::illegal(Asc::TOKEN_REVOKED))
@@ -78,19 +79,19 @@ impl TokenUse {
         }
     }
 
-    /// The blocks, in order.
+    /// Returns the blocks, in order.
     pub(crate) fn ranges(&self) -> &[BlockRange] {
         &self.0.ranges
     }
 }
 
 impl Tokens {
-    /// Whether tokens are offered.
+    /// Reports whether tokens are offered.
     pub(crate) fn are_enabled(&self) -> bool {
         self.book().epoch.is_some()
     }
 
-    /// Makes a token for these blocks of the unit; `None` where tokens are not offered.
+    /// Makes a token for these blocks of the unit, or returns `None` if tokens are not offered.
     pub(crate) fn make(
         &self,
         unit: &LogicalUnit,
@@ -106,7 +107,8 @@ impl Tokens {
         {
             oldest.is_revoked.store(true, Ordering::Release);
         }
-        // A unit that shrinks has its new size before it revokes: what was checked against the old one is not kept.
+        // A unit that shrinks has its new size before it revokes. So a token that was checked
+        // against the old size is not kept.
         if ranges.iter().all(|range| range.end() <= unit.blocks()) {
             book.live.push_back(Arc::new(Token {
                 id,
@@ -119,7 +121,7 @@ impl Tokens {
         Some(bytes)
     }
 
-    /// The token with these bytes.
+    /// Returns the token with these bytes.
     pub(crate) fn find(&self, bytes: &[u8; TOKEN_LEN]) -> Result<TokenUse, Sense> {
         let book = self.book();
         let id = u64::from_be_bytes(bytes.first_chunk::<16>().map_or([0; 8], |head| {
@@ -143,12 +145,12 @@ impl Tokens {
         Ok(TokenUse(Arc::clone(token)))
     }
 
-    /// DEL_TKN: the token is used up.
+    /// Deletes a token that is used up (DEL_TKN).
     pub(crate) fn delete(&self, token: &TokenUse) {
         self.retain(|live| live.id != token.0.id);
     }
 
-    /// Revokes every token one of whose blocks is in the range.
+    /// Revokes every token of which a block is in the range.
     pub(crate) fn revoke(&self, range: BlockRange) {
         self.retain(|live| !live.ranges.iter().any(|held| held.overlaps(range)));
     }
@@ -171,16 +173,17 @@ impl Tokens {
 }
 
 impl LogicalUnit {
-    /// Offers ROD tokens (POPULATE TOKEN, WRITE USING TOKEN). `epoch` is 16 random bytes, drawn once
-    /// per run of the program. Whoever calls this promises to call [`LogicalUnit::note_write`] and
+    /// Offers ROD tokens (POPULATE TOKEN, WRITE USING TOKEN). `epoch` is 16 random bytes, drawn
+    /// once per run of the program. The caller promises to call [`LogicalUnit::note_write`] and
     /// [`LogicalUnit::note_loss`].
     pub fn enable_tokens(&self, epoch: [u8; 16]) {
         self.tokens().book().epoch = Some(epoch);
     }
 
-    /// Must be called before blocks of the unit are written, zeroed or deallocated, by whatever
-    /// command, with the range already locked where ranges are locked: tokens that stand for the
-    /// old content end here. One load while there are none.
+    /// Ends the tokens that stand for the old content of a range.
+    ///
+    /// The caller calls it before any command writes, zeroes or deallocates blocks of the unit. If
+    /// ranges are locked, the range is locked already. It costs one load while there are no tokens.
     #[inline]
     pub fn note_write(&self, range: BlockRange) {
         if self.tokens().live.load(Ordering::Acquire) != 0 {
@@ -188,14 +191,14 @@ impl LogicalUnit {
         }
     }
 
-    /// Must be called where the device may have lost writes, before what is read from now on is used: every token
-    /// ends here.
+    /// Ends every token. The caller calls it when the device may have lost writes, before data that
+    /// is read from now on is used.
     pub fn note_loss(&self) {
         self.tokens().retain(|_| false);
     }
 }
 
-/// The token's bytes (SPC-4 table 90).
+/// Builds the token's bytes (SPC-4 table 90).
 fn encode(
     unit: &LogicalUnit,
     id: u64,
@@ -219,14 +222,14 @@ fn encode(
     let blocks: u64 = ranges.iter().map(|range| range.count.0).sum();
     let bytes = blocks * u64::from(config.block_len);
     token[56..64].copy_from_slice(&bytes.to_be_bytes());
-    // Device type specific data (SBC-4 table 8).
+    // Device type specific data (SBC-4 table 8) follows.
     token[96..100].copy_from_slice(&config.block_len.to_be_bytes());
     token[101] = config.physical_exponent;
     token[EPOCH_AT..EPOCH_AT + 16].copy_from_slice(epoch);
     token
 }
 
-/// The NAA designator of the unit that made a token.
+/// Returns the NAA designator of the unit that made a token.
 pub(crate) fn creator_naa(token: &[u8; TOKEN_LEN]) -> Option<&[u8]> {
     let is_naa = token[16] == 0xE4 && token[20] & 0x0F == 1 && token[21] & 0x3F == 0x03;
     token[24..44]

@@ -1,20 +1,21 @@
-//! The data that a command moves by its CDB, held against the lengths that its initiator announced.
+//! Comparison of the data that a command moves by its CDB with the lengths that its initiator
+//! announced.
 //!
-//! SAM leaves open what a device server does where the two differ; FCP-4 9.4.2 and RFC 7143 11.4.5 leave it
-//! two ways. Every command passes here, so that one rule holds for all:
+//! SAM does not say what a device server does if the two differ. FCP-4 9.4.2 and RFC 7143 11.4.5
+//! leave it two ways. Every command passes here, so that one rule holds for all:
 //!
-//! | by the CDB | announced | becomes |
+//! | by the CDB | announced | result |
 //! |---|---|---|
 //! | data-out | no data-out at all | refused |
-//! | data-out | as much or more | carried out; the transport drops the rest |
-//! | data-out of blocks that stand alone | fewer, in whole blocks, or none of them | carried out with those |
-//! | data-out of a plain WRITE | fewer, up to within a block | carried out; the rest of the block stays |
+//! | data-out | as much or more | carried out, and the transport drops the rest |
+//! | data-out of independent blocks | fewer, in whole blocks, or none | carried out with those |
+//! | data-out of a plain WRITE | fewer, up to within a block | done, rest of the block stays |
 //! | data-out | fewer | refused |
-//! | data-in | whatever | carried out; the transport sends what was announced of it |
+//! | data-in | any length | carried out, and the transport sends the announced part |
 //!
-//! A refusal is INVALID FIELD IN COMMAND INFORMATION UNIT, and nothing was written. GOOD never hides data that
-//! came and was dropped. Data-in that is not sent is lost to
-//! nobody but its initiator, and the residual tells of it.
+//! A refusal is INVALID FIELD IN COMMAND INFORMATION UNIT, and nothing was written. GOOD never
+//! hides data that came and was dropped. Data-in that is not sent is lost only to its initiator,
+//! and the residual reports it.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use crate::sense::Sense;
 use crate::{Command, Response, Start};
 
 impl Start {
-    /// This start, or the refusal that the announced length of data-out demands.
+    /// Returns this start, or the refusal that the announced length of data-out demands.
     #[inline]
     pub(crate) fn checked(self, command: &Command<'_>, unit: &Arc<LogicalUnit>) -> Self {
         let block_len = unit.block_len();
@@ -57,8 +58,8 @@ impl Start {
     }
 }
 
-/// How many of the `wanted` bytes of data-out a command is carried out with; `None` where it is refused.
-/// `block_len` is given where whole blocks stand alone.
+/// Returns the bytes of data-out, out of `wanted`, with which a command is carried out. Returns
+/// `None` if it is refused. `block_len` is given if whole blocks stand alone.
 #[inline]
 fn carried_out(wanted: u32, block_len: Option<u32>, command: &Command<'_>) -> Option<u32> {
     if wanted == 0 {

@@ -1,8 +1,8 @@
-//! Unit attentions: events an initiator must hear of before its next command (SAM-5 5.14).
+//! Unit attentions: events of which an initiator must hear before its next command (SAM-5 5.14).
 //!
-//! One queue per I_T_L nexus. A queue never holds the same condition twice, is therefore bounded by
-//! the number of conditions there are, and delivers the conditions that tell of a lost state (29h)
-//! before all others.
+//! There is one queue per I_T_L nexus. A queue never holds a condition twice, so the number of
+//! conditions bounds it. It delivers the conditions that report a lost state (29h) before all
+//! others.
 
 use std::collections::VecDeque;
 
@@ -41,18 +41,18 @@ impl UnitAttention {
 }
 
 impl UnitAttention {
-    /// The condition with this code.
+    /// Makes the condition with this code.
     pub const fn new(asc: Asc) -> Self {
         Self(asc)
     }
 
-    /// Its code.
+    /// Returns the code of the condition.
     pub const fn asc(self) -> Asc {
         self.0
     }
 
-    /// Its sense data. That of the soft threshold tells where in the logical block provisioning mode
-    /// page its descriptor is (SBC-4 4.18.1).
+    /// Returns the sense data of the condition. The sense data of the soft threshold contains the
+    /// offset of its descriptor in the logical block provisioning mode page (SBC-4 4.18.1).
     pub fn sense(self) -> Sense {
         let sense = Sense::new(SenseKey::UnitAttention, self.0);
         if self == Self::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED {
@@ -61,14 +61,14 @@ impl UnitAttention {
         sense
     }
 
-    /// Whether it tells that the device server lost or reset its state (SAM-5 table 47: these have
-    /// precedence over all others).
+    /// Reports whether the condition says that the device server lost or reset its state. SAM-5
+    /// table 47 gives these precedence over all others.
     pub(crate) const fn is_reset(self) -> bool {
         self.0.0 == 0x29
     }
 }
 
-/// The pending conditions of one I_T_L nexus, most important first.
+/// Pending conditions of one I_T_L nexus, the most important first.
 #[derive(Debug, Default)]
 pub(crate) struct UnitAttentionQueue(VecDeque<UnitAttention>);
 
@@ -90,18 +90,18 @@ impl UnitAttentionQueue {
         self.0.insert(at, ua);
     }
 
-    /// The most important condition.
+    /// Returns the most important condition.
     pub(crate) fn first(&self) -> Option<UnitAttention> {
         self.0.front().copied()
     }
 
-    /// Whether a reset is pending that is more than the loss of the nexus.
+    /// Reports whether a reset is pending that is more than the loss of the nexus.
     pub(crate) fn has_reset(&self) -> bool {
         let mut resets = self.0.iter().take_while(|pending| pending.is_reset());
         resets.any(|pending| *pending != UnitAttention::I_T_NEXUS_LOSS_OCCURRED)
     }
 
-    /// Takes the most important condition: reporting one clears it (UA_INTLCK_CTRL = 00b).
+    /// Takes the most important condition. A reported condition is cleared (UA_INTLCK_CTRL = 00b).
     pub(crate) fn take(&mut self) -> Option<UnitAttention> {
         self.0.pop_front()
     }
@@ -111,7 +111,7 @@ impl UnitAttentionQueue {
         self.0.retain(|pending| *pending != ua);
     }
 
-    /// Whether nothing is pending.
+    /// Reports whether nothing is pending.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,24 +1,26 @@
-//! What one initiator port sees through one target port: the mapped logical units.
+//! View of one initiator port through one target port: the mapped logical units.
 
 use std::sync::Arc;
 
 use crate::itl_nexus::ItlNexus;
 
-/// The set of logical units in one initiator's view. The transport's session implements it; the
-/// device server uses it for REPORT LUNS and to resolve third-party copy designators, so a command
-/// can never reach a unit that is not mapped to its initiator.
+/// Set of logical units in one initiator's view.
+///
+/// The transport's session implements it. The device server uses it for REPORT LUNS and to resolve
+/// third-party copy designators. So a command can never reach a unit that is not mapped to its
+/// initiator.
 pub trait TargetView {
-    /// All mapped LUNs, ascending, as 64-bit SAM LUNs (SAM-5 4.6).
+    /// Returns all mapped LUNs, ascending, as 64-bit SAM LUNs (SAM-5 4.6).
     fn luns(&self) -> Vec<u64>;
 
-    /// The identity that answers at a LUN without a unit.
+    /// Returns the identity that answers at a LUN without a unit.
     fn identity(&self) -> Identity;
 
-    /// The nexuses to all mapped units, in any order. A third-party copy takes them along when it
-    /// starts, since the units it will name are not known before its parameter list has come.
+    /// Returns the nexuses to all mapped units, in any order. A third-party copy takes them along
+    /// when it starts, because it learns the units to copy only when its parameter list has come.
     fn itl_nexuses(&self) -> Vec<Arc<ItlNexus>>;
 
-    /// The mapped unit whose designator (NAA, VPD 83h type 3) equals `naa`.
+    /// Returns the mapped unit whose designator (NAA, VPD 83h type 3) equals `naa`.
     fn by_naa(&self, naa: &[u8]) -> Option<Arc<ItlNexus>> {
         self.itl_nexuses()
             .into_iter()
@@ -26,7 +28,7 @@ pub trait TargetView {
     }
 }
 
-/// The names in INQUIRY data.
+/// Names in INQUIRY data.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
     /// T10 VENDOR IDENTIFICATION, at most eight ASCII characters.

@@ -1,4 +1,5 @@
-//! Vital product data pages (SPC-4 7.8, SBC-4 6.6): identity, limits and abilities, told truthfully.
+//! Vital product data pages (SPC-4 7.8, SBC-4 6.6): identity, limits and abilities, reported
+//! truthfully.
 
 use crate::inquiry::ascii;
 use crate::itl_nexus::ItlNexus;
@@ -8,7 +9,7 @@ use crate::sense::Sense;
 use crate::thin_provisioning::threshold_exponent;
 use crate::third_party_copy::third_party_copy_page;
 
-/// A page's code and what it says after the four bytes of header.
+/// Code of a page, and the function that builds its content after the four bytes of header.
 type Page = (u8, fn(&ItlNexus) -> Vec<u8>);
 
 /// All pages, ascending.
@@ -24,7 +25,7 @@ const PAGES: &[Page] = &[
     (0xb2, logical_block_provisioning),
 ];
 
-/// The page with this code, header included; INVALID FIELD IN CDB where there is none.
+/// Returns the page with this code, header included, or INVALID FIELD IN CDB if there is none.
 pub(crate) fn page(nexus: &ItlNexus, code: u8) -> Result<Vec<u8>, Sense> {
     let (_, body) = PAGES
         .iter()
@@ -48,8 +49,9 @@ fn unit_serial_number(nexus: &ItlNexus) -> Vec<u8> {
     out
 }
 
-/// SPC-4 7.8.6: the unit by NAA and by T10 vendor identification, the port by relative number,
-/// group and name, the device by name. ESXi and Windows identify the unit by the NAA designator.
+/// Builds the page of SPC-4 7.8.6. It names the unit by NAA and by T10 vendor identification, the
+/// port by relative number, group and name, and the device by name. ESXi and Windows identify the
+/// unit by the NAA designator.
 fn device_identification(nexus: &ItlNexus) -> Vec<u8> {
     const BINARY: u8 = 1;
     const ASCII: u8 = 2;
@@ -84,7 +86,7 @@ fn device_identification(nexus: &ItlNexus) -> Vec<u8> {
     out
 }
 
-/// What a designator names (SPC-4 table 596).
+/// Object that a designator names (SPC-4 table 596).
 #[derive(Clone, Copy)]
 enum Association {
     Unit = 0,
@@ -93,7 +95,7 @@ enum Association {
 }
 
 fn designator(out: &mut Vec<u8>, code_set: u8, whom: Association, kind: u8, bytes: &[u8]) {
-    // PIV and protocol identifier 5 (iSCSI) for ports and devices.
+    // Ports and devices have PIV and protocol identifier 5 (iSCSI).
     let (protocol, piv) = match whom {
         Association::Unit => (0, 0),
         Association::Port | Association::Device => (0x50, 0x80),
@@ -108,7 +110,7 @@ fn designator(out: &mut Vec<u8>, code_set: u8, whom: Association, kind: u8, byte
     out.extend_from_slice(&bytes[..bytes.len().min(255)]);
 }
 
-/// A SCSI name string: NUL terminated and padded to a multiple of four (SPC-4 7.8.6.11).
+/// Builds a SCSI name string: NUL terminated and padded to a multiple of four (SPC-4 7.8.6.11).
 fn name_string(name: &str) -> Vec<u8> {
     let mut bytes = name.as_bytes().to_vec();
     bytes.push(0);
@@ -116,7 +118,8 @@ fn name_string(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// SPC-4 7.8.8: all task attributes, a volatile cache, I_T nexus loss clears unit attentions.
+/// Builds the page of SPC-4 7.8.8: all task attributes, a volatile cache, and I_T nexus loss clears
+/// unit attentions.
 fn extended_inquiry_data(_: &ItlNexus) -> Vec<u8> {
     let mut out = vec![0; 60];
     // HEADSUP, ORDSUP, SIMPSUP.
@@ -129,17 +132,17 @@ fn extended_inquiry_data(_: &ItlNexus) -> Vec<u8> {
     out
 }
 
-/// SPC-4 7.8.12: all mode pages are shared by all nexuses.
+/// Builds the page of SPC-4 7.8.12: all mode pages are shared by all nexuses.
 fn mode_page_policy(_: &ItlNexus) -> Vec<u8> {
     vec![0x3f, 0xff, 0x00, 0x00]
 }
 
-/// SPC-4 7.8.17.
+/// Builds the page of SPC-4 7.8.17.
 fn third_party_copy(nexus: &ItlNexus) -> Vec<u8> {
     third_party_copy_page(nexus.unit())
 }
 
-/// SBC-4 6.6.4.
+/// Builds the page of SBC-4 6.6.4.
 fn block_limits(nexus: &ItlNexus) -> Vec<u8> {
     let config = config(nexus);
     let mut out = vec![0; 64];
@@ -149,10 +152,11 @@ fn block_limits(nexus: &ItlNexus) -> Vec<u8> {
     if config.thin {
         put(20, limits::MAX_UNMAP_BLOCKS);
         put(24, limits::MAX_UNMAP_DESCRIPTORS);
-        // One block is no granularity: it is not reported then (0). With 4 KiB blocks it also costs
-        // users of QEMU their machine: `iscsi_co_readv` takes a reported granularity of 4 KiB or more
-        // for a cluster size and asks for the status of BDRV_REQUEST_MAX_BYTES, which is no multiple
-        // of 4 KiB, and `iscsi_co_block_status` aborts QEMU over that.
+        // One block is no granularity, so it is not reported (0). With 4 KiB blocks, reporting it
+        // would also abort QEMU and cost its users their machine. `iscsi_co_readv` takes a reported
+        // granularity of 4 KiB or more for a cluster size, and asks for the status of
+        // BDRV_REQUEST_MAX_BYTES. That is no multiple of 4 KiB, and `iscsi_co_block_status` aborts
+        // QEMU over it.
         if config.unmap_granularity > 1 {
             put(28, config.unmap_granularity);
             // UGAVALID, and the alignment.
@@ -171,14 +175,15 @@ fn block_limits(nexus: &ItlNexus) -> Vec<u8> {
     out.split_off(4)
 }
 
-/// SBC-4 6.6.2.
+/// Builds the page of SBC-4 6.6.2.
 fn block_device_characteristics(nexus: &ItlNexus) -> Vec<u8> {
     let mut out = vec![0; 60];
     out[..2].copy_from_slice(&config(nexus).rotation_rate.to_be_bytes());
     out
 }
 
-/// SBC-4 6.6.6: UNMAP and WRITE SAME deallocate, what is deallocated reads as zeros.
+/// Builds the page of SBC-4 6.6.6: UNMAP and WRITE SAME deallocate, and deallocated blocks read as
+/// zeros.
 fn logical_block_provisioning(nexus: &ItlNexus) -> Vec<u8> {
     if !config(nexus).thin {
         return vec![0; 4];

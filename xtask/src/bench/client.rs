@@ -1,5 +1,5 @@
-//! Runs a client as a process of its own on the other core, and samples the target's CPU time for
-//! exactly the period that the client measures.
+//! Runner of a client, as a process of its own on the other core. It samples the target's CPU time
+//! for exactly the period that the client measures.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,26 +12,26 @@ use super::server::Server;
 use super::workload::{Client, Workload};
 use crate::{crate_root, debian};
 
-/// The core that makes the load.
+/// Core that makes the load.
 const CORE: &str = "1";
 const SOURCE: &str = "conformance/clients/libiscsi_load.c";
 
-/// What a client prints at its end.
+/// Result that a client prints at its end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct LoadResult {
-    /// Transfers in the measured period.
+    /// Number of transfers in the measured period.
     pub ios: u64,
-    /// Its length.
+    /// Length of the measured period.
     pub seconds: f64,
     pub p50_us: f64,
     pub p99_us: f64,
-    /// CPU time of the client in it.
+    /// CPU time of the client in that period.
     pub client_cpu_s: f64,
-    /// Transfers that had to be sent again because of a unit attention or a busy target.
+    /// Number of transfers that had to be sent again because of a unit attention or a busy target.
     pub retries: u64,
 }
 
-/// Compiles the libiscsi client; returns where it lies.
+/// Compiles the libiscsi client, and returns its path.
 pub(super) fn build() -> Result<PathBuf, String> {
     debian::ensure("/usr/bin/cc", "gcc")?;
     debian::ensure("/usr/include/iscsi/iscsi.h", "libiscsi-dev")?;
@@ -55,7 +55,8 @@ pub(super) fn build() -> Result<PathBuf, String> {
     Ok(program)
 }
 
-/// Runs the workload; returns the client's result and the target's CPU seconds in the same period.
+/// Runs the workload. Returns the client's result and the target's CPU seconds in the measured
+/// period.
 pub(super) fn load(
     workload: &Workload,
     server: &Server,
@@ -146,10 +147,10 @@ pub(super) fn fill(server: &Server) -> Result<(), String> {
     }
 }
 
-/// Logged-in sessions that stay silent until dropped.
+/// Logged-in sessions that stay silent until they are dropped.
 pub(super) struct Held {
     child: Child,
-    /// How long it took until all were logged in.
+    /// Time until all were logged in.
     pub seconds: f64,
 }
 
@@ -180,12 +181,12 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        drop(self.child.stdin.take()); // its end tells the client to leave
+        drop(self.child.stdin.take()); // its end tells the client to log out
         let _ = self.child.wait();
     }
 }
 
-/// This program as the lean client.
+/// Builds the command that runs this program as the lean client.
 fn lean(server: &Server) -> Result<Command, String> {
     let program = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     let mut command = Command::new(program);
@@ -201,7 +202,7 @@ fn lean(server: &Server) -> Result<Command, String> {
     Ok(command)
 }
 
-/// A command that runs `program` on the client's core.
+/// Builds a command that runs `program` on the client's core.
 pub(super) fn pinned(program: &Path) -> Command {
     let mut command = Command::new("taskset");
     command.args(["-c", CORE]).arg(program);

@@ -1,10 +1,10 @@
-//! A latency histogram: 32 linear steps in each power of two of nanoseconds, so within 3 %.
+//! Latency histogram: 32 linear steps in each power of two of nanoseconds, so within 3 %.
 
 const STEPS_LOG2: u32 = 5;
 const STEPS: u64 = 1 << STEPS_LOG2;
 const BUCKETS: usize = 64 << STEPS_LOG2;
 
-/// Counts by latency.
+/// Counts of transfers by latency.
 pub(crate) struct Histogram {
     counts: Vec<u64>,
     total: u64,
@@ -30,8 +30,8 @@ impl Histogram {
         self.total
     }
 
-    /// The latency that `share` (0 to 1) of the transfers did not exceed, in microseconds; 0 where
-    /// nothing was counted.
+    /// Returns the latency that `share` (0 to 1) of the transfers did not exceed, in microseconds,
+    /// or 0 if nothing was counted.
     pub(crate) fn percentile_us(&self, share: f64) -> f64 {
         let wanted = (share * self.total as f64) as u64;
         let mut seen = 0;
@@ -54,7 +54,7 @@ fn bucket_of(ns: u64) -> usize {
     (octave << STEPS_LOG2) + ((ns >> (top - STEPS_LOG2)) - STEPS) as usize
 }
 
-/// The smallest latency that falls into the bucket.
+/// Returns the smallest latency that falls into the bucket.
 fn floor_ns(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < STEPS {

@@ -1,8 +1,9 @@
-//! `cargo xtask bench initiator`: our initiator and libiscsi's client side by side, each on one core
-//! against the same target on another.
+//! `cargo xtask bench initiator`: our initiator and libiscsi's client side by side, each on one
+//! core against one target on another.
 //!
-//! Both read and write the same unit of the same Sandstone in turns that swap who is first; medians are
-//! compared. Ours is `sandstone bench run iscsi://…`, whose figures hold the cost of its generator too.
+//! Both read and write one unit of one Sandstone, in turns that swap the first one. The report
+//! compares medians. Our side is `sandstone bench run iscsi://…`, whose figures include the cost of
+//! its generator.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,7 +16,7 @@ use super::server::{self, Server};
 use super::workload::{Client, Workload};
 use super::{Options, machine, progress};
 
-/// What we want of our initiator, as shares of libiscsi's figures.
+/// Goals for our initiator, as shares of libiscsi's figures.
 const MOST_CPU: f64 = 0.6;
 const LEAST_IOPS: f64 = 1.5;
 
@@ -47,18 +48,18 @@ struct Figures {
     cpu_us_per_io: f64,
 }
 
-/// Both clients at one workload.
+/// Figures of both clients at one workload.
 #[derive(Debug, Serialize)]
 struct Row {
     workload: &'static str,
     libiscsi: Figures,
     sandstone: Figures,
-    /// Ours as a share of libiscsi's.
+    /// Ratio of our CPU time to libiscsi's.
     cpu_ratio: f64,
     iops_ratio: f64,
 }
 
-/// Whether a workload's name contains `part`.
+/// Reports whether a workload's name contains `part`.
 pub(super) fn knows(part: &str) -> bool {
     WORKLOADS
         .iter()
@@ -123,7 +124,7 @@ fn figures(load: &LoadResult) -> Figures {
     }
 }
 
-/// One run of our initiator.
+/// Runs our initiator once.
 fn load(
     workload: &Workload,
     server: &Server,

@@ -1,13 +1,13 @@
-//! A load generator that costs less CPU than the target under test: it compares what a target can
-//! do, where an ordinary client would be what is measured.
+//! Load generator that costs less CPU than the target under test. It compares the abilities of
+//! targets. An ordinary client would be the bottleneck, and so would itself be measured.
 //!
-//! One thread. Headers are built once per command slot and patched; a whole batch of commands goes
-//! out in one `writev`, with the payload of writes shared by all; what arrives is read into one
-//! large buffer of which only the headers are looked at. It shares no code with the `iscsi` crate,
-//! so that a mistake there cannot hide behind the same mistake here.
+//! It has one thread. Headers are built once per command slot and patched. A whole batch of
+//! commands goes out in one `writev`, and all writes share one payload. Received bytes go into one
+//! large buffer, of which only the headers are read. It shares no code with the `iscsi` crate, so
+//! that a mistake there cannot be hidden by an equal mistake here.
 //!
-//! What it leaves out: data digests of what it receives are not verified (header digests are), and
-//! it knows no authentication, no error recovery and one connection per session.
+//! It does not verify data digests of received data (header digests are verified). It knows no
+//! authentication and no error recovery, and one connection per session.
 
 mod connection;
 mod load;
@@ -17,7 +17,7 @@ mod wire;
 
 use std::net::SocketAddr;
 
-/// What to do, from the command line.
+/// Options from the command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub portal: SocketAddr,
@@ -28,19 +28,19 @@ pub(crate) struct Options {
     pub is_random: bool,
     /// Bytes of one transfer.
     pub block: u32,
-    /// Commands outstanding per session.
+    /// Number of commands outstanding per session.
     pub depth: usize,
     pub sessions: usize,
     pub digests: bool,
     pub warmup_s: f64,
     pub seconds: f64,
-    /// The core to run on.
+    /// Core to run on.
     pub core: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Transfers for a time.
+    /// Runs transfers for a time.
     Load,
     /// Writes every block of the unit once.
     Fill,
@@ -48,7 +48,7 @@ pub(crate) enum Mode {
     Hold,
 }
 
-/// Runs as the child process of `bench target`.
+/// Runs the lean client as the child process of `bench target`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let options = parse(arguments)?;
     if let Some(core) = options.core {
@@ -124,7 +124,7 @@ fn number<T: std::str::FromStr>(option: &str, text: &str) -> Result<T, String> {
         .map_err(|_| format!("{option} {text}: not understood"))
 }
 
-/// CPU time that this process has used, in seconds.
+/// Returns the CPU time that this process has used, in seconds.
 fn own_cpu_s() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

@@ -1,23 +1,23 @@
-//! The machine and the versions: figures mean nothing without them.
+//! Description of the machine and of versions, without which figures mean nothing.
 
 use std::fs;
 use std::process::Command;
 
 use serde::Serialize;
 
-/// Where the benchmark ran.
+/// Machine on which the benchmark ran.
 #[derive(Debug, Serialize)]
 pub(super) struct Machine {
     pub cpu: String,
     pub cores: usize,
     pub memory_gib: u64,
     pub kernel: String,
-    /// Load average of the last minute before the run: anything else that runs spoils the figures.
+    /// Load average of the last minute before the run. Any other load spoils the figures.
     pub load_before: f64,
 }
 
 impl Machine {
-    /// Looks, and refuses where two cores are not to be had.
+    /// Inspects the machine, and fails if two cores are not available.
     pub(super) fn look() -> Result<Self, String> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         if cores < 2 {
@@ -48,7 +48,7 @@ impl Machine {
     }
 }
 
-/// The version of an installed Debian package.
+/// Returns the version of an installed Debian package.
 pub(super) fn package_version(package: &str) -> String {
     let output = Command::new("dpkg-query")
         .args(["-W", "-f", "${Version}", package])

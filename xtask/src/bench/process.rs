@@ -1,10 +1,10 @@
-//! What the kernel tells about a process: CPU time and resident memory.
+//! Figures that the kernel reports about a process: CPU time and resident memory.
 
 use std::fs;
 
-/// CPU time of all threads of the process, in seconds.
+/// Returns the CPU time of all threads of the process, in seconds.
 ///
-/// `schedstat` counts nanoseconds, `stat` counts hundredths of a second; the first is used where
+/// `schedstat` counts nanoseconds, and `stat` counts hundredths of a second. The first is used if
 /// the kernel offers it.
 pub(super) fn cpu_s(pid: u32) -> Result<f64, String> {
     let threads = fs::read_dir(format!("/proc/{pid}/task"))
@@ -30,7 +30,7 @@ pub(super) fn cpu_s(pid: u32) -> Result<f64, String> {
     }
 }
 
-/// User and system time from `stat`, in seconds.
+/// Returns user and system time from `stat`, in seconds.
 fn ticks_s(pid: u32) -> Result<f64, String> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat"))
         .map_err(|e| format!("the target is gone: {e}"))?;
@@ -39,13 +39,13 @@ fn ticks_s(pid: u32) -> Result<f64, String> {
         .ok_or_else(|| format!("/proc/{pid}/stat is not as expected"))
 }
 
-/// Fields 14 and 15; the second field is the name in parentheses and may hold anything.
+/// Reads fields 14 and 15. The second field is the name in parentheses, which may hold any text.
 fn parse_ticks(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
 }
 
-/// Resident memory in KiB.
+/// Returns the resident memory in KiB.
 pub(super) fn resident_kib(pid: u32) -> Result<u64, String> {
     let text = fs::read_to_string(format!("/proc/{pid}/status"))
         .map_err(|e| format!("the target is gone: {e}"))?;

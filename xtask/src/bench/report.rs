@@ -1,4 +1,5 @@
-//! The report: medians with their spread, ratios, and the issue's targets with yes or no.
+//! Report of `bench target`: medians with their spread, ratios, and the issue's targets with yes or
+//! no.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +12,7 @@ use super::server::Kind;
 use super::sessions::{STORM, Sessions};
 use super::workload::{Cell, Workload};
 
-/// Everything that one run of `bench target` found.
+/// All results of one run of `bench target`.
 #[derive(Serialize)]
 pub(super) struct Report {
     pub machine: Machine,
@@ -30,15 +31,15 @@ pub(super) struct Row {
     pub workload: &'static Workload,
     pub tgt: Vec<Cell>,
     pub sandstone: Vec<Cell>,
-    /// Where the workload is run on a volume of a pool, too.
+    /// Runs on a volume of a pool, if the workload has them.
     pub pool: Vec<Cell>,
 }
 
-/// A figure that Sandstone must reach.
+/// Figure that Sandstone must reach.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Goal {
     pub what: String,
-    /// `≥` or `≤` and the bound, as text.
+    /// Bound as text, after `≥` or `≤`.
     pub target: String,
     pub measured: String,
     pub reached: bool,
@@ -53,7 +54,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Of at least one figure.
+    /// Computes the spread of at least one figure.
     pub(super) fn of(figures: impl Iterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = figures.collect();
         sorted.sort_by(f64::total_cmp);
@@ -106,12 +107,12 @@ impl Row {
         Spread::of(cells.iter().map(figure))
     }
 
-    /// Sandstone's median over tgt's.
+    /// Returns Sandstone's median over tgt's.
     fn ratio(&self, figure: fn(&Cell) -> f64) -> f64 {
         self.median(Kind::Sandstone, figure) / self.median(Kind::Tgt, figure)
     }
 
-    /// How quick a pool's volume is beside memory: more is better.
+    /// Returns the speed of a pool's volume beside that of memory: more is better.
     fn pool_ratio(&self) -> f64 {
         let (figure, ..) = self.main_figure();
         let pool = self.median(Kind::Pool, figure);
@@ -126,7 +127,8 @@ impl Row {
         self.spread(kind, figure).median
     }
 
-    /// What the workload is about: microseconds, MB/s, or thousands of transfers per second.
+    /// Returns the main figure of the workload: microseconds, MB/s, or thousands of transfers per
+    /// second.
     fn main_figure(&self) -> (fn(&Cell) -> f64, &'static str, usize) {
         if self.workload.is_latency() {
             (Cell::p50_us, "µs", 1)
@@ -191,7 +193,7 @@ impl Report {
         self.judge()
     }
 
-    /// Says how many goals are not reached, to whoever reads no tables.
+    /// Reports the number of goals that are not reached, for readers who skip the tables.
     fn judge(&self) -> Result<(), String> {
         match self.goals.iter().filter(|goal| !goal.reached).count() {
             0 => Ok(()),
@@ -333,12 +335,12 @@ impl Report {
     }
 }
 
-/// A bound on a figure of one workload.
+/// Bound on a figure of one workload.
 struct Bound {
     workload: &'static str,
     what: &'static str,
     figure: fn(&Cell) -> f64,
-    /// Sandstone's figure over tgt's, instead of Sandstone's alone.
+    /// Whether the bound is on Sandstone's figure over tgt's, instead of Sandstone's alone.
     to_tgt: bool,
     at_least: bool,
     bound: f64,
@@ -362,9 +364,9 @@ const fn ratio(
     }
 }
 
-/// What issue and README promise. The bounds of the lean client were set where tgt gives 82 K reads
-/// and 73 K writes per second; on a slower or faster machine the ratio to tgt is what carries over,
-/// so both are shown.
+/// Promises of issue and README. The bounds of the lean client were set on a machine where tgt
+/// gives 82 K reads and 73 K writes per second. On a slower or faster machine only the ratio to tgt
+/// holds, so both are shown.
 const BOUNDS: &[Bound] = &[
     ratio(
         "libiscsi-read-4k-qd32",
@@ -464,7 +466,7 @@ const fn absolute(
     }
 }
 
-/// The figures to reach; only those that were measured.
+/// Returns the figures to reach, out of those that were measured.
 fn goals(rows: &[Row], sessions: &[Sessions]) -> Vec<Goal> {
     let mut goals = Vec::new();
     for bound in BOUNDS {

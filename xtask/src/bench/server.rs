@@ -1,5 +1,5 @@
-//! The targets under test, each started privately on one core with a unit of 1 GiB: RAM-backed, or a volume of a pool
-//! on files.
+//! Targets under test. Each is started privately on one core with a unit of 1 GiB: RAM-backed, or a
+//! volume of a pool on files.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{crate_root, debian};
 
-/// The core that serves.
+/// Core of the target.
 const CORE: &str = "0";
 const UNIT_LEN: u64 = 1 << 30;
 const TGT_IQN: &str = "iqn.2026-01.org.example:bench-tgt";
 
-/// Which target.
+/// Target under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
@@ -37,7 +37,7 @@ impl Kind {
     }
 }
 
-/// A running target; stopped when dropped.
+/// Running target, which is stopped when dropped.
 #[derive(Debug)]
 pub(super) struct Server {
     pub kind: Kind,
@@ -45,11 +45,11 @@ pub(super) struct Server {
     pub target: String,
     pub lun: u8,
     child: Child,
-    /// tgt's backing file and control number.
+    /// Backing file and control number of tgt.
     tgt: Option<(PathBuf, String)>,
 }
 
-/// The line that `sandstone demo --json` prints once it serves.
+/// Line that `sandstone demo --json` prints once it serves.
 #[derive(Deserialize)]
 struct DemoLine {
     portal: SocketAddr,
@@ -69,7 +69,7 @@ impl Server {
         self.child.id()
     }
 
-    /// What libiscsi takes.
+    /// Returns the address in libiscsi's form.
     pub(super) fn url(&self) -> String {
         format!("iscsi://{}/{}/{}", self.portal, self.target, self.lun)
     }
@@ -77,7 +77,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Whatever fails here, the process is ended and waited for, so that its core is free.
+        // Even if a step here fails, the process is ended and waited for, so that its core is free.
         if let Some((_, control)) = &self.tgt {
             let _ = tgtadm(
                 control,
@@ -87,7 +87,7 @@ impl Drop for Server {
             );
             let _ = tgtadm(control, &["--op", "delete", "--mode", "system"]);
         }
-        // The files of a demo go when it ends by itself.
+        // The files of a demo are deleted when it ends by itself.
         if self.kind != Kind::Tgt {
             let _ = Command::new("kill").arg(self.pid().to_string()).status();
         }
@@ -107,13 +107,13 @@ impl Drop for Server {
     }
 }
 
-/// Installs tgt and what pins processes.
+/// Installs tgt, and the tool that pins processes.
 pub(super) fn install_tgt() -> Result<(), String> {
     debian::ensure("/usr/sbin/tgtd", "tgt")?;
     debian::ensure("/usr/bin/taskset", "util-linux")
 }
 
-/// The binary to test: the given one, or a release build.
+/// Returns the binary to test: the given one, or a release build.
 pub(super) fn sandstone_binary(given: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(path) = given {
         return path
@@ -132,7 +132,7 @@ pub(super) fn sandstone_binary(given: Option<&Path>) -> Result<PathBuf, String> 
     Ok(crate::target_folder().join("release/sandstone"))
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that was free a moment ago.
 fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(|e| format!("no free port: {e}"))?;
     Ok(listener.local_addr().map_err(|e| e.to_string())?.port())
@@ -206,7 +206,7 @@ fn start_tgt() -> Result<Server, String> {
         ],
     )?;
     for digest in ["HeaderDigest", "DataDigest"] {
-        // Offered only when asked for; initiators that say None still get None.
+        // The digest is offered only on request. Initiators that say None still get None.
         tgtadm(
             &control,
             &[

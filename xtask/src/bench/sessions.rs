@@ -1,4 +1,4 @@
-//! Sessions that do nothing: the time to log many in at once, the memory and the CPU they cost.
+//! Cost of sessions that do nothing: the time to log many in at once, their memory and their CPU.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use super::client::Held;
 use super::process;
 use super::server::{Kind, Server};
 
-/// The name that `--only` takes.
+/// Name for `--only`.
 pub(super) const NAME: &str = "sessions";
 
-/// How many are logged in at once for the time.
+/// Number of sessions that log in at once for the time.
 pub(super) const STORM: usize = 500;
 
-/// What silent sessions cost one target.
+/// Cost of silent sessions on one target.
 #[derive(Debug, Serialize)]
 pub(super) struct Sessions {
     pub kind: Kind,
@@ -23,7 +23,7 @@ pub(super) struct Sessions {
     pub resident_kib: Vec<(usize, u64)>,
     /// Share of a core without any session, 0 to 1.
     pub idle_share: f64,
-    /// The same with 100 silent sessions.
+    /// Share of a core with 100 silent sessions.
     pub idle_share_100: f64,
     /// Seconds to log in [`STORM`] sessions at once, each try.
     pub storm_s: Vec<f64>,
@@ -63,7 +63,7 @@ pub(super) fn measure(kind: Kind, sandstone: &Path, quick: bool) -> Result<Sessi
     })
 }
 
-/// The target's share of a core over a while.
+/// Returns the target's share of a core over a while.
 fn share(server: &Server, watch_s: f64) -> Result<f64, String> {
     let (start, before) = (Instant::now(), process::cpu_s(server.pid())?);
     std::thread::sleep(Duration::from_secs_f64(watch_s));

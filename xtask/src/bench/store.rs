@@ -1,9 +1,9 @@
-//! `cargo xtask bench store`: a pool beside the raw file that it could lie on, and beside btrfs.
+//! `cargo xtask bench store`: a pool beside the raw file on which it could lie, and beside btrfs.
 //!
-//! All three lie on files of the same disk, opened with O_DIRECT, and are loaded by the same loop
-//! over io_uring, in one process (`crates/sandstone/examples/pool_load`): what differs is what lies
-//! below. Each workload runs on the one and then the others, several times, and medians are
-//! compared. The working set is larger than the pool's cache wherever a line does not say otherwise.
+//! All three lie on files of one disk, opened with O_DIRECT. One loop over io_uring loads them, in
+//! one process (`crates/sandstone/examples/pool_load`), so they differ only in the layers below.
+//! Each workload runs several times on each in turn, and medians are compared. The working set is
+//! larger than the pool's cache, unless a line says otherwise.
 
 mod before;
 mod peer;
@@ -32,24 +32,24 @@ options:
   --quick         2 GiB, one round of one second: to see that it works, not to quote
   --json          print the table as JSON";
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone)]
 pub(super) struct Options {
     dir: PathBuf,
-    /// Bytes.
+    /// Size of the working set in bytes.
     size: u64,
-    /// Bytes.
+    /// Size of the cache in bytes.
     cache: u64,
     rounds: usize,
     seconds: f64,
     only: Vec<String>,
-    /// The program of an earlier build.
+    /// Program of an earlier build.
     before: Option<PathBuf>,
     json: bool,
 }
 
 impl Options {
-    /// Whether this phase is to run.
+    /// Reports whether this phase is to run.
     fn wants(&self, phase: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|part| phase.contains(part.as_str()))
     }
@@ -116,7 +116,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     }
     let work = Folder::make(&options.dir)?;
     let mut table = Table::new(&options)?;
-    // What is overwritten there is free only when all of its extent is.
+    // On btrfs, overwritten data is free only when all of its extent is overwritten.
     let peer = match peer::Peer::start(&options.dir, 2 * options.size) {
         Ok(peer) => Some(peer),
         Err(why) => {
@@ -141,7 +141,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     table.print(options.json)
 }
 
-/// The folder that everything lies in; what the benchmark made there goes with it.
+/// Folder that holds everything. All that the benchmark made there is removed with it.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -153,7 +153,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Removes what the processes of earlier turns remember.
+    /// Removes the state that the processes of earlier turns stored.
     fn clear_states(&self) {
         self.remove(std::path::Path::is_dir);
     }
@@ -167,7 +167,7 @@ impl Folder {
             let path = entry.path();
             let is_ours = path.extension().is_some_and(|end| end == "bench");
             if is_ours && is_wanted(&path) {
-                // What cannot be removed is found by whoever looks at the disk.
+                // Files that cannot be removed will be seen by people who look at the disk.
                 let _ = if path.is_dir() {
                     std::fs::remove_dir_all(&path)
                 } else {

@@ -1,4 +1,4 @@
-//! What is measured: the list of workloads, and one run of one of them on one target.
+//! Workloads that are measured, and one run of one of them on one target.
 
 use std::path::Path;
 
@@ -7,13 +7,14 @@ use serde::Serialize;
 use super::client::{self, LoadResult};
 use super::server::Server;
 
-/// Which client makes the load.
+/// Client that makes the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Client {
-    /// Debian's libiscsi: what users feel.
+    /// Debian's libiscsi, which shows the speed for users.
     Libiscsi,
-    /// Ours, which costs less CPU than the target: what a target can do.
+    /// Lean client of this benchmark, which costs less CPU than the target and so shows the ability
+    /// of the target.
     Lean,
 }
 
@@ -26,16 +27,17 @@ pub(super) struct Workload {
     pub is_random: bool,
     /// Bytes of one transfer.
     pub block: u32,
-    /// Commands outstanding per session.
+    /// Number of commands outstanding per session.
     pub depth: u32,
     pub sessions: u32,
-    /// libiscsi of Debian 12 knows header digests only; the lean client uses both.
+    /// Whether digests are used. libiscsi of Debian 12 knows header digests only, and the lean
+    /// client uses both.
     pub digests: bool,
     /// Whether a volume of a pool is measured too, whose blocks are all in the pool's cache.
     pub cached: bool,
 }
 
-/// Everything that `bench target` measures under load.
+/// All workloads that `bench target` measures under load.
 pub(super) const WORKLOADS: &[Workload] = &[
     also_cached(random(
         "libiscsi-read-4k-qd32",
@@ -92,7 +94,7 @@ pub(super) const WORKLOADS: &[Workload] = &[
     with_digests(sequential("lean-write-256k-qd8-crc", Client::Lean, true, 1)),
 ];
 
-/// Brings every block of a unit into a cache.
+/// Workload that brings every block of a unit into a cache.
 pub(super) const READS_ALL: Workload = sequential("all", Client::Lean, false, 1);
 
 const fn random(
@@ -156,7 +158,7 @@ impl Workload {
         }
     }
 
-    /// Whether latency, not throughput, is what it is about.
+    /// Reports whether the workload is about latency, not throughput.
     pub(super) fn is_latency(&self) -> bool {
         self.depth == 1
     }
@@ -204,12 +206,12 @@ impl Cell {
         self.load.ios as f64 / self.load.seconds
     }
 
-    /// Thousands of transfers per second.
+    /// Returns thousands of transfers per second.
     pub(super) fn kiops(&self) -> f64 {
         self.iops() / 1e3
     }
 
-    /// Median latency.
+    /// Returns the median latency.
     pub(super) fn p50_us(&self) -> f64 {
         self.load.p50_us
     }
@@ -218,7 +220,7 @@ impl Cell {
         self.target_cpu_s * 1e6 / self.load.ios as f64
     }
 
-    /// The client's share of its core, 0 to 1.
+    /// Returns the client's share of its core, 0 to 1.
     pub(super) fn client_share(&self) -> f64 {
         self.load.client_cpu_s / self.load.seconds
     }

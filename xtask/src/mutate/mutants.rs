@@ -1,33 +1,36 @@
-//! The faults: each takes one promise about the order of writes away from the store. What is changed is text, so the
-//! store itself has no word of this; a test holds each change against the sources.
+//! Faults: each removes one promise about the order of writes from the store. The changes are text,
+//! so the store itself has no code for them. A test compares each change with the sources.
 //!
 //! Two changes are not among them, since they break no promise:
-//! - *No flush between both rounds of a root.* A power cut may then tear all copies of the new root. The root before lies in
-//!   another slot of each ring, and all that it leads to is still there. The checkpoint counts only behind the second flush.
-//! - *A rebuilt leaf is whole one checkpoint earlier, with blocks that no checkpoint has flushed.* Only labels say that it is
-//!   whole. Their first round is flushed on every leaf in use before the second begins, the rebuilt one included, and that
-//!   flush covers its blocks: all of them were answered before the scan ended. Labels of the first round alone count for
-//!   nothing. The same holds for labels that say that another leaf may go because this one is whole.
+//! - *No flush between both rounds of a root.* A power cut may then tear all copies of the new
+//!   root. The previous root lies in another slot of each ring, and all that it leads to is still
+//!   there. The checkpoint counts only after the second flush.
+//! - *A rebuilt leaf is whole one checkpoint earlier, with blocks that no checkpoint has flushed.*
+//!   Only labels say that the leaf is whole. Their first round is flushed on every leaf in use
+//!   before the second begins, the rebuilt one included. That flush covers the leaf's blocks,
+//!   because all of them were answered before the scan ended. Labels of the first round alone count
+//!   for nothing. All this holds also for labels that say that another leaf may be removed because
+//!   this one is whole.
 
 /// One fault.
 #[derive(Debug)]
 pub(crate) struct Mutant {
-    /// Its name, which begins a run of the laboratory with it.
+    /// Name of the fault, which selects it for a run of the laboratory.
     pub(crate) name: &'static str,
-    /// The family of histories that is tried first.
+    /// Family of histories that is tried first.
     pub(crate) family: &'static str,
-    /// The promise that it breaks.
+    /// Promise that the fault breaks.
     pub(crate) order: &'static str,
 }
 
-/// Where the sources of the store are changed. `‹name›` stands for "this fault is chosen".
+/// Place at which the sources of the store are changed. `‹name›` stands for "this fault is chosen".
 #[derive(Debug)]
 pub(crate) struct Change {
-    /// Below `crates/store/src`.
+    /// File below `crates/store/src`.
     pub(crate) file: &'static str,
-    /// What stands there, exactly once.
+    /// Text in the source, which occurs exactly once.
     pub(crate) from: &'static str,
-    /// What stands there instead.
+    /// Text that replaces it.
     pub(crate) to: &'static str,
 }
 
@@ -43,7 +46,7 @@ const fn change(file: &'static str, from: &'static str, to: &'static str) -> Cha
     Change { file, from, to }
 }
 
-/// All of them, in the order of the life of a write.
+/// All faults, in the order of the life of a write.
 pub(crate) const MUTANTS: [Mutant; 44] = [
     mutant(
         "groups-out-of-order",
@@ -267,7 +270,7 @@ pub(crate) const MUTANTS: [Mutant; 44] = [
     ),
 ];
 
-/// All changes; each of one place, for one fault or several.
+/// All changes. Each is of one place, for one fault or several.
 pub(crate) const CHANGES: [Change; 43] = [
     change(
         "log/chain.rs",

@@ -1,10 +1,11 @@
-//! Every fuzz target starts from a committed corpus, is declared to cargo, and has its line in the threat model.
+//! Rule of fuzz targets: each starts from a committed corpus, is declared to cargo, and has its
+//! line in the threat model.
 
 use super::{Finding, Tree};
 
 const TARGETS: &str = "fuzz/fuzz_targets/";
 const CORPUS: &str = "fuzz/corpus/";
-/// The document whose table says of each target what must hold.
+/// Document whose table gives the property that each target must hold.
 const THREATS: &str = "docs/threat-model.md";
 const TABLE: &str = "## Fuzz targets";
 
@@ -65,7 +66,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The targets that the threat model has a line of.
+/// Returns the targets for which the threat model has a line.
 fn described(threats: &str) -> Vec<&str> {
     let lines = threats.lines().skip_while(|line| *line != TABLE).skip(1);
     let section = lines.take_while(|line| !line.starts_with('#'));

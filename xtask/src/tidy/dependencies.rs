@@ -1,8 +1,8 @@
-//! The dependency rule: the leaf crates are sans-IO and do not know each other; nothing imports
+//! Rule of dependencies: the leaf crates do no I/O and do not know each other, and nothing imports
 //! the binary's crate.
 //!
-//! Checked twice: in the manifests (as cargo reads them), and in the sources, where `std` offers
-//! sockets, files, threads and clocks without any manifest.
+//! It is checked twice. Manifests are checked as cargo reads them. Sources are checked too, because
+//! `std` offers sockets, files, threads and clocks without any manifest.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ use super::{Finding, Tree};
 /// Crates that take bytes and time and return actions.
 const LEAVES: &[&str] = &["scsi", "iscsi", "nbd", "iometer", "store"];
 
-/// Paths that a leaf's product code must not name, and what to do instead.
+/// Paths that a leaf's product code must not name, and the alternative to each.
 const BANNED_PATHS: &[(&[&str], &str)] = &[
     (
         &["std", "net"],
@@ -60,10 +60,10 @@ const BANNED_PACKAGES: &[&str] = &[
     "tokio",
 ];
 
-/// The composition root; only its own folder may name it.
+/// Composition root. Only its own folder may name it.
 const ROOT: &str = "sandstone";
 
-/// Imports in the sources.
+/// Checks imports in the sources.
 pub(super) fn imports(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, rust) in tree.rust() {
@@ -84,7 +84,7 @@ pub(super) fn imports(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The crate a file belongs to: `crates/NAME/…` or the first folder.
+/// Returns the crate of a file: `crates/NAME/…` or the first folder.
 fn owner(path: &str) -> &str {
     let mut parts = path.split('/');
     match parts.next() {
@@ -120,7 +120,7 @@ fn judge(owner: &str, path: &[String], product: bool) -> Option<String> {
     Some(format!("`{named}`: {advice}"))
 }
 
-/// What `cargo metadata` tells that the rules ask.
+/// Parts of `cargo metadata` that the rules need.
 #[derive(Debug, Deserialize)]
 pub(super) struct Metadata {
     pub packages: Vec<Package>,
@@ -140,11 +140,11 @@ pub(super) struct Package {
 #[derive(Debug, Deserialize)]
 pub(super) struct Dependency {
     pub name: String,
-    /// `None` for normal ones, else `dev` or `build`.
+    /// Kind of the dependency: `None` for normal ones, else `dev` or `build`.
     pub kind: Option<String>,
 }
 
-/// Asks cargo, for the workspace's own packages or for all they pull in.
+/// Asks cargo for the workspace's own packages, or for all packages that they need.
 pub(super) fn metadata(root: &Path, with_dependencies: bool) -> Result<Metadata, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -167,7 +167,7 @@ pub(super) fn metadata(root: &Path, with_dependencies: bool) -> Result<Metadata,
         .map_err(|e| format!("cargo metadata is not as expected: {e}"))
 }
 
-/// Dependencies in the manifests.
+/// Checks dependencies in the manifests.
 pub(super) fn manifests(metadata: &Metadata) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in &metadata.packages {

@@ -1,14 +1,15 @@
-//! Documents name files that exist: a map with wrong roads is worse than none.
+//! Rule of documents: they name files that exist, because a map with wrong roads is worse than
+//! none.
 
 use super::{Finding, Tree};
 
-/// Ends that make a word in backticks a file name.
+/// Endings that make a word in backticks a file name.
 const FILE_ENDINGS: &[&str] = &[".rs", ".toml", ".md", ".c", ".sh"];
 
 /// Documents in which every path in backticks must exist.
 const MAPS: &[&str] = &["ARCHITECTURE.md", "CONTRIBUTING.md", THREATS];
 
-/// The document that names tests; each must be a function.
+/// Document that names tests. Each must be a function.
 const THREATS: &str = "docs/threat-model.md";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -39,8 +40,9 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Code in the documentation of items. Documentation tests are not part of the suite: each crate would
-/// be compiled once more for them. A drawing says that it is `text`; an example is a test.
+/// Finds code in the documentation of items. Documentation tests are not part of the suite, because
+/// each crate would be compiled once more for them. A drawing must be marked `text`, and an example
+/// must be a test.
 fn examples_that_nobody_runs(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, _) in tree.rust() {
@@ -67,8 +69,8 @@ fn examples_that_nobody_runs(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Names of tests in the threat model that no function has. A word with three underscores or more is
-/// such a name; no prose is.
+/// Finds names of tests in the threat model that no function has. A word with three underscores or
+/// more is such a name, and prose has none.
 fn missing_tests(tree: &Tree) -> Vec<Finding> {
     let is_name = |span: &&str| {
         span.matches('_').count() >= 3
@@ -95,12 +97,12 @@ fn missing_tests(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The words between backticks.
+/// Returns the words between backticks.
 fn code_spans(line: &str) -> Vec<&str> {
     line.split('`').skip(1).step_by(2).collect()
 }
 
-/// The paths that a code span names; braces are expanded: `src/{a,b}.rs`.
+/// Returns the paths that a code span names. Braces are expanded: `src/{a,b}.rs`.
 fn paths_in(tree: &Tree, span: &str) -> Vec<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./{},".contains(c);
     if span.is_empty()
@@ -138,7 +140,8 @@ fn expand(span: &str) -> Vec<String> {
         .collect()
 }
 
-/// A path from the root, or the tail of one that is unique enough for a reader: `target/login.rs`.
+/// Reports whether a path is known: from the root, or as a tail that is unique enough for a reader,
+/// like `target/login.rs`.
 fn is_known(tree: &Tree, path: &str) -> bool {
     tree.exists(path)
         || tree.paths().any(|p| {
@@ -147,7 +150,7 @@ fn is_known(tree: &Tree, path: &str) -> bool {
         })
 }
 
-/// The targets of `[text](target)`.
+/// Returns the targets of `[text](target)`.
 fn links(line: &str) -> Vec<&str> {
     line.match_indices("](")
         .filter_map(|(at, _)| line[at + 2..].split(')').next())

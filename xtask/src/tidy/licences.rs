@@ -1,6 +1,6 @@
-//! Every linked package has a permissive licence: deny.toml says which, this rule reads them there
-//! and judges each package's SPDX expression, so that the rule also holds where cargo-deny is not
-//! installed.
+//! Rule of licences: every linked package has a permissive licence. This rule reads the allowed
+//! licences from deny.toml, and judges each package's SPDX expression. So it also holds where
+//! cargo-deny is not installed.
 
 use serde::Deserialize;
 
@@ -64,7 +64,8 @@ fn judge(allowed: &[String], metadata: &Metadata) -> Vec<Finding> {
     findings
 }
 
-/// Evaluates an SPDX expression: `OR` needs one side, `AND` both; `/` is an old way to write `OR`.
+/// Evaluates an SPDX expression. `OR` needs one side, `AND` both, and `/` is an old way to write
+/// `OR`.
 fn is_allowed(expression: &str, allowed: &[String]) -> bool {
     let spaced = expression
         .replace('(', " ( ")

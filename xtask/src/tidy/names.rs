@@ -1,4 +1,4 @@
-//! Names that say nothing: a module or type must say what it holds or does.
+//! Rule of names: a module or type must say what it holds or does.
 
 use syn::visit::Visit;
 
@@ -19,7 +19,7 @@ const EMPTY_NAMES: &[&str] = &[
     "stuff",
 ];
 
-/// Ends of type names that tell nothing beyond what stands before them.
+/// Endings of type names that add nothing to the words before them.
 const EMPTY_ENDINGS: &[&str] = &["Manager", "Helper", "Util", "Utils"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {

@@ -3,7 +3,7 @@
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::Visit;
 
-/// Collects every path: flattened `use` trees, paths in code, and paths inside macro calls.
+/// Collector of every path: flattened `use` trees, paths in code, and paths inside macro calls.
 #[derive(Default)]
 pub(super) struct Paths {
     /// Each path with its line.

@@ -1,4 +1,4 @@
-//! Leading `//!`, file size and function size: what keeps a file readable in one sitting.
+//! Rules of leading `//!`, file size and function size, which keep a file readable in one sitting.
 
 use syn::spanned::Spanned;
 use syn::visit::Visit;
@@ -46,7 +46,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Collects `(name, first line, lines)` from signature to closing brace.
+/// Collector of `(name, first line, lines)` from signature to closing brace.
 #[derive(Default)]
 struct Functions {
     found: Vec<(String, usize, usize)>,

@@ -1,4 +1,4 @@
-//! What the rules look at: the tracked text files, and the Rust among them parsed once.
+//! Input of the rules: the tracked text files, and the Rust among them parsed once.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,20 +9,20 @@ use syn::visit::Visit;
 
 use super::Finding;
 
-/// A tracked text file.
+/// Tracked text file.
 pub(crate) struct TextFile {
-    /// Relative to the root, with `/`.
+    /// Path relative to the root, with `/`.
     pub path: String,
     pub text: String,
-    /// The syntax tree, or why there is none; `None` where it is not Rust.
+    /// Syntax tree, or the reason why there is none. `None` if the file is not Rust.
     pub rust: Option<Result<RustFile, (usize, String)>>,
 }
 
-/// A Rust file after parsing.
+/// Rust file after parsing.
 pub(crate) struct RustFile {
     pub syntax: syn::File,
     pub tokens: TokenStream,
-    /// The whole file is test code: below `tests/` or named `tests.rs`.
+    /// Whether the whole file is test code: below `tests/` or named `tests.rs`.
     pub is_test: bool,
     /// First and last lines of items under `#[cfg(test)]` or `#[test]`.
     test_lines: Vec<(usize, usize)>,
@@ -45,7 +45,7 @@ impl RustFile {
         })
     }
 
-    /// Whether this line only exists in tests.
+    /// Reports whether this line only exists in tests.
     pub(crate) fn in_test(&self, line: usize) -> bool {
         self.is_test
             || self
@@ -54,7 +54,7 @@ impl RustFile {
                 .any(|&(first, last)| (first..=last).contains(&line))
     }
 
-    /// How many lines only exist in tests (of a file that is not all test).
+    /// Returns the number of lines that only exist in tests (of a file that is not all test).
     pub(crate) fn test_line_count(&self) -> usize {
         let mut lines: Vec<usize> = self.test_lines.iter().flat_map(|&(a, b)| a..=b).collect();
         lines.sort_unstable();
@@ -62,7 +62,7 @@ impl RustFile {
         lines.len()
     }
 
-    /// Calls `f` with every token, groups entered, and the token after it in the same group.
+    /// Calls `f` with every token, groups entered, and with the next token in its group.
     pub(crate) fn each_token(&self, mut f: impl FnMut(&TokenTree, Option<&TokenTree>)) {
         fn walk(stream: TokenStream, f: &mut impl FnMut(&TokenTree, Option<&TokenTree>)) {
             let trees: Vec<TokenTree> = stream.into_iter().collect();
@@ -84,7 +84,7 @@ fn is_test_path(path: &str) -> bool {
             .any(|part| part == "tests" || part == "benches")
 }
 
-/// Finds items that only exist in tests.
+/// Finder of items that only exist in tests.
 #[derive(Default)]
 struct TestItems {
     lines: Vec<(usize, usize)>,
@@ -187,7 +187,7 @@ impl Tree {
         Self { files, paths }
     }
 
-    /// A tree made of `(path, text)` pairs, for the rules' tests.
+    /// Makes a tree of `(path, text)` pairs, for the rules' tests.
     #[cfg(test)]
     pub(crate) fn fixture(files: &[(&str, &str)]) -> Self {
         let paths = files.iter().map(|(p, _)| (*p).to_owned()).collect();
@@ -208,7 +208,7 @@ impl Tree {
         self.files.iter()
     }
 
-    /// The Rust files that parsed.
+    /// Returns the Rust files that parsed.
     pub(crate) fn rust(&self) -> impl Iterator<Item = (&TextFile, &RustFile)> {
         self.files
             .iter()
@@ -226,7 +226,7 @@ impl Tree {
             .map(|f| f.text.as_str())
     }
 
-    /// Whether a tracked file, or a folder that holds one, has this path.
+    /// Reports whether a tracked file, or a folder that holds one, has this path.
     pub(crate) fn exists(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         self.paths().any(|p| {
@@ -236,7 +236,7 @@ impl Tree {
         })
     }
 
-    /// Whether the finding's line or the one before carries `tidy-allow: RULE: reason`.
+    /// Reports whether the finding's line or the one before carries `tidy-allow: RULE: reason`.
     pub(crate) fn is_excused(&self, finding: &Finding) -> bool {
         let Some(text) = self.text(&finding.path) else {
             return false;
@@ -253,7 +253,7 @@ impl Tree {
     }
 }
 
-/// Rust files that do not parse: nothing else can be said about them.
+/// Returns Rust files that do not parse, about which no other rule can say anything.
 pub(crate) fn unreadable(tree: &Tree) -> Vec<Finding> {
     let broken = tree.files().filter_map(|f| match &f.rust {
         Some(Err((line, why))) => Some((f, *line, why)),

@@ -1,11 +1,11 @@
-//! `unsafe` lives in the few files that need it, named here; the compiler's lint asks for a
-//! `// SAFETY:` at each block.
+//! Rule of unsafety: `unsafe` lives only in the few files that need it, which are named here. The
+//! compiler's lint asks for a `// SAFETY:` at each block.
 
 use proc_macro2::TokenTree;
 
 use super::{Finding, Tree};
 
-/// The files that may hold `unsafe`, each with the reason.
+/// Files that may hold `unsafe`, each with the reason.
 const ALLOWED: &[(&str, &str)] = &[
     (
         "crates/sandstone/src/tcp_info.rs",
@@ -48,7 +48,7 @@ fn check_against(tree: &Tree, allowed: &[(&str, &str)]) -> Vec<Finding> {
                 _ => return,
             };
             if std::mem::replace(&mut is_known, true) {
-                return; // the first place says it all
+                return; // the first place is enough
             }
             findings.push(Finding {
                 path: file.path.clone(),

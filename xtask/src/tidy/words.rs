@@ -1,4 +1,4 @@
-//! Words that must not be committed: unfinished work, and traces of the machine it was written on.
+//! Rule of words that must not be committed: unfinished work, and traces of the author's machine.
 
 use proc_macro2::TokenTree;
 
@@ -7,7 +7,7 @@ use super::{Finding, Tree};
 /// Macros that stand for code that was not written, or print while debugging.
 const UNFINISHED_MACROS: &[&str] = &["todo", "unimplemented", "dbg"];
 
-/// Comments that stand for work that was not done. Spelled in pieces so that this file passes.
+/// Comments that stand for unfinished work. They are spelled in pieces so that this file passes.
 const UNFINISHED_WORDS: &[&str] = &[
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
@@ -35,7 +35,7 @@ const REGISTRY_HOSTS: &[&str] = &[
     "devpi",
 ];
 
-/// Unfinished work.
+/// Finds unfinished work.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, rust) in tree.rust() {
@@ -72,7 +72,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Paths and hosts of the machine or network where the work was done.
+/// Finds paths and hosts of the author's machine or network.
 pub(super) fn machine_paths(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.files() {
@@ -108,7 +108,7 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// Whether the path starts here, rather than continuing a longer one or an address.
+/// Reports whether the path starts here, rather than continuing a longer one or an address.
 fn has_absolute_path(line: &str, start: &str) -> bool {
     line.match_indices(start).any(|(at, _)| {
         !line[..at]

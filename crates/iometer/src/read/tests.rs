@@ -1,13 +1,14 @@
-//! Files as old and new IOmeters write them, round trips, and what is wrong with a malformed one.
+//! Tests with files as old and new IOmeters write them, round trips, and the errors of malformed
+//! files.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::write::write;
 
-/// As version 1.1.0 writes it.
+/// File as version 1.1.0 writes it.
 const NEW: &str = include_str!("new.icf");
-/// As version 2006.07.27 writes it, with the ends of lines that Windows gives it.
+/// File as version 2006.07.27 writes it, with the line ends of Windows.
 const OLD: &str = include_str!("old.icf");
 
 #[test]
@@ -126,7 +127,7 @@ fn malformed_files_are_refused_with_line_and_reason() {
         .map(|line| format!("{line}\n"))
         .collect();
     let row = "512,";
-    // What the file holds, a piece of the line that is wrong, and the reason.
+    // Each case: the content of the file, a piece of the wrong line, and the reason.
     let cases = [
         (String::new(), "", "starts with its version"),
         ("Version one".into(), "", "not a version"),
@@ -394,7 +395,7 @@ prop_compose! {
     ) -> Configuration {
         let (number, statistic, manager) = chart;
         let chart = BarChart { number, statistic, worker: manager.clone(), manager };
-        // A name stands once: IOmeter replaces the earlier one.
+        // Each name stands once: IOmeter replaces the earlier one.
         let specifications = specifications.map(|mut list: Vec<AccessSpecification>| {
             for (index, specification) in list.iter_mut().enumerate() {
                 specification.name = format!("{} {index}", specification.name);

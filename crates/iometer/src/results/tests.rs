@@ -1,4 +1,5 @@
-//! One file of results, saved again by spreadsheets of several languages: the same tests, or a refusal with a line.
+//! Tests with one file of results, saved again by spreadsheets of several languages: the tests of
+//! the file stay equal, or a refusal names a line.
 
 use proptest::prelude::*;
 
@@ -8,13 +9,14 @@ use crate::text::decode;
 /// Two tests of version 2006.07.27, with rows of managers, workers and disks.
 const PLAIN: &str = include_str!("two_tests.csv");
 
-/// The file in rows and cells.
+/// Returns the file in rows and cells.
 fn rows() -> Vec<Vec<String>> {
     let row = |line: &str| line.split(',').map(str::to_owned).collect();
     PLAIN.lines().map(row).collect()
 }
 
-/// How a spreadsheet saves: what stands between cells, the mark of fractions, and when a cell stands in quotes.
+/// Saves as a spreadsheet does, with a separator of cells, the marks of numbers, and the choice of
+/// cells in quotes.
 fn saved(separator: char, mark: char, grouping: &str, quoted: impl Fn(&str) -> bool) -> String {
     let rows = rows();
     let width = rows.iter().map(Vec::len).max().unwrap();

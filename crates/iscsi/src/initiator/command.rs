@@ -1,45 +1,45 @@
-//! A SCSI command as its caller gives it to a session, and how it ends.
+//! SCSI command as its caller gives it to a session, and its end.
 
 use crate::pdu::{RejectReason, ServiceResponse, TaskAttribute};
 
-/// Which way a command's data goes.
+/// Direction of a command's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// No data.
+    /// No data moves.
     None,
-    /// From the target.
+    /// Data moves from the target.
     Read,
-    /// To the target.
+    /// Data moves to the target.
     Write,
 }
 
-/// A SCSI command.
+/// SCSI command of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
     /// Logical unit, as on the wire (SAM-5 4.6).
     pub lun: u64,
     /// The CDB, padded with zeros.
     pub cdb: [u8; 16],
-    /// Ordering.
+    /// Task attribute, for the order of commands.
     pub attribute: TaskAttribute,
-    /// Which way the data goes.
+    /// Direction of the data.
     pub direction: Direction,
     /// Length of the data in bytes.
     pub length: u32,
 }
 
-/// How much data did not move.
+/// Amount of data that did not move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residual {
-    /// As much as expected was moved.
+    /// All the expected data moved.
     None,
-    /// So many bytes fewer than expected.
+    /// Bytes that moved less than expected.
     Underflow(u32),
-    /// The target had so many bytes more.
+    /// Bytes that the target had more than expected.
     Overflow(u32),
 }
 
-/// How a command ended.
+/// End of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandEnd<'a> {
     /// The device server answered.
@@ -48,7 +48,7 @@ pub enum CommandEnd<'a> {
         status: u8,
         /// Sense data, without its length.
         sense: &'a [u8],
-        /// How much data did not move.
+        /// Amount of data that did not move.
         residual: Residual,
     },
     /// The target failed below the device server.

@@ -1,21 +1,21 @@
-//! The initiator's byte stream: bytes cut anywhere become PDUs, headers and data become bytes.
+//! The initiator's byte stream: bytes cut anywhere become PDUs, and headers and data become bytes.
 //!
-//! Data segments are not collected: [`Framer::next`] hands out the pieces as they lie in the receive
-//! buffer, so a read's data is copied once, to where it belongs.
+//! Data segments are not collected. [`Framer::next`] hands out the pieces as they lie in the
+//! receive buffer. So a read's data is copied once, to its final place.
 
 use std::fmt;
 
 use crate::digest::{Crc32c, DIGEST_LENGTH, crc32c, from_wire, padded_crc32c, to_wire};
 use crate::pdu::{BHS_LENGTH, Bhs, RawBhs, padded};
 
-/// Why the stream cannot be followed any further.
+/// Reasons why the stream cannot be followed any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamError {
     /// The header's CRC is wrong.
     HeaderDigest,
     /// The data's CRC is wrong.
     DataDigest,
-    /// A data segment longer than our MaxRecvDataSegmentLength.
+    /// A data segment is longer than our MaxRecvDataSegmentLength.
     DataTooLong,
 }
 
@@ -31,14 +31,14 @@ impl fmt::Display for StreamError {
 
 impl std::error::Error for StreamError {}
 
-/// A part of a PDU.
+/// Part of a PDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
     /// A header has arrived.
     Header(RawBhs),
     /// Bytes of its data segment.
     Data {
-        /// Where they start in the data segment.
+        /// Offset of these bytes in the data segment.
         at: u32,
         /// The bytes.
         bytes: &'a [u8],
@@ -47,7 +47,7 @@ pub(super) enum Piece<'a> {
     End,
 }
 
-/// The longest header: BHS, AHS, digest.
+/// Length of the longest header: BHS, AHS, digest.
 const MAX_HEADER: usize = BHS_LENGTH + 1020 + DIGEST_LENGTH;
 
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ pub(super) struct Framer {
     data_digest: bool,
     max_data: u32,
     state: State,
-    /// A header or trailer that arrived in pieces.
+    /// Part of a header or trailer that arrived in pieces.
     held: Vec<u8>,
     crc: Crc32c,
 }
@@ -90,7 +90,7 @@ impl Framer {
         }
     }
 
-    /// The next piece; `None` once `input` is used up.
+    /// Returns the next piece, or `None` once `input` is used up.
     pub(super) fn next<'a>(
         &mut self,
         input: &mut &'a [u8],
@@ -144,7 +144,7 @@ impl Framer {
         BHS_LENGTH + Bhs::new(bhs).total_ahs_length() + digest
     }
 
-    /// A whole header is here, with AHS and digest in `header`.
+    /// Begins a PDU whose header is complete, with AHS and digest in `header`.
     fn begin<'a>(&mut self, bhs: &RawBhs, header: &[u8]) -> Result<Piece<'a>, StreamError> {
         if self.header_digest
             && let Some((covered, digest)) = header.split_last_chunk::<DIGEST_LENGTH>()
@@ -234,8 +234,8 @@ pub(super) struct PduWriter {
 }
 
 impl PduWriter {
-    /// Appends a header and a data segment of exactly `length` bytes that `fill` appends. A `fill` that
-    /// appends fewer or more is cut to fit: the stream must stay readable.
+    /// Appends a header and a data segment of exactly `length` bytes, which `fill` appends. A
+    /// `fill` that appends fewer or more is cut to fit, because the stream must stay readable.
     #[inline]
     pub(super) fn push(
         self,
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// PDUs as (header, data).
+    /// Collects PDUs as (header, data).
     fn collect(
         framer: &mut Framer,
         mut input: &[u8],
@@ -328,7 +328,8 @@ mod tests {
             let writer = PduWriter { header_digest: true, data_digest: true };
             let mut stream = Vec::new();
             writer.push(&bhs(1, data.len()), data.len(), &mut stream, |out| out.extend_from_slice(&data));
-            // Not in the lengths: those make another PDU, whose header digest is then wrong too or not there.
+            // The bit is not in a length field. A wrong length makes another PDU, whose header
+            // digest is then wrong too or not there.
             let at = bit.index((stream.len() - 8) * 8) + 64;
             stream[at / 8] ^= 1 << (at % 8);
             let mut pdus = Vec::new();

@@ -1,7 +1,7 @@
 //! LOGIN at the initiator: from a fresh connection to the full-feature phase (RFC 7143 §6.3).
 //!
-//! [`Login::start`] makes the first request; [`Login::receive`] takes each response and makes the next
-//! request, until it is connected or refused.
+//! [`Login::start`] makes the first request. [`Login::receive`] takes each response and makes the
+//! next request, until the login is connected or refused.
 
 use std::fmt;
 
@@ -16,13 +16,14 @@ use crate::pdu::{
 };
 use crate::text_keys::{TextError, TextInput, TextOutput, TextPairs, parse_number};
 
-/// Text accepted from a target during one login in bytes.
+/// Most text in bytes that is accepted from a target during one login.
 const MAX_TEXT: usize = 64 << 10;
-/// Responses accepted during one login.
+/// Most responses that are accepted during one login.
 const MAX_RESPONSES: u32 = 64;
 
-/// CHAP_A as offered. IANA's 7 is SHA-256, but tgt and IET, which pick the first number they know, mean
-/// SHA-1 by it and then refuse our answer: so it stands behind what they know as well.
+/// Algorithms of CHAP_A, in the order of the offer. IANA's 7 is SHA-256, but tgt and IET mean SHA-1
+/// by it. They pick the first number that they know, and then refuse our answer. So 7 stands behind
+/// the numbers that they know as well.
 pub const OFFERED: [ChapAlgorithm; 4] = [
     ChapAlgorithm::Sha3_256,
     ChapAlgorithm::Sha1,
@@ -30,37 +31,37 @@ pub const OFFERED: [ChapAlgorithm; 4] = [
     ChapAlgorithm::Sha256,
 ];
 
-/// Who logs in to what, and how.
+/// Parties and parameters of a login.
 #[derive(Clone, Debug)]
 pub struct LoginSettings {
     /// InitiatorName.
     pub initiator_name: String,
     /// InitiatorAlias.
     pub initiator_alias: Option<String>,
-    /// TargetName; `None` opens a discovery session.
+    /// TargetName. `None` opens a discovery session.
     pub target_name: Option<String>,
     /// Initiator session identifier.
     pub isid: Isid,
-    /// Session to join; 0 makes a new one.
+    /// Session to join, or 0 to make a new one.
     pub tsih: u16,
     /// Connection identifier.
     pub cid: u16,
     /// CmdSN of the first command.
     pub cmd_sn: u32,
-    /// Our CHAP name and secret; `None` offers no authentication.
+    /// CHAP name and secret of this initiator. `None` offers no authentication.
     pub credential: Option<ChapCredential>,
-    /// What the target must prove (mutual CHAP); needs `credential`.
+    /// Secret that the target must prove (mutual CHAP). It needs `credential`.
     pub target_credential: Option<ChapCredential>,
-    /// CHAP_A to offer; a target picks the first that it knows.
+    /// CHAP_A to offer. A target picks the first algorithm that it knows.
     pub algorithms: Vec<ChapAlgorithm>,
     /// Operational parameters to offer.
     pub limits: Limits,
-    /// How much of all that is offered.
+    /// Extent of the offer.
     pub offer: Offer,
 }
 
 impl LoginSettings {
-    /// A login without authentication, everything else at its default.
+    /// Makes the settings of a login without authentication, with defaults for the rest.
     pub fn new(initiator_name: impl Into<String>, target_name: Option<String>, isid: Isid) -> Self {
         Self {
             initiator_name: initiator_name.into(),
@@ -82,7 +83,7 @@ impl LoginSettings {
     }
 }
 
-/// What to do after a response.
+/// Next action of the caller after a response.
 #[derive(Debug)]
 pub enum LoginProgress {
     /// Send these bytes and wait for the next response.
@@ -91,10 +92,10 @@ pub enum LoginProgress {
     Connected(Box<LoggedIn>),
 }
 
-/// A login that succeeded: what a [`Session`](super::Session) starts from.
+/// Login that succeeded, from which a [`Session`](super::Session) starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedIn {
-    /// The session's handle.
+    /// Handle of the session.
     pub tsih: u16,
     /// Initiator session identifier.
     pub isid: Isid,
@@ -116,21 +117,22 @@ pub struct LoggedIn {
     pub exp_stat_sn: u32,
 }
 
-/// Why a login failed.
+/// Reasons why a login failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoginError {
     /// The target refused.
     Refused(LoginStatus),
-    /// The target is elsewhere.
+    /// The target is at another address.
     Redirected {
         /// TargetAddress: `host:port`, perhaps with `,tag`.
         address: String,
-        /// For good.
+        /// Whether the target moved for good.
         permanent: bool,
     },
     /// The target's authentication or ours failed.
     Chap(ChapError),
-    /// The target did not authenticate itself although it must, or chose what was not offered.
+    /// The target did not authenticate itself although it must, or chose something that was not
+    /// offered.
     Authentication(&'static str),
     /// Negotiation failed.
     Negotiation(NegotiationError),
@@ -170,14 +172,14 @@ macro_rules! from_error {
 }
 from_error!(ChapError => Chap, NegotiationError => Negotiation, TextError => Text, PduError => Pdu);
 
-/// Where the login stands.
+/// State of a login.
 #[derive(Debug)]
 enum State {
     /// AuthMethod was offered.
     OfferedMethod,
     /// CHAP_A was offered.
     OfferedAlgorithm,
-    /// CHAP_R was sent; the challenge is ours for the target, if it must prove itself.
+    /// CHAP_R was sent. The challenge is for the target, if it must prove itself.
     Responded(Option<ChapChallenge>),
     /// Nothing is left to prove.
     Authenticated,
@@ -185,10 +187,10 @@ enum State {
     Operational,
 }
 
-/// The keys of one response that are not negotiated.
+/// Keys of one response that are not negotiated.
 #[derive(Default)]
 struct Answers<'a> {
-    /// Nothing is sent after them.
+    /// Whether nothing is sent after these keys.
     are_last: bool,
     auth_method: Option<&'a str>,
     chap_a: Option<&'a str>,
@@ -199,7 +201,7 @@ struct Answers<'a> {
     target_address: Option<&'a str>,
 }
 
-/// One login.
+/// One login of an initiator.
 #[derive(Debug)]
 pub struct Login {
     settings: LoginSettings,
@@ -215,7 +217,7 @@ pub struct Login {
 }
 
 impl Login {
-    /// Begins a login: the bytes to send first.
+    /// Begins a login, and returns the bytes to send first.
     pub fn start(settings: LoginSettings) -> (Self, Vec<u8>) {
         let scope = match (&settings.target_name, settings.tsih) {
             (None, _) => Scope::DiscoveryLogin,
@@ -263,10 +265,10 @@ impl Login {
         (login, request)
     }
 
-    /// Takes one response: its header and its data segment without padding.
+    /// Takes one response: its header, and its data segment without padding.
     ///
     /// # Errors
-    /// The login has failed; close the connection.
+    /// The login has failed: close the connection.
     pub fn receive(
         &mut self,
         bhs: &RawBhs,
@@ -303,8 +305,10 @@ impl Login {
         self.security(&response, &answers, entropy, &mut out)
     }
 
-    /// The offer of another attempt, on a new connection, after this one failed so; `error` is `None` where the target
-    /// closed the connection. `None`: another offer would change nothing.
+    /// Returns the offer of another attempt, on a new connection, after this login failed.
+    ///
+    /// `error` is `None` if the target closed the connection. Returns `None` if another offer would
+    /// change nothing.
     pub fn second_offer(&self, error: Option<&LoginError>) -> Option<Offer> {
         let reached = match self.state {
             State::OfferedMethod | State::OfferedAlgorithm => Reached::SecurityOffer,
@@ -315,7 +319,7 @@ impl Login {
         self.settings.offer.after(reached, error, authenticates)
     }
 
-    /// The settings that it started from.
+    /// Returns the settings with which the login started.
     pub const fn settings(&self) -> &LoginSettings {
         &self.settings
     }
@@ -371,7 +375,8 @@ impl Login {
                 return Ok(());
             }
             "TargetName" | "InitiatorName" | "InitiatorAlias" | "SessionType" => return Ok(()),
-            // In a last response a target states what it likes: keys of its own, or that it has no markers (RFC 3720).
+            // In a last response a target states its own wishes: keys of its own, or that it has no
+            // markers (RFC 3720).
             _ if answers.are_last && Key::from_name(key).is_none_or(Key::is_obsolete) => {
                 return Ok(());
             }
@@ -381,7 +386,7 @@ impl Login {
         Ok(())
     }
 
-    /// Stage 0.
+    /// Handles stage 0.
     fn security(
         &mut self,
         response: &LoginResponse,
@@ -400,7 +405,7 @@ impl Login {
                     }
                     return Ok(LoginProgress::Send(self.request(false, out)));
                 }
-                // One that says nothing and goes on asks for nothing.
+                // A target that names no method but goes on asks for no authentication.
                 Some("None") if self.may_do_without() => self.state = State::Authenticated,
                 None if self.may_do_without() && response.transit => {
                     self.state = State::Authenticated;
@@ -448,13 +453,13 @@ impl Login {
         Ok(LoginProgress::Send(self.request(true, out)))
     }
 
-    /// Whether the login offered to go on without a proof.
+    /// Reports whether the login offered to go on without a proof.
     const fn may_do_without(&self) -> bool {
         self.settings.target_credential.is_none()
             && (self.settings.credential.is_none() || !self.settings.offer.is_security_plain)
     }
 
-    /// CHAP_A, CHAP_I and CHAP_C came: prove our secret, and ask for the target's.
+    /// Answers CHAP_A, CHAP_I and CHAP_C: proves our secret, and asks for the target's.
     fn respond_to_challenge(
         &mut self,
         answers: &Answers<'_>,
@@ -487,7 +492,7 @@ impl Login {
         Ok(())
     }
 
-    /// Stage 1.
+    /// Handles stage 1.
     fn operational(
         &mut self,
         response: &LoginResponse,
@@ -516,7 +521,7 @@ impl Login {
         })))
     }
 
-    /// The next request; with `transit` it asks for the next stage.
+    /// Builds the next request. With `transit` it asks for the next stage.
     fn request(&self, transit: bool, text: &mut TextOutput) -> Vec<u8> {
         let stage = self.stage();
         let next = if stage == Stage::SecurityNegotiation {

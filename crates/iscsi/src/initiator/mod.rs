@@ -1,4 +1,4 @@
-//! The initiator's side of iSCSI: LOGIN, and a session of one connection that carries SCSI commands.
+//! Initiator's side of iSCSI: LOGIN, and a session of one connection that carries SCSI commands.
 
 mod command;
 mod connection;

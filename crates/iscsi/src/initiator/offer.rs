@@ -1,28 +1,32 @@
-//! How much a login offers. Most targets pick what they like from lists; old ones refuse a list that holds something they do
-//! not know. For those there is a second attempt, which offers one value of old for each key.
+//! Extent of a login's offer. Most targets pick values from lists, but old ones refuse a list that
+//! holds an unknown value. For old targets there is a second attempt, which offers one old value
+//! for each key.
 //!
-//! A second attempt never asks for less proof. All that it offers was in the list of the first one, as was what the target
-//! could have picked there: CHAP stays CHAP, an algorithm that was not configured is not offered, and a digest that is required
-//! stays required. An attacker who makes the first attempt fail gains nothing by it.
+//! A second attempt never asks for less proof. All that it offers was in the list of the first
+//! attempt, and the target could have picked it there. CHAP stays CHAP, an algorithm that was not
+//! configured is not offered, and a digest that is required stays required. An attacker who makes
+//! the first attempt fail gains nothing.
 
 use super::login::{LoginError, LoginSettings};
 use crate::chap::{ChapAlgorithm, ChapError};
 use crate::negotiation::{DigestPolicy, Limits, SessionParameters};
 use crate::pdu::LoginStatus;
 
-/// MaxRecvDataSegmentLength that every target of old copes with, in bytes.
+/// MaxRecvDataSegmentLength with which every old target can work, in bytes.
 const OLD_SEGMENT: u32 = 64 << 10;
 
-/// Whether a login offers less than it could.
+/// Extent of an offer: whether a login offers less than it could.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// One method and one algorithm of authentication, in a stage that is not skipped.
+    /// Whether to offer one method and one algorithm of authentication, in a stage that is not
+    /// skipped.
     pub is_security_plain: bool,
-    /// Parameters no further than the defaults of RFC 7143, and no digest that is not required.
+    /// Whether to offer parameters no further than the defaults of RFC 7143, and no digest that is
+    /// not required.
     pub are_parameters_plain: bool,
 }
 
-/// How far a login came before it failed.
+/// Point that a login reached before it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reached {
     /// Methods or algorithms were offered.
@@ -34,8 +38,8 @@ pub(super) enum Reached {
 }
 
 impl Offer {
-    /// The next offer after a login that offered this failed so; `error` is `None` where the target closed the
-    /// connection. `None`: another offer would change nothing.
+    /// Returns the next offer after a login with this offer failed. `error` is `None` if the target
+    /// closed the connection. Returns `None` if another offer would change nothing.
     pub(super) fn after(
         self,
         reached: Reached,
@@ -60,7 +64,7 @@ impl Offer {
         (next != self).then_some(next)
     }
 
-    /// In words: how it differs from the first offer.
+    /// Describes in words the difference from the first offer.
     pub fn words(self, settings: &LoginSettings) -> String {
         let security = match settings.credential {
             Some(_) => {
@@ -78,7 +82,8 @@ impl Offer {
         }
     }
 
-    /// AuthMethod of a login that has a proof to give. If the target must give one too, it cannot do without.
+    /// Returns AuthMethod of a login that has a proof to give. If the target must give one too, the
+    /// login cannot do without.
     pub(super) const fn methods(self, is_mutual: bool) -> &'static str {
         if is_mutual || self.is_security_plain {
             "CHAP"
@@ -87,7 +92,7 @@ impl Offer {
         }
     }
 
-    /// CHAP_A: all that are configured, or the oldest one of them.
+    /// Returns CHAP_A: all configured algorithms, or the oldest one of them.
     pub(super) fn algorithms(self, configured: &[ChapAlgorithm]) -> String {
         let mut numbers: Vec<u8> = configured.iter().map(|a| *a as u8).collect();
         if self.is_security_plain
@@ -99,7 +104,7 @@ impl Offer {
         numbers.join(",")
     }
 
-    /// The parameters to offer.
+    /// Returns the parameters to offer.
     pub(super) fn limits(self, configured: &Limits) -> Limits {
         let mut limits = configured.clone();
         if self.are_parameters_plain {
@@ -122,10 +127,10 @@ impl Offer {
     }
 }
 
-/// Whether a failure may be for what was offered, not for who we are or where we knock.
+/// Reports whether a failure may be due to the offer, and not to the names of initiator or target.
 fn is_about_offers(error: &LoginError, authenticates: bool) -> bool {
     match error {
-        // Without a proof to give, that is a target that demands one.
+        // Without a proof to give, this means that the target demands one.
         LoginError::Refused(LoginStatus::AUTHENTICATION_FAILURE) => authenticates,
         LoginError::Refused(status) => matches!(
             *status,
@@ -233,7 +238,7 @@ mod tests {
             let next = Offer::default().after(Reached::Parameters, Some(&error), false);
             assert_eq!(next, None, "{status}");
         }
-        // Another offer does not help an initiator without a secret where a proof is demanded.
+        // If the target demands a proof, another offer does not help an initiator without a secret.
         let next = Offer::default().after(Reached::Parameters, Some(&refused), false);
         assert_eq!(next, None);
     }

@@ -1,4 +1,5 @@
-//! The receiving half of an initiator's session: what each PDU of a target means, and what it must not.
+//! Receiving half of an initiator's session: the meaning of each PDU of a target, and the checks on
+//! it.
 
 use super::command::{CommandEnd, Direction, Residual};
 use super::connection::Piece;
@@ -13,16 +14,16 @@ use crate::pdu::{
     TaskManagementResult, TextResponse,
 };
 
-/// Text accepted in one exchange in bytes: room for tens of thousands of targets.
+/// Most text in bytes that is accepted in one exchange: enough for tens of thousands of targets.
 const MAX_TEXT: usize = 16 << 20;
-/// Answers to a target's pings that may wait to be sent.
+/// Most answers to a target's pings that may wait to be sent.
 const MAX_ANSWERS: u32 = 4096;
 
-/// The PDU that is arriving.
+/// PDU that is arriving.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     kind: Kind,
-    /// Data of a PDU that is interpreted once it is whole.
+    /// Data of a PDU that is interpreted once it is complete.
     body: Vec<u8>,
 }
 
@@ -37,10 +38,10 @@ enum Kind {
 }
 
 impl Session {
-    /// Takes bytes, cut anywhere, and appends what must be sent in return to `out`.
+    /// Takes bytes, cut anywhere, and appends the answers to send to `out`.
     ///
     /// # Errors
-    /// The session is over: close the connection, then [`Session::abandon`].
+    /// The session is over: close the connection, then call [`Session::abandon`].
     pub fn receive(
         &mut self,
         mut input: &[u8],
@@ -74,7 +75,7 @@ impl Session {
         Ok(())
     }
 
-    /// A header is here, its data is still to come.
+    /// Handles a header whose data is still to come.
     fn header(&mut self, bhs: &RawBhs) -> Result<(), SessionError> {
         self.incoming.kind = if Bhs::new(bhs).opcode()? == Opcode::DataIn {
             let header = DataIn::parse(bhs)?;
@@ -86,7 +87,8 @@ impl Session {
         Ok(())
     }
 
-    /// A Data-In must be for a command that reads, in order, and lie within its data.
+    /// Checks that a Data-In is for a command that reads, is in order, and lies within the
+    /// command's data.
     fn check_data_in(&mut self, header: &DataIn) -> Result<u64, SessionError> {
         let Some(task) = self.tasks.get(header.itt) else {
             return Err(SessionError::Protocol("Data-In for no command"));
@@ -100,8 +102,8 @@ impl Session {
         if end.is_none_or(|end| end > task.length) {
             return Err(SessionError::Protocol("Data-In beyond the command's data"));
         }
-        // DataPDUInOrder and DataSequenceInOrder are Yes, whatever the target would like: neither gaps
-        // nor bytes that come twice.
+        // DataPDUInOrder and DataSequenceInOrder are Yes, whatever the target prefers: neither gaps
+        // nor bytes that come twice are allowed.
         if header.data_sn != task.data_sn || header.buffer_offset != task.moved {
             return Err(SessionError::Protocol("Data-In out of order"));
         }
@@ -136,7 +138,7 @@ impl Session {
         Ok(())
     }
 
-    /// Any other PDU, whole.
+    /// Handles any other PDU, once it is complete.
     fn whole(
         &mut self,
         bhs: &RawBhs,
@@ -159,7 +161,8 @@ impl Session {
         }
     }
 
-    /// Statuses come in order, each once: at error recovery level 0 a gap cannot be repaired.
+    /// Checks that statuses come in order, each once. At error recovery level 0 a gap cannot be
+    /// repaired.
     fn take_stat_sn(&mut self, stat_sn: u32) -> Result<(), SessionError> {
         if stat_sn != self.exp_stat_sn {
             return Err(SessionError::Protocol("StatSN out of order"));
@@ -202,7 +205,7 @@ impl Session {
         Ok(())
     }
 
-    /// The target asks for a piece of a write's data.
+    /// Handles a target's request for a piece of a write's data.
     fn ready_to_transfer(
         &mut self,
         r2t: &ReadyToTransfer,
@@ -233,8 +236,8 @@ impl Session {
         if r2t.r2t_sn != task.data_sn || r2t.ttt == RESERVED_TAG {
             return Err(SessionError::Protocol("R2T out of order or without a tag"));
         }
-        // What is sent waits in memory: a target that asks for the same data again and again must not
-        // make that grow.
+        // Data to send waits in memory. A target that asks for a piece again and again must not
+        // make that memory grow.
         task.moved = task.moved.saturating_add(r2t.desired_data_transfer_length);
         if task.moved > task.length {
             return Err(SessionError::Protocol(
@@ -361,8 +364,8 @@ impl Session {
         Ok(())
     }
 
-    /// The header that the target sends back may name anything: it is believed only as far as it names
-    /// a command of ours (attack 11).
+    /// Handles a reject. The header that the target sends back may hold anything. It is trusted
+    /// only as far as it names a command of ours (attack 11).
     fn rejected(
         &mut self,
         reject: &Reject,
@@ -392,8 +395,8 @@ impl Session {
     }
 }
 
-/// What did not move, from the bits O and U and the count that the target told; of a read that ended
-/// with GOOD at least what did not come.
+/// Returns the amount of data that did not move, from the bits O and U and the target's count. For
+/// a read that ended with GOOD, it is at least the data that did not come.
 fn residual(told: (bool, bool, u32), status: u8, task: &Task) -> Result<Residual, SessionError> {
     let missing = match task.kind {
         TaskKind::Command(Direction::Read) if status == 0 => task.length - task.moved,

@@ -1,13 +1,13 @@
-//! A session of one connection in the full-feature phase: SCSI commands in, bytes out; bytes in, data
-//! and ends of commands out (RFC 7143 §4.2). The receiving half is in `receive.rs`.
+//! Session of one connection in the full-feature phase (RFC 7143 §4.2). It turns SCSI commands into
+//! bytes, and received bytes into data and ends of commands. The receiving half is in `receive.rs`.
 //!
-//! Everything to be sent is appended to a buffer that the caller writes to the socket, so many commands
-//! leave in one write. Commands beyond the target's window wait inside, in order.
+//! All bytes to send are appended to a buffer that the caller writes to the socket, so many
+//! commands leave in one write. Commands beyond the target's window wait inside, in order.
 //!
 //! # Invariants
-//! - A command's CmdSN is given when it leaves; CmdSNs leave without gaps.
+//! - A command's CmdSN is given when it leaves, and CmdSNs leave without gaps.
 //! - Each command ends exactly once: through [`SessionUser::ended`], or by [`Session::abandon`].
-//! - Nothing a target sends makes the session write or read outside a command's data, allocate more
+//! - No bytes of a target make the session write or read outside a command's data, allocate more
 //!   than our MaxRecvDataSegmentLength, or panic.
 
 use std::collections::VecDeque;
@@ -26,56 +26,57 @@ use crate::pdu::{
 };
 use crate::serial_number::{at_or_before, before};
 
-/// What happens beside commands.
+/// Event beside the ends of commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionEvent {
     /// A ping was answered.
     Pong,
     /// A task management function ended.
     TaskManagement {
-        /// The caller's number of the function.
+        /// Number that the caller gave to the function.
         cookie: u64,
-        /// How.
+        /// Result of the function.
         result: TaskManagementResult,
     },
     /// A text exchange ended.
     Text(Vec<u8>),
     /// The logout was answered.
     LoggedOut(LogoutResult),
-    /// The target says something unasked.
+    /// The target sent a message without being asked.
     Async {
-        /// What.
+        /// Message of the target.
         message: AsyncMessage,
-        /// Its data segment.
+        /// Data segment of the message.
         data: Vec<u8>,
     },
     /// The target rejected a PDU that belongs to no command.
     Rejected(RejectReason),
 }
 
-/// Whoever owns the commands: data comes from it and goes to it. `cookie` is the number that it gave
-/// to the command.
+/// Owner of the commands, to which data goes and from which it comes. `cookie` is the number that
+/// it gave to the command.
 pub trait SessionUser {
-    /// Append bytes `offset..offset + length` of a write's data to `out`, straight into the send buffer.
+    /// Appends bytes `offset..offset + length` of a write's data to `out`, straight into the send
+    /// buffer.
     fn data_out(&mut self, cookie: u64, offset: u32, length: u32, out: &mut Vec<u8>);
 
-    /// Bytes of a read's data, to be stored at `offset`. With data digests these bytes are proved only
+    /// Stores bytes of a read's data at `offset`. With data digests these bytes are verified only
     /// once the command ends: do not use them before.
     fn data_in(&mut self, cookie: u64, offset: u32, bytes: &[u8]);
 
-    /// A command that waited for the target's window is sent only now.
+    /// Notes that a command is sent only now, because it waited for the target's window.
     fn sent_late(&mut self, cookie: u64) {
         let _ = cookie;
     }
 
-    /// A command has ended.
+    /// Notes that a command has ended.
     fn ended(&mut self, cookie: u64, end: CommandEnd<'_>);
 
-    /// Something else happened.
+    /// Notes any other event.
     fn event(&mut self, event: SessionEvent);
 }
 
-/// Why a session is over; at error recovery level 0 every such error is fatal.
+/// Reasons why a session is over. At error recovery level 0 every error of this kind is fatal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionError {
     /// The byte stream is broken.
@@ -110,7 +111,7 @@ impl From<PduError> for SessionError {
     }
 }
 
-/// ITTs of requests that are no SCSI commands; the task table's tags are below.
+/// ITTs of requests that are no SCSI commands. The task table's tags are below.
 pub(super) const NOP_TAG: u32 = 0xffff_0000;
 pub(super) const TEXT_TAG: u32 = 0xffff_0001;
 pub(super) const LOGOUT_TAG: u32 = 0xffff_0002;
@@ -131,11 +132,12 @@ pub struct Session {
     pub(super) exp_stat_sn: u32,
     pub(super) text: Vec<u8>,
     pub(super) asked: Asked,
-    /// Answers to the target's pings since [`Session::output_taken`].
+    /// Number of answers to the target's pings since [`Session::output_taken`].
     pub(super) answers: u32,
 }
 
-/// Requests of the fixed tags that wait for an answer: a target answers no question that was not asked.
+/// Requests of the fixed tags that wait for an answer. A target must answer no question that was
+/// not asked.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Asked {
     pub(super) pings: u32,
@@ -144,7 +146,7 @@ pub(super) struct Asked {
 }
 
 impl Session {
-    /// From a login.
+    /// Starts a session from a login.
     pub fn new(login: &LoggedIn) -> Self {
         let connection = &login.connection;
         let (header_digest, data_digest) = (connection.header_digest, connection.data_digest);
@@ -173,19 +175,19 @@ impl Session {
         }
     }
 
-    /// Commands sent and not ended.
+    /// Returns the number of commands sent and not ended.
     pub fn outstanding(&self) -> usize {
         self.tasks.commands()
     }
 
-    /// What was appended to the output has left, or much of it: a target that pings without reading
-    /// the answers is told from one that reads them.
+    /// Notes that the output, or much of it, has left. So the session can recognise a target that
+    /// pings without reading the answers.
     #[inline]
     pub fn output_taken(&mut self) {
         self.answers = 0;
     }
 
-    /// Commands that wait for the target's window.
+    /// Returns the number of commands that wait for the target's window.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -205,7 +207,7 @@ impl Session {
         }
     }
 
-    /// Sends what the window now allows.
+    /// Sends the commands that the window now allows.
     pub(super) fn send_waiting(&mut self, user: &mut impl SessionUser, out: &mut Vec<u8>) {
         while self.window_is_open()
             && let Some((cookie, command)) = self.waiting.pop_front()
@@ -216,7 +218,7 @@ impl Session {
     }
 
     fn window_is_open(&self) -> bool {
-        // Behind a logout nothing is sent any more.
+        // After a logout nothing is sent any more.
         !self.asked.logout && at_or_before(self.cmd_sn, self.max_cmd_sn) && self.tasks.has_room()
     }
 
@@ -242,7 +244,7 @@ impl Session {
             .tasks
             .insert(Task::command(cookie, command, length, self.cmd_sn))
         else {
-            // `window_is_open` has made sure of room.
+            // `window_is_open` has already checked that the table has a free slot.
             return;
         };
         let header = ScsiCommand {
@@ -278,7 +280,8 @@ impl Session {
         }
     }
 
-    /// How much of a write leaves with the command, and how much right after it (RFC 7143 §13.10, §13.11).
+    /// Returns the bytes of a write that leave with the command, and those right after it (RFC 7143
+    /// §13.10, §13.11).
     fn unsolicited(&self, length: u32) -> (u32, u32) {
         let parameters = &self.parameters;
         let burst = parameters.first_burst_length.min(length);
@@ -331,7 +334,7 @@ impl Session {
         }
     }
 
-    /// Pings the target; [`SessionEvent::Pong`] answers.
+    /// Pings the target. The answer is a [`SessionEvent::Pong`].
     pub fn ping(&mut self, out: &mut Vec<u8>) {
         self.asked.pings += 1;
         self.nop_out(NOP_TAG, RESERVED_TAG, 0, out);
@@ -352,9 +355,10 @@ impl Session {
         self.writer.push(&bhs, 0, out, |_| {});
     }
 
-    /// Asks for a task management function on a logical unit, or on the target. `task` is the cookie of
-    /// the command that ABORT TASK means. `false`: that command is not outstanding, or too many
-    /// functions are; nothing was sent.
+    /// Asks for a task management function on a logical unit, or on the target.
+    ///
+    /// `task` is the cookie of the command for ABORT TASK. Returns `false`, and sends nothing, if
+    /// that command is not outstanding or too many functions are.
     pub fn task_management(
         &mut self,
         cookie: u64,
@@ -392,8 +396,8 @@ impl Session {
         true
     }
 
-    /// Takes a command back after its abort was confirmed: it will not end any more. Returns whether it
-    /// was there.
+    /// Takes a command back after its abort was confirmed, so that it will not end any more.
+    /// Returns whether it was there.
     pub fn forget(&mut self, cookie: u64) -> bool {
         let waiting = self.waiting.len();
         self.waiting.retain(|(other, _)| *other != cookie);
@@ -404,7 +408,8 @@ impl Session {
         sent.is_some() || self.waiting.len() < waiting
     }
 
-    /// Asks which targets there are: `All` in a discovery session, nothing for the one logged in to.
+    /// Asks for the targets: `All` in a discovery session, or nothing for the target of this
+    /// session.
     pub fn send_targets(&mut self, which: &str, out: &mut Vec<u8>) {
         self.text.clear();
         self.asked.text = true;
@@ -430,7 +435,7 @@ impl Session {
             .push(&bhs, text.len(), out, |out| out.extend_from_slice(text));
     }
 
-    /// Closes the session; [`SessionEvent::LoggedOut`] answers.
+    /// Closes the session. The answer is a [`SessionEvent::LoggedOut`].
     pub fn logout(&mut self, out: &mut Vec<u8>) {
         self.asked.logout = true;
         let header = LogoutRequest {
@@ -446,15 +451,15 @@ impl Session {
         self.writer.push(&bhs, 0, out, |_| {});
     }
 
-    /// Ends the session without a word: the commands that have not ended, oldest first, for another
-    /// session to repeat.
+    /// Ends the session without any message. Returns the commands that have not ended, oldest
+    /// first, for another session to repeat.
     pub fn abandon(&mut self) -> Vec<u64> {
         let mut cookies = self.tasks.drain_commands();
         cookies.extend(self.waiting.drain(..).map(|(cookie, _)| cookie));
         cookies
     }
 
-    /// ExpCmdSN and MaxCmdSN of a PDU (RFC 7143 §11.4.10): old news is ignored.
+    /// Takes over ExpCmdSN and MaxCmdSN of a PDU (RFC 7143 §11.4.10). Older values are ignored.
     pub(super) fn update_window(&mut self, exp_cmd_sn: u32, max_cmd_sn: u32) {
         if !before(max_cmd_sn, exp_cmd_sn.wrapping_sub(1)) && before(self.max_cmd_sn, max_cmd_sn) {
             self.max_cmd_sn = max_cmd_sn;
@@ -462,7 +467,7 @@ impl Session {
     }
 }
 
-/// A sequence of Data-Out to be sent.
+/// Sequence of Data-Out to be sent.
 #[derive(Debug)]
 pub(super) struct Burst {
     pub(super) itt: u32,

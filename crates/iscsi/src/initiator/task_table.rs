@@ -1,7 +1,7 @@
 //! The initiator's outstanding tasks, found by their Initiator Task Tag in one step.
 //!
-//! A tag is a slot's number and the slot's generation, so a late or forged answer to a task that has
-//! ended does not hit the slot's next tenant.
+//! A tag is a slot's number and the slot's generation. So a late or forged answer to a task that
+//! has ended does not hit the next task in the slot.
 
 use super::command::{Command, Direction};
 
@@ -11,29 +11,29 @@ const MAX_TASKS: usize = 0xffff;
 /// One outstanding task.
 #[derive(Clone, Debug)]
 pub(super) struct Task {
-    /// The caller's number.
+    /// Number that the caller gave to the task.
     pub(super) cookie: u64,
     pub(super) kind: TaskKind,
     /// Logical unit.
     pub(super) lun: u64,
     /// Expected length of the data in bytes.
     pub(super) length: u32,
-    /// CmdSN it was sent with.
+    /// CmdSN with which the task was sent.
     pub(super) cmd_sn: u32,
     /// Next DataSN or R2TSN expected.
     pub(super) data_sn: u32,
-    /// Bytes of Data-In that came, or that R2Ts asked for.
+    /// Bytes of Data-In that came, or bytes for which R2Ts asked.
     pub(super) moved: u32,
-    /// In which order it came.
+    /// Number of the task in the order of arrival.
     pub(super) order: u64,
 }
 
-/// What a task is.
+/// Kinds of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskKind {
-    /// A command without data, or that reads, or that writes.
+    /// Command without data, or one that reads or writes.
     Command(Direction),
-    /// A task management function.
+    /// Task management function.
     Management,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct TaskTable {
 }
 
 impl TaskTable {
-    /// Commands among the tasks.
+    /// Returns the number of commands among the tasks.
     pub(super) fn commands(&self) -> usize {
         self.commands
     }
@@ -91,7 +91,7 @@ impl TaskTable {
         !self.free.is_empty() || self.slots.len() < MAX_TASKS
     }
 
-    /// Adds a task and returns its tag; `None` if there is no room.
+    /// Adds a task and returns its tag, or `None` if there is no free slot.
     #[inline]
     pub(super) fn insert(&mut self, mut task: Task) -> Option<u32> {
         let index = match self.free.pop() {
@@ -113,7 +113,7 @@ impl TaskTable {
         Some(u32::from(slot.generation) << 16 | u32::from(index))
     }
 
-    /// The task with this tag.
+    /// Returns the task with this tag.
     #[inline]
     pub(super) fn get(&mut self, itt: u32) -> Option<&mut Task> {
         let slot = self.slots.get_mut((itt & 0xffff) as usize)?;
@@ -143,7 +143,7 @@ impl TaskTable {
         Some(task)
     }
 
-    /// The command with this cookie and its tag. Slow; for aborts.
+    /// Returns the command with this cookie and its tag. This is slow, and meant for aborts.
     pub(super) fn find_command(&self, cookie: u64) -> Option<(u32, &Task)> {
         self.slots.iter().enumerate().find_map(|(index, slot)| {
             let task = slot.task.as_ref()?;
@@ -152,7 +152,7 @@ impl TaskTable {
         })
     }
 
-    /// Removes everything; the commands' cookies, oldest first.
+    /// Removes all tasks. Returns the commands' cookies, oldest first.
     pub(super) fn drain_commands(&mut self) -> Vec<u64> {
         let mut tasks: Vec<Task> = self.slots.drain(..).filter_map(|slot| slot.task).collect();
         self.free.clear();

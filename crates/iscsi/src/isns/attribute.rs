@@ -4,12 +4,12 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use super::DecodeError;
 
-/// What an attribute is about (RFC 4171 §6.1, figure "iSNS attributes").
+/// Subject of an attribute (RFC 4171 §6.1, figure "iSNS attributes").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tag(pub u32);
 
 impl Tag {
-    /// Between the message key and the operating attributes.
+    /// Delimiter between the message key and the operating attributes.
     pub const DELIMITER: Self = Self(0);
     /// Entity Identifier (EID): text.
     pub const ENTITY_IDENTIFIER: Self = Self(1);
@@ -33,33 +33,33 @@ impl Tag {
     pub const PG_PORTAL_IP_ADDRESS: Self = Self(49);
     /// PG Portal TCP/UDP Port.
     pub const PG_PORTAL_PORT: Self = Self(50);
-    /// PG Tag; no value: the portal does not lead to the node.
+    /// PG Tag. Without a value the portal does not lead to the node.
     pub const PG_TAG: Self = Self(51);
 }
 
 /// One attribute of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute<'a> {
-    /// What it is about.
+    /// Tag of the attribute.
     pub tag: Tag,
-    /// Its value without padding.
+    /// Value of the attribute, without padding.
     pub value: &'a [u8],
 }
 
 impl<'a> Attribute<'a> {
-    /// The value as a number of 32 bits.
+    /// Returns the value as a number of 32 bits.
     ///
     /// # Errors
-    /// It has another size.
+    /// The value has another size.
     pub fn number(&self) -> Result<u32, DecodeError> {
         let bytes = self.value.try_into().map_err(|_| self.malformed())?;
         Ok(u32::from_be_bytes(bytes))
     }
 
-    /// The value as text, without the NUL bytes that end it.
+    /// Returns the value as text, without the NUL bytes that end it.
     ///
     /// # Errors
-    /// It is not UTF-8, or has a NUL inside.
+    /// The value is not UTF-8, or has a NUL inside.
     pub fn text(&self) -> Result<&'a str, DecodeError> {
         let text = std::str::from_utf8(self.value).map_err(|_| self.malformed())?;
         let text = text.trim_end_matches('\0');
@@ -69,10 +69,10 @@ impl<'a> Attribute<'a> {
         Ok(text)
     }
 
-    /// The value as an IP address; IPv4 is written as an IPv4-mapped IPv6 address (§6.3.1).
+    /// Returns the value as an IP address. IPv4 is written as an IPv4-mapped IPv6 address (§6.3.1).
     ///
     /// # Errors
-    /// It has another size.
+    /// The value has another size.
     pub fn address(&self) -> Result<IpAddr, DecodeError> {
         let bytes: [u8; 16] = self.value.try_into().map_err(|_| self.malformed())?;
         Ok(Ipv6Addr::from(bytes).to_canonical())
@@ -83,14 +83,14 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// Reads the attributes of a payload one after another; ends after the first error.
+/// Iterator over the attributes of a payload, one after another. It ends after the first error.
 #[derive(Clone, Debug)]
 pub struct Attributes<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Attributes<'a> {
-    /// Over a payload, for responses without their status code.
+    /// Reads a payload, which for a response comes without its status code.
     pub fn new(payload: &'a [u8]) -> Self {
         Self { rest: payload }
     }
@@ -99,7 +99,8 @@ impl<'a> Attributes<'a> {
         let (head, rest) = self.rest.split_first_chunk::<8>()?;
         let [t0, t1, t2, t3, l0, l1, l2, l3] = *head;
         let len = u32::from_be_bytes([l0, l1, l2, l3]) as usize;
-        // Lengths are told with the padding, but not every server does; both are read.
+        // By the standard a length includes the padding, but some servers leave it out. Both are
+        // read.
         let padded = len.checked_next_multiple_of(4)?;
         let value = rest.get(..padded)?.get(..len)?;
         self.rest = &rest[padded..];
@@ -131,24 +132,25 @@ pub(super) struct AttributeWriter {
 }
 
 impl AttributeWriter {
-    /// No value: in a query, "tell me this"; elsewhere what the tag says.
+    /// Adds a tag without a value. In a query this asks for the attribute. Elsewhere the tag gives
+    /// the meaning.
     pub(super) fn empty(&mut self, tag: Tag) -> &mut Self {
         self.push(tag, &[])
     }
 
-    /// A number of 32 bits.
+    /// Adds a number of 32 bits.
     pub(super) fn number(&mut self, tag: Tag, value: u32) -> &mut Self {
         self.push(tag, &value.to_be_bytes())
     }
 
-    /// Text: ended by at least one NUL and padded with more (§5.4).
+    /// Adds text, ended by at least one NUL and padded with more (§5.4).
     pub(super) fn text(&mut self, tag: Tag, value: &str) -> &mut Self {
         let mut bytes = value.as_bytes().to_vec();
         bytes.resize((bytes.len() + 1).next_multiple_of(4), 0);
         self.push(tag, &bytes)
     }
 
-    /// An IP address and a TCP port, as two attributes.
+    /// Adds an IP address and a TCP port, as two attributes.
     pub(super) fn portal(&mut self, ip: Tag, port: Tag, portal: SocketAddr) -> &mut Self {
         let address = match portal.ip() {
             IpAddr::V4(v4) => v4.to_ipv6_mapped(),

@@ -1,17 +1,18 @@
-//! iSNS without I/O: what a target tells a storage name server, what an initiator asks it, and what they
-//! are answered (RFC 4171).
+//! iSNS without I/O: messages of a target and of an initiator to a storage name server, and the
+//! answers (RFC 4171).
 //!
 //! A client keeps one *network entity* at the server, made of its portals, its iSCSI nodes and the
-//! portal groups that join them; see [`Registration`]. Everything is a request and a response on a
-//! TCP connection: [`Message`] is one of them whole, [`Assembler`] makes messages of received bytes.
+//! portal groups that join them (see [`Registration`]). Every exchange is a request and a response
+//! on a TCP connection. [`Message`] is a complete request or response, and [`Assembler`] makes
+//! messages of received bytes.
 //!
-//! | what | where |
+//! | part | file |
 //! |---|---|
 //! | headers, splitting and joining of long messages | `pdu.rs` |
 //! | tag, length, value | `attribute.rs` |
 //! | DevAttrReg, DevAttrQry, DevDereg | `request.rs` |
 //! | status codes and the answers | `response.rs` |
-//! | what an initiator asks: which targets there are | `query.rs` |
+//! | an initiator's query for targets | `query.rs` |
 
 mod attribute;
 mod pdu;
@@ -27,27 +28,27 @@ pub use response::{Response, Status};
 
 use std::fmt;
 
-/// The TCP port of iSNS servers (RFC 4171 §4.3.1).
+/// TCP port of iSNS servers (RFC 4171 §4.3.1).
 pub const DEFAULT_PORT: u16 = 3205;
 
-/// Why received bytes are no iSNS message. The stream they came from cannot be used further.
+/// Reasons why received bytes are no iSNS message. Their stream cannot be used further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// Another protocol version than 1, or another protocol.
+    /// The message has another protocol version than 1, or another protocol.
     Version(u16),
-    /// The PDU length is not a multiple of four, or over the limit.
+    /// The PDU length is not a multiple of four, or is over the limit.
     Length(usize),
-    /// A message in pieces whose pieces do not follow each other.
+    /// The pieces of a message do not follow each other.
     Sequence,
     /// The message is longer than [`MAX_MESSAGE`].
     TooLong,
-    /// It is signed, and this client shares no keys with a server.
+    /// The message is signed, and this client shares no keys with a server.
     Signed,
-    /// An attribute that runs over the end of its message, or is not padded to four bytes.
+    /// An attribute runs over the end of its message, or is not padded to four bytes.
     Attribute,
-    /// An attribute whose value has another size or form than its tag asks for.
+    /// An attribute's value has another size or form than its tag asks for.
     Value(Tag),
-    /// A response without a status code.
+    /// A response has no status code.
     NoStatus,
 }
 

@@ -1,19 +1,19 @@
-//! iSNSP messages and the PDUs that carry them: a message of more than one PDU's payload is split and
-//! joined again (RFC 4171 §5.1).
+//! iSNSP messages and the PDUs that carry them: a message of more than one PDU's payload is split
+//! and joined again (RFC 4171 §5.1).
 
 use super::DecodeError;
 
-/// Bytes of a PDU header.
+/// Length of a PDU header in bytes.
 const HEADER_LEN: usize = 12;
 
-/// The most payload of one PDU in bytes: what 16 bits of length can tell, in words of four.
+/// Most payload of one PDU in bytes: the largest length in 16 bits that is a multiple of four.
 pub const MAX_PDU_PAYLOAD: usize = 65_532;
 
-/// The longest message that is joined, in bytes: far above what a server answers to a client that
-/// asks about itself, far below what would hurt.
+/// Longest message that is joined, in bytes. It is far above a server's answer to a client that
+/// asks about itself, and far below a harmful size.
 pub const MAX_MESSAGE: usize = 4 << 20;
 
-/// What a message asks or answers (RFC 4171 §4.1.3). Responses have the top bit set.
+/// Question or answer of a message (RFC 4171 §4.1.3). Responses have the top bit set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function(pub u16);
 
@@ -25,14 +25,14 @@ impl Function {
     /// Device deregistration.
     pub const DEV_DEREG: Self = Self(0x0004);
 
-    /// The function of the response to this request.
+    /// Returns the function of the response to this request.
     #[must_use]
     pub const fn response(self) -> Self {
         Self(self.0 | 0x8000)
     }
 }
 
-/// Flags of a message (RFC 4171 §5.1.4) beside those that tell first and last PDU.
+/// Flags of a message (RFC 4171 §5.1.4), beside those of the first and last PDU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u16);
 
@@ -41,36 +41,36 @@ impl Flags {
     pub const CLIENT: Self = Self(0x8000);
     /// The sender is a server.
     pub const SERVER: Self = Self(0x4000);
-    /// In a registration: what was registered before under this key goes first.
+    /// Flag of a registration that first removes all that was registered under this key.
     pub const REPLACE: Self = Self(0x1000);
 
     const SIGNED: u16 = 0x2000;
     const LAST_PDU: u16 = 0x0800;
     const FIRST_PDU: u16 = 0x0400;
 
-    /// Both.
+    /// Joins both sets of flags.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// A whole request or response.
+/// Complete request or response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What it asks or answers.
+    /// Question or answer of the message.
     pub function: Function,
-    /// Who sends it, and replace.
+    /// Sender of the message, and whether to replace.
     pub flags: Flags,
-    /// The same in a request and its response.
+    /// Number that a request shares with its response.
     pub transaction_id: u16,
-    /// Attributes; in a response after four bytes of status.
+    /// Attributes, in a response after four bytes of status.
     pub payload: Vec<u8>,
 }
 
 impl Message {
-    /// The PDUs of this message, one behind the other. The payload is a multiple of four bytes, as
-    /// every payload made of attributes is.
+    /// Returns the PDUs of this message, one behind the other. The payload is a multiple of four
+    /// bytes, as every payload made of attributes is.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.payload.len() + HEADER_LEN);
         let pieces = self.payload.len().div_ceil(MAX_PDU_PAYLOAD).max(1);
@@ -102,14 +102,14 @@ impl Message {
     }
 }
 
-/// Makes messages of the bytes of a connection, however they arrive.
+/// Maker of messages from the bytes of a connection, however they arrive.
 #[derive(Clone, Debug, Default)]
 pub struct Assembler {
     received: Vec<u8>,
     begun: Option<Begun>,
 }
 
-/// A message of which PDUs are still to come.
+/// Message of which PDUs are still to come.
 #[derive(Clone, Debug)]
 struct Begun {
     message: Message,
@@ -122,10 +122,10 @@ impl Assembler {
         self.received.extend_from_slice(bytes);
     }
 
-    /// The next whole message; `None` until more bytes arrive.
+    /// Returns the next complete message, or `None` until more bytes arrive.
     ///
     /// # Errors
-    /// The bytes are no iSNS messages; the connection is of no more use.
+    /// The bytes are no iSNS messages, and the connection is of no more use.
     pub fn next_message(&mut self) -> Result<Option<Message>, DecodeError> {
         loop {
             let Some(header) = self.received.first_chunk::<HEADER_LEN>() else {

@@ -1,4 +1,4 @@
-//! What an initiator asks of an iSNS server: which targets there are, and where (RFC 4171 §5.6.5.2).
+//! An initiator's query of an iSNS server for targets and their addresses (RFC 4171 §5.6.5.2).
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -11,29 +11,30 @@ const PROTOCOL_ISCSI: u32 = 2;
 /// iSCSI Node Type (§6.4.2).
 const NODE_TYPE_TARGET: u32 = 1;
 const NODE_TYPE_INITIATOR: u32 = 2;
-/// A visitor is forgotten soon, should its deregistration not arrive.
+/// Registration period in seconds. A visitor is forgotten soon, should its deregistration not
+/// arrive.
 const VISIT_S: u32 = 300;
 
-/// A target that a server knows.
+/// Target that a server knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundTarget {
-    /// Its iSCSI name.
+    /// iSCSI name of the target.
     pub name: String,
-    /// Portals that lead to it, with their portal group tags.
+    /// Portals that lead to the target, with their portal group tags.
     pub portals: Vec<(SocketAddr, u16)>,
 }
 
-/// The questions of the initiator of this name.
+/// Source of the queries of one initiator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visitor {
-    /// Its iSCSI name: the Source Attribute of all messages, and the entity's name.
+    /// iSCSI name of the initiator: the Source Attribute of all messages, and the entity's name.
     pub name: String,
-    /// Where it comes from; servers take no entity without a portal.
+    /// Portal from which the initiator asks. Servers take no entity without a portal.
     pub portal: SocketAddr,
 }
 
 impl Visitor {
-    /// DevAttrQry: all targets that this initiator may see, with their portal groups.
+    /// Builds a DevAttrQry for all targets that this initiator may see, with their portal groups.
     pub fn targets(&self, transaction_id: u16) -> Message {
         let mut attributes = AttributeWriter::default();
         attributes
@@ -48,7 +49,8 @@ impl Visitor {
         message(Function::DEV_ATTR_QRY, transaction_id, attributes)
     }
 
-    /// DevAttrReg of this initiator: many servers answer only those whom they know.
+    /// Builds a DevAttrReg of this initiator, because many servers answer only clients that they
+    /// know.
     pub fn register(&self, transaction_id: u16) -> Message {
         let mut attributes = AttributeWriter::default();
         attributes
@@ -64,7 +66,7 @@ impl Visitor {
         message(Function::DEV_ATTR_REG, transaction_id, attributes)
     }
 
-    /// DevDereg of what [`Self::register`] registered.
+    /// Builds a DevDereg of the registration of [`Self::register`].
     pub fn deregister(&self, transaction_id: u16) -> Message {
         let mut attributes = AttributeWriter::default();
         attributes
@@ -88,7 +90,7 @@ fn message(function: Function, transaction_id: u16, attributes: AttributeWriter)
 /// mention. A portal group without a tag leads nowhere (§3.4).
 ///
 /// # Errors
-/// It is malformed.
+/// The answer is malformed.
 pub fn found_targets(answer: &Message) -> Result<(Status, Vec<FoundTarget>), DecodeError> {
     let (status, attributes) = answer
         .payload
@@ -97,7 +99,7 @@ pub fn found_targets(answer: &Message) -> Result<(Status, Vec<FoundTarget>), Dec
     let status = Status(u32::from_be_bytes(*status));
     let mut found = Vec::new();
     if status != Status::SUCCESSFUL {
-        // What follows a refusal repeats the request, or is nothing.
+        // The attributes after a refusal repeat the request, or there are none.
         return Ok((status, found));
     }
     let mut group = Group::default();
@@ -107,7 +109,8 @@ pub fn found_targets(answer: &Message) -> Result<(Status, Vec<FoundTarget>), Dec
         if attribute.tag == Tag::DELIMITER {
             in_key = false;
         }
-        // The message key comes back first. Without a value: the server has nothing for it.
+        // The message key comes back first. An attribute without a value means that the server has
+        // nothing for it.
         if in_key || attribute.value.is_empty() {
             continue;
         }
@@ -120,7 +123,7 @@ pub fn found_targets(answer: &Message) -> Result<(Status, Vec<FoundTarget>), Dec
                 };
             }
             Tag::PG_PORTAL_IP_ADDRESS => group.address = Some(attribute.address()?),
-            // The bits above tell UDP.
+            // The bits above mean UDP.
             Tag::PG_PORTAL_PORT => group.port = u16::try_from(attribute.number()?).ok(),
             Tag::PG_TAG => {
                 let tag = u16::try_from(attribute.number()?);
@@ -133,7 +136,7 @@ pub fn found_targets(answer: &Message) -> Result<(Status, Vec<FoundTarget>), Dec
     Ok((status, found))
 }
 
-/// The attributes of a portal group, as far as they were read.
+/// Attributes of a portal group, as far as they were read.
 #[derive(Default)]
 struct Group<'a> {
     name: Option<&'a str>,

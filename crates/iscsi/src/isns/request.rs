@@ -1,4 +1,4 @@
-//! What a target asks of an iSNS server: to register, to look, to deregister (RFC 4171 §5.6.5).
+//! Requests of a target to an iSNS server: to register, to query, to deregister (RFC 4171 §5.6.5).
 
 use core::net::SocketAddr;
 
@@ -10,42 +10,44 @@ const PROTOCOL_ISCSI: u32 = 2;
 /// iSCSI Node Type: target (§6.4.2).
 const NODE_TYPE_TARGET: u32 = 1;
 
-/// A network entity as it is, or is to be, registered.
+/// Network entity as it is, or is to be, registered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registration {
     /// Entity Identifier, unique at the server, 4 to 255 bytes.
     pub entity: String,
-    /// After how many seconds without a word from us the server may forget the entity.
+    /// Seconds of silence after which the server may forget the entity.
     pub period_s: u32,
-    /// Every address that a node is served at, once each.
+    /// Every address at which a node is served, once each.
     pub portals: Vec<SocketAddr>,
-    /// The targets.
+    /// Targets of the entity.
     pub nodes: Vec<Node>,
 }
 
-/// A target.
+/// Target of a network entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its iSCSI name.
+    /// iSCSI name of the target.
     pub name: String,
-    /// Its alias; empty where it has none.
+    /// Alias of the target, empty if it has none.
     pub alias: String,
-    /// Portal and portal group tag. Each portal is one of [`Registration::portals`].
+    /// Portals and their portal group tags. Each portal is one of [`Registration::portals`].
     pub portal_groups: Vec<(SocketAddr, u16)>,
 }
 
 impl Registration {
-    /// Whether there is nothing to register: a server refuses an entity without nodes and portals.
+    /// Reports whether there is nothing to register. A server refuses an entity without nodes and
+    /// portals.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty() || self.portals.is_empty()
     }
 
-    /// DevAttrReg of everything (§5.6.5.1). With `replace`, what the server had under this entity goes
-    /// first; else it is changed and added to. `source` is the name of a node that the entity has or
-    /// gets.
+    /// Builds a DevAttrReg of everything (§5.6.5.1). `source` is the name of a node that the entity
+    /// has or gets.
     ///
-    /// Servers make a portal group with tag 1 of every pair of portal and node that nothing is said
-    /// about (§3.4), so the pairs that do not belong together are told as well.
+    /// With `replace`, the server first removes all it had under this entity. Otherwise it changes
+    /// the entity and adds to it. Servers make a portal group with tag 1 of every pair of portal
+    /// and node that no attribute mentions (§3.4). So the pairs that do not belong together are
+    /// listed as well.
     pub fn register(&self, source: &str, replace: bool, transaction_id: u16) -> Message {
         let mut attributes = AttributeWriter::default();
         attributes
@@ -88,8 +90,9 @@ impl Registration {
         request(Function::DEV_ATTR_REG, flags, transaction_id, attributes)
     }
 
-    /// DevAttrQry: which nodes and portals has the server under this entity (§5.6.5.2)? Asking is also
-    /// the sign of life that begins the registration period anew (§6.2.6).
+    /// Builds a DevAttrQry for the nodes and portals that the server has under this entity
+    /// (§5.6.5.2). The query is also the sign of life that begins the registration period anew
+    /// (§6.2.6).
     pub fn query(&self, source: &str, transaction_id: u16) -> Message {
         let mut attributes = AttributeWriter::default();
         attributes
@@ -107,7 +110,7 @@ impl Registration {
         )
     }
 
-    /// DevDereg of the whole entity (§5.6.5.4).
+    /// Builds a DevDereg of the whole entity (§5.6.5.4).
     pub fn deregister(&self, source: &str, transaction_id: u16) -> Message {
         let mut attributes = AttributeWriter::default();
         attributes
@@ -122,7 +125,8 @@ impl Registration {
         )
     }
 
-    /// DevDereg of the nodes and portals that `after` no longer has; `None` where it has them all.
+    /// Builds a DevDereg of the nodes and portals that `after` no longer has, or returns `None` if
+    /// it has them all.
     pub fn deregister_gone(
         &self,
         after: &Self,

@@ -1,4 +1,4 @@
-//! What an iSNS server answers: a status code, then attributes (RFC 4171 §5.5, §5.7).
+//! Answer of an iSNS server: a status code, then attributes (RFC 4171 §5.5, §5.7).
 
 use core::net::SocketAddr;
 use std::fmt;
@@ -8,18 +8,18 @@ use super::attribute::{Attributes, Tag};
 use super::pdu::Message;
 use super::request::Registration;
 
-/// A status code (RFC 4171 §5.5).
+/// Status code (RFC 4171 §5.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status(pub u32);
 
 impl Status {
-    /// It was done.
+    /// The request was carried out.
     pub const SUCCESSFUL: Self = Self(0);
-    /// The server does not know who asks.
+    /// The server does not know the source of the request.
     pub const SOURCE_UNKNOWN: Self = Self(6);
-    /// Who asks may not.
+    /// The source may not make this request.
     pub const SOURCE_UNAUTHORIZED: Self = Self(8);
-    /// Nothing matches, or nothing that the source may see.
+    /// No entry matches, or none that the source may see.
     pub const NO_SUCH_ENTRY: Self = Self(9);
 
     fn meaning(self) -> &'static str {
@@ -56,12 +56,12 @@ impl fmt::Display for Status {
     }
 }
 
-/// A response that was understood.
+/// Response that was understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// Whether it was done.
+    /// Status of the request.
     pub status: Status,
-    /// The Registration Period that the server keeps, in seconds.
+    /// Registration Period that the server keeps, in seconds.
     pub period_s: Option<u32>,
     /// iSCSI names among the attributes.
     pub nodes: Vec<String>,
@@ -70,10 +70,10 @@ pub struct Response {
 }
 
 impl Response {
-    /// Reads the response in `message`. Attributes that this client has no use for are skipped.
+    /// Reads the response in `message`. Attributes that this client does not use are skipped.
     ///
     /// # Errors
-    /// It is malformed.
+    /// The message is malformed.
     pub fn decode(message: &Message) -> Result<Self, DecodeError> {
         let (status, attributes) = message
             .payload
@@ -86,13 +86,13 @@ impl Response {
             portals: Vec::new(),
         };
         if response.status != Status::SUCCESSFUL {
-            // What follows a refusal repeats the request, or is nothing.
+            // The attributes after a refusal repeat the request, or there are none.
             return Ok(response);
         }
         let mut address = None;
         for attribute in Attributes::new(attributes) {
             let attribute = attribute?;
-            // Without a value: the server names an attribute that it has nothing for.
+            // An attribute without a value is one for which the server has nothing.
             if attribute.value.is_empty() {
                 continue;
             }
@@ -101,7 +101,7 @@ impl Response {
                 Tag::ISCSI_NAME => response.nodes.push(attribute.text()?.to_owned()),
                 Tag::PORTAL_IP_ADDRESS => address = Some(attribute.address()?),
                 Tag::PORTAL_PORT => {
-                    // The bits above tell UDP.
+                    // The bits above mean UDP.
                     if let (Some(ip), Ok(port)) =
                         (address.take(), u16::try_from(attribute.number()?))
                     {
@@ -114,7 +114,7 @@ impl Response {
         Ok(response)
     }
 
-    /// Whether the server has every node and portal of `registration`.
+    /// Reports whether the server has every node and portal of `registration`.
     pub fn holds(&self, registration: &Registration) -> bool {
         let nodes = &registration.nodes;
         nodes.iter().all(|node| self.nodes.contains(&node.name))

@@ -1,8 +1,9 @@
-//! The operational keys of RFC 7143 §13 and RFC 7144 §7: names, ranges, functions, where each matters.
+//! Operational keys of RFC 7143 §13 and RFC 7144 §7: names, ranges, functions, and the scopes in
+//! which each matters.
 
 use std::ops::RangeInclusive;
 
-/// How two values become one (RFC 7143 §6.2).
+/// Functions that make one value of two (RFC 7143 §6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
     /// The first value of the list that the responder accepts.
@@ -15,9 +16,9 @@ pub(super) enum Function {
     Minimum,
     /// The larger number.
     Maximum,
-    /// Not negotiated: each side states its own.
+    /// No negotiation: each side states its own value.
     Declared,
-    /// Refused (RFC 7143 §13.25).
+    /// Refusal of the key (RFC 7143 §13.25).
     Obsolete,
 }
 
@@ -26,7 +27,7 @@ const MAX_LENGTH: u32 = 0x00ff_ffff;
 
 macro_rules! keys {
     ($($(#[$doc:meta])* $key:ident = $name:literal, $function:ident, $range:expr;)*) => {
-        /// An operational key.
+        /// Operational key of a negotiation.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Key {
@@ -37,12 +38,12 @@ macro_rules! keys {
             /// All keys, in the order in which an initiator offers them.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$key),*];
 
-            /// The name on the wire.
+            /// Returns the name on the wire.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$key => $name,)* }
             }
 
-            /// The key with this name.
+            /// Returns the key with this name.
             pub fn from_name(name: &str) -> Option<Self> {
                 Some(match name { $($name => Self::$key,)* _ => return None })
             }
@@ -51,7 +52,7 @@ macro_rules! keys {
                 match self { $(Self::$key => Function::$function,)* }
             }
 
-            /// The numbers allowed; empty for keys that are no numbers.
+            /// Returns the allowed numbers, or an empty range for keys that are no numbers.
             pub const fn range(self) -> RangeInclusive<u32> {
                 match self { $(Self::$key => $range,)* }
             }
@@ -59,7 +60,7 @@ macro_rules! keys {
     };
 }
 
-/// Of a key that is not a number.
+/// Range of a key that is not a number.
 #[allow(clippy::reversed_empty_ranges)]
 const NONE: RangeInclusive<u32> = 1..=0;
 
@@ -107,17 +108,17 @@ keys! {
 }
 
 impl Key {
-    /// Stated by each side for itself, not negotiated.
+    /// Reports whether each side states the key for itself, without negotiation.
     pub const fn is_declarative(self) -> bool {
         matches!(self.function(), Function::Declared)
     }
 
-    /// A marker key of RFC 3720 (RFC 7143 §13.25).
+    /// Reports whether this is a marker key of RFC 3720 (RFC 7143 §13.25).
     pub const fn is_obsolete(self) -> bool {
         matches!(self.function(), Function::Obsolete)
     }
 
-    /// Scope "CO": negotiated on each connection.
+    /// Reports whether the key has scope "CO": it is negotiated on each connection.
     pub const fn is_connection_wide(self) -> bool {
         matches!(
             self,
@@ -125,7 +126,7 @@ impl Key {
         )
     }
 
-    /// Not "irrelevant when SessionType=Discovery".
+    /// Reports whether the key is not "irrelevant when SessionType=Discovery".
     pub const fn is_relevant_in_discovery(self) -> bool {
         self.is_connection_wide()
             || matches!(
@@ -135,7 +136,7 @@ impl Key {
     }
 }
 
-/// A set of keys.
+/// Set of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeySet(u32);
 
@@ -145,19 +146,19 @@ impl KeySet {
         self.0 |= 1 << key as u8;
     }
 
-    /// Removes a key; says whether it was there.
+    /// Removes a key. Returns whether it was there.
     pub const fn remove(&mut self, key: Key) -> bool {
         let was = self.contains(key);
         self.0 &= !(1 << key as u8);
         was
     }
 
-    /// Is it there?
+    /// Reports whether the key is in the set.
     pub const fn contains(self, key: Key) -> bool {
         self.0 & (1 << key as u8) != 0
     }
 
-    /// Is none there?
+    /// Reports whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -1,8 +1,8 @@
-//! Negotiation of operational parameters, the same for both sides (RFC 7143 §6.2, §13).
+//! Negotiation of operational parameters, equal for both sides (RFC 7143 §6.2, §13).
 //!
-//! A [`Negotiation`] starts from the defaults of the RFC. One side offers, the other answers with the
-//! result of the key's function (OR, AND, minimum, maximum, first common value of a list), and both
-//! apply that result. Security keys and names are not negotiated and do not come here.
+//! A [`Negotiation`] starts from the defaults of the RFC. One side offers. The other answers with
+//! the result of the key's function (OR, AND, minimum, maximum, first common value of a list), and
+//! both apply that result. Security keys and names are not negotiated and do not come here.
 
 mod key;
 #[cfg(test)]
@@ -18,7 +18,7 @@ use crate::text_keys::{
 };
 use key::Function;
 
-/// MaxRecvDataSegmentLength before anybody declares another, and during login, in bytes.
+/// MaxRecvDataSegmentLength in bytes during login, and until a side declares another.
 pub const DEFAULT_MAX_RECV_DATA_SEGMENT_LENGTH: u32 = 8192;
 
 /// Parameters of a session, as agreed (RFC 7143 §13, keys of session-wide scope).
@@ -30,10 +30,10 @@ pub struct SessionParameters {
     pub initial_r2t: bool,
     /// ImmediateData: commands may carry data.
     pub immediate_data: bool,
-    /// MaxBurstLength in bytes: of one Data-In sequence or one R2T.
+    /// MaxBurstLength in bytes, of one Data-In sequence or one R2T.
     pub max_burst_length: u32,
-    /// FirstBurstLength in bytes: unsolicited data of one command, immediate data included. Never above
-    /// `max_burst_length`.
+    /// FirstBurstLength in bytes: unsolicited data of one command, immediate data included. It is
+    /// never above `max_burst_length`.
     pub first_burst_length: u32,
     /// DefaultTime2Wait in seconds.
     pub default_time2wait_s: u16,
@@ -47,12 +47,12 @@ pub struct SessionParameters {
     pub data_sequence_in_order: bool,
     /// ErrorRecoveryLevel.
     pub error_recovery_level: u8,
-    /// iSCSIProtocolLevel (RFC 7144); 1 is RFC 7143, 2 adds RFC 7144's task management functions.
+    /// iSCSIProtocolLevel (RFC 7144). 1 is RFC 7143, 2 adds RFC 7144's task management functions.
     pub protocol_level: u8,
 }
 
 impl Default for SessionParameters {
-    /// The defaults of RFC 7143 §13.
+    /// Returns the defaults of RFC 7143 §13.
     fn default() -> Self {
         Self {
             max_connections: 1,
@@ -78,9 +78,9 @@ pub struct ConnectionParameters {
     pub header_digest: bool,
     /// DataDigest=CRC32C.
     pub data_digest: bool,
-    /// The longest data segment we take, as we declared it, in bytes.
+    /// Longest data segment that this side takes, as it declared it, in bytes.
     pub our_max_recv_data_segment_length: u32,
-    /// The longest data segment the peer takes, as it declared it, in bytes.
+    /// Longest data segment that the peer takes, as it declared it, in bytes.
     pub peer_max_recv_data_segment_length: u32,
 }
 
@@ -95,22 +95,22 @@ impl Default for ConnectionParameters {
     }
 }
 
-/// What one side wants of a digest.
+/// Wish of one side for a digest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DigestPolicy {
-    /// None only.
+    /// None is the only value.
     Forbid,
-    /// None if the peer agrees; an answering side takes what the peer names first.
+    /// None if the peer agrees. An answering side takes the first value that the peer names.
     #[default]
     Allow,
     /// CRC32C if the peer can.
     Prefer,
-    /// CRC32C only.
+    /// CRC32C is the only value.
     Require,
 }
 
 impl DigestPolicy {
-    /// The value list of an offer.
+    /// Returns the value list of an offer.
     const fn offer(self) -> &'static str {
         match self {
             Self::Forbid => "None",
@@ -136,22 +136,22 @@ impl DigestPolicy {
     }
 }
 
-/// What one side offers at most. On a target these are the limits within which it answers.
+/// Largest offer of one side. On a target these are the limits within which it answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// MaxConnections.
     pub max_connections: u16,
-    /// Insist on InitialR2T=Yes.
+    /// Whether to insist on InitialR2T=Yes.
     pub initial_r2t: bool,
-    /// Allow ImmediateData.
+    /// Whether to allow ImmediateData.
     pub immediate_data: bool,
     /// MaxBurstLength in bytes.
     pub max_burst_length: u32,
     /// FirstBurstLength in bytes.
     pub first_burst_length: u32,
-    /// DefaultTime2Wait in seconds, at least.
+    /// Smallest DefaultTime2Wait in seconds.
     pub default_time2wait_s: u16,
-    /// DefaultTime2Retain in seconds, at most.
+    /// Largest DefaultTime2Retain in seconds.
     pub default_time2retain_s: u16,
     /// MaxOutstandingR2T.
     pub max_outstanding_r2t: u16,
@@ -165,11 +165,11 @@ pub struct Limits {
     pub max_recv_data_segment_length: u32,
 }
 
-/// The limits of a target.
+/// Limits of a target.
 pub type TargetLimits = Limits;
 
 impl Default for Limits {
-    /// Generous: what makes 4 KiB writes and large transfers cheap.
+    /// Returns generous limits, which make 4 KiB writes and large transfers cheap.
     fn default() -> Self {
         Self {
             max_connections: 4,
@@ -188,29 +188,29 @@ impl Default for Limits {
     }
 }
 
-/// Where the negotiation takes place; it decides which keys matter.
+/// Phase of the negotiation, which decides the keys that matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// The first connection of a normal session.
+    /// First connection of a normal session.
     LeadingLogin,
-    /// A further connection of a normal session: session-wide keys are settled.
+    /// Further connection of a normal session, for which session-wide keys are settled.
     FurtherLogin,
-    /// A discovery session.
+    /// Login of a discovery session.
     DiscoveryLogin,
     /// Text requests after login: only MaxRecvDataSegmentLength is left to declare.
     FullFeature,
 }
 
-/// Why a negotiation failed. A target answers with "initiator error".
+/// Reasons why a negotiation failed. A target answers with "initiator error".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NegotiationError {
     /// The key came twice.
     Repeated(Key),
-    /// A value that the RFC does not allow.
+    /// A value is not allowed by the RFC.
     InvalidValue(Key),
-    /// Our side insists on something that the peer does not agree to.
+    /// Insistence of this side on a value to which the peer does not agree.
     NotAgreed(Key),
-    /// More unknown keys than any known implementation sends.
+    /// The peer sent more unknown keys than any known implementation sends.
     TooManyUnknownKeys,
 }
 
@@ -227,27 +227,27 @@ impl fmt::Display for NegotiationError {
 
 impl std::error::Error for NegotiationError {}
 
-/// Unknown keys answered before the peer is taken for an attacker.
+/// Number of unknown keys that are answered before the peer is taken for an attacker.
 const MAX_UNKNOWN_KEYS: u8 = 32;
 
-/// The state of one negotiation.
+/// State of one negotiation.
 #[derive(Clone, Debug)]
 pub struct Negotiation {
     scope: Scope,
     limits: Limits,
     session: SessionParameters,
     connection: ConnectionParameters,
-    /// Keys the peer has sent.
+    /// Keys that the peer has sent.
     received: KeySet,
-    /// Keys we have sent.
+    /// Keys that this side has sent.
     sent: KeySet,
-    /// Keys we have offered and the peer has not answered.
+    /// Keys that this side has offered and the peer has not answered.
     unanswered: KeySet,
     unknown_keys: u8,
 }
 
 impl Negotiation {
-    /// A negotiation that starts from the defaults.
+    /// Starts a negotiation from the defaults.
     pub fn new(scope: Scope, limits: Limits) -> Self {
         Self {
             scope,
@@ -261,13 +261,14 @@ impl Negotiation {
         }
     }
 
-    /// Offers everything that matters in this scope: what an initiator says first.
+    /// Offers every key that matters in this scope, as an initiator does first.
     pub fn offer_all(&mut self, out: &mut TextOutput) {
         for key in Key::ALL {
             if key.is_obsolete() || !self.is_relevant(key) {
                 continue;
             }
-            // A level above the default is offered only on purpose: some targets choke on the key.
+            // A level above the default is offered only on purpose, because some targets fail on
+            // the key.
             if key == Key::ProtocolLevel && self.limits.protocol_level <= 1 {
                 continue;
             }
@@ -277,8 +278,9 @@ impl Negotiation {
         }
     }
 
-    /// What a target must say by itself: its MaxRecvDataSegmentLength, and offers for what is stricter
-    /// here than the default that would apply because the initiator has not asked.
+    /// Offers the keys that a target must state by itself. They are its MaxRecvDataSegmentLength,
+    /// and each limit that is stricter here than the default, because the default applies if the
+    /// initiator has not asked.
     pub fn offer_what_is_missing(&mut self, out: &mut TextOutput) {
         let (limits, defaults) = (&self.limits, SessionParameters::default());
         let stricter = [
@@ -307,15 +309,15 @@ impl Negotiation {
         }
     }
 
-    /// Offers of ours wait for an answer.
+    /// Reports whether offers of this side wait for an answer.
     pub fn is_waiting(&self) -> bool {
         !self.unanswered.is_empty()
     }
 
-    /// Takes one pair from the peer; the answer, if one is due, goes to `out`.
+    /// Takes one pair from the peer. An answer that is due goes to `out`.
     ///
     /// # Errors
-    /// What the RFC calls a protocol error or a negotiation failure.
+    /// A protocol error or a negotiation failure in the sense of the RFC.
     pub fn receive(
         &mut self,
         name: &str,
@@ -326,7 +328,8 @@ impl Negotiation {
             return self.answer_unknown(name, value, out);
         };
         if self.received.contains(key) {
-            // MaxRecvDataSegmentLength may be declared anew in the full-feature phase, once per exchange.
+            // MaxRecvDataSegmentLength may be declared anew in the full-feature phase, once per
+            // exchange.
             return Err(NegotiationError::Repeated(key));
         }
         self.received.insert(key);
@@ -334,7 +337,7 @@ impl Negotiation {
             return self.take_answer(key, value);
         }
         if matches!(value, NOT_UNDERSTOOD | IRRELEVANT | REJECT) {
-            // An answer to something declared, or to nothing: never answered in turn.
+            // This answers a declaration, or no question at all, and is never answered in turn.
             return Ok(());
         }
         if key.is_declarative() {
@@ -357,7 +360,7 @@ impl Negotiation {
     /// Ends the negotiation.
     ///
     /// # Errors
-    /// A required digest was not agreed to.
+    /// The peer did not agree to a required digest.
     pub fn finish(&self) -> Result<(SessionParameters, ConnectionParameters), NegotiationError> {
         if self.limits.header_digest == DigestPolicy::Require && !self.connection.header_digest {
             return Err(NegotiationError::NotAgreed(Key::HeaderDigest));
@@ -406,9 +409,9 @@ impl Negotiation {
 
     fn take_answer(&mut self, key: Key, value: &str) -> Result<(), NegotiationError> {
         match value {
-            // The default stays in force; a digest that must be is checked at the end.
+            // The default stays in force. A required digest is checked at the end.
             NOT_UNDERSTOOD | IRRELEVANT | REJECT => Ok(()),
-            // The same function again: a peer that answers beyond our offer gains nothing.
+            // The function is applied again, so a peer that answers beyond our offer gains nothing.
             _ if self.apply(key, value) => Ok(()),
             _ if key.function() == Function::List => Err(NegotiationError::NotAgreed(key)),
             _ => Err(NegotiationError::InvalidValue(key)),
@@ -439,25 +442,25 @@ impl Negotiation {
         }
     }
 
-    /// Our side's number for a key whose function is minimum or maximum.
+    /// Returns our side's number for a key whose function is minimum or maximum.
     fn limit(&self, key: Key) -> u32 {
         let limits = &self.limits;
         match key {
             Key::MaxConnections => limits.max_connections.into(),
             Key::MaxBurstLength => limits.max_burst_length,
-            // RFC 7143 §13.14 again: never offer what we would not allow.
+            // RFC 7143 §13.14 again: never offer a value that we would not allow.
             Key::FirstBurstLength => limits.first_burst_length.min(limits.max_burst_length),
             Key::DefaultTime2Wait => limits.default_time2wait_s.into(),
             Key::DefaultTime2Retain => limits.default_time2retain_s.into(),
             Key::MaxOutstandingR2T => limits.max_outstanding_r2t.into(),
             Key::ProtocolLevel => limits.protocol_level.into(),
-            // ErrorRecoveryLevel: only 0 is honoured, so only 0 is offered.
+            // Only ErrorRecoveryLevel 0 is supported, so only 0 is offered.
             _ => 0,
         }
     }
 
-    /// Applies the key's function to the peer's value and our limit. `false`: the value is not
-    /// acceptable.
+    /// Applies the key's function to the peer's value and our limit. Returns `false` if the value
+    /// is not acceptable.
     fn apply(&mut self, key: Key, value: &str) -> bool {
         match key.function() {
             Function::Minimum => match number(key, value) {
@@ -499,7 +502,7 @@ impl Negotiation {
             Key::ImmediateData => {
                 self.session.immediate_data = theirs && self.limits.immediate_data
             }
-            // OR with our Yes: data always comes in order.
+            // The function is OR with our Yes: data always comes in order.
             Key::DataPduInOrder => self.session.data_pdu_in_order = true,
             _ => self.session.data_sequence_in_order = true,
         }
@@ -522,7 +525,7 @@ impl Negotiation {
         true
     }
 
-    /// Answers with what has been agreed.
+    /// Answers with the agreed value.
     fn push_agreed(&self, key: Key, out: &mut TextOutput) {
         let (name, session) = (key.name(), &self.session);
         let digest = |crc| if crc { "CRC32C" } else { "None" };
@@ -542,7 +545,7 @@ impl Negotiation {
             Key::MaxOutstandingR2T => out.push(name, session.max_outstanding_r2t),
             Key::ErrorRecoveryLevel => out.push(name, session.error_recovery_level),
             Key::ProtocolLevel => out.push(name, session.protocol_level),
-            // Never negotiated: `receive` does not come here with them.
+            // These keys are never negotiated: `receive` does not come here with them.
             Key::MaxRecvDataSegmentLength
             | Key::IFMarker
             | Key::OFMarker
@@ -551,14 +554,14 @@ impl Negotiation {
         }
     }
 
-    /// The MaxRecvDataSegmentLength that the peer declared in this negotiation.
+    /// Returns the MaxRecvDataSegmentLength that the peer declared in this negotiation.
     pub fn declared_by_peer(&self) -> Option<u32> {
         let declared = self.received.contains(Key::MaxRecvDataSegmentLength);
         declared.then_some(self.connection.peer_max_recv_data_segment_length)
     }
 }
 
-/// A number within the key's range.
+/// Reads a number within the key's range.
 fn number(key: Key, value: &str) -> Option<u32> {
     let number = u32::try_from(parse_number(value)?).ok()?;
     key.range().contains(&number).then_some(number)

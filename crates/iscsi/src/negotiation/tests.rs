@@ -1,4 +1,4 @@
-//! Negotiation: each key's function, and that both sides always agree.
+//! Tests of negotiation: each key's function, and that both sides always agree.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ fn target(limits: Limits) -> Negotiation {
     Negotiation::new(Scope::LeadingLogin, limits)
 }
 
-/// What `negotiation` answers to one pair.
+/// Returns the answer of `negotiation` to one pair.
 fn answer(
     negotiation: &mut Negotiation,
     key: &str,
@@ -232,7 +232,7 @@ proptest! {
                     prop_assert!(!t.initial_r2t || ours.initial_r2t);
                 }
             }
-            // Only digests can be insisted on by one side and refused by the other.
+            // Only a digest can be required by one side and refused by the other.
             (a, b) => {
                 let digest = |result: &Result<_, NegotiationError>| matches!(result, Err(NegotiationError::NotAgreed(Key::HeaderDigest | Key::DataDigest)));
                 prop_assert!(digest(&a) || digest(&b), "{:?} {:?}", a.is_ok(), b.is_ok());

@@ -1,4 +1,4 @@
-//! Asynchronous Message: what the target says unasked (RFC 7143 §11.9).
+//! Asynchronous Message: a message that the target sends without being asked (RFC 7143 §11.9).
 
 use super::bhs::{
     Opcode, PduError, RawBhs, be16, be32, be64, codes, data_segment_length, expect,
@@ -6,9 +6,9 @@ use super::bhs::{
 };
 
 codes! {
-    /// What happened (RFC 7143 §11.9.1).
+    /// Event of the message (RFC 7143 §11.9.1).
     AsyncEvent {
-        /// A SCSI asynchronous event; sense data follows.
+        /// A SCSI asynchronous event occurred. Sense data follows.
         Scsi = 0,
         /// The target wants a logout within Parameter3 seconds.
         RequestLogout = 1,
@@ -16,7 +16,7 @@ codes! {
         DropConnection = 2,
         /// The target drops every connection of the session.
         DropAllConnections = 3,
-        /// The target wants parameters negotiated anew within Parameter3 seconds.
+        /// The target wants to negotiate parameters anew within Parameter3 seconds.
         RequestNegotiation = 4,
         /// All tasks of the logical unit are being terminated (TaskReporting=FastAbort).
         TerminateTasks = 5,
@@ -25,7 +25,7 @@ codes! {
     }
 }
 
-/// Asynchronous Message.
+/// Asynchronous Message of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsyncMessage {
     /// Length of the data segment (sense data, event data) in bytes.
@@ -38,7 +38,7 @@ pub struct AsyncMessage {
     pub exp_cmd_sn: u32,
     /// Last CmdSN accepted.
     pub max_cmd_sn: u32,
-    /// What happened.
+    /// Event that occurred.
     pub async_event: AsyncEvent,
     /// Vendor code, for [`AsyncEvent::Vendor`].
     pub async_vcode: u8,
@@ -54,7 +54,7 @@ impl AsyncMessage {
     /// Reads a header.
     ///
     /// # Errors
-    /// Another opcode.
+    /// The header has another opcode.
     pub fn parse(raw: &RawBhs) -> Result<Self, PduError> {
         expect(raw, Opcode::AsyncMessage)?;
         Ok(Self {

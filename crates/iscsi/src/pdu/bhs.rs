@@ -1,4 +1,5 @@
-//! The basic header segment: what the 48 bytes at the start of every PDU have in common (RFC 7143 §11.2.1).
+//! Basic header segment: the common layout of the 48 bytes at the start of every PDU (RFC 7143
+//! §11.2.1).
 
 use std::fmt;
 
@@ -8,25 +9,25 @@ pub const BHS_LENGTH: usize = 48;
 /// A basic header segment as it travels.
 pub type RawBhs = [u8; BHS_LENGTH];
 
-/// The reserved value of Initiator Task Tag and Target Transfer Tag: "no tag".
+/// Reserved value of Initiator Task Tag and Target Transfer Tag: "no tag".
 pub const RESERVED_TAG: u32 = 0xffff_ffff;
 
-/// The longest data segment a header can state, in bytes (DataSegmentLength has 24 bits).
+/// Longest data segment that a header can state, in bytes (DataSegmentLength has 24 bits).
 pub const MAX_DATA_SEGMENT_LENGTH: u32 = 0x00ff_ffff;
 
-/// Why a header cannot be understood.
+/// Reasons why a header cannot be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PduError {
     /// The opcode is none of RFC 7143 §11.2.1.2.
     UnknownOpcode(u8),
-    /// The header is of another type than the one asked for.
+    /// The header is of another type than the expected one.
     WrongOpcode {
-        /// The opcode asked for.
+        /// Expected opcode.
         expected: Opcode,
         /// Byte 0 of the header without the immediate bit.
         found: u8,
     },
-    /// A field holds a value that the RFC forbids; its name.
+    /// A field, of this name, holds a value that the RFC forbids.
     Invalid(&'static str),
     /// An additional header segment does not fit the length stated for all of them.
     TruncatedAhs,
@@ -51,7 +52,7 @@ impl fmt::Display for PduError {
 
 impl std::error::Error for PduError {}
 
-/// What a PDU is (RFC 7143 §11.2.1.2).
+/// Type of a PDU (RFC 7143 §11.2.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Opcode {
@@ -94,7 +95,7 @@ pub enum Opcode {
 }
 
 impl Opcode {
-    /// The opcode in byte 0 of a header; the immediate bit is ignored.
+    /// Returns the opcode in byte 0 of a header. The immediate bit is ignored.
     #[inline]
     pub const fn from_byte(byte: u8) -> Option<Self> {
         Some(match byte & 0x3f {
@@ -120,25 +121,25 @@ impl Opcode {
         })
     }
 
-    /// Sent by initiators (bit 5 of the opcode is clear).
+    /// Reports whether initiators send this PDU (bit 5 of the opcode is clear).
     #[inline]
     pub const fn from_initiator(self) -> bool {
         self as u8 & 0x20 == 0
     }
 }
 
-/// The fields that every header has at the same place.
+/// Fields that every header has at a common place.
 #[derive(Clone, Copy, Debug)]
 pub struct Bhs<'a>(&'a RawBhs);
 
 impl<'a> Bhs<'a> {
-    /// Looks at `raw`; nothing is checked.
+    /// Wraps `raw` without any check.
     #[inline]
     pub const fn new(raw: &'a RawBhs) -> Self {
         Self(raw)
     }
 
-    /// What the PDU is.
+    /// Returns the type of the PDU.
     ///
     /// # Errors
     /// [`PduError::UnknownOpcode`].
@@ -150,37 +151,37 @@ impl<'a> Bhs<'a> {
         }
     }
 
-    /// The I bit: immediate delivery (requests only).
+    /// Returns the I bit: immediate delivery (requests only).
     #[inline]
     pub const fn immediate(self) -> bool {
         self.0[0] & 0x40 != 0
     }
 
-    /// The F bit (the T bit of a login PDU).
+    /// Returns the F bit (the T bit of a login PDU).
     #[inline]
     pub const fn is_final(self) -> bool {
         self.0[1] & 0x80 != 0
     }
 
-    /// TotalAHSLength in bytes (a multiple of four, at most 1020).
+    /// Returns TotalAHSLength in bytes (a multiple of four, at most 1020).
     #[inline]
     pub const fn total_ahs_length(self) -> usize {
         self.0[4] as usize * 4
     }
 
-    /// DataSegmentLength in bytes, without padding.
+    /// Returns DataSegmentLength in bytes, without padding.
     #[inline]
     pub const fn data_segment_length(self) -> usize {
         u32::from_be_bytes([0, self.0[5], self.0[6], self.0[7]]) as usize
     }
 
-    /// The data segment's length on the wire: padded to a multiple of four.
+    /// Returns the data segment's length on the wire, padded to a multiple of four.
     #[inline]
     pub const fn padded_data_segment_length(self) -> usize {
         padded(self.data_segment_length())
     }
 
-    /// The length of the whole PDU on the wire, digests included.
+    /// Returns the length of the whole PDU on the wire, digests included.
     #[inline]
     pub const fn pdu_length(self, header_digest: bool, data_digest: bool) -> usize {
         let header = BHS_LENGTH + self.total_ahs_length() + if header_digest { 4 } else { 0 };
@@ -188,26 +189,26 @@ impl<'a> Bhs<'a> {
         header + data + if data_digest && data > 0 { 4 } else { 0 }
     }
 
-    /// The LUN field (bytes 8 to 15) as a big-endian number.
+    /// Returns the LUN field (bytes 8 to 15) as a big-endian number.
     #[inline]
     pub const fn lun(self) -> u64 {
         be64(self.0, 8)
     }
 
-    /// The Initiator Task Tag.
+    /// Returns the Initiator Task Tag.
     #[inline]
     pub const fn itt(self) -> u32 {
         be32(self.0, 16)
     }
 
-    /// ExpStatSN, which lies in bytes 28 to 31 of every PDU of an initiator (RFC 7143 §11).
+    /// Returns ExpStatSN, which lies in bytes 28 to 31 of every PDU of an initiator (RFC 7143 §11).
     #[inline]
     pub const fn exp_stat_sn(self) -> u32 {
         be32(self.0, 28)
     }
 }
 
-/// `length` rounded up to a multiple of four, as data segments and AHS are on the wire.
+/// Rounds `length` up to a multiple of four, as data segments and AHS are on the wire.
 #[inline]
 pub const fn padded(length: usize) -> usize {
     (length + 3) & !3
@@ -224,7 +225,7 @@ pub(super) const fn expect(raw: &RawBhs, expected: Opcode) -> Result<(), PduErro
     }
 }
 
-/// Clears `raw` and writes what every request begins with.
+/// Clears `raw`, and writes the fields with which every request begins.
 #[inline]
 pub(super) fn start(raw: &mut RawBhs, opcode: Opcode, immediate: bool, flags: u8) {
     *raw = [0; BHS_LENGTH];
@@ -232,7 +233,7 @@ pub(super) fn start(raw: &mut RawBhs, opcode: Opcode, immediate: bool, flags: u8
     raw[1] = flags;
 }
 
-/// Writes DataSegmentLength; the upper eight bits of `length` do not exist on the wire.
+/// Writes DataSegmentLength. The upper eight bits of `length` do not exist on the wire.
 #[inline]
 pub(super) fn put_data_segment_length(raw: &mut RawBhs, length: u32) {
     debug_assert!(length <= MAX_DATA_SEGMENT_LENGTH);
@@ -242,31 +243,31 @@ pub(super) fn put_data_segment_length(raw: &mut RawBhs, length: u32) {
     raw[7] = c;
 }
 
-/// DataSegmentLength as the PDU structures keep it.
+/// Returns DataSegmentLength as the PDU structures keep it.
 #[inline]
 pub(super) const fn data_segment_length(raw: &RawBhs) -> u32 {
     u32::from_be_bytes([0, raw[5], raw[6], raw[7]])
 }
 
-/// `mask` if `set`, else 0.
+/// Returns `mask` if `set`, else 0.
 #[inline]
 pub(super) const fn bit(set: bool, mask: u8) -> u8 {
     if set { mask } else { 0 }
 }
 
-/// The big-endian number of 16 bits at `at`.
+/// Reads the big-endian number of 16 bits at `at`.
 #[inline]
 pub(super) const fn be16(raw: &RawBhs, at: usize) -> u16 {
     u16::from_be_bytes([raw[at], raw[at + 1]])
 }
 
-/// The big-endian number of 32 bits at `at`.
+/// Reads the big-endian number of 32 bits at `at`.
 #[inline]
 pub(super) const fn be32(raw: &RawBhs, at: usize) -> u32 {
     u32::from_be_bytes([raw[at], raw[at + 1], raw[at + 2], raw[at + 3]])
 }
 
-/// The big-endian number of 64 bits at `at`.
+/// Reads the big-endian number of 64 bits at `at`.
 #[inline]
 pub(super) const fn be64(raw: &RawBhs, at: usize) -> u64 {
     ((be32(raw, at) as u64) << 32) | be32(raw, at + 4) as u64
@@ -302,13 +303,13 @@ macro_rules! codes {
         }
 
         impl $name {
-            /// The meaning of a code.
+            /// Returns the meaning of a code.
             #[inline]
             pub const fn from_code(code: u8) -> Self {
                 match code { $($value => Self::$variant,)* other => Self::Other(other) }
             }
 
-            /// The code on the wire.
+            /// Returns the code on the wire.
             #[inline]
             pub const fn code(self) -> u8 {
                 match self { $(Self::$variant => $value,)* Self::Other(other) => other }

@@ -12,17 +12,18 @@ pub struct DataOut {
     pub is_final: bool,
     /// Length of the data in bytes.
     pub data_segment_length: u32,
-    /// Logical unit; meaningful only if `ttt` is a tag.
+    /// Logical unit, meaningful only if `ttt` is a tag.
     pub lun: u64,
     /// Initiator Task Tag of the command.
     pub itt: u32,
-    /// Target Transfer Tag of the R2T answered; [`RESERVED_TAG`](super::RESERVED_TAG) if unsolicited.
+    /// Target Transfer Tag of the answered R2T, or [`RESERVED_TAG`](super::RESERVED_TAG) if the
+    /// data is unsolicited.
     pub ttt: u32,
     /// Acknowledges every status before it.
     pub exp_stat_sn: u32,
     /// Number of the PDU within its sequence, from 0.
     pub data_sn: u32,
-    /// Where the data belongs, in bytes from the start of the command's data.
+    /// Place of the data, in bytes from the start of the command's data.
     pub buffer_offset: u32,
 }
 
@@ -30,7 +31,7 @@ impl DataOut {
     /// Reads a header.
     ///
     /// # Errors
-    /// Another opcode.
+    /// The header has another opcode.
     #[inline]
     pub fn parse(raw: &RawBhs) -> Result<Self, PduError> {
         expect(raw, Opcode::DataOut)?;
@@ -71,17 +72,17 @@ pub struct DataIn {
     pub overflow: bool,
     /// U: `residual_count` bytes of EDTL were not moved; with S only.
     pub underflow: bool,
-    /// S: status, StatSN and residual are valid; no SCSI Response follows.
+    /// S: status, StatSN and residual are valid, and no SCSI Response follows.
     pub status_present: bool,
     /// SCSI status, with S only.
     pub status: u8,
     /// Length of the data in bytes.
     pub data_segment_length: u32,
-    /// Logical unit; meaningful only with A.
+    /// Logical unit, meaningful only with A.
     pub lun: u64,
     /// Initiator Task Tag of the command.
     pub itt: u32,
-    /// Target Transfer Tag; [`RESERVED_TAG`](super::RESERVED_TAG) unless A is set.
+    /// Target Transfer Tag, or [`RESERVED_TAG`](super::RESERVED_TAG) unless A is set.
     pub ttt: u32,
     /// Number of the status, with S only.
     pub stat_sn: u32,
@@ -91,7 +92,7 @@ pub struct DataIn {
     pub max_cmd_sn: u32,
     /// Number of the PDU within the command, from 0.
     pub data_sn: u32,
-    /// Where the data belongs, in bytes from the start of the command's data.
+    /// Place of the data, in bytes from the start of the command's data.
     pub buffer_offset: u32,
     /// Residual in bytes, with S only.
     pub residual_count: u32,
@@ -101,7 +102,7 @@ impl DataIn {
     /// Reads a header.
     ///
     /// # Errors
-    /// Another opcode.
+    /// The header has another opcode.
     #[inline]
     pub fn parse(raw: &RawBhs) -> Result<Self, PduError> {
         expect(raw, Opcode::DataIn)?;

@@ -1,5 +1,5 @@
-//! Login Request and Login Response headers (RFC 7143 §11.12, §11.13). Where a login is decided:
-//! [`crate::target::login`] and [`crate::initiator::login`].
+//! Login Request and Login Response headers (RFC 7143 §11.12, §11.13). [`crate::target::login`] and
+//! [`crate::initiator::login`] decide about logins.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::bhs::{
     put_data_segment_length, put16, put32, start,
 };
 
-/// A stage of the login phase (RFC 7143 §11.12.3).
+/// Stage of the login phase (RFC 7143 §11.12.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Stage {
@@ -21,7 +21,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// The stage in the low two bits of `code`; 2 does not exist.
+    /// Returns the stage in the low two bits of `code`. Stage 2 does not exist.
     pub const fn from_code(code: u8) -> Option<Self> {
         Some(match code & 3 {
             0 => Self::SecurityNegotiation,
@@ -32,22 +32,22 @@ impl Stage {
     }
 }
 
-/// Initiator session identifier: names one of an initiator's sessions (RFC 7143 §11.12.5).
+/// Initiator session identifier, which names one of an initiator's sessions (RFC 7143 §11.12.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Isid(pub [u8; 6]);
 
 impl fmt::Display for Isid {
-    /// Twelve hexadecimal digits.
+    /// Writes twelve hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-/// Login Request. `csg` and `nsg` are kept as numbers because value 2, which does not exist, must be
-/// answered by a Login Response and not by a parser.
+/// Login Request. `csg` and `nsg` are kept as numbers, because a Login Response, and not a parser,
+/// must answer value 2, which does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoginRequest {
-    /// I: set by the RFC; kept because some initiators forget it.
+    /// I: set by the RFC, and kept because some initiators forget it.
     pub immediate: bool,
     /// T: ready to leave the current stage.
     pub transit: bool,
@@ -55,27 +55,27 @@ pub struct LoginRequest {
     pub continues: bool,
     /// Current stage, two bits.
     pub csg: u8,
-    /// Next stage, two bits; meaningful with T.
+    /// Next stage, two bits, meaningful with T.
     pub nsg: u8,
-    /// Highest version the initiator speaks.
+    /// Highest version that the initiator speaks.
     pub version_max: u8,
-    /// Lowest version the initiator speaks.
+    /// Lowest version that the initiator speaks.
     pub version_min: u8,
-    /// Length of the additional header segments in words; 0 by the RFC.
+    /// Length of the additional header segments in words, 0 by the RFC.
     pub total_ahs_length: u8,
     /// Length of the text in bytes.
     pub data_segment_length: u32,
     /// Initiator session identifier.
     pub isid: Isid,
-    /// Target session identifying handle; 0 asks for a new session.
+    /// Target session identifying handle, or 0 to ask for a new session.
     pub tsih: u16,
-    /// Initiator Task Tag, the same during the whole login.
+    /// Initiator Task Tag, constant during the whole login.
     pub itt: u32,
     /// Connection identifier.
     pub cid: u16,
     /// Initial CmdSN of the session, or of the login on a further connection.
     pub cmd_sn: u32,
-    /// Next StatSN expected; valid from the second request on.
+    /// Next StatSN expected, valid from the second request on.
     pub exp_stat_sn: u32,
 }
 
@@ -83,7 +83,7 @@ impl LoginRequest {
     /// Reads a header.
     ///
     /// # Errors
-    /// Another opcode.
+    /// The header has another opcode.
     pub fn parse(raw: &RawBhs) -> Result<Self, PduError> {
         expect(raw, Opcode::LoginRequest)?;
         Ok(Self {
@@ -131,19 +131,19 @@ pub struct LoginResponse {
     pub continues: bool,
     /// Current stage, two bits.
     pub csg: u8,
-    /// Next stage, two bits; meaningful with T.
+    /// Next stage, two bits, meaningful with T.
     pub nsg: u8,
-    /// Highest version the target speaks.
+    /// Highest version that the target speaks.
     pub version_max: u8,
-    /// The version chosen.
+    /// Version that the target chose.
     pub version_active: u8,
     /// Length of the text in bytes.
     pub data_segment_length: u32,
-    /// Copied from the request.
+    /// ISID, copied from the request.
     pub isid: Isid,
-    /// Target session identifying handle; given in the last response of a leading login.
+    /// Target session identifying handle, given in the last response of a leading login.
     pub tsih: u16,
-    /// Copied from the request.
+    /// Initiator Task Tag, copied from the request.
     pub itt: u32,
     /// Number of this status.
     pub stat_sn: u32,
@@ -151,7 +151,7 @@ pub struct LoginResponse {
     pub exp_cmd_sn: u32,
     /// Last CmdSN accepted.
     pub max_cmd_sn: u32,
-    /// How it stands.
+    /// Status of the login.
     pub status: LoginStatus,
 }
 
@@ -159,7 +159,7 @@ impl LoginResponse {
     /// Reads a header.
     ///
     /// # Errors
-    /// Another opcode.
+    /// The header has another opcode.
     pub fn parse(raw: &RawBhs) -> Result<Self, PduError> {
         expect(raw, Opcode::LoginResponse)?;
         Ok(Self {
@@ -214,7 +214,7 @@ macro_rules! login_statuses {
         impl LoginStatus {
             $($(#[$doc])* pub const $name: Self = Self($value);)*
 
-            /// What the status means, in the RFC's words.
+            /// Returns the meaning of the status, in the RFC's words.
             pub const fn text(self) -> &'static str {
                 match self.0 { $($value => $text,)* _ => "unknown login status" }
             }
@@ -225,9 +225,9 @@ macro_rules! login_statuses {
 login_statuses! {
     /// The login proceeds.
     SUCCESS = 0x0000, "success";
-    /// The target has moved for now; its address is in TargetAddress.
+    /// The target has moved for now. Its address is in TargetAddress.
     TARGET_MOVED_TEMPORARILY = 0x0101, "target moved temporarily";
-    /// The target has moved for good; its address is in TargetAddress.
+    /// The target has moved for good. Its address is in TargetAddress.
     TARGET_MOVED_PERMANENTLY = 0x0102, "target moved permanently";
     /// The initiator's request is wrong.
     INITIATOR_ERROR = 0x0200, "initiator error";
@@ -235,19 +235,19 @@ login_statuses! {
     AUTHENTICATION_FAILURE = 0x0201, "authentication failure";
     /// The initiator may not use the target.
     AUTHORIZATION_FAILURE = 0x0202, "authorization failure";
-    /// There is no such target here.
+    /// No target of this name is here.
     NOT_FOUND = 0x0203, "target not found";
     /// The target has been removed and no new address is known.
     TARGET_REMOVED = 0x0204, "target removed";
-    /// No common version.
+    /// No version is common to both sides.
     UNSUPPORTED_VERSION = 0x0205, "unsupported version";
-    /// The session has as many connections as it may.
+    /// The session already has its maximum of connections.
     TOO_MANY_CONNECTIONS = 0x0206, "too many connections";
     /// InitiatorName or TargetName or another needed key is missing.
     MISSING_PARAMETER = 0x0207, "missing parameter";
     /// The target cannot take this connection into the session.
     CANNOT_INCLUDE_IN_SESSION = 0x0208, "cannot include in session";
-    /// The target does not do this type of session.
+    /// The target does not support this type of session.
     SESSION_TYPE_NOT_SUPPORTED = 0x0209, "session type not supported";
     /// The session to join does not exist.
     SESSION_DOES_NOT_EXIST = 0x020a, "session does not exist";
@@ -257,22 +257,22 @@ login_statuses! {
     TARGET_ERROR = 0x0300, "target hardware or software error";
     /// The target is not operational now.
     SERVICE_UNAVAILABLE = 0x0301, "service unavailable";
-    /// The target has no room now.
+    /// The target lacks resources now.
     OUT_OF_RESOURCES = 0x0302, "out of resources";
 }
 
 impl LoginStatus {
-    /// The Status-Class.
+    /// Returns the Status-Class.
     pub const fn class(self) -> u8 {
         (self.0 >> 8) as u8
     }
 
-    /// Class 0.
+    /// Reports whether the class is 0.
     pub const fn is_success(self) -> bool {
         self.class() == 0
     }
 
-    /// Class 1: the initiator is to go elsewhere.
+    /// Reports whether the class is 1: the initiator is to go to another address.
     pub const fn is_redirect(self) -> bool {
         self.class() == 1
     }

@@ -3,7 +3,7 @@
 use super::bhs::{Opcode, PduError, RawBhs, be16, be32, codes, expect, put16, put32, start};
 
 codes! {
-    /// What is to be ended, and why (RFC 7143 §11.14.1).
+    /// Object and reason of a logout (RFC 7143 §11.14.1).
     LogoutReason {
         /// Close the session.
         CloseSession = 0,
@@ -15,15 +15,15 @@ codes! {
 }
 
 codes! {
-    /// How it went (RFC 7143 §11.15.1).
+    /// Result of a logout (RFC 7143 §11.15.1).
     LogoutResult {
-        /// Closed.
+        /// The session or connection was closed.
         Closed = 0,
-        /// CID not found.
+        /// The CID was not found.
         CidNotFound = 1,
         /// Connection recovery is not supported.
         RecoveryNotSupported = 2,
-        /// Cleanup failed.
+        /// The cleanup failed.
         CleanupFailed = 3,
     }
 }
@@ -33,11 +33,11 @@ codes! {
 pub struct LogoutRequest {
     /// I: outside the command window.
     pub immediate: bool,
-    /// What is to be ended.
+    /// Object and reason of the logout.
     pub reason: LogoutReason,
     /// Initiator Task Tag.
     pub itt: u32,
-    /// The connection meant; reserved when the session is closed.
+    /// Connection to close, reserved when the session is closed.
     pub cid: u16,
     /// Position in the session's order of commands.
     pub cmd_sn: u32,
@@ -49,7 +49,7 @@ impl LogoutRequest {
     /// Reads a header.
     ///
     /// # Errors
-    /// Another opcode.
+    /// The header has another opcode.
     pub fn parse(raw: &RawBhs) -> Result<Self, PduError> {
         expect(raw, Opcode::LogoutRequest)?;
         Ok(Self {
@@ -80,7 +80,7 @@ impl LogoutRequest {
 /// Logout Response. It carries no data segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogoutResponse {
-    /// How it went.
+    /// Result of the logout.
     pub response: LogoutResult,
     /// Initiator Task Tag.
     pub itt: u32,
@@ -100,7 +100,7 @@ impl LogoutResponse {
     /// Reads a header.
     ///
     /// # Errors
-    /// Another opcode.
+    /// The header has another opcode.
     pub fn parse(raw: &RawBhs) -> Result<Self, PduError> {
         expect(raw, Opcode::LogoutResponse)?;
         Ok(Self {

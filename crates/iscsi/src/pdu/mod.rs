@@ -1,10 +1,10 @@
-//! The PDUs of iSCSI: typed headers over 48 bytes, both directions (RFC 7143 §11).
+//! PDUs of iSCSI: typed headers over 48 bytes, in both directions (RFC 7143 §11).
 //!
-//! Each type is a plain `Copy` structure with the RFC's field names, `parse` to read it from a header
-//! and `encode` to write it. Nothing here allocates, copies payload or panics on any input. Lengths
-//! (`data_segment_length`, `total_ahs_length`) belong to the structures: who encodes a header states
-//! what follows it. Reserved bits are ignored on receipt and zero when sent. Tags and the LUN are kept
-//! as the big-endian numbers they are on the wire.
+//! Each type is a plain `Copy` structure with the RFC's field names, `parse` to read it from a
+//! header and `encode` to write it. Nothing here allocates, copies payload or panics on any input.
+//! Lengths (`data_segment_length`, `total_ahs_length`) belong to the structures: the caller that
+//! encodes a header states what follows it. Reserved bits are ignored on receipt and zero when
+//! sent. Tags and the LUN are kept as the big-endian numbers they are on the wire.
 
 pub mod async_message;
 pub mod bhs;

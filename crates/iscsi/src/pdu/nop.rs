@@ -12,11 +12,12 @@ pub struct NopOut {
     pub immediate: bool,
     /// Length of the ping data in bytes.
     pub data_segment_length: u32,
-    /// Copied from the NOP-In answered.
+    /// LUN, copied from the NOP-In answered.
     pub lun: u64,
-    /// Initiator Task Tag; [`RESERVED_TAG`](super::RESERVED_TAG) wants no answer.
+    /// Initiator Task Tag, or [`RESERVED_TAG`](super::RESERVED_TAG) to want no answer.
     pub itt: u32,
-    /// Copied from the NOP-In answered, else [`RESERVED_TAG`](super::RESERVED_TAG).
+    /// Target Transfer Tag, copied from the NOP-In answered, else
+    /// [`RESERVED_TAG`](super::RESERVED_TAG).
     pub ttt: u32,
     /// Position in the session's order of commands.
     pub cmd_sn: u32,
@@ -28,7 +29,7 @@ impl NopOut {
     /// Reads a header.
     ///
     /// # Errors
-    /// Another opcode.
+    /// The header has another opcode.
     pub fn parse(raw: &RawBhs) -> Result<Self, PduError> {
         expect(raw, Opcode::NopOut)?;
         Ok(Self {
@@ -54,18 +55,20 @@ impl NopOut {
     }
 }
 
-/// NOP-In: the target answers a ping (`itt` valid), pings (`ttt` valid), or merely tells its window.
+/// NOP-In: the target answers a ping (`itt` valid), pings (`ttt` valid), or merely reports its
+/// window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NopIn {
     /// Length of the returned ping data in bytes.
     pub data_segment_length: u32,
-    /// To be copied by the answer; valid if `ttt` is a tag.
+    /// LUN that the answer must copy, valid if `ttt` is a tag.
     pub lun: u64,
     /// Initiator Task Tag of the ping answered, else [`RESERVED_TAG`](super::RESERVED_TAG).
     pub itt: u32,
-    /// To be copied by the answer; [`RESERVED_TAG`](super::RESERVED_TAG) wants none.
+    /// Target Transfer Tag that the answer must copy, or [`RESERVED_TAG`](super::RESERVED_TAG) to
+    /// want no answer.
     pub ttt: u32,
-    /// Number of this status; used up only if `itt` is a tag.
+    /// Number of this status, used up only if `itt` is a tag.
     pub stat_sn: u32,
     /// Next CmdSN expected.
     pub exp_cmd_sn: u32,
@@ -77,7 +80,7 @@ impl NopIn {
     /// Reads a header.
     ///
     /// # Errors
-    /// Another opcode.
+    /// The header has another opcode.
     pub fn parse(raw: &RawBhs) -> Result<Self, PduError> {
         expect(raw, Opcode::NopIn)?;
         Ok(Self {

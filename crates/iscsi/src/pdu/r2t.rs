@@ -11,7 +11,7 @@ pub struct ReadyToTransfer {
     pub itt: u32,
     /// Target Transfer Tag that the answer must carry.
     pub ttt: u32,
-    /// Next StatSN of the connection; an R2T does not use one up.
+    /// Next StatSN of the connection, which an R2T does not use up.
     pub stat_sn: u32,
     /// Next CmdSN expected.
     pub exp_cmd_sn: u32,
@@ -19,9 +19,9 @@ pub struct ReadyToTransfer {
     pub max_cmd_sn: u32,
     /// Number of the R2T within the command, from 0.
     pub r2t_sn: u32,
-    /// Where the wanted data starts, in bytes from the start of the command's data.
+    /// Place of the wanted data, in bytes from the start of the command's data.
     pub buffer_offset: u32,
-    /// Bytes wanted; never 0, at most MaxBurstLength.
+    /// Number of bytes wanted: never 0, at most MaxBurstLength.
     pub desired_data_transfer_length: u32,
 }
 
@@ -29,7 +29,7 @@ impl ReadyToTransfer {
     /// Reads a header.
     ///
     /// # Errors
-    /// Another opcode.
+    /// The header has another opcode.
     #[inline]
     pub fn parse(raw: &RawBhs) -> Result<Self, PduError> {
         expect(raw, Opcode::ReadyToTransfer)?;

@@ -6,11 +6,11 @@ use super::bhs::{
 };
 
 codes! {
-    /// Why (RFC 7143 §11.17.1).
+    /// Reason of a reject (RFC 7143 §11.17.1).
     RejectReason {
-        /// Data (payload) digest error; the PDU may be sent again.
+        /// Data (payload) digest error. The PDU may be sent again.
         DataDigestError = 0x02,
-        /// SNACK reject; the PDU may be sent again.
+        /// SNACK reject. The PDU may be sent again.
         SnackReject = 0x03,
         /// Protocol error.
         ProtocolError = 0x04,
@@ -33,10 +33,10 @@ codes! {
     }
 }
 
-/// Reject. Its data segment is the refused PDU's header, digest excluded.
+/// Reject of a PDU. Its data segment is the refused PDU's header, digest excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reject {
-    /// Why.
+    /// Reason of the reject.
     pub reason: RejectReason,
     /// Length of the data segment in bytes: at least 48.
     pub data_segment_length: u32,
@@ -46,7 +46,7 @@ pub struct Reject {
     pub exp_cmd_sn: u32,
     /// Last CmdSN accepted.
     pub max_cmd_sn: u32,
-    /// Next DataSN or R2TSN, where the reason concerns one.
+    /// Next DataSN or R2TSN, if the reason concerns one.
     pub data_sn: u32,
 }
 
@@ -54,7 +54,7 @@ impl Reject {
     /// Reads a header.
     ///
     /// # Errors
-    /// Another opcode.
+    /// The header has another opcode.
     pub fn parse(raw: &RawBhs) -> Result<Self, PduError> {
         expect(raw, Opcode::Reject)?;
         Ok(Self {

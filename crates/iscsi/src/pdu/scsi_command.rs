@@ -5,11 +5,11 @@ use super::bhs::{
     put_data_segment_length, put32, put64, start,
 };
 
-/// How the task is ordered among others (RFC 7143 §11.3.1, SAM-5 8.6).
+/// Order of the task among others (RFC 7143 §11.3.1, SAM-5 8.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum TaskAttribute {
-    /// Not tagged; treated as simple.
+    /// Untagged, which is treated as simple.
     Untagged = 0,
     /// SIMPLE.
     Simple = 1,
@@ -22,7 +22,7 @@ pub enum TaskAttribute {
 }
 
 impl TaskAttribute {
-    /// The attribute in the low three bits of `code`; values 5 to 7 are reserved.
+    /// Returns the attribute in the low three bits of `code`. Values 5 to 7 are reserved.
     #[inline]
     pub const fn from_code(code: u8) -> Option<Self> {
         Some(match code & 7 {
@@ -47,7 +47,7 @@ pub struct ScsiCommand {
     pub read: bool,
     /// W: the command writes.
     pub write: bool,
-    /// Ordering.
+    /// Task attribute, for the order of commands.
     pub attribute: TaskAttribute,
     /// Length of all additional header segments, in words of four bytes.
     pub total_ahs_length: u8,
@@ -57,13 +57,13 @@ pub struct ScsiCommand {
     pub lun: u64,
     /// Initiator Task Tag.
     pub itt: u32,
-    /// Bytes the initiator expects to move (of the write, if the command does both).
+    /// Bytes that the initiator expects to move (of the write, if the command does both).
     pub expected_data_transfer_length: u32,
     /// Position in the session's order of commands.
     pub cmd_sn: u32,
     /// Acknowledges every status before it.
     pub exp_stat_sn: u32,
-    /// The command descriptor block, or its first 16 bytes (see [`Ahs::ExtendedCdb`]).
+    /// Command descriptor block, or its first 16 bytes (see [`Ahs::ExtendedCdb`]).
     pub cdb: [u8; 16],
 }
 
@@ -71,7 +71,7 @@ impl ScsiCommand {
     /// Reads a header.
     ///
     /// # Errors
-    /// Another opcode, or a reserved task attribute.
+    /// The header has another opcode, or a reserved task attribute.
     #[inline]
     pub fn parse(raw: &RawBhs) -> Result<Self, PduError> {
         expect(raw, Opcode::ScsiCommand)?;
@@ -119,15 +119,15 @@ impl ScsiCommand {
 /// One additional header segment (RFC 7143 §11.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ahs<'a> {
-    /// The CDB's bytes after the first 16.
+    /// Bytes of the CDB after the first 16.
     ExtendedCdb(&'a [u8]),
     /// Expected Bidirectional Read Data Length in bytes.
     BidirectionalReadLength(u32),
-    /// A type that RFC 7143 does not define.
+    /// Type that RFC 7143 does not define.
     Unknown {
         /// AHSType.
         ahs_type: u8,
-        /// What follows the type, AHSLength bytes.
+        /// Bytes after the type, AHSLength of them.
         content: &'a [u8],
     },
 }
@@ -137,7 +137,7 @@ const AHS_BIDIRECTIONAL_READ: u8 = 2;
 
 impl Ahs<'_> {
     /// Appends the segment, padded, to `out`. An extended CDB longer than 1012 bytes cannot be
-    /// carried by TotalAHSLength and is refused with `false`.
+    /// carried by TotalAHSLength, and is refused with `false`.
     pub fn encode(&self, out: &mut Vec<u8>) -> bool {
         let mut put = |ahs_type: u8, specific: u8, content: &[u8]| {
             let length = content.len() + 1;
@@ -164,14 +164,14 @@ impl Ahs<'_> {
     }
 }
 
-/// Walks the additional header segments of one PDU.
+/// Iterator over the additional header segments of one PDU.
 #[derive(Clone, Debug)]
 pub struct AhsIter<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> AhsIter<'a> {
-    /// Over the TotalAHSLength bytes that follow the basic header.
+    /// Iterates over the TotalAHSLength bytes that follow the basic header.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
@@ -192,14 +192,14 @@ impl<'a> Iterator for AhsIter<'a> {
         let Some((content, _)) = body.split_at_checked(length) else {
             return Some(Err(PduError::TruncatedAhs));
         };
-        // The segment starts with three bytes of header and ends on a multiple of four; the padding
-        // of the last one may only be missing if the sender lied about TotalAHSLength.
+        // The segment starts with three bytes of header and ends on a multiple of four. The padding
+        // of the last segment can be missing only if the sender gave a wrong TotalAHSLength.
         let Some(after) = rest.get(padded(3 + length)..) else {
             return Some(Err(PduError::TruncatedAhs));
         };
         self.rest = after;
         Some(match (*ahs_type, content) {
-            // A CDB that fits the header has no such segment (RFC 7143 §11.2.2.3).
+            // A CDB that fits the header has no extended CDB segment (RFC 7143 §11.2.2.3).
             (AHS_EXTENDED_CDB, [_reserved, cdb @ ..]) if !cdb.is_empty() => {
                 Ok(Ahs::ExtendedCdb(cdb))
             }

@@ -1,4 +1,4 @@
-//! SCSI Response: how a command ended when Data-In did not already say so (RFC 7143 §11.4).
+//! SCSI Response: the end of a command, if no Data-In carried its status (RFC 7143 §11.4).
 
 use super::bhs::{
     Opcode, PduError, RawBhs, be32, bit, codes, data_segment_length, expect,
@@ -6,9 +6,9 @@ use super::bhs::{
 };
 
 codes! {
-    /// The iSCSI service response (RFC 7143 §11.4.3); values from 0x80 are vendor specific.
+    /// iSCSI service response (RFC 7143 §11.4.3). Values from 0x80 are vendor specific.
     ServiceResponse {
-        /// Command completed at target: the status is valid.
+        /// Command completed at target, so the status is valid.
         Completed = 0x00,
         /// Target failure.
         TargetFailure = 0x01,
@@ -54,7 +54,7 @@ impl ScsiResponse {
     /// Reads a header.
     ///
     /// # Errors
-    /// Another opcode.
+    /// The header has another opcode.
     #[inline]
     pub fn parse(raw: &RawBhs) -> Result<Self, PduError> {
         expect(raw, Opcode::ScsiResponse)?;
@@ -100,8 +100,8 @@ impl ScsiResponse {
     }
 }
 
-/// The sense data in a SCSI Response's data segment: what SenseLength bytes cover (RFC 7143 §11.4.7).
-/// A length that lies yields what is there.
+/// Returns the sense data in a SCSI Response's data segment: the bytes that SenseLength covers (RFC
+/// 7143 §11.4.7). A wrong length yields the bytes that are there.
 pub fn sense_data(data_segment: &[u8]) -> &[u8] {
     match data_segment {
         [high, low, rest @ ..] => {

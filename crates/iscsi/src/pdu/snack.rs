@@ -1,18 +1,18 @@
-//! SNACK Request: asks for PDUs again or acknowledges data (RFC 7143 §11.16). At error recovery level 0
-//! a target refuses it.
+//! SNACK Request: asks for PDUs again, or acknowledges data (RFC 7143 §11.16). At error recovery
+//! level 0 a target refuses it.
 
 use super::bhs::{Opcode, PduError, RawBhs, be32, be64, codes, expect, put32, put64, start};
 
 codes! {
-    /// What is asked for (RFC 7143 §11.16.1); four bits on the wire.
+    /// Request of a SNACK (RFC 7143 §11.16.1), four bits on the wire.
     SnackType {
-        /// Data or R2T PDUs again.
+        /// Data or R2T PDUs are requested again.
         DataOrR2t = 0,
-        /// Status PDUs again.
+        /// Status PDUs are requested again.
         Status = 1,
-        /// Acknowledges data.
+        /// Data is acknowledged.
         DataAck = 2,
-        /// Data again, cut anew.
+        /// Data is requested again, cut anew.
         RData = 3,
     }
 }
@@ -20,7 +20,7 @@ codes! {
 /// SNACK Request. It carries no data segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnackRequest {
-    /// What is asked for.
+    /// Request of the SNACK.
     pub snack_type: SnackType,
     /// Logical unit, for a DataACK.
     pub lun: u64,
@@ -30,9 +30,9 @@ pub struct SnackRequest {
     pub ttt_or_snack_tag: u32,
     /// Acknowledges every status before it.
     pub exp_stat_sn: u32,
-    /// First number asked for.
+    /// First number that is asked for.
     pub beg_run: u32,
-    /// How many; 0 is all.
+    /// Count of numbers that are asked for, or 0 for all.
     pub run_length: u32,
 }
 
@@ -40,7 +40,7 @@ impl SnackRequest {
     /// Reads a header.
     ///
     /// # Errors
-    /// Another opcode.
+    /// The header has another opcode.
     pub fn parse(raw: &RawBhs) -> Result<Self, PduError> {
         expect(raw, Opcode::SnackRequest)?;
         Ok(Self {

@@ -1,11 +1,12 @@
-//! Task Management Function Request and Response (RFC 7143 §11.5, §11.6; RFC 7144 for the newer functions).
+//! Task Management Function Request and Response (RFC 7143 §11.5, §11.6; RFC 7144 for the newer
+//! functions).
 
 use super::bhs::{
     Opcode, PduError, RawBhs, be32, be64, codes, data_segment_length, expect, put32, put64, start,
 };
 
 codes! {
-    /// What is asked for (RFC 7143 §11.5.1, RFC 7144 §6.1).
+    /// Function of a request (RFC 7143 §11.5.1, RFC 7144 §6.1).
     TaskManagementFunction {
         /// Abort the task named by the referenced task tag.
         AbortTask = 1,
@@ -17,25 +18,25 @@ codes! {
         ClearTaskSet = 4,
         /// Reset the logical unit.
         LogicalUnitReset = 5,
-        /// Reset the target; sessions stay.
+        /// Reset the target, but keep sessions.
         TargetWarmReset = 6,
         /// Reset the target and end every session.
         TargetColdReset = 7,
         /// Move a task to this connection (error recovery level 2).
         TaskReassign = 8,
-        /// Does the task exist? (RFC 7144)
+        /// Ask whether the task exists (RFC 7144).
         QueryTask = 9,
-        /// Does the session have tasks on the logical unit? (RFC 7144)
+        /// Ask whether the session has tasks on the logical unit (RFC 7144).
         QueryTaskSet = 10,
         /// Forget the session on the logical unit (RFC 7144).
         ITNexusReset = 11,
-        /// Is a unit attention pending? (RFC 7144)
+        /// Ask whether a unit attention is pending (RFC 7144).
         QueryAsynchronousEvent = 12,
     }
 }
 
 codes! {
-    /// How it went (RFC 7143 §11.6.1, RFC 7144 §6.2).
+    /// Result of a function (RFC 7143 §11.6.1, RFC 7144 §6.2).
     TaskManagementResult {
         /// Function complete.
         Complete = 0,
@@ -43,11 +44,11 @@ codes! {
         TaskDoesNotExist = 1,
         /// LUN does not exist.
         LunDoesNotExist = 2,
-        /// Task still allegiant to its connection.
+        /// Task is still allegiant to its connection.
         TaskStillAllegiant = 3,
-        /// Task allegiance reassignment not supported.
+        /// Task allegiance reassignment is not supported.
         ReassignmentNotSupported = 4,
-        /// Function not supported.
+        /// Function is not supported.
         NotSupported = 5,
         /// Function authorization failed.
         AuthorizationFailed = 6,
@@ -63,23 +64,24 @@ codes! {
 pub struct TaskManagementRequest {
     /// I: outside the command window.
     pub immediate: bool,
-    /// What is asked for.
+    /// Function of the request.
     pub function: TaskManagementFunction,
-    /// Length of the additional header segments in words; 0 by the RFC.
+    /// Length of the additional header segments in words, 0 by the RFC.
     pub total_ahs_length: u8,
-    /// Length of the data segment; 0 by the RFC.
+    /// Length of the data segment, 0 by the RFC.
     pub data_segment_length: u32,
     /// Logical unit.
     pub lun: u64,
     /// Initiator Task Tag of the request itself.
     pub itt: u32,
-    /// Initiator Task Tag of the task meant; [`RESERVED_TAG`](super::RESERVED_TAG) if none.
+    /// Initiator Task Tag of the referenced task, or [`RESERVED_TAG`](super::RESERVED_TAG) if there
+    /// is none.
     pub referenced_task_tag: u32,
     /// Position in the session's order of commands.
     pub cmd_sn: u32,
     /// Acknowledges every status before it.
     pub exp_stat_sn: u32,
-    /// CmdSN of the task meant (ABORT TASK).
+    /// CmdSN of the referenced task (ABORT TASK).
     pub ref_cmd_sn: u32,
     /// Next DataSN expected (TASK REASSIGN).
     pub exp_data_sn: u32,
@@ -89,7 +91,7 @@ impl TaskManagementRequest {
     /// Reads a header.
     ///
     /// # Errors
-    /// Another opcode.
+    /// The header has another opcode.
     pub fn parse(raw: &RawBhs) -> Result<Self, PduError> {
         expect(raw, Opcode::TaskManagementRequest)?;
         Ok(Self {
@@ -130,7 +132,7 @@ impl TaskManagementRequest {
 /// Task Management Function Response. It carries no data segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskManagementResponse {
-    /// How it went.
+    /// Result of the function.
     pub response: TaskManagementResult,
     /// Additional response information (RFC 7144 §6.2): the answer of QUERY ASYNCHRONOUS EVENT.
     pub additional_response_information: [u8; 3],
@@ -148,7 +150,7 @@ impl TaskManagementResponse {
     /// Reads a header.
     ///
     /// # Errors
-    /// Another opcode.
+    /// The header has another opcode.
     pub fn parse(raw: &RawBhs) -> Result<Self, PduError> {
         expect(raw, Opcode::TaskManagementResponse)?;
         Ok(Self {

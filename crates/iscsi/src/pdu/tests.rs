@@ -1,5 +1,5 @@
-//! Properties of every PDU type: what is encoded is parsed back, no bytes make a parser panic, and the
-//! fields lie where RFC 7143 draws them.
+//! Tests of properties of every PDU type: encoded PDUs are parsed back, no bytes make a parser
+//! panic, and the fields lie where RFC 7143 draws them.
 
 use proptest::prelude::*;
 
@@ -103,7 +103,7 @@ round_trip!(login_response, LoginResponse, LoginResponse, [b: any::<[bool; 2]>()
     isid: Isid(isid), tsih: h[0], itt: w[0], stat_sn: w[1], exp_cmd_sn: w[2], max_cmd_sn: w[3], status: LoginStatus(h[1]),
 });
 
-/// Every parser on the same bytes; the number that accepted them.
+/// Runs every parser on the bytes, and returns the number that accepted them.
 fn parse_all(raw: &RawBhs) -> usize {
     [
         ScsiCommand::parse(raw).is_ok(),
@@ -153,7 +153,8 @@ proptest! {
         prop_assert_eq!(bytes.len() % 4, 0);
         let parsed: Result<Vec<_>, _> = AhsIter::new(&bytes).collect();
         prop_assert_eq!(parsed.unwrap(), list.to_vec());
-        // Cut anywhere inside the last segment, the walk ends with an error and not with a guess.
+        // If the bytes are cut anywhere inside the last segment, the walk ends with an error and
+        // not with a guess.
         let cut = AhsIter::new(&bytes[..bytes.len() - 1]).last().unwrap();
         prop_assert_eq!(cut, Err(PduError::TruncatedAhs));
     }

@@ -1,4 +1,5 @@
-//! Text Request and Text Response: key=value pairs in the full-feature phase (RFC 7143 §11.10, §11.11).
+//! Text Request and Text Response: key=value pairs in the full-feature phase (RFC 7143 §11.10,
+//! §11.11).
 
 use super::bhs::{
     Opcode, PduError, RawBhs, be32, be64, bit, data_segment_length, expect,
@@ -10,17 +11,18 @@ use super::bhs::{
 pub struct TextRequest {
     /// I: outside the command window.
     pub immediate: bool,
-    /// F: the initiator has nothing more to ask.
+    /// F: the initiator has no more questions.
     pub is_final: bool,
     /// C: the text continues in the next request.
     pub continues: bool,
     /// Length of the text in bytes.
     pub data_segment_length: u32,
-    /// Copied from the response continued; 0 in the first request.
+    /// LUN, copied from the response that is continued, 0 in the first request.
     pub lun: u64,
     /// Initiator Task Tag.
     pub itt: u32,
-    /// Copied from the response continued; [`RESERVED_TAG`](super::RESERVED_TAG) starts anew.
+    /// Target Transfer Tag, copied from the response that is continued.
+    /// [`RESERVED_TAG`](super::RESERVED_TAG) starts anew.
     pub ttt: u32,
     /// Position in the session's order of commands.
     pub cmd_sn: u32,
@@ -32,7 +34,7 @@ impl TextRequest {
     /// Reads a header.
     ///
     /// # Errors
-    /// Another opcode.
+    /// The header has another opcode.
     pub fn parse(raw: &RawBhs) -> Result<Self, PduError> {
         expect(raw, Opcode::TextRequest)?;
         Ok(Self {
@@ -64,17 +66,17 @@ impl TextRequest {
 /// Text Response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextResponse {
-    /// F: the target has nothing more to say.
+    /// F: the target has no more text.
     pub is_final: bool,
     /// C: the text continues in the next response.
     pub continues: bool,
     /// Length of the text in bytes.
     pub data_segment_length: u32,
-    /// To be copied with `ttt` by the request that continues.
+    /// LUN that the continuing request must copy together with `ttt`.
     pub lun: u64,
     /// Initiator Task Tag.
     pub itt: u32,
-    /// Tag of the unfinished exchange; [`RESERVED_TAG`](super::RESERVED_TAG) if it is finished.
+    /// Tag of the unfinished exchange, or [`RESERVED_TAG`](super::RESERVED_TAG) if it is finished.
     pub ttt: u32,
     /// Number of this status.
     pub stat_sn: u32,
@@ -88,7 +90,7 @@ impl TextResponse {
     /// Reads a header.
     ///
     /// # Errors
-    /// Another opcode.
+    /// The header has another opcode.
     pub fn parse(raw: &RawBhs) -> Result<Self, PduError> {
         expect(raw, Opcode::TextResponse)?;
         Ok(Self {

@@ -1,12 +1,14 @@
-//! Answers that a session with several connections owes and may not give yet, because they promise something of
-//! the other connections.
+//! Answers that a session with several connections owes but may not give yet, because they promise
+//! something about the other connections.
 //!
-//! - A function for many tasks is answered when the initiator has every status that was sent on the other
-//!   connections before (RFC 7143 §4.2.3.3): one that arrived behind the answer would be taken for that of
-//!   another command which has the tag by then. R2Ts of tasks that were aborted count like a status.
-//! - The logout of one connection is answered when no task that died with a connection is running any more:
-//!   the initiator then repeats it elsewhere, and an old write must not follow the new one (§11.14, §11.15).
-//!   After that of a session it can do so only in another, which waits for the tasks of this one.
+//! - The answer to a function for many tasks waits until the initiator has every status that was
+//!   sent on the other connections before (RFC 7143 §4.2.3.3). If a status arrived behind the
+//!   answer, the initiator would take it for that of another command, which has the tag by then.
+//!   R2Ts of aborted tasks count like a status.
+//! - The answer to the logout of one connection waits until no task that died with a connection is
+//!   running any more. The initiator then repeats the task elsewhere, and an old write must not
+//!   follow the new one (§11.14, §11.15). After the logout of a session, the initiator can repeat
+//!   tasks only in another session, which waits for the tasks of this one.
 
 use super::session::Session;
 use super::transmit::DataSegment;
@@ -17,21 +19,21 @@ use crate::pdu::{
 };
 use crate::serial_number::before;
 
-/// Answers of each kind that may wait; nobody has reason to ask for more.
+/// Most answers of each kind that may wait. No initiator has reason to ask for more.
 const MAX_WAITING: usize = 8;
 
-/// What the initiator is to confirm on a connection.
+/// Status that the initiator is to confirm on a connection.
 #[derive(Debug)]
 struct Unheard {
     connection: usize,
     stat_sn: u32,
-    /// The NOP-In that asks for it.
+    /// Target Transfer Tag of the NOP-In that asks for the confirmation.
     ttt: u32,
-    /// Only the answer to that tells: no StatSN covers an R2T.
+    /// Whether only the answer to that NOP-In confirms, because no StatSN covers an R2T.
     r2ts: bool,
 }
 
-/// The answer to a function.
+/// Answer to a function.
 #[derive(Debug)]
 struct FunctionAnswer {
     connection: usize,
@@ -40,7 +42,7 @@ struct FunctionAnswer {
     unheard: Vec<Unheard>,
 }
 
-/// The answer to a logout.
+/// Answer to a logout.
 #[derive(Debug)]
 struct LogoutAnswer {
     connection: usize,
@@ -48,38 +50,38 @@ struct LogoutAnswer {
     result: LogoutResult,
 }
 
-/// All of them.
+/// All answers that wait.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// Functions for many tasks that the runtime was asked for: connection and tag.
+    /// Functions for many tasks that the runtime was asked to do: connection and tag.
     for_many: Vec<(usize, u32)>,
     functions: Vec<FunctionAnswer>,
     logouts: Vec<LogoutAnswer>,
 }
 
 impl Answers {
-    /// Whether a logout is still to be answered on this connection.
+    /// Reports whether a logout is still to be answered on this connection.
     pub(super) fn owes_logout(&self, index: usize) -> bool {
         self.logouts.iter().any(|it| it.connection == index)
     }
 }
 
 impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
-    /// The runtime is asked for a function for many tasks.
+    /// Notes that the runtime is asked for a function for many tasks.
     pub(super) fn note_function_for_many(&mut self, index: usize, itt: u32) {
         if self.live_connections() > 1 {
             self.answers.for_many.push((index, itt));
         }
     }
 
-    /// Connections that have not been logged out.
+    /// Returns the number of connections that have not been logged out.
     pub(super) fn live_connections(&self) -> usize {
         let connections = self.connections.iter().flatten();
         connections.filter(|it| !it.logged_out).count()
     }
 
-    /// Answers a task management request with this Initiator Task Tag: at once, or when the initiator has
-    /// everything that must come before the answer.
+    /// Answers a task management request with this Initiator Task Tag. It does so at once, or when
+    /// the initiator has all that must come before the answer.
     pub fn task_management_response(
         &mut self,
         index: usize,
@@ -124,7 +126,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         connection.transmit.push(&raw, DataSegment::Empty);
     }
 
-    /// Asks by NOP-In on all connections but `asking` that have something which the initiator did not confirm.
+    /// Asks by NOP-In on every connection but `asking` that has an unconfirmed status or R2T.
     fn ask_what_was_heard(&mut self, asking: usize) -> Vec<Unheard> {
         let mut unheard = Vec::new();
         for index in 0..self.connections.len() {
@@ -151,7 +153,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         unheard
     }
 
-    /// A request came on a connection: its ExpStatSN may be what an answer waits for.
+    /// Notes a request on a connection. Its ExpStatSN may be the one for which an answer waits.
     #[inline]
     pub(super) fn heard(&mut self, index: usize) {
         if !self.answers.functions.is_empty() {
@@ -164,7 +166,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// A NOP-In of this target was answered.
+    /// Notes that a NOP-In of this target was answered.
     pub(super) fn echoed(&mut self, index: usize, ttt: u32) {
         let functions = self.answers.functions.iter();
         let mut asked = functions.flat_map(|it| &it.unheard);
@@ -188,7 +190,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// Nothing more is said or heard on a connection.
+    /// Drops the answers owed on a connection on which nothing more is sent or received. Answers
+    /// that waited for its confirmation wait no more.
     pub(super) fn forget_answers(&mut self, index: usize) {
         let answers = &mut self.answers;
         answers.for_many.retain(|it| it.0 != index);
@@ -196,7 +199,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         self.confirm(|it| it.connection == index);
     }
 
-    /// Answers a logout: at once, or when every task that died with a connection is over.
+    /// Answers a logout at once, or when every task that died with a connection is over.
     pub(super) fn answer_logout(
         &mut self,
         index: usize,
@@ -216,7 +219,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// A task has ended: logouts may have waited for it.
+    /// Answers logouts that may have waited for a task that has ended.
     #[inline]
     pub(super) fn answer_logouts(&mut self) {
         if !self.answers.logouts.is_empty() && !self.tasks.any_lost() {
@@ -226,7 +229,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// A connection is gone, and with it who waited there for the answer to a logout.
+    /// Drops the logouts that wait for an answer on a connection that is gone.
     pub(super) fn forget_logouts(&mut self, index: usize) {
         self.answers.logouts.retain(|it| it.connection != index);
     }

@@ -1,5 +1,5 @@
-//! SCSI commands and their data-out, from the header of the command to the moment at which the
-//! device server has everything (RFC 7143 §4.2.5, §11.3, §11.7).
+//! SCSI commands and their data-out, from the header of the command until the device server has
+//! everything (RFC 7143 §4.2.5, §11.3, §11.7).
 
 use super::command_window::Arrival;
 use super::connection::Sink;
@@ -23,15 +23,15 @@ const CRC_ERROR_SENSE: [u8; 18] = [
 
 const CHECK_CONDITION: u8 = 0x02;
 
-/// How many immediate commands find room where the window is full.
+/// Number of immediate commands that are accepted while the window is full.
 const IMMEDIATE_BESIDE_WINDOW: usize = 8;
 
-/// The longest data segment of a request that is not a SCSI command or Data-Out, in bytes. A ping may be longer:
-/// all of it that the initiator takes goes back.
+/// Longest data segment of a request that is not a SCSI command or Data-Out, in bytes. A ping may
+/// be longer: the part of it that the initiator takes goes back.
 const MAX_WHOLE: usize = 64 * 1024;
 
 impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
-    /// A header is complete: decides what happens to the PDU and where its data goes.
+    /// Begins a PDU whose header is complete: decides what happens to it, and where its data goes.
     #[inline]
     pub(super) fn begin<R>(
         &mut self,
@@ -100,8 +100,10 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// Takes a request into the window where its turn has come. One that is held has no turn before its data
-    /// digest was found right: it waits like those that come early, and uses up no CmdSN meanwhile.
+    /// Takes a request into the window if its turn has come.
+    ///
+    /// A held request has no turn before its data digest was found right. It waits like requests
+    /// that come early, and uses up no CmdSN meanwhile.
     #[inline]
     fn arrive(&mut self, index: usize, bhs: &RawBhs) -> Arrival {
         if !self.is_held(index, bhs) {
@@ -113,8 +115,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// Whether a request may still be discarded for its data digest (RFC 7143 §7.8): a command is not begun
-    /// before that is known.
+    /// Reports whether a request may still be discarded for its data digest (RFC 7143 §7.8). A
+    /// command is not begun before the digest is known.
     #[inline]
     fn is_held(&self, index: usize, bhs: &RawBhs) -> bool {
         let connection = self.connections[index].as_ref();
@@ -122,8 +124,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             && connection.is_some_and(|connection| connection.receiver.has_data_digest())
     }
 
-    /// RFC 7143 §11.2.2: only SCSI commands have additional header segments, of two types and their lengths.
-    /// Anything else is a format error, and ends the session (§7.7).
+    /// Checks the additional header segments. Only SCSI commands have them, of two types and their
+    /// lengths (RFC 7143 §11.2.2). Anything else is a format error, and ends the session (§7.7).
     #[cold]
     fn check_ahs(&mut self, index: usize, bhs: &RawBhs) -> Result<(), ConnectionError> {
         let ahs = self.connections[index]
@@ -154,8 +156,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// Immediate commands need no place in the window, but as many as the window has, and a few more,
-    /// are all that may be under way (RFC 7143 §4.2.2.1 lets a target reject the others).
+    /// Reports whether another immediate command may be under way. Immediate commands need no place
+    /// in the window, but their number is limited to that of the window and a few more. RFC 7143
+    /// §4.2.2.1 lets a target reject the others.
     fn has_room_for_immediate(&self) -> bool {
         self.in_flight() < self.settings.queue_depth as usize + IMMEDIATE_BESIDE_WINDOW
     }
@@ -190,7 +193,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// A SCSI command whose turn it is.
+    /// Handles a SCSI command whose turn it is.
     #[inline]
     pub(super) fn command<R>(
         &mut self,
@@ -280,8 +283,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         Ok(())
     }
 
-    /// Gives a command to the device server. Beside what becomes of it: how much is expected to be read by a command
-    /// with both R and W.
+    /// Gives a command to the device server. Returns the result, and the expected read length of a
+    /// command with both R and W.
     #[inline]
     fn hand_over<R>(
         &mut self,
@@ -320,7 +323,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                     bidirectional_read = length;
                 }
                 Ok(Ahs::BidirectionalReadLength(_)) => {}
-                // They were looked at when they came.
+                // These segments were checked when they came.
                 Ok(Ahs::Unknown { .. }) | Err(_) => {}
             }
         }
@@ -339,8 +342,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             return Ok(());
         };
         if task.connection != index {
-            // The tag is in use again on another connection, and what comes here is for a task that was
-            // aborted: data that was under way then.
+            // The tag is in use again on another connection. This Data-Out belongs to an aborted
+            // task, whose data was under way then.
             return self.early_data_header(index, bhs, &pdu);
         }
         let end = pdu.buffer_offset.saturating_add(pdu.data_segment_length);
@@ -375,7 +378,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// Bytes of the current PDU's data segment.
+    /// Takes bytes of the current PDU's data segment.
     #[inline]
     pub(super) fn data(&mut self, index: usize, bytes: &[u8]) {
         let Some(connection) = self.connections[index].as_mut() else {
@@ -407,7 +410,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// The current PDU is complete.
+    /// Handles the end of the current PDU.
     #[inline]
     pub(super) fn end<R>(
         &mut self,
@@ -468,7 +471,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                 if bhs[0] & 0x40 != 0 {
                     return self.run_one_early(early, router);
                 }
-                // It may have been aborted meanwhile, too.
+                // The request may have been aborted meanwhile, too.
                 let cmd_sn = cmd_sn(&bhs);
                 let (next, last) = self.command_window();
                 if in_window(cmd_sn, next, last) && !self.considered_received.contains(&cmd_sn) {
@@ -549,9 +552,10 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// A data digest is wrong (RFC 7143 §7.8): the PDU is rejected and discarded. A request is as if it had never
-    /// come, its CmdSN included. A command to which the data of a Data-Out belongs ends with a CRC error once
-    /// the rest of its data is in.
+    /// Handles a wrong data digest (RFC 7143 §7.8): the PDU is rejected and discarded.
+    ///
+    /// A request counts as if it had never come, its CmdSN included. A command to which the data of
+    /// a Data-Out belongs ends with a CRC error once the rest of its data is in.
     #[cold]
     fn digest_error<R>(
         &mut self,
@@ -601,7 +605,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         Ok(None)
     }
 
-    /// All that was due of a command's data has arrived, but not all of it whole.
+    /// Handles a command of which all due data has arrived, but with losses.
     #[cold]
     fn data_lost<R>(&mut self, id: TaskId, router: &mut R)
     where
@@ -624,7 +628,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     }
 }
 
-/// How many bytes of data-out a command offers.
+/// Returns the bytes of data-out that a command offers.
 #[inline]
 pub(super) fn offered(command: &ScsiCommand) -> u32 {
     if command.write {
@@ -634,7 +638,7 @@ pub(super) fn offered(command: &ScsiCommand) -> u32 {
     }
 }
 
-/// CmdSN: the same field in every request.
+/// Returns CmdSN, which is at one place in every request.
 #[inline]
 pub(super) fn cmd_sn(bhs: &RawBhs) -> u32 {
     u32::from_be_bytes([bhs[24], bhs[25], bhs[26], bhs[27]])

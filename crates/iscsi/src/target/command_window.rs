@@ -1,32 +1,32 @@
-//! The order and the number of a session's commands (RFC 7143 §4.2.2.1).
+//! Order and number of a session's commands (RFC 7143 §4.2.2.1).
 //!
-//! ExpCmdSN says which command is next, MaxCmdSN how far the initiator may run ahead. MaxCmdSN never
-//! goes back: a smaller depth takes effect as commands end.
+//! ExpCmdSN names the next command, and MaxCmdSN limits how far the initiator may run ahead.
+//! MaxCmdSN never goes back: a smaller depth takes effect as commands end.
 
 use crate::serial_number::{before, in_window};
 
-/// What to do with a non-immediate request.
+/// Fate of a non-immediate request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// It is the next one.
+    /// The request is the next one.
     Next,
-    /// An earlier one is still under way on another connection.
+    /// An earlier request is still under way on another connection.
     Early,
-    /// Outside the window, or a duplicate: to be ignored silently.
+    /// Outside the window, or a duplicate, to be ignored silently.
     Outside,
 }
 
-/// The command window.
+/// Command window of a session.
 #[derive(Debug)]
 pub(super) struct CommandWindow {
     exp_cmd_sn: u32,
     max_cmd_sn: u32,
-    /// The MaxCmdSN that the initiator was told last.
+    /// MaxCmdSN that was last sent to the initiator.
     told_max_cmd_sn: u32,
 }
 
 impl CommandWindow {
-    /// A window that expects `exp_cmd_sn` next and takes `depth` commands.
+    /// Makes a window that expects `exp_cmd_sn` next and takes `depth` commands.
     pub(super) fn new(exp_cmd_sn: u32, depth: u32) -> Self {
         let max_cmd_sn = exp_cmd_sn.wrapping_add(depth).wrapping_sub(1);
         Self {
@@ -45,7 +45,8 @@ impl CommandWindow {
         arrival
     }
 
-    /// The answer that [`Self::arrive`] would give, for a request that may still turn out to be broken.
+    /// Returns the answer that [`Self::arrive`] would give, for a request that may still turn out
+    /// to be broken.
     #[inline]
     pub(super) fn place_of(&self, cmd_sn: u32) -> Arrival {
         if cmd_sn == self.exp_cmd_sn && before(self.exp_cmd_sn, self.max_cmd_sn.wrapping_add(1)) {
@@ -57,7 +58,7 @@ impl CommandWindow {
         }
     }
 
-    /// Lets the initiator have `depth` commands in flight, `in_flight` of which it has.
+    /// Lets the initiator have `depth` commands in flight, of which it has `in_flight`.
     #[inline]
     pub(super) fn allow(&mut self, depth: u32, in_flight: u32) {
         let free = depth.saturating_sub(in_flight);
@@ -67,27 +68,27 @@ impl CommandWindow {
         }
     }
 
-    /// ExpCmdSN, for a PDU that leaves now.
+    /// Returns ExpCmdSN, for a PDU that leaves now.
     #[inline]
     pub(super) fn exp_cmd_sn(&self) -> u32 {
         self.exp_cmd_sn
     }
 
-    /// MaxCmdSN, for a login response.
+    /// Returns MaxCmdSN, for a login response.
     #[inline]
     pub(super) fn max_cmd_sn(&self) -> u32 {
         self.max_cmd_sn
     }
 
-    /// MaxCmdSN, for a PDU that leaves now.
+    /// Returns MaxCmdSN, for a PDU that leaves now.
     #[inline]
     pub(super) fn tell_max_cmd_sn(&mut self) -> u32 {
         self.told_max_cmd_sn = self.max_cmd_sn;
         self.max_cmd_sn
     }
 
-    /// Whether the initiator believes the window closed although it is open: it must be told by a
-    /// NOP-In, since no response is due.
+    /// Reports whether the initiator believes that the window is closed although it is open. A
+    /// NOP-In must report the window, since no response is due.
     pub(super) fn opened_silently(&self) -> bool {
         before(self.told_max_cmd_sn, self.exp_cmd_sn)
             && before(self.told_max_cmd_sn, self.max_cmd_sn)

@@ -11,35 +11,36 @@ use super::transmit::TransmitQueue;
 use crate::payload::Payload;
 use crate::pdu::RawBhs;
 
-/// What was negotiated for one connection.
+/// Negotiated settings of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionSettings {
     /// Connection id.
     pub cid: u16,
-    /// CRC32C over headers.
+    /// Whether headers have a CRC32C.
     pub header_digest: bool,
-    /// CRC32C over data.
+    /// Whether data has a CRC32C.
     pub data_digest: bool,
-    /// The longest data segment this target declared it takes, in bytes.
+    /// Longest data segment that this target declared, in bytes.
     pub max_recv_data_segment_length: u32,
-    /// The longest data segment the initiator takes, in bytes.
+    /// Longest data segment that the initiator takes, in bytes.
     pub initiator_max_recv_data_segment_length: u32,
-    /// The StatSN of the first response in the full-feature phase.
+    /// StatSN of the first response in the full-feature phase.
     pub stat_sn: u32,
 }
 
-/// Where the data segment of the PDU that is arriving goes.
+/// Place for the data segment of the PDU that is arriving.
 #[derive(Debug)]
 pub(super) enum Sink {
-    /// Nowhere: an aborted or refused command's data.
+    /// No place: data of an aborted or refused command.
     Discard,
-    /// A PDU that is interpreted once it is whole; no more than `longest` bytes of its data are kept.
+    /// PDU that is interpreted once it is complete. No more than `longest` bytes of its data are
+    /// kept.
     Whole {
         bhs: RawBhs,
         data: Vec<u8>,
         longest: usize,
     },
-    /// A request whose CmdSN is not due yet (several connections).
+    /// Request whose CmdSN is not due yet (several connections).
     Early {
         bhs: RawBhs,
         ahs: Vec<u8>,
@@ -58,7 +59,7 @@ pub(super) enum Sink {
     },
 }
 
-/// A ping that waits for its answer.
+/// Ping that waits for its answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ping {
     pub(super) ttt: u32,
@@ -72,18 +73,19 @@ pub(super) struct Connection<P> {
     pub(super) receiver: Receiver,
     pub(super) transmit: TransmitQueue<P>,
     pub(super) sink: Sink,
-    /// The answer to the command whose PDU is still arriving.
+    /// Answer to the command whose PDU is still arriving.
     pub(super) answer_at_end: Option<Box<(Answered, Completion<P>)>>,
     pub(super) stat_sn: u32,
-    /// The status that the initiator said it expects next: it has all before.
+    /// StatSN that the initiator expects next. It has all statuses before.
     pub(super) exp_stat_sn: u32,
     pub(super) next_ttt: u32,
     pub(super) initiator_max_data_segment: u32,
     pub(super) last_heard: Duration,
     pub(super) ping: Option<Ping>,
-    /// R2Ts of tasks that were aborted may be on their way.
+    /// Whether R2Ts of aborted tasks may be on their way.
     pub(super) aborted_r2ts: bool,
-    /// It was logged out: nothing more is received, and nothing sent behind the answer.
+    /// Whether the connection was logged out. Nothing more is received, and nothing is sent behind
+    /// the answer.
     pub(super) logged_out: bool,
 }
 
@@ -108,7 +110,7 @@ impl<P: Payload> Connection<P> {
         }
     }
 
-    /// The StatSN of a response that leaves now.
+    /// Returns the StatSN of a response that leaves now.
     #[inline]
     pub(super) fn take_stat_sn(&mut self) -> u32 {
         let stat_sn = self.stat_sn;
@@ -116,7 +118,7 @@ impl<P: Payload> Connection<P> {
         stat_sn
     }
 
-    /// A Target Transfer Tag that is not in use; never the reserved one.
+    /// Returns a Target Transfer Tag that is not in use, never the reserved one.
     pub(super) fn take_ttt(&mut self) -> u32 {
         let ttt = self.next_ttt;
         self.next_ttt = if ttt == crate::pdu::RESERVED_TAG - 1 {
@@ -128,10 +130,11 @@ impl<P: Payload> Connection<P> {
     }
 }
 
-/// What was negotiated for the whole session, and what this target allows it.
+/// Negotiated settings of the whole session, and limits of this target.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionSettings {
-    /// A discovery session: SCSI commands and task management are refused (RFC 7143 §4.3).
+    /// Whether this is a discovery session, which refuses SCSI commands and task management (RFC
+    /// 7143 §4.3).
     pub discovery: bool,
     /// MaxBurstLength in bytes.
     pub max_burst_length: u32,
@@ -143,16 +146,16 @@ pub struct SessionSettings {
     pub initial_r2t: bool,
     /// ImmediateData.
     pub immediate_data: bool,
-    /// The CmdSN of the first command.
+    /// CmdSN of the first command.
     pub exp_cmd_sn: u32,
-    /// How many commands may be in flight.
+    /// Number of commands that may be in flight.
     pub queue_depth: u32,
-    /// Silence after which the initiator is pinged; `None` never pings.
+    /// Silence after which the initiator is pinged, or `None` to never ping.
     pub ping_after: Option<Duration>,
-    /// How long a ping may stay unanswered.
+    /// Time for which a ping may stay unanswered.
     pub ping_timeout: Duration,
-    /// How long a command's data-out may stand still before its connection is closed, and how long requests
-    /// may wait for one with a lower CmdSN before the session is.
+    /// Time for which a command's data-out may stand still before its connection is closed. After
+    /// this time the session is closed if requests wait for one with a lower CmdSN.
     pub data_out_timeout: Duration,
 }
 

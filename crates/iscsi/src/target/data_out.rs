@@ -1,20 +1,20 @@
-//! One command's data-out: immediate, unsolicited and solicited data on its way into a buffer
-//! (RFC 7143 §4.2.5.1, §11.7, §11.8).
+//! One command's data-out: immediate, unsolicited and solicited data on its way into a buffer (RFC
+//! 7143 §4.2.5.1, §11.7, §11.8).
 //!
-//! `DataPDUInOrder=Yes` and `DataSequenceInOrder=Yes` are the only results this target negotiates, so
-//! within a sequence every PDU must continue where the last one ended; anything else is a protocol
-//! error and ends the connection before a byte lands in a wrong place.
+//! `DataPDUInOrder=Yes` and `DataSequenceInOrder=Yes` are the only results that this target
+//! negotiates. So within a sequence every PDU must continue where the last one ended. Anything else
+//! is a protocol error, and ends the connection before a byte lands in a wrong place.
 //!
-//! A DataSN out of order and a wrong data digest both mean that data was lost on its way. Nothing of
-//! the command is written then: what is still due is received and dropped, and the command ends with a
-//! CRC error once it is in (RFC 7143 §7.8, §7.9).
+//! A DataSN out of order and a wrong data digest both mean that data was lost on its way. Nothing
+//! of the command is written then. Data still due is received and dropped, and the command ends
+//! with a CRC error once it is in (RFC 7143 §7.8, §7.9).
 
 use std::time::Duration;
 
 use crate::payload::DataOutBuffer;
 use crate::pdu::{DataOut, RESERVED_TAG};
 
-/// The negotiated limits that govern data-out.
+/// Negotiated limits that govern data-out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BurstLimits {
     pub(super) first_burst: u32,
@@ -24,7 +24,7 @@ pub(super) struct BurstLimits {
     pub(super) immediate_data: bool,
 }
 
-/// A run of data the initiator is allowed to send now.
+/// Run of data that the initiator is allowed to send now.
 #[derive(Clone, Copy, Debug)]
 struct Sequence {
     ttt: u32,
@@ -33,7 +33,7 @@ struct Sequence {
     next_data_sn: u32,
 }
 
-/// What an R2T must say.
+/// Content of an R2T.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Solicit {
     pub(super) ttt: u32,
@@ -42,30 +42,30 @@ pub(super) struct Solicit {
     pub(super) length: u32,
 }
 
-/// The data-out of one command.
+/// Data-out of one command.
 #[derive(Debug)]
 pub(super) struct DataOutTransfer<B> {
     buffer: B,
-    /// Bytes the command takes: no more are asked for, more are dropped.
+    /// Bytes that the command takes. No more are asked for, and more are dropped.
     wanted: u32,
-    /// The end of what was sent unasked or asked for.
+    /// End of the data that was announced as unsolicited or asked for.
     asked: u32,
     sequences: Vec<Sequence>,
     r2t_sn: u32,
-    /// Data was lost: the rest is dropped.
+    /// Whether data was lost, so that the rest is dropped.
     spoiled: bool,
-    /// Bytes came since somebody looked.
+    /// Whether bytes came since the last check.
     moved: bool,
-    /// When somebody looked and bytes had come.
+    /// Time of the last check that found new bytes.
     seen_moving: Duration,
 }
 
 impl<B: DataOutBuffer> DataOutTransfer<B> {
-    /// A transfer of `wanted` bytes, at most `edtl`, that starts with `immediate` bytes of immediate
-    /// data; unless `is_final`, unsolicited Data-Out follows up to FirstBurstLength.
+    /// Begins a transfer of `wanted` bytes, at most `edtl`, with `immediate` bytes of immediate
+    /// data. Unless `is_final`, unsolicited Data-Out follows up to FirstBurstLength.
     ///
     /// # Errors
-    /// The initiator sends what was not negotiated.
+    /// The initiator sends data that was not negotiated.
     pub(super) fn begin(
         buffer: B,
         wanted: u32,
@@ -98,8 +98,9 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
         Ok(transfer)
     }
 
-    /// The transfer is known only now, but `pdus` of its unsolicited Data-Outs came before: their data
-    /// was given to [`DataOutTransfer::begin`], but for `left` bytes that the last of them still owes.
+    /// Continues a transfer that is known only now, after `pdus` of its unsolicited Data-Outs came.
+    /// Their data was given to [`DataOutTransfer::begin`], except for `left` bytes that the last of
+    /// them still owes.
     pub(super) fn resume(&mut self, pdus: u32, left: u32) {
         if let Some(sequence) = self.sequences.first_mut() {
             sequence.next_data_sn = pdus;
@@ -107,11 +108,11 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
         }
     }
 
-    /// Checks the header of a Data-Out and tells where its data goes. A DataSN out of order spoils the
-    /// transfer.
+    /// Checks the header of a Data-Out, and returns the offset of its data. A DataSN out of order
+    /// spoils the transfer.
     ///
     /// # Errors
-    /// A tag that is not outstanding, a gap, an overlap, too many bytes.
+    /// A tag that is not outstanding, a gap, an overlap, or too many bytes.
     pub(super) fn header(&mut self, pdu: &DataOut) -> Result<u32, &'static str> {
         let Some(sequence) = self
             .sequences
@@ -142,7 +143,7 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
         Ok(offset)
     }
 
-    /// Stores bytes; what the command does not want is dropped.
+    /// Stores bytes. Bytes that the command does not want are dropped.
     #[inline]
     pub(super) fn put(&mut self, offset: u32, bytes: &[u8]) {
         self.moved = true;
@@ -153,24 +154,24 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
         }
     }
 
-    /// The room for up to `len` bytes at `offset`.
+    /// Returns the space for up to `len` bytes at `offset`.
     pub(super) fn room(&mut self, offset: u32, len: usize) -> impl Iterator<Item = &mut [u8]> {
         let len = len.min(self.room_from(offset));
         self.buffer.room(offset as usize, len)
     }
 
-    /// Bytes were read into the room at `offset`.
+    /// Notes that bytes were read into the space at `offset`.
     pub(super) fn mark_filled(&mut self, offset: u32, len: usize) {
         self.moved = true;
         self.buffer.mark_filled(offset as usize, len);
     }
 
-    /// Whether the command takes all of `len` bytes at `offset`.
+    /// Reports whether the command takes all of `len` bytes at `offset`.
     pub(super) fn wants_all(&self, offset: u32, len: usize) -> bool {
         len <= self.room_from(offset)
     }
 
-    /// How many bytes the command takes from `offset` on.
+    /// Returns the number of bytes that the command takes from `offset` on.
     #[inline]
     fn room_from(&self, offset: u32) -> usize {
         if self.spoiled {
@@ -179,7 +180,7 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
         self.wanted.saturating_sub(offset) as usize
     }
 
-    /// How long no bytes have come, as far as the calls of this method tell.
+    /// Returns the time for which no bytes have come, as far as calls of this method show.
     pub(super) fn still_for(&mut self, now: Duration) -> Duration {
         if std::mem::take(&mut self.moved) {
             self.seen_moving = now;
@@ -187,18 +188,18 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
         now.saturating_sub(self.seen_moving)
     }
 
-    /// Data of this command was lost.
+    /// Notes that data of this command was lost.
     pub(super) fn spoil(&mut self) {
         self.spoiled = true;
     }
 
-    /// Whether data of this command was lost.
+    /// Reports whether data of this command was lost.
     #[inline]
     pub(super) fn is_spoiled(&self) -> bool {
         self.spoiled
     }
 
-    /// A Data-Out PDU arrived whole; `is_final` ends its sequence.
+    /// Handles a Data-Out PDU that arrived completely. `is_final` ends its sequence.
     ///
     /// # Errors
     /// A solicited sequence that ends short.
@@ -233,13 +234,13 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
         Ok(())
     }
 
-    /// Whether everything arrived that is due; where data was lost, no more is asked for.
+    /// Reports whether all due data arrived. After a loss no more is asked for.
     #[inline]
     pub(super) fn is_complete(&self) -> bool {
         (self.asked >= self.wanted || self.spoiled) && self.sequences.is_empty()
     }
 
-    /// The next R2T to send, if one is allowed and needed; `ttt` is used up if so.
+    /// Returns the next R2T to send, if one is allowed and needed. It then uses up `ttt`.
     pub(super) fn solicit(&mut self, ttt: u32, limits: &BurstLimits) -> Option<Solicit> {
         let unsolicited_open = self
             .sequences
@@ -268,17 +269,17 @@ impl<B: DataOutBuffer> DataOutTransfer<B> {
         })
     }
 
-    /// The buffer, once complete.
+    /// Returns the buffer, once complete.
     pub(super) fn into_buffer(self) -> B {
         self.buffer
     }
 }
 
-/// Whether the unsolicited data that a command announces was negotiated (RFC 7143 §13.10, §13.11,
-/// §13.14).
+/// Checks that the unsolicited data that a command announces was negotiated (RFC 7143 §13.10,
+/// §13.11, §13.14).
 ///
 /// # Errors
-/// What was violated.
+/// The rule that was violated.
 pub(super) fn check_unsolicited(
     edtl: u32,
     immediate: u32,

@@ -1,5 +1,5 @@
-//! Text requests in the full-feature phase: SendTargets, and declaring MaxRecvDataSegmentLength anew
-//! (RFC 7143 §11.10, §11.11, Appendix C).
+//! Text requests in the full-feature phase: SendTargets, and new declarations of
+//! MaxRecvDataSegmentLength (RFC 7143 §11.10, §11.11, Appendix C).
 //!
 //! One [`TextExchange`] lives with each connection. A text longer than the initiator's
 //! MaxRecvDataSegmentLength goes out in pieces, one for each empty request that asks for more.
@@ -14,47 +14,47 @@ pub use crate::send_targets::{DiscoveredPortal, DiscoveredTarget};
 use crate::target::login::SessionKind;
 use crate::text_keys::{REJECT, TextError, TextInput, TextOutput, TextPairs};
 
-/// Text accepted in one exchange in bytes.
+/// Most text in bytes that is accepted in one exchange.
 const MAX_TEXT: usize = 16 << 10;
-/// Requests accepted that bring text in pieces. Requests that fetch a long answer are not counted:
-/// each takes something away.
+/// Most requests accepted that bring text in pieces. Requests that fetch a long answer are not
+/// counted, because each takes a piece away.
 const MAX_REQUESTS: u32 = 64;
 
-/// What this initiator may know of. Implemented once per session: the answer depends on the initiator
-/// and on the portal it came in by.
+/// Targets of which an initiator may know. It is implemented once per session, because the answer
+/// depends on the initiator and on the portal of its connection.
 pub trait TargetDirectory {
-    /// The targets that the initiator may log in to.
+    /// Returns the targets to which the initiator may log in.
     fn visible_targets(&self) -> Vec<DiscoveredTarget>;
 }
 
-/// The session that text requests come in by.
+/// Session from which text requests come.
 #[derive(Clone, Copy, Debug)]
 pub struct TextContext<'a> {
     /// SessionType.
     pub session_kind: SessionKind,
-    /// The target that a normal session is logged in to.
+    /// Target to which a normal session is logged in.
     pub target_name: Option<&'a str>,
-    /// The longest data segment the initiator takes, in bytes.
+    /// Longest data segment that the initiator takes, in bytes.
     pub peer_max_recv_data_segment_length: u32,
 }
 
-/// An answer to a text request.
+/// Answer to a text request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextReply {
-    /// Flags, tags and LUN; StatSN, the command window and the length are for the sender to fill in.
+    /// Flags, tags and LUN. The sender fills in StatSN, the command window and the length.
     pub header: TextResponse,
-    /// The data segment.
+    /// Data segment of the answer.
     pub data: Vec<u8>,
-    /// The initiator declared a new MaxRecvDataSegmentLength, in force after this response.
+    /// MaxRecvDataSegmentLength that the initiator declared anew, in force after this response.
     pub peer_max_recv_data_segment_length: Option<u32>,
 }
 
-/// A text request to be answered by Reject.
+/// Text request that is to be answered by Reject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextRefusal {
     /// Reason of the Reject PDU.
     pub reason: RejectReason,
-    /// For the log.
+    /// Reason for the log.
     pub why: &'static str,
 }
 
@@ -82,7 +82,7 @@ impl From<NegotiationError> for TextRefusal {
     }
 }
 
-/// The text exchange of one connection: at most one is open at a time.
+/// Text exchange of one connection. At most one is open at a time.
 #[derive(Debug, Default)]
 pub struct TextExchange {
     open: Option<Open>,
@@ -105,7 +105,7 @@ impl TextExchange {
     /// Takes one request and its data segment.
     ///
     /// # Errors
-    /// What to reject the request with; the exchange is over then.
+    /// The refusal for a Reject. The exchange is over then.
     pub fn receive(
         &mut self,
         request: &TextRequest,
@@ -143,9 +143,10 @@ impl TextExchange {
         })
     }
 
-    /// The exchange that the request begins or continues.
+    /// Returns the exchange that the request begins or continues.
     fn open_exchange(&mut self, request: &TextRequest) -> Result<Open, TextRefusal> {
-        // Whatever comes resets what was open, but for what goes on with it (RFC 7143 §6.4, §11.10.4).
+        // Every request resets an open exchange, unless it continues that exchange (RFC 7143 §6.4,
+        // §11.10.4).
         let open = self.open.take();
         if request.is_final && request.continues {
             return Err(protocol_error("text request with both F and C"));
@@ -231,9 +232,11 @@ impl Open {
         Ok(())
     }
 
-    /// Appendix C: `All` in discovery sessions, nothing in normal sessions, a name in both. `All` in a
-    /// normal session shows no more than nothing does: the RFC lets it show nothing else, and clients
-    /// (libiscsi) that ask so there take a refusal for a broken session.
+    /// Answers SendTargets by Appendix C: `All` in discovery sessions, nothing in normal sessions,
+    /// a name in both.
+    ///
+    /// `All` in a normal session shows no more than nothing does. The RFC lets it show nothing
+    /// else. Clients (libiscsi) that ask so there take a refusal for a broken session.
     fn send_targets(
         &mut self,
         value: &str,
@@ -252,7 +255,8 @@ impl Open {
         if let Some(wanted) = wanted {
             targets.retain(|target| name::is_same(&target.name, wanted));
         }
-        // A word that is no target's name and could be nobody's by the standard was meant as something else.
+        // The word is no target's name, and has no standard form. So it was meant as something
+        // else.
         if targets.is_empty() && wanted.is_some_and(|name| !has_standard_form(name)) {
             self.output.push("SendTargets", REJECT);
         }
@@ -263,7 +267,7 @@ impl Open {
     }
 }
 
-/// Whether a name begins as RFC 7143 4.2.7.2 demands.
+/// Reports whether a name begins as RFC 7143 4.2.7.2 demands.
 fn has_standard_form(name: &str) -> bool {
     ["iqn.", "eui.", "naa."].iter().any(|form| {
         name.get(..form.len())
@@ -442,7 +446,8 @@ mod tests {
         assert_eq!(refused.unwrap_err().reason, RejectReason::InvalidPduField);
     }
 
-    /// RFC 7143 §6.4, §11.10.4: a request with the reserved tag resets the negotiation, and so does a Reject.
+    /// Tests RFC 7143 §6.4, §11.10.4: a request with the reserved tag resets the negotiation, and
+    /// so does a Reject.
     #[test]
     fn a_new_exchange_or_a_reject_ends_the_one_that_is_open() {
         let mut exchange = TextExchange::default();
@@ -455,7 +460,7 @@ mod tests {
             exchange.receive(&request(true, false, ttt), text, &NORMAL, &Directory(1))
         };
         let old = begin(&mut exchange, b"MaxRecvDataSegmentLength=512\0");
-        // Answered at once.
+        // The new exchange is answered at once.
         let new = go_on(
             &mut exchange,
             RESERVED_TAG,
@@ -464,7 +469,7 @@ mod tests {
         assert_eq!(new.unwrap().peer_max_recv_data_segment_length, Some(1024));
         let refused = go_on(&mut exchange, old, b"").unwrap_err();
         assert_eq!(refused.reason, RejectReason::InvalidPduField);
-        // Refused.
+        // The old exchange is refused.
         let old = begin(&mut exchange, b"");
         let refused = go_on(&mut exchange, RESERVED_TAG, b"no pair\0").unwrap_err();
         assert_eq!(refused.reason, RejectReason::ProtocolError);
@@ -480,7 +485,7 @@ mod tests {
         assert!(go_on(&mut exchange, old, b"").is_err());
     }
 
-    /// Attack 4: requests without text that promise more for ever.
+    /// Tests attack 4: requests without text that promise more for ever.
     #[test]
     fn empty_text_that_always_continues_is_cut_off() {
         let mut exchange = TextExchange::default();

@@ -1,6 +1,6 @@
-//! Requests that come before their turn: an earlier CmdSN is still under way on another connection of
-//! the session (RFC 7143 §4.2.2.1), or their data digest has not come. They are kept, with what comes of their
-//! data, until they are due.
+//! Requests that come before their turn. An earlier CmdSN is still under way on another connection
+//! of the session (RFC 7143 §4.2.2.1), or their data digest has not come. They are kept, with the
+//! data that comes, until they are due.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use super::session::{ConnectionError, Event, Session, TaskRouter};
 use crate::payload::{DataOutBuffer, Payload};
 use crate::pdu::{Bhs, DataOut, Opcode, RESERVED_TAG, RawBhs, RejectReason, ScsiCommand};
 
-/// A request that waits for earlier CmdSNs.
+/// Request that waits for earlier CmdSNs.
 #[derive(Debug)]
 pub(super) struct Early {
     pub(super) connection: usize,
     pub(super) bhs: RawBhs,
     pub(super) ahs: Vec<u8>,
     pub(super) data: Vec<u8>,
-    /// Data-Out PDUs whose data is in `data`, beside what came with the command.
+    /// Number of Data-Out PDUs whose data is in `data`, beside the data that came with the command.
     pub(super) data_pdus: u32,
     pub(super) data_final: bool,
-    /// Some of the data was lost on its way.
+    /// Whether some of the data was lost on its way.
     pub(super) spoiled: bool,
 }
 
@@ -41,20 +41,20 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// Keeps a request until its PDU is whole.
+    /// Keeps a request until its PDU is complete.
     pub(super) fn keep(&mut self, index: usize, bhs: &RawBhs) {
         if let Some(connection) = self.connections[index].as_mut() {
             connection.sink = Sink::Early {
                 bhs: *bhs,
                 ahs: connection.receiver.ahs().to_vec(),
-                // No more than was declared: the receiver has looked at it.
+                // The length is no more than was declared: the receiver has checked it.
                 data: Vec::with_capacity(Bhs::new(bhs).data_segment_length()),
             };
         }
     }
 
-    /// What an early command announces is checked on the connection that it came on: once it is due,
-    /// another one's input may be what is looked at.
+    /// Checks the announcements of an early command on the connection on which it came. Once the
+    /// command is due, the input under inspection may be that of another connection.
     #[cold]
     pub(super) fn check_early(
         &mut self,
@@ -72,7 +72,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         })
     }
 
-    /// Data of a command that is not due yet, or that was aborted or refused.
+    /// Handles data of a command that is not due yet, or that was aborted or refused.
     #[cold]
     pub(super) fn early_data_header(
         &mut self,
@@ -102,9 +102,10 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         Ok(())
     }
 
-    /// Runs requests that were early and whose turn has come, and functions that waited for what was sent
-    /// before them. A command whose unsolicited data is still
-    /// on its way is begun all the same: what comes behind it may be more than is kept ahead of its turn.
+    /// Runs early requests whose turn has come, and functions that waited for earlier commands.
+    ///
+    /// A command is begun even if some of its unsolicited data is still on its way. The remaining
+    /// data may be more than is kept ahead of its turn.
     pub(super) fn run_early<R>(&mut self, router: &mut R) -> Result<Option<Event>, ConnectionError>
     where
         R: TaskRouter<Payload = P, Buffer = B>,
@@ -130,10 +131,12 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         Ok(None)
     }
 
-    /// Whether requests have waited too long for one with a lower CmdSN. What was lost with a connection leaves
-    /// such a gap; the initiator may fill it (RFC 7143 §7.2.1), and where it does not, nothing else moves the
-    /// session on. While data of commands before it comes, it may be on its way behind that;
-    /// such data has a time limit of its own.
+    /// Reports whether requests have waited too long for one with a lower CmdSN.
+    ///
+    /// The loss of a connection leaves a gap in the CmdSNs. The initiator may fill it (RFC 7143
+    /// §7.2.1). If it does not, nothing else moves the session on. While data of earlier commands
+    /// comes, the missing request may be on its way behind that data, which has a time limit of its
+    /// own.
     pub(super) fn command_overdue(&mut self, now: Duration) -> bool {
         let mut tasks = self.tasks.iter();
         let data_comes = tasks.any(|(_, task)| !task.immediate && task.transfer.is_some());
@@ -173,7 +176,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         if Bhs::new(&bhs).opcode() != Ok(Opcode::ScsiCommand) {
             return self.request(index, &bhs, data);
         }
-        // As if all that arrived so far had been immediate data of one PDU.
+        // All the data that arrived so far is treated as immediate data of one PDU.
         let [_, a, b, c] = (data.len() as u32).to_be_bytes();
         bhs[5..8].copy_from_slice(&[a, b, c]);
         bhs[1] = bhs[1] & 0x7f | if data_final { 0x80 } else { 0 };
@@ -196,7 +199,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             if let Sink::EarlyData { itt, is_final } = own_sink
                 && itt == Bhs::new(&bhs).itt()
             {
-                // In the midst of its data: the rest goes where the transfer says.
+                // The PDU is in the midst of its data: the rest goes to the place that the transfer
+                // names.
                 left = connection.receiver.data_left() as u32;
                 own_sink = Sink::DataOut {
                     task,
@@ -222,7 +226,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     }
 }
 
-/// The early request of a connection that has this Initiator Task Tag.
+/// Returns the early request of a connection that has this Initiator Task Tag.
 pub(super) fn early_of(
     early: &mut BTreeMap<u32, Early>,
     index: usize,

@@ -1,13 +1,16 @@
-//! Task management functions, and the commands that they overtake: where a session has several connections, a
-//! function may be heard before commands that were sent ahead of it (RFC 7143 §4.2.3.3, §11.6.1).
+//! Task management functions, and the commands that they overtake. If a session has several
+//! connections, a function may arrive before commands that were sent ahead of it (RFC 7143
+//! §4.2.3.3, §11.6.1).
 //!
-//! - ABORT TASK of a command that has not come, or not come to its turn: its CmdSN is considered received, and
-//!   the command is dropped when it comes.
-//! - A function for all tasks of a unit waits until every command that was sent before it has come. Those have
-//!   begun then, and are found where all tasks are. Where the missing ones can come no more, on the one connection
-//!   that is left, what waits for them is aborted before it begins.
-//! - Commands that were sent after a function and overtook it are not its.
-//! - A function for the whole target does not wait: every CmdSN before its own is considered received.
+//! - ABORT TASK may name a command that has not come, or not come to its turn. Its CmdSN is then
+//!   considered received, and the command is dropped when it comes.
+//! - A function for all tasks of a unit waits until every command that was sent before it has come.
+//!   Those commands have begun then, and are found among all tasks. If only one connection is left,
+//!   missing commands can come no more. Commands that wait for them are then aborted before they
+//!   begin.
+//! - Commands that were sent after a function and overtook it are not affected by it.
+//! - A function for the whole target does not wait: every CmdSN before its own is considered
+//!   received.
 
 use super::command::cmd_sn;
 use super::early::Early;
@@ -20,10 +23,11 @@ use crate::pdu::{
 };
 use crate::serial_number::{at_or_before, before, in_window};
 
-/// Functions of a session that may wait for commands sent before them; nobody has reason to ask for more.
+/// Most functions of a session that may wait for commands sent before them. No initiator has reason
+/// to ask for more.
 const MAX_WAITING: usize = 8;
 
-/// A function that waits for commands sent before it.
+/// Function that waits for commands sent before it.
 #[derive(Debug)]
 pub(super) struct WaitingFunction {
     pub(super) connection: usize,
@@ -41,7 +45,7 @@ impl WaitingFunction {
 }
 
 impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
-    /// A task management request whose turn it is, or that is immediate.
+    /// Handles a task management request whose turn it is, or that is immediate.
     pub(super) fn task_management(&mut self, index: usize, bhs: &RawBhs) -> Option<Event> {
         let request = TaskManagementRequest::parse(bhs).ok()?;
         let function = WaitingFunction {
@@ -91,9 +95,11 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// The task that ABORT TASK names by LUN and tag; another unit's task is not meant (RFC 7143 §11.5.4).
-    /// One whose own PDU is still arriving is among them; one that was sent after the function, with the tag of
-    /// a task that is over, is not.
+    /// Returns the task that ABORT TASK names by LUN and tag. A task of another unit is not meant
+    /// (RFC 7143 §11.5.4).
+    ///
+    /// A task whose own PDU is still arriving counts. A task that was sent after the function, with
+    /// the tag of a finished task, does not.
     fn task_to_abort(&self, index: usize, request: &TaskManagementRequest) -> Option<TaskId> {
         let mut tasks = self.tasks.iter();
         let named = tasks.find(|(_, task)| task.itt == request.referenced_task_tag)?;
@@ -101,7 +107,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         meant.then_some(named.0)
     }
 
-    /// ABORT TASK of a command that has not begun. Whether there is, or may be, such a command.
+    /// Aborts a command that has not begun, for ABORT TASK. Returns whether there is, or may be, a
+    /// command with that tag.
     fn abort_unheard(&mut self, index: usize, request: &TaskManagementRequest) -> bool {
         let (first, last) = self.command_window();
         let mut early = self.early.iter();
@@ -128,8 +135,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         true
     }
 
-    /// Whether commands that were sent before this function can still come. On one connection nothing is
-    /// overtaken: what is missing there was refused, or belonged to a connection that is gone.
+    /// Reports whether commands that were sent before this function can still come. On one
+    /// connection nothing is overtaken: missing commands were refused, or belonged to a connection
+    /// that is gone.
     fn overtakes(&self, request: &TaskManagementRequest) -> bool {
         let (next, last) = self.command_window();
         before(next, request.cmd_sn)
@@ -137,7 +145,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             && self.live_connections() > 1
     }
 
-    /// Considers every command before this function received. Requests of other kinds have their turn.
+    /// Considers every command before this function received. Requests of other kinds keep their
+    /// turn.
     fn consider_all_received(&mut self, request: &TaskManagementRequest) {
         let (next, last) = self.command_window();
         let mut cmd_sn = next;
@@ -152,7 +161,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         self.open_window();
     }
 
-    /// Moves ExpCmdSN over what is considered received.
+    /// Moves ExpCmdSN over the CmdSNs that are considered received.
     pub(super) fn skip_considered_received(&mut self) {
         while !self.considered_received.is_empty() {
             let next = self.window.exp_cmd_sn();
@@ -164,7 +173,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// Whether the request that is due was considered received, and is to be dropped.
+    /// Reports whether the request that is due was considered received, and is to be dropped.
     #[inline]
     pub(super) fn was_considered_received(&mut self, bhs: &RawBhs) -> bool {
         if self.considered_received.is_empty() || !self.considered_received.remove(&cmd_sn(bhs)) {
@@ -174,8 +183,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         true
     }
 
-    /// The tasks that a function for many reaches, of those for which `select(lun)` holds: what was sent before
-    /// it on this session (RFC 7143 §4.2.3.2). `connection` is where it came.
+    /// Returns the tasks that a function for many tasks reaches, if `select(lun)` holds for them.
+    /// They were sent before the function on this session (RFC 7143 §4.2.3.2). `connection` is the
+    /// one on which the function came.
     pub fn tasks_before(
         &self,
         request: &TaskManagementRequest,
@@ -189,7 +199,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             .collect()
     }
 
-    /// What was sent before a function for a unit and waits for its turn is aborted with what runs.
+    /// Aborts commands that were sent before a function for a unit and wait for their turn.
     fn abort_early(&mut self, request: &TaskManagementRequest) {
         let early = self.early.iter();
         let early = early.filter(|(cmd_sn, early)| {
@@ -204,8 +214,9 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         self.open_window();
     }
 
-    /// The first function before which nothing is missing any more. To be asked for until there is none after
-    /// [`Session::remove_connection`], too: what was missing may have been on that one.
+    /// Returns the first function before which no command is missing any more. After
+    /// [`Session::remove_connection`] it must be called until it returns `None`, because the
+    /// missing command may have been on that connection.
     pub fn due_function(&mut self) -> Option<Event> {
         let mut functions = self.functions.iter();
         let due = functions.position(|function| !self.overtakes(&function.request))?;
@@ -217,14 +228,17 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
 }
 
 impl<B> Task<B> {
-    /// Whether it was sent before a function that came on this connection. Only what came on another can have
-    /// overtaken it, or is immediate and came while it waited. CmdSNs are not asked where order tells: some
-    /// initiators number their functions as they like.
+    /// Reports whether the task was sent before a function that came on this connection.
+    ///
+    /// Only a task of another connection can have overtaken the function, or an immediate one that
+    /// came while the function waited. CmdSNs are not compared if the order of arrival already
+    /// decides, because some initiators number their functions as they like.
     fn is_before(&self, request: &TaskManagementRequest, connection: usize) -> bool {
         if self.connection == connection && !self.immediate {
             return true;
         }
-        // Immediate ones share the CmdSN of what follows them: what came first is taken for the first.
+        // An immediate command shares the CmdSN of the command that follows it. The one that came
+        // first counts as the earlier one.
         before(self.cmd_sn, request.cmd_sn) || self.immediate && self.cmd_sn == request.cmd_sn
     }
 }

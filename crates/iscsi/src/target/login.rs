@@ -1,18 +1,19 @@
-//! LOGIN at the target: from the first byte of a connection to the full-feature phase
-//! (RFC 7143 §6.3, §11.12, §11.13).
+//! LOGIN at the target: from the first byte of a connection to the full-feature phase (RFC 7143
+//! §6.3, §11.12, §11.13).
 //!
 //! [`Login::receive`] takes one Login Request and returns one Login Response. Stages:
 //!
 //! ```text
-//! first request ── names, SessionType, policy ──┬── SecurityNegotiation (CSG 0) ─┬── OperationalNegotiation (CSG 1) ── full feature
-//!                                               └────────────────────────────────┘ (only if nothing must be proved)
+//! first request: names, SessionType, policy
+//!   ├── SecurityNegotiation (CSG 0) ──┐
+//!   └── if nothing must be proved ────┴── OperationalNegotiation (CSG 1) ── full feature
 //! ```
 //!
 //! # Invariants
-//! - Nothing about a session is changed before the initiator is authenticated and every parameter is
-//!   agreed: [`LoginPolicy::admit`] is called once, right before the last response.
+//! - Nothing about a session is changed before the initiator is authenticated and every parameter
+//!   is agreed. [`LoginPolicy::admit`] is called once, right before the last response.
 //! - Memory and work are bounded whatever is sent: [`MAX_REQUESTS`], [`MAX_TEXT`].
-//! - Time is not read here: whoever owns the connection ends a login that takes too long.
+//! - Time is not read here: the owner of the connection ends a login that takes too long.
 
 mod identity;
 mod policy;
@@ -37,26 +38,26 @@ use crate::pdu::{
 };
 use crate::text_keys::{REJECT, TextInput, TextOutput, TextPairs};
 
-/// The longest data segment accepted and sent during login, in bytes.
+/// Longest data segment accepted and sent during login, in bytes.
 pub const MAX_DATA_SEGMENT: usize = DEFAULT_MAX_RECV_DATA_SEGMENT_LENGTH as usize;
-/// Text accepted during one login in bytes.
+/// Most text accepted during one login, in bytes.
 pub const MAX_TEXT: usize = 64 << 10;
-/// Requests accepted during one login.
+/// Most requests accepted during one login.
 pub const MAX_REQUESTS: u32 = 64;
 
 /// The only version of iSCSI.
 const VERSION: u8 = 0;
 
-/// What came of one request.
+/// Reply to one request.
 #[derive(Debug)]
 pub struct LoginReply {
-    /// The response to send: header, text, padding; no digests exist during login.
+    /// Response to send: header, text, padding. No digests exist during login.
     pub pdu: Vec<u8>,
-    /// What to do after sending it.
+    /// Next action after the response is sent.
     pub outcome: LoginOutcome,
 }
 
-/// What to do after a response.
+/// Next action after a response.
 #[derive(Debug)]
 pub enum LoginOutcome {
     /// Wait for the next request.
@@ -67,24 +68,24 @@ pub enum LoginOutcome {
     Refused(LoginRefusal),
 }
 
-/// One login.
+/// One login at the target.
 #[derive(Debug)]
 pub struct Login {
     requests: u32,
     input: TextInput,
     output: TextOutput,
     stage: Stage,
-    /// Known from the first complete text on, also if that is refused.
+    /// Names that are known from the first complete text on, even if that text is refused.
     identity: Option<LoginIdentity>,
-    /// Known once that text has been accepted.
+    /// Facts that are known once the first text has been accepted.
     established: Option<Established>,
-    /// The first header; later ones must name the same session and connection.
+    /// First header. Later ones must name its session and connection.
     first: Option<LoginRequest>,
     stat_sn: u32,
     finished: bool,
 }
 
-/// What the first text settles.
+/// Facts that the first text settles.
 #[derive(Debug)]
 struct Established {
     portal_group_tag: u16,
@@ -103,7 +104,7 @@ impl Default for Login {
 }
 
 impl Login {
-    /// On a fresh connection.
+    /// Starts a login on a fresh connection.
     pub const fn new() -> Self {
         Self {
             requests: 0,
@@ -118,7 +119,7 @@ impl Login {
         }
     }
 
-    /// Takes one PDU: its header and its data segment without padding. After anything but
+    /// Takes one PDU: its header, and its data segment without padding. After any outcome but
     /// [`LoginOutcome::Pending`] the login is over.
     pub fn receive(
         &mut self,
@@ -151,7 +152,7 @@ impl Login {
         }
         let text = self.input.take();
         if !self.output.is_empty() {
-            // We were cut short; the initiator must only ask for the rest.
+            // The response was cut short, so the initiator must only ask for the rest.
             if TextPairs::new(&text).next().is_some() {
                 return Err(Refusal::initiator_error(
                     "text while a response was incomplete",
@@ -170,7 +171,7 @@ impl Login {
         Ok(self.respond(request, step))
     }
 
-    /// What every request must satisfy, whatever the stage.
+    /// Checks the rules that every request must satisfy in every stage.
     fn check_header(&mut self, request: &LoginRequest, data: &[u8]) -> Result<(), Refusal> {
         self.requests += 1;
         if self.requests > MAX_REQUESTS {
@@ -225,7 +226,7 @@ impl Login {
         Ok(())
     }
 
-    /// The first text: who, to what, and may they?
+    /// Handles the first text, which names initiator and target, and asks whether they are allowed.
     fn first_request(
         &mut self,
         request: &LoginRequest,
@@ -280,7 +281,7 @@ impl Login {
         Ok(())
     }
 
-    /// Stage 0: AuthMethod, CHAP; other keys have to wait.
+    /// Handles stage 0: AuthMethod and CHAP. Other keys have to wait.
     fn security_negotiation(
         &mut self,
         request: &LoginRequest,
@@ -318,7 +319,7 @@ impl Login {
             .receive(&keys, request.transit, entropy, &mut self.output)?)
     }
 
-    /// Stage 1: everything else.
+    /// Handles stage 1: all other keys.
     fn operational_negotiation(
         &mut self,
         request: &LoginRequest,
@@ -351,7 +352,8 @@ impl Login {
         Ok(())
     }
 
-    /// May the initiator go where it wants to? For the full-feature phase the session is admitted here.
+    /// Decides whether the initiator may move to the stage it wants. For the full-feature phase the
+    /// session is admitted here.
     fn next_step(
         &mut self,
         request: &LoginRequest,
@@ -398,7 +400,7 @@ impl Login {
             Step::FullFeature(result) => (Some(Stage::FullFeature), result.tsih),
         };
         let (exp_cmd_sn, max_cmd_sn) = self.command_window(request);
-        // Nothing is said while the initiator has not finished its text.
+        // The target says nothing while the initiator has not finished its text.
         let room = if request.continues {
             0
         } else {
@@ -439,7 +441,7 @@ impl Login {
         LoginReply { pdu, outcome }
     }
 
-    /// The last response: no, and why.
+    /// Builds the last response of a refused login, with the reason.
     fn refuse(&mut self, request: Option<&LoginRequest>, refusal: Refusal) -> LoginReply {
         self.finished = true;
         let mut text = TextOutput::new();
@@ -476,7 +478,8 @@ impl Login {
         LoginReply { pdu, outcome }
     }
 
-    /// ExpCmdSN and MaxCmdSN to tell. Login requests are immediate: they use up no CmdSN.
+    /// Returns the ExpCmdSN and MaxCmdSN to send. Login requests are immediate: they use up no
+    /// CmdSN.
     fn command_window(&self, request: &LoginRequest) -> (u32, u32) {
         self.established
             .as_ref()
@@ -486,14 +489,14 @@ impl Login {
     }
 }
 
-/// Where a response leads.
+/// Stage to which a response leads.
 enum Step {
     Stay,
     Operational,
     FullFeature(Box<LoginResult>),
 }
 
-/// A header and its text as one PDU.
+/// Encodes a header and its text as one PDU.
 fn encode(header: &LoginResponse, text: &[u8]) -> Vec<u8> {
     let mut bhs = [0; BHS_LENGTH];
     header.encode(&mut bhs);
@@ -511,7 +514,7 @@ fn not_a_login(error: PduError) -> Refusal {
     )
 }
 
-/// Keys that only a target may send, or only in the full-feature phase.
+/// Reports whether only a target may send the key, or only in the full-feature phase.
 fn is_not_negotiable(key: &str) -> bool {
     matches!(
         key,
@@ -519,7 +522,7 @@ fn is_not_negotiable(key: &str) -> bool {
     )
 }
 
-/// A further connection (TSIH not 0): its session must exist and have room.
+/// Checks a further connection (TSIH not 0): its session must exist and take one more connection.
 fn session_to_join(
     identity: &LoginIdentity,
     policy: &mut dyn LoginPolicy,

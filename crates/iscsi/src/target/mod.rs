@@ -1,4 +1,4 @@
-//! The target's side of iSCSI: login, discovery, and the full-feature phase.
+//! Target's side of iSCSI: login, discovery, and the full-feature phase.
 
 mod answers;
 mod command;

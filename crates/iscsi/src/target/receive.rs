@@ -1,45 +1,47 @@
-//! Cuts a connection's byte stream into PDUs, wherever the network split it (RFC 7143 §11.2).
+//! Receiver that cuts a connection's byte stream into PDUs, wherever the network split it (RFC 7143
+//! §11.2).
 //!
-//! A header is delivered whole; a data segment is delivered in the pieces in which it arrived, so
-//! that its bytes can go to their final place at once. Digests are checked here and nowhere else.
+//! A header is delivered as a whole. A data segment is delivered in the pieces in which it arrived,
+//! so that its bytes can go to their final place at once. Digests are checked here and nowhere
+//! else.
 
 use std::fmt;
 
 use crate::digest::{Crc32c, to_wire};
 use crate::pdu::{BHS_LENGTH, Bhs, Opcode, RawBhs};
 
-/// Where in a PDU the stream stands.
+/// Position of the stream in a PDU.
 #[derive(Debug)]
 enum Position {
-    /// In the header: BHS, AHS, header digest.
+    /// Header: BHS, AHS, header digest.
     Header,
-    /// In the data segment: bytes left.
+    /// Data segment, with the number of bytes left.
     Data(usize),
-    /// In padding and data digest; what arrived so far is in `trailer`.
+    /// Padding and data digest. The part that arrived so far is in `trailer`.
     Trailer,
 }
 
-/// A piece of a PDU.
+/// Piece of a PDU.
 #[derive(Debug)]
 pub(super) enum Piece<'i> {
-    /// The header is complete and its digest right. The AHS is in [`Receiver::ahs`].
+    /// The header is complete, and its digest is right. The AHS is in [`Receiver::ahs`].
     Header(RawBhs),
-    /// Some bytes of the data segment, in order.
+    /// Bytes of the data segment, in order.
     Data(&'i [u8]),
-    /// The PDU is complete; `false` if its data digest is wrong.
+    /// The PDU is complete. The value is `false` if its data digest is wrong.
     End(bool),
 }
 
-/// Why the stream cannot be followed any further: the connection must be closed.
+/// Reasons why the stream cannot be followed any further, so that the connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveError {
-    /// The header digest is wrong: where the next PDU begins is unknown (RFC 7143 §7.8).
+    /// The header digest is wrong, so the start of the next PDU is unknown (RFC 7143 §7.8).
     HeaderDigest,
     /// The data segment is longer than the MaxRecvDataSegmentLength that was declared.
     DataSegmentTooLong {
-        /// Its length in bytes.
+        /// Length of the segment in bytes.
         length: usize,
-        /// The limit in bytes.
+        /// Limit in bytes.
         limit: usize,
     },
 }
@@ -60,18 +62,18 @@ impl fmt::Display for ReceiveError {
 
 impl std::error::Error for ReceiveError {}
 
-/// The receiving half of a connection.
+/// Receiving half of a connection.
 #[derive(Debug)]
 pub(super) struct Receiver {
     header_digest: bool,
     data_digest: bool,
     max_data_segment: usize,
     position: Position,
-    /// A header that has not arrived whole yet; empty between PDUs.
+    /// Part of a header that has not arrived completely yet, empty between PDUs.
     partial: Vec<u8>,
     ahs: Vec<u8>,
     crc: Crc32c,
-    /// The header of the PDU that is arriving.
+    /// Header of the PDU that is arriving.
     bhs: RawBhs,
     trailer: [u8; 7],
     trailer_have: u8,
@@ -95,18 +97,18 @@ impl Receiver {
         }
     }
 
-    /// The additional header segments of the PDU whose header came last.
+    /// Returns the additional header segments of the PDU whose header came last.
     pub(super) fn ahs(&self) -> &[u8] {
         &self.ahs
     }
 
-    /// Whether data segments have a digest.
+    /// Reports whether data segments have a digest.
     #[inline]
     pub(super) fn has_data_digest(&self) -> bool {
         self.data_digest
     }
 
-    /// Whether the data segment of the SCSI command with this tag is still arriving.
+    /// Reports whether the data segment of the SCSI command with this tag is still arriving.
     #[inline]
     pub(super) fn is_within_command(&self, itt: u32) -> bool {
         let is_arriving = match self.position {
@@ -118,17 +120,18 @@ impl Receiver {
         is_arriving && bhs.itt() == itt && bhs.opcode() == Ok(Opcode::ScsiCommand)
     }
 
-    /// The header of the PDU that is arriving, or came last.
+    /// Returns the header of the PDU that is arriving, or came last.
     pub(super) fn bhs(&self) -> &RawBhs {
         &self.bhs
     }
 
-    /// Puts other segments in their place and returns them.
+    /// Puts other header segments in place of the current ones, and returns the current ones.
     pub(super) fn swap_ahs(&mut self, ahs: Vec<u8>) -> Vec<u8> {
         std::mem::replace(&mut self.ahs, ahs)
     }
 
-    /// How many bytes of the current data segment have not arrived, for direct placement.
+    /// Returns the number of bytes of the current data segment that have not arrived, for direct
+    /// placement.
     pub(super) fn data_left(&self) -> usize {
         match self.position {
             Position::Data(left) => left,
@@ -136,14 +139,15 @@ impl Receiver {
         }
     }
 
-    /// The headers that lie in `input`, which [`Receiver::next`] will be given next. They are not checked:
-    /// whoever looks ahead may not act on them.
+    /// Returns the headers that lie in `input`, which [`Receiver::next`] will be given next. They
+    /// are not checked: a caller that looks ahead may not act on them.
     pub(super) fn upcoming<'i>(
         &self,
         input: &'i [u8],
     ) -> impl Iterator<Item = &'i RawBhs> + use<'i> {
         let (header, data) = (self.header_digest, self.data_digest);
-        // In the middle of a PDU nobody looks for its end: the next input begins with a header again.
+        // In the middle of a PDU its end is not looked for: the next input begins with a header
+        // again.
         let at_header = matches!(self.position, Position::Header) && self.partial.is_empty();
         let mut rest = if at_header { input } else { &[] };
         std::iter::from_fn(move || {
@@ -154,7 +158,7 @@ impl Receiver {
         })
     }
 
-    /// The next piece, or `None` once `input` is used up.
+    /// Returns the next piece, or `None` once `input` is used up.
     #[inline]
     pub(super) fn next<'i>(
         &mut self,
@@ -305,7 +309,7 @@ mod tests {
     use super::*;
     use crate::digest::{crc32c, padded_crc32c};
 
-    /// A PDU of a data segment and so many words of AHS, and its header.
+    /// Builds a PDU of a data segment and `ahs` words of AHS, and returns it with its header.
     fn pdu(mark: u8, ahs: u8, data: &[u8], digests: (bool, bool)) -> (Vec<u8>, RawBhs) {
         let mut bhs = [mark; BHS_LENGTH];
         bhs[4] = ahs;
@@ -347,7 +351,7 @@ mod tests {
                         came.push(bhs);
                     }
                 }
-                // The last one's digest or AHS may come later.
+                // The digest or AHS of the last PDU may come later.
                 let known = upcoming.len().min(came.len() - before);
                 prop_assert_eq!(&came[before..before + known], &upcoming[..known]);
                 prop_assert!(upcoming.len() <= known + 1);

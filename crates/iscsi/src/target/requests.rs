@@ -1,5 +1,5 @@
-//! Requests that are not SCSI commands, and what the target says on its own: NOP, text, task
-//! management, logout, asynchronous messages, Reject (RFC 7143 §11.5, §11.9–§11.19).
+//! Requests that are not SCSI commands, and PDUs that the target sends on its own. They are NOP,
+//! text, task management, logout, asynchronous messages, and Reject (RFC 7143 §11.5, §11.9–§11.19).
 
 use std::time::Duration;
 
@@ -13,14 +13,15 @@ use crate::pdu::{
 };
 
 impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
-    /// A request that arrived whole and whose turn it is.
+    /// Handles a request that arrived completely and whose turn it is.
     pub(super) fn request(
         &mut self,
         index: usize,
         bhs: &RawBhs,
         data: Vec<u8>,
     ) -> Result<Option<Event>, ConnectionError> {
-        // It used up a CmdSN and takes no place among the commands: the window moves on.
+        // The request used up a CmdSN and takes no place among the commands, so the window moves
+        // on.
         self.window.allow(self.depth, self.in_flight() as u32);
         match Bhs::new(bhs).opcode() {
             Ok(Opcode::NopOut) => {
@@ -75,7 +76,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         connection.transmit.push(&raw, bytes(data));
     }
 
-    /// Tells the initiator ExpCmdSN and MaxCmdSN without asking for an answer.
+    /// Sends ExpCmdSN and MaxCmdSN to the initiator without asking for an answer.
     pub(super) fn nop_in_silent(&mut self, index: usize) {
         self.nop_in(index, RESERVED_TAG);
     }
@@ -99,10 +100,12 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         connection.transmit.push(&raw, DataSegment::Empty);
     }
 
-    /// Pings silent connections, and finds dead ones and such as owe data for too long: a live initiator
-    /// that never sends it would keep all others from their ORDERED commands. A command that others wait for
-    /// may be missing for as long; then all connections are told. To be called about once a
-    /// second; returns the connections that must be closed, each once, and why.
+    /// Pings silent connections, and returns the connections that must be closed, each once, with
+    /// the reason. The caller calls it about once a second.
+    ///
+    /// It finds dead connections, and live initiators that owe data for too long. An initiator that
+    /// never sends its data would keep all others from their ORDERED commands. If a command that
+    /// others wait for stays missing for that time, all connections are returned.
     pub fn tick(&mut self, now: Duration) -> Vec<(usize, ConnectionError)> {
         let overdue = || ConnectionError::CommandMissing;
         let broken = self.format_error.map(ConnectionError::Format);
@@ -120,7 +123,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             };
             let silence = now.saturating_sub(connection.last_heard);
             if connection.logged_out {
-                // It waits for its peer to take the last answers.
+                // The connection waits for its peer to take the last answers.
                 if silence >= ping_after + self.settings.ping_timeout {
                     dead.push((index, ConnectionError::Silent));
                 }
@@ -164,8 +167,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             .collect()
     }
 
-    /// Sends a text response: a header prepared with flags, tags and LUN, and its data. StatSN and the
-    /// command window are filled in here.
+    /// Sends a text response: a header prepared with flags, tags and LUN, and its data. The
+    /// function fills in StatSN and the command window.
     pub fn text_response(&mut self, index: usize, mut pdu: TextResponse, data: Vec<u8>) {
         pdu.data_segment_length = data.len() as u32;
         self.push_numbered(index, bytes(data), |numbers, raw| {
@@ -183,21 +186,22 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         self.reject(index, &raw, reason);
     }
 
-    /// How long a data segment the initiator takes, in bytes.
+    /// Returns the length of the longest data segment that the initiator takes, in bytes.
     pub fn initiator_max_recv_data_segment_length(&self, index: usize) -> u32 {
         self.connections[index]
             .as_ref()
             .map_or(0, |connection| connection.initiator_max_data_segment)
     }
 
-    /// The initiator declared how long a data segment it takes, in bytes.
+    /// Sets the length of the longest data segment that the initiator takes, in bytes, as it
+    /// declared.
     pub fn set_initiator_max_recv_data_segment_length(&mut self, index: usize, length: u32) {
         if let Some(connection) = self.connections[index].as_mut() {
             connection.initiator_max_data_segment = length;
         }
     }
 
-    /// Logs out the session, or one of its connections: whichever it is, also one that is gone already (RFC 7143
+    /// Logs out the session, or one of its connections, also one that is gone already (RFC 7143
     /// §11.14).
     fn logout(&mut self, index: usize, bhs: &RawBhs) -> Option<Event> {
         let request = LogoutRequest::parse(bhs).ok()?;
@@ -215,7 +219,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                         connection.logged_out = true;
                     }
                     self.forget_answers(other);
-                    // What came before its turn is discarded, the rest dies (RFC 7143 §11.14).
+                    // Requests that came before their turn are discarded, and the other tasks die
+                    // (RFC 7143 §11.14).
                     self.discard(other);
                     LogoutResult::Closed
                 }
@@ -227,8 +232,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         (result == LogoutResult::Closed).then_some(Event::Logout(request))
     }
 
-    /// Sends an asynchronous message on a connection (RFC 7143 §11.9). The sequence numbers are filled
-    /// in here; only the first takes a StatSN.
+    /// Sends an asynchronous message on a connection (RFC 7143 §11.9). The function fills in the
+    /// sequence numbers, of which the message uses up only StatSN.
     pub fn async_message(&mut self, index: usize, mut pdu: AsyncMessage, data: Vec<u8>) {
         pdu.data_segment_length = data.len() as u32;
         self.push_numbered(index, bytes(data), |numbers, raw| {
@@ -255,7 +260,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         });
     }
 
-    /// Sends a PDU that takes a StatSN and tells the command window; nothing where the connection is gone.
+    /// Sends a PDU that takes a StatSN and carries the command window. It does nothing if the
+    /// connection is gone.
     fn push_numbered(
         &mut self,
         index: usize,
@@ -277,7 +283,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     }
 }
 
-/// What a PDU that takes a StatSN tells of the session's order.
+/// Sequence numbers that a PDU with a StatSN carries.
 struct Numbers {
     stat_sn: u32,
     exp_cmd_sn: u32,

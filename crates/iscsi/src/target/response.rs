@@ -1,5 +1,5 @@
-//! The answers to commands: Data-In with status in the last PDU where possible, else SCSI Response
-//! (RFC 7143 §11.4, §11.7).
+//! Answers to commands: Data-In with status in the last PDU if possible, else SCSI Response (RFC
+//! 7143 §11.4, §11.7).
 
 use super::connection::Connection;
 use super::session::{Completion, Session};
@@ -8,7 +8,8 @@ use super::transmit::DataSegment;
 use crate::payload::{DataOutBuffer, Payload};
 use crate::pdu::{BHS_LENGTH, DataIn, RESERVED_TAG, ScsiResponse, ServiceResponse};
 
-/// Residual of a command: what was or would be moved against what the initiator expects.
+/// Residual of a command: the data that was or would be moved, against the length that the
+/// initiator expects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Residual {
     overflow: bool,
@@ -29,7 +30,7 @@ impl Residual {
 
 const GOOD: u8 = 0x00;
 
-/// The part of a task that the answer to its command tells.
+/// Part of a task that the answer to its command needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answered {
     itt: u32,
@@ -59,8 +60,9 @@ impl<B> From<&Task<B>> for Answered {
 }
 
 impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
-    /// Queues the data and the status of a task on its connection, once the whole PDU of the command is in: an
-    /// initiator may look for the task of an answer among the commands that it has sent.
+    /// Queues the data and the status of a task on its connection, once the whole PDU of the
+    /// command is in. Before that, an initiator may not find the task of the answer among the
+    /// commands that it has sent.
     #[inline]
     pub(super) fn respond(&mut self, task: &Task<B>, completion: Completion<P>) {
         let task = Answered::from(task);
@@ -122,9 +124,11 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
     }
 }
 
-/// Bytes that a task moves by its command, whether or not so many were expected: RFC 7143 §11.4.5.2 calls them
-/// the SCSI-Presented Data Transfer Length. What moves in a direction that was not announced moves nothing; where
-/// no byte was expected at all, everything is overflow, whatever the direction.
+/// Returns the bytes that a task moves by its command, whether or not they were expected. RFC 7143
+/// §11.4.5.2 calls them the SCSI-Presented Data Transfer Length.
+///
+/// Data in a direction that was not announced counts as none. But if no byte was expected at all,
+/// everything is overflow, whatever the direction.
 #[inline]
 fn moved<P: Payload>(task: &Answered, by_cdb: Option<u32>, data_in: Option<&P>) -> u64 {
     let data_out = u64::from(by_cdb.unwrap_or(task.wanted));
@@ -137,13 +141,13 @@ fn moved<P: Payload>(task: &Answered, by_cdb: Option<u32>, data_in: Option<&P>) 
     }
 }
 
-/// The Data-In PDUs of one command.
+/// Data-In PDUs of one command.
 struct DataInRun {
     task_itt: u32,
     data_sn: u32,
     exp_cmd_sn: u32,
     max_cmd_sn: u32,
-    /// The last PDU carries the status.
+    /// Whether the last PDU carries the status.
     collapse: bool,
     residual: Residual,
 }
@@ -253,7 +257,7 @@ fn send_response<P: Payload>(
         DataSegment::Bytes(segment)
     };
     let pdu = ScsiResponse {
-        // No command here does both: what was expected to be read has not come.
+        // No command here moves data both ways, so the expected read data has not come.
         bidirectional_read_overflow: false,
         bidirectional_read_underflow: task.bidirectional_read > 0,
         overflow: residual.overflow,

@@ -1,19 +1,21 @@
-//! A session in the full-feature phase: bytes in, commands to the device server, responses out
-//! (RFC 7143 §4.2, §6).
+//! Session in the full-feature phase: bytes in, commands to the device server, responses out (RFC
+//! 7143 §4.2, §6).
 //!
-//! The runtime owns the sockets. It feeds what they received to [`Session::receive`], writes what
-//! [`Session::gather`] offers, and gives the ends of commands to [`Session::complete`]. A command
-//! that the device server finishes at once is answered inside `receive`, without a table entry or an
-//! allocation: that is the common case for cached reads and writes.
+//! The runtime owns the sockets. It feeds received bytes to [`Session::receive`], writes the bytes
+//! that [`Session::gather`] offers, and gives the ends of commands to [`Session::complete`]. A
+//! command that the device server finishes at once is answered inside `receive`, without a table
+//! entry or an allocation. That is the common case for cached reads and writes.
 //!
 //! # Invariants
-//! - Commands reach the [`TaskRouter`] in CmdSN order, whichever connection they came on; immediate
-//!   ones at once.
-//! - A command's data and response leave on the connection it came on (connection allegiance).
-//! - At most one response per command; none after it was aborted (unless TASK ABORTED is owed).
+//! - Commands reach the [`TaskRouter`] in CmdSN order, whichever connection they came on. Immediate
+//!   ones reach it at once.
+//! - A command's data and response leave on the connection on which it came (connection
+//!   allegiance).
+//! - There is at most one response per command, and none after it was aborted (unless TASK ABORTED
+//!   is owed).
 //! - MaxCmdSN never goes back.
-//! - A task management function reaches every command that was sent before it, whichever connection either
-//!   came on.
+//! - A task management function reaches every command that was sent before it, whichever connection
+//!   either came on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -29,68 +31,68 @@ use super::task_table::{Task, TaskId, TaskTable};
 use crate::payload::{DataOutBuffer, Payload};
 use crate::pdu::{Bhs, LogoutRequest, RawBhs, TaskAttribute, TaskManagementRequest, TextRequest};
 
-/// A command handed to the device server.
+/// Command that is handed to the device server.
 #[derive(Clone, Copy, Debug)]
 pub struct IncomingCommand<'a> {
-    /// The LUN as on the wire (SAM-5 4.6).
+    /// LUN as on the wire (SAM-5 4.6).
     pub lun: u64,
-    /// The whole CDB: 16 bytes, more with an extended CDB segment.
+    /// Whole CDB: 16 bytes, or more with an extended CDB segment.
     pub cdb: &'a [u8],
-    /// How it is ordered among others.
+    /// Order of the command among others.
     pub attribute: TaskAttribute,
-    /// Bytes of data-in the initiator takes: none without the R bit, and none with both R and W, since no
-    /// command here moves data both ways.
+    /// Bytes of data-in that the initiator takes. There are none without the R bit, and none with
+    /// both R and W, since no command here moves data both ways.
     pub data_in_length: u32,
-    /// Bytes of data-out the initiator offers; `None` without the W bit.
+    /// Bytes of data-out that the initiator offers, or `None` without the W bit.
     pub data_out_length: Option<u32>,
 }
 
-/// What the device server makes of a command, or of its data-out.
+/// Decision of the device server about a command, or about its data-out.
 #[derive(Debug)]
 pub enum Admission<P, B> {
-    /// It has ended.
+    /// The command has ended.
     Done(Completion<P>),
-    /// [`Session::complete`] will be called.
+    /// The command runs, and [`Session::complete`] will be called.
     Running,
-    /// It wants `wanted` bytes of data-out in `buffer` first. If the initiator offers fewer, fewer
-    /// are collected and the response tells the overflow.
+    /// The command first wants `wanted` bytes of data-out in `buffer`. If the initiator offers
+    /// fewer, fewer are collected and the response reports the overflow.
     Collect {
-        /// Where the bytes go.
+        /// Buffer for the bytes.
         buffer: B,
-        /// How many the command takes.
+        /// Number of bytes that the command takes.
         wanted: u32,
     },
 }
 
-/// How a command ended.
+/// End of a command.
 #[derive(Debug)]
 pub struct Completion<P> {
     /// SCSI status.
     pub status: u8,
     /// Sense data without its length.
     pub sense: Vec<u8>,
-    /// Data-in.
+    /// Data-in of the command.
     pub data_in: Option<P>,
-    /// Bytes of data-out that the command takes by its CDB, for the residual, where this was not said
-    /// with [`Admission::Collect`].
+    /// Bytes of data-out that the command takes by its CDB, for the residual, unless
+    /// [`Admission::Collect`] already said so.
     pub data_out_wanted: Option<u32>,
 }
 
-/// The device server behind a session (SAM-5's task router and the logical units behind it).
+/// Device server behind a session (SAM-5's task router and the logical units behind it).
 pub trait TaskRouter {
     /// Data on its way out.
     type Payload: Payload + From<Vec<u8>>;
-    /// Room for data on its way in, with whatever the device server must remember of the command.
+    /// Space for data on its way in, with all that the device server must remember of the command.
     type Buffer: DataOutBuffer;
 
-    /// A command arrived and it is its turn. `task` names it until it ends.
+    /// Takes a command that arrived and whose turn it is. `task` names it until it ends.
     fn command(
         &mut self,
         task: TaskId,
         command: &IncomingCommand<'_>,
     ) -> Admission<Self::Payload, Self::Buffer>;
 
-    /// All data-out of a command arrived. Must not answer [`Admission::Collect`].
+    /// Takes a command of which all data-out arrived. It must not answer [`Admission::Collect`].
     fn data_out(
         &mut self,
         task: TaskId,
@@ -98,54 +100,58 @@ pub trait TaskRouter {
         length: u32,
     ) -> Admission<Self::Payload, Self::Buffer>;
 
-    /// Some data-out of a command was lost on its way; the command has been answered with a CRC error.
-    /// What was collected is given back, for whatever more than dropping it takes.
+    /// Takes back the buffer of a command of which some data-out was lost on its way. The command
+    /// has been answered with a CRC error. An implementation overrides this if the buffer needs
+    /// more than a drop.
     fn data_out_lost(&mut self, task: TaskId, buffer: Self::Buffer) {
         let _ = (task, buffer);
     }
 }
 
-/// A request that the runtime must act on before more is received.
+/// Request on which the runtime must act before more is received.
 #[derive(Debug)]
 pub enum Event {
-    /// Answer with [`Session::task_management_response`]. `referenced` is the task that ABORT TASK
-    /// names, if it exists. Every command that was sent before a function for all tasks of a unit has begun.
+    /// Task management function, to be answered with [`Session::task_management_response`].
+    ///
+    /// `referenced` is the task that ABORT TASK names, if it exists. Every command that was sent
+    /// before a function for all tasks of a unit has begun.
     TaskManagement {
-        /// The request.
+        /// Request of the initiator.
         request: TaskManagementRequest,
-        /// The task it refers to.
+        /// Task to which the request refers.
         referenced: Option<TaskId>,
-        /// Where to answer.
+        /// Connection on which to answer.
         connection: usize,
     },
-    /// Answer with [`Session::text_response`].
+    /// Text request, to be answered with [`Session::text_response`].
     Text {
-        /// The request.
+        /// Request of the initiator.
         request: TextRequest,
-        /// Its data segment.
+        /// Data segment of the request.
         data: Vec<u8>,
-        /// Where to answer.
+        /// Connection on which to answer.
         connection: usize,
     },
-    /// The logout was answered: close the connections that [`Session::is_logged_out`] names once
+    /// The logout was answered. Close the connections that [`Session::is_logged_out`] names once
     /// their queues are empty.
     Logout(LogoutRequest),
 }
 
-/// Why a connection must be closed.
+/// Reasons why a connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionError {
     /// The stream cannot be followed.
     Receive(ReceiveError),
-    /// The initiator violated the protocol; a Reject was queued.
+    /// The initiator violated the protocol. A Reject was queued.
     Protocol(&'static str),
-    /// The initiator violated the layout of PDUs: all connections of the session end (RFC 7143 §7.7).
+    /// The initiator violated the layout of PDUs, so all connections of the session end (RFC 7143
+    /// §7.7).
     Format(&'static str),
     /// A ping stayed unanswered.
     Silent,
     /// Data of a command that was asked for, or announced, does not come.
     DataOutOverdue,
-    /// Requests wait for one with a lower CmdSN that does not come: the session cannot go on.
+    /// Requests wait for one with a lower CmdSN that does not come, so the session cannot go on.
     CommandMissing,
 }
 
@@ -170,7 +176,7 @@ impl From<ReceiveError> for ConnectionError {
     }
 }
 
-/// What a session did so far.
+/// Counters of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionCounters {
     /// SCSI commands.
@@ -183,7 +189,7 @@ pub struct SessionCounters {
     pub digest_errors: u64,
 }
 
-/// A session.
+/// Session of an initiator with this target.
 #[derive(Debug)]
 pub struct Session<P, B> {
     pub(super) settings: SessionSettings,
@@ -192,24 +198,24 @@ pub struct Session<P, B> {
     pub(super) tasks: TaskTable<B>,
     pub(super) connections: Vec<Option<Connection<P>>>,
     pub(super) early: BTreeMap<u32, Early>,
-    /// CmdSNs of commands that were aborted before their turn: they are passed over, and dropped should they
-    /// come.
+    /// CmdSNs of commands that were aborted before their turn. They are passed over, and dropped if
+    /// they come.
     pub(super) considered_received: BTreeSet<u32>,
     /// Functions that wait for commands sent before them.
     pub(super) functions: Vec<WaitingFunction>,
-    /// Which CmdSN is missing while others wait for it, and when that was seen first.
+    /// Missing CmdSN for which others wait, and the time at which the gap was seen first.
     pub(super) gap: Option<(u32, Duration)>,
-    /// Answers that wait for what must come before them.
+    /// Answers that wait for events that must come before them.
     pub(super) answers: Answers,
-    /// It was logged out as a whole.
+    /// Whether the session was logged out as a whole.
     pub(super) logged_out: bool,
-    /// A PDU broke the rules of layout.
+    /// Rule of layout that a PDU broke.
     pub(super) format_error: Option<&'static str>,
     pub(super) counters: SessionCounters,
 }
 
 impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
-    /// A session without connections.
+    /// Makes a session without connections.
     pub fn new(settings: SessionSettings) -> Self {
         Self {
             window: CommandWindow::new(settings.exp_cmd_sn, settings.queue_depth),
@@ -228,8 +234,10 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// Adds a connection that has logged in and returns its index. One that was on its way while the session was logged
-    /// out is logged out with it: the session would go on without its initiator knowing of it.
+    /// Adds a connection that has logged in, and returns its index.
+    ///
+    /// A connection that was on its way while the session was logged out is logged out with it.
+    /// Otherwise the session would go on without the knowledge of its initiator.
     pub fn add_connection(&mut self, settings: &ConnectionSettings, now: Duration) -> usize {
         let mut connection = Connection::new(settings, now);
         connection.logged_out = self.logged_out;
@@ -242,8 +250,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         self.connections.len() - 1
     }
 
-    /// Removes a connection with its tasks (ERL 0: they die with it) and returns those that the
-    /// device server still runs; their ends are to be reported with [`Session::complete`] as ever.
+    /// Removes a connection with its tasks (ERL 0: they die with it), and returns those that the
+    /// device server still runs. Their ends are to be reported with [`Session::complete`] as usual.
     pub fn remove_connection(&mut self, index: usize) -> Vec<TaskId> {
         self.connections[index] = None;
         self.forget_answers(index);
@@ -251,7 +259,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         self.discard(index)
     }
 
-    /// Discards what waits of a connection, and its tasks.
+    /// Discards all that waits on a connection, and its tasks.
     pub(super) fn discard(&mut self, index: usize) -> Vec<TaskId> {
         self.early.retain(|_, early| early.connection != index);
         self.functions
@@ -259,8 +267,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         self.lose_tasks(index)
     }
 
-    /// The tasks of a connection die with it, unanswered, and their tags may be used again at once. Those that
-    /// the device server still runs.
+    /// Lets the tasks of a connection die with it, unanswered. Their tags may be used again at
+    /// once. Returns the tasks that the device server still runs.
     fn lose_tasks(&mut self, index: usize) -> Vec<TaskId> {
         let tasks = self.tasks.iter();
         let tasks = tasks.filter(|(_, task)| task.connection == index);
@@ -270,7 +278,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                 let running = self.abort(*id, false);
                 self.tasks.forget_tag(*id);
                 if let Some(task) = self.tasks.get_mut(*id) {
-                    // Whatever an abort before had promised.
+                    // This cancels any promise of an earlier abort.
                     task.aborted = Some(false);
                 }
                 running
@@ -278,12 +286,12 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             .collect()
     }
 
-    /// Whether no connection is left.
+    /// Reports whether no connection is left.
     pub fn is_empty(&self) -> bool {
         self.connections.iter().all(Option::is_none)
     }
 
-    /// The index of the connection with this id.
+    /// Returns the index of the connection with this id.
     pub fn find_connection(&self, cid: u16) -> Option<usize> {
         self.connections.iter().position(|slot| {
             slot.as_ref()
@@ -291,7 +299,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         })
     }
 
-    /// The indices and ids of the connections.
+    /// Returns the indices and ids of the connections.
     pub fn connections(&self) -> impl Iterator<Item = (usize, u16)> {
         self.connections
             .iter()
@@ -299,7 +307,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             .filter_map(|(index, slot)| Some((index, slot.as_ref()?.cid)))
     }
 
-    /// Whether this connection was logged out and is to be closed once nothing is queued on it.
+    /// Reports whether this connection was logged out and is to be closed once nothing is queued on
+    /// it.
     pub fn is_logged_out(&self, index: usize) -> bool {
         self.connections[index]
             .as_ref()
@@ -307,31 +316,33 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             && !self.answers.owes_logout(index)
     }
 
-    /// What happened so far.
+    /// Returns the counters of the session so far.
     pub fn counters(&self) -> SessionCounters {
         self.counters
     }
 
-    /// ExpCmdSN and MaxCmdSN as they are now: what the login response of a further connection tells.
+    /// Returns ExpCmdSN and MaxCmdSN as they are now, for the login response of a further
+    /// connection.
     #[inline]
     pub fn command_window(&self) -> (u32, u32) {
         (self.window.exp_cmd_sn(), self.window.max_cmd_sn())
     }
 
-    /// Commands that have not ended.
+    /// Returns the number of commands that have not ended.
     pub fn in_flight(&self) -> usize {
         self.tasks.len() + self.early.len()
     }
 
-    /// Commands whose data-out is still to come.
+    /// Returns the number of commands whose data-out is still to come.
     pub fn collecting(&self) -> usize {
         let tasks = self.tasks.iter();
         tasks.filter(|(_, task)| task.transfer.is_some()).count()
     }
 
-    /// Commands that the initiator waited for when it sent its last PDU on this connection, as its
-    /// ExpStatSN tells (RFC 7143 §4.2.2.2): those in flight, and those whose status it did not have yet.
-    /// A hint; the initiator may say what it likes.
+    /// Returns the number of commands for which the initiator waited when it sent its last PDU on
+    /// this connection. Its ExpStatSN tells the number (RFC 7143 §4.2.2.2). The commands are in
+    /// flight, or the initiator did not have their status yet. The number is a hint, because the
+    /// initiator may send any ExpStatSN.
     pub fn outstanding(&self, index: usize) -> u32 {
         let unheard = self.connections[index].as_ref().map_or(0, |connection| {
             connection.stat_sn.wrapping_sub(connection.exp_stat_sn)
@@ -339,8 +350,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         unheard.saturating_add(self.in_flight() as u32)
     }
 
-    /// The headers of the PDUs that [`Session::receive`] will find in `input`, for whoever can prepare
-    /// for them. They are not checked, and nothing may follow from them but haste.
+    /// Returns the headers of the PDUs that [`Session::receive`] will find in `input`, so that the
+    /// caller can prepare for them. They are not checked, and may be used only to save time.
     pub fn upcoming<'i>(
         &self,
         index: usize,
@@ -351,11 +362,11 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         upcoming.into_iter().flatten()
     }
 
-    /// Takes bytes from a connection. Stops early where the runtime must act on an [`Event`]; call
-    /// again with the rest.
+    /// Takes bytes from a connection. It stops early if the runtime must act on an [`Event`]; the
+    /// caller then calls it again with the rest.
     ///
     /// # Errors
-    /// The connection must be closed, after what is queued (a Reject) was sent if possible.
+    /// The connection must be closed, if possible after the queued bytes (a Reject) were sent.
     pub fn receive<R>(
         &mut self,
         index: usize,
@@ -382,7 +393,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             }
             connection.last_heard = now;
             let event = match connection.receiver.next(input)? {
-                // The gap that requests of other connections waited for may have closed.
+                // The gap for which requests of other connections waited may have closed.
                 None => return self.run_early(router),
                 Some(Piece::Header(bhs)) => {
                     connection.exp_stat_sn = Bhs::new(&bhs).exp_stat_sn();
@@ -405,9 +416,11 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// Room for the rest of the data segment that is arriving, if at least `at_least` bytes of it are
-    /// still to come: the runtime may read from the socket straight into it and then call
-    /// [`Session::placed`]. Calls `with` with the pieces and returns what it returns.
+    /// Gives space for the rest of the data segment that is arriving, if at least `at_least` bytes
+    /// of it are still to come.
+    ///
+    /// The runtime may read from the socket straight into it and then call [`Session::placed`]. The
+    /// function calls `with` with the pieces, and returns its result.
     pub fn direct<T>(
         &mut self,
         index: usize,
@@ -431,8 +444,8 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         Some(with(&mut transfer.room(offset, left)))
     }
 
-    /// `count` bytes of the data segment were read straight into the room that [`Session::direct`]
-    /// gave.
+    /// Notes that `count` bytes of the data segment were read straight into the space of
+    /// [`Session::direct`].
     pub fn placed(&mut self, index: usize, count: usize) {
         let Some(connection) = self.connections[index].as_mut() else {
             return;
@@ -460,7 +473,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         *offset += count as u32;
     }
 
-    /// Offers the bytes that wait to be sent on a connection, piece by piece, until `take` answers
+    /// Offers the bytes that wait to be sent on a connection, piece by piece, until `take` returns
     /// `false`.
     pub fn gather<'a>(&'a self, index: usize, take: impl FnMut(&'a [u8]) -> bool) {
         if let Some(connection) = &self.connections[index] {
@@ -468,15 +481,16 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         }
     }
 
-    /// How many bytes wait to be sent on a connection.
+    /// Returns the number of bytes that wait to be sent on a connection.
     pub fn queued_bytes(&self, index: usize) -> usize {
         self.connections[index]
             .as_ref()
             .map_or(0, |connection| connection.transmit.queued_bytes())
     }
 
-    /// Bytes that the session keeps for this connection beside commands' data: answers that wait to be
-    /// sent, and requests that came before their turn. A runtime does not read on where these are many.
+    /// Returns the bytes that the session keeps for this connection beside commands' data. They are
+    /// answers that wait to be sent, and requests that came before their turn. A runtime stops
+    /// reading while these are many.
     #[inline]
     pub fn held_bytes(&self, index: usize) -> usize {
         let answers = self.connections[index]
@@ -493,15 +507,15 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
                 .sum::<usize>()
     }
 
-    /// The socket took `count` bytes.
+    /// Notes that the socket took `count` bytes.
     pub fn sent(&mut self, index: usize, count: usize) {
         if let Some(connection) = &mut self.connections[index] {
             connection.transmit.consume(count);
         }
     }
 
-    /// Changes how many commands may be in flight. A smaller depth takes effect as commands end;
-    /// where the initiator waits for a closed window it is told that it opened.
+    /// Changes the number of commands that may be in flight. A smaller depth takes effect as
+    /// commands end. An initiator that waits for a closed window is told that it opened.
     pub fn set_depth(&mut self, depth: u32) {
         self.depth = depth;
         self.open_window();
@@ -521,14 +535,15 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         connections.position(|slot| slot.as_ref().is_some_and(|it| !it.logged_out))
     }
 
-    /// Aborts a task. Answers `true` if the device server still runs it: then its end must still be
-    /// reported with [`Session::complete`], which sends TASK ABORTED if `tell` and nothing otherwise.
+    /// Aborts a task. Returns `true` if the device server still runs it. Its end must then still be
+    /// reported with [`Session::complete`], which sends TASK ABORTED if `tell`, and nothing
+    /// otherwise.
     pub fn abort(&mut self, id: TaskId, tell: bool) -> bool {
         let Some(task) = self.tasks.get_mut(id) else {
             return false;
         };
         if task.transfer.is_none() {
-            // The first abort decides: a second must not promise an answer twice.
+            // The first abort decides: a second one must not promise another answer.
             task.aborted.get_or_insert(tell);
             return true;
         }
@@ -545,7 +560,7 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
         false
     }
 
-    /// The tasks for which `select(lun)` holds.
+    /// Returns the tasks for which `select(lun)` holds.
     pub fn tasks(&self, mut select: impl FnMut(u64) -> bool) -> Vec<TaskId> {
         self.tasks
             .iter()
@@ -554,14 +569,14 @@ impl<P: Payload + From<Vec<u8>>, B: DataOutBuffer> Session<P, B> {
             .collect()
     }
 
-    /// Whether the task exists and was not aborted.
+    /// Reports whether the task exists and was not aborted.
     pub fn is_alive(&self, id: TaskId) -> bool {
         self.tasks
             .get(id)
             .is_some_and(|task| task.aborted.is_none())
     }
 
-    /// A task that the device server ran has ended.
+    /// Ends a task that the device server ran.
     pub fn complete(&mut self, id: TaskId, completion: Completion<P>) {
         let Some(task) = self.tasks.remove(id) else {
             return;

@@ -1,4 +1,4 @@
-//! The tasks of one session, found by Initiator Task Tag or by the number the runtime knows.
+//! Tasks of one session, found by Initiator Task Tag or by the number that the runtime knows.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -6,7 +6,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use super::data_out::DataOutTransfer;
 use crate::pdu::RESERVED_TAG;
 
-/// A task of a session. Never reused while the session lives (the generation tells).
+/// Identifier of a task of a session. It is never reused while the session lives, because it
+/// includes a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TaskId {
     index: u32,
@@ -14,12 +15,12 @@ pub struct TaskId {
 }
 
 impl TaskId {
-    /// As one number, for a completion token.
+    /// Returns the identifier as one number, for a completion token.
     pub const fn to_bits(self) -> u64 {
         (self.generation as u64) << 32 | self.index as u64
     }
 
-    /// The inverse of [`TaskId::to_bits`].
+    /// Reads an identifier, as the inverse of [`TaskId::to_bits`].
     pub const fn from_bits(bits: u64) -> Self {
         Self {
             index: bits as u32,
@@ -35,24 +36,26 @@ pub(super) struct Task<B> {
     pub(super) lun: u64,
     pub(super) cmd_sn: u32,
     pub(super) immediate: bool,
-    /// The connection of allegiance.
+    /// Connection of allegiance.
     pub(super) connection: usize,
     pub(super) edtl: u32,
     pub(super) read: bool,
     pub(super) write: bool,
     /// Bytes of data-out that the command took, for the residual.
     pub(super) wanted: u32,
-    /// R2Ts sent, for ExpDataSN.
+    /// Number of R2Ts sent, for ExpDataSN.
     pub(super) r2t_sn: u32,
-    /// Data-out still arriving; `None` once the device server runs the task.
+    /// Data-out that is still arriving, or `None` once the device server runs the task.
     pub(super) transfer: Option<DataOutTransfer<B>>,
-    /// Unsolicited data was announced for a command that takes none: so far it may come, to be dropped.
+    /// End of the unsolicited data that was announced for a command that takes none. Data up to
+    /// there may come, and is dropped.
     pub(super) dropped_until: u32,
-    /// Bytes that were expected to be read by a command with both R and W.
+    /// Expected read length of a command with both R and W, in bytes.
     pub(super) bidirectional_read: u32,
-    /// Whether it can be found by its tag.
+    /// Whether the task can be found by its tag.
     pub(super) listed: bool,
-    /// Aborted: `Some(true)` answers TASK ABORTED when quiet, `Some(false)` answers nothing.
+    /// Abort of the task: `Some(true)` answers TASK ABORTED when the task has ended, `Some(false)`
+    /// answers nothing.
     pub(super) aborted: Option<bool>,
 }
 
@@ -62,8 +65,9 @@ struct Slot<B> {
     task: Option<Task<B>>,
 }
 
-/// Initiator task tags are counters or pointers chosen by the initiator; one multiplication spreads
-/// them. A hostile initiator can only slow down its own session, whose table is bounded.
+/// Hasher of initiator task tags, which are counters or pointers chosen by the initiator. One
+/// multiplication spreads them. A hostile initiator can only slow down its own session, whose table
+/// is bounded.
 #[derive(Debug, Default)]
 pub(super) struct TagHasher(u64);
 
@@ -84,12 +88,12 @@ impl Hasher for TagHasher {
     }
 }
 
-/// The table.
+/// Table of the tasks.
 #[derive(Debug)]
 pub(super) struct TaskTable<B> {
     slots: Vec<Slot<B>>,
     free: Vec<u32>,
-    /// Listed tasks only.
+    /// Slots by tag, of listed tasks only.
     by_itt: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
     len: usize,
 }
@@ -108,7 +112,7 @@ impl<B> TaskTable<B> {
         self.len
     }
 
-    /// The id that the next [`TaskTable::insert`] gives.
+    /// Returns the id that the next [`TaskTable::insert`] gives.
     #[inline]
     pub(super) fn next_id(&mut self) -> TaskId {
         if self.free.is_empty() {
@@ -125,8 +129,9 @@ impl<B> TaskTable<B> {
         }
     }
 
-    /// Adds a task that cannot be found by its tag yet: one whose own PDU is still arriving. A small
-    /// write with immediate data lives and ends so, without the cost of listing it.
+    /// Adds a task that cannot be found by its tag yet, because its own PDU is still arriving. A
+    /// small write with immediate data lives and ends in this state, without the cost of listing
+    /// it.
     #[inline]
     pub(super) fn insert(&mut self, task: Task<B>) -> TaskId {
         let id = self.next_id();
@@ -136,15 +141,15 @@ impl<B> TaskTable<B> {
         id
     }
 
-    /// Never gives this id, which a command had that ended before it was inserted: the runtime may still
-    /// know it.
+    /// Makes sure that an id is never given. A command had it that ended before it was inserted,
+    /// and the runtime may still know it.
     #[inline]
     pub(super) fn use_up(&mut self, id: TaskId) {
         let generation = &mut self.slots[id.index as usize].generation;
         *generation = generation.wrapping_add(1);
     }
 
-    /// Makes a task known by its tag.
+    /// Makes a task findable by its tag.
     pub(super) fn list(&mut self, id: TaskId) {
         if let Some(task) = self.get_mut(id)
             && !task.listed
@@ -163,7 +168,7 @@ impl<B> TaskTable<B> {
         })
     }
 
-    /// The task has no tag any more: its connection is gone, and the initiator may use the tag again.
+    /// Removes the tag of a task whose connection is gone. The initiator may use the tag again.
     pub(super) fn forget_tag(&mut self, id: TaskId) {
         if let Some(task) = self.get_mut(id) {
             let itt = std::mem::replace(&mut task.itt, RESERVED_TAG);
@@ -173,7 +178,8 @@ impl<B> TaskTable<B> {
         }
     }
 
-    /// Whether tasks still run that will not be answered: they were aborted, or died with their connection.
+    /// Reports whether tasks still run that will not be answered, because they were aborted or died
+    /// with their connection.
     pub(super) fn any_lost(&self) -> bool {
         let mut tasks = self.iter();
         tasks.any(|(_, task)| task.aborted == Some(false))

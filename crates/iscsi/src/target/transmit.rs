@@ -1,7 +1,8 @@
-//! The sending half of a connection: PDUs wait here, as headers and references to their data, until
-//! the socket takes them.
+//! Sending half of a connection: PDUs wait here, as headers and references to their data, until the
+//! socket takes them.
 //!
-//! The runtime gathers the pieces into one vectored write and reports how many bytes left.
+//! The runtime gathers the pieces into one vectored write, and reports the number of bytes that
+//! left.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -10,14 +11,14 @@ use crate::digest::{Crc32c, to_wire};
 use crate::payload::Payload;
 use crate::pdu::{BHS_LENGTH, RawBhs};
 
-/// The data segment of an outgoing PDU.
+/// Data segment of an outgoing PDU.
 #[derive(Debug)]
 pub(super) enum DataSegment<P> {
     /// No data segment.
     Empty,
     /// Bytes made for this PDU: sense data, text, a ping.
     Bytes(Vec<u8>),
-    /// A part of a command's data-in.
+    /// Part of a command's data-in.
     Payload(P, Range<usize>),
 }
 
@@ -41,7 +42,7 @@ impl<P: Payload> Outgoing<P> {
         }
     }
 
-    /// What it keeps itself, not by reference to a command's data.
+    /// Returns the bytes that the segment holds itself, not by reference to a command's data.
     fn own_len(&self) -> usize {
         let bytes = match &self.data {
             DataSegment::Bytes(bytes) => bytes.len(),
@@ -61,10 +62,10 @@ pub(super) struct TransmitQueue<P> {
     header_digest: bool,
     data_digest: bool,
     queue: VecDeque<Outgoing<P>>,
-    /// Bytes of the first PDU that have left already.
+    /// Number of bytes of the first PDU that have left already.
     sent_of_first: usize,
     queued_bytes: usize,
-    /// Those of them that were made for the queue alone.
+    /// Number of waiting bytes that were made for the queue alone.
     own_bytes: usize,
 }
 
@@ -80,12 +81,13 @@ impl<P: Payload> TransmitQueue<P> {
         }
     }
 
-    /// Bytes that have not left yet.
+    /// Returns the number of bytes that have not left yet.
     pub(super) fn queued_bytes(&self) -> usize {
         self.queued_bytes
     }
 
-    /// Bytes that the queue itself keeps: headers, sense data, text, answers to pings.
+    /// Returns the number of bytes that the queue itself keeps: headers, sense data, text, answers
+    /// to pings.
     pub(super) fn own_bytes(&self) -> usize {
         self.own_bytes
     }
@@ -119,7 +121,7 @@ impl<P: Payload> TransmitQueue<P> {
         self.queue.push_back(pdu);
     }
 
-    /// Hands the waiting bytes to `take`, piece by piece in order, until it answers `false`.
+    /// Hands the waiting bytes to `take`, piece by piece in order, until it returns `false`.
     pub(super) fn gather<'a>(&'a self, mut take: impl FnMut(&'a [u8]) -> bool) {
         let mut skip = self.sent_of_first;
         let mut give = |piece: &'a [u8]| {

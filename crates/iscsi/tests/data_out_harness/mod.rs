@@ -1,4 +1,4 @@
-//! A session whose every command moves as many bytes as it was made for, driven PDU by PDU.
+//! Session in which every command moves as many bytes as it was made for, driven PDU by PDU.
 
 #![allow(clippy::unwrap_used, dead_code)] // Each test file uses a part of it.
 
@@ -18,15 +18,16 @@ use iscsi::target::{
 
 pub(crate) const FIRST_BURST: u32 = 4096;
 pub(crate) const ITT: u32 = 77;
-/// A command that moves nothing, whatever its initiator offers, and runs until [`Target::finish`].
+/// Opcode of a command that moves nothing, whatever its initiator offers, and runs until
+/// [`Target::finish`].
 pub(crate) const TAKES_NO_DATA: u8 = 0x35;
-/// A command that is refused as soon as it is seen.
+/// Opcode of a command that is refused at once.
 pub(crate) const REFUSED: u8 = 0x89;
 pub(crate) const DATA_OUT_TIMEOUT: Duration = Duration::from_secs(60);
 
 type Bytes = Arc<[u8]>;
 
-/// A buffer that notices any byte outside what its command wants.
+/// Buffer that notices any byte outside the range that its command wants.
 pub(crate) struct Room {
     wanted: usize,
     bytes: Vec<u8>,
@@ -48,18 +49,18 @@ impl DataOutBuffer for Room {
     }
 }
 
-/// A device server whose every command moves as many bytes as it was made for.
+/// Device server in which every command moves as many bytes as it was made for.
 pub(crate) struct Router {
     wanted: u32,
     /// Byte 1 of the CDBs of all commands, in the order in which they began.
     pub(crate) begun: Vec<u8>,
-    /// What commands wrote.
+    /// Data that commands wrote.
     pub(crate) written: Vec<Vec<u8>>,
-    /// How many commands lost data.
+    /// Number of commands that lost data.
     pub(crate) lost: usize,
-    /// Writes are performed later, by [`Target::finish`].
+    /// Whether [`Target::finish`] performs writes later.
     pub(crate) slow: bool,
-    /// Those that are not performed yet.
+    /// Writes that are not performed yet.
     running: Vec<(TaskId, Vec<u8>)>,
 }
 
@@ -115,11 +116,11 @@ fn good(data_in: Option<Vec<u8>>) -> Completion<Bytes> {
     }
 }
 
-/// A session under test and all that it sent.
+/// Session under test, and all that it sent.
 pub(crate) struct Target {
     pub(crate) session: Session<Bytes, Room>,
     pub(crate) router: Router,
-    /// The connection that is used, and the other one.
+    /// Connection that is used, and the other one.
     connection: usize,
     second: usize,
     data_digest: bool,
@@ -128,17 +129,17 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Commands of this target move `wanted` bytes by their CDB.
+    /// Makes a target whose commands move `wanted` bytes by their CDB.
     pub(crate) fn new(wanted: u32, initial_r2t: bool, immediate_data: bool) -> Self {
         Self::build(wanted, initial_r2t, immediate_data, (false, false))
     }
 
-    /// The same with CRC32C over data.
+    /// Makes a target as [`Target::new`] does, with CRC32C over data.
     pub(crate) fn with_digest(wanted: u32, initial_r2t: bool, immediate_data: bool) -> Self {
         Self::build(wanted, initial_r2t, immediate_data, (false, true))
     }
 
-    /// A target with CRC32C over headers, and no data.
+    /// Makes a target with CRC32C over headers, and no data.
     pub(crate) fn with_header_digest() -> Self {
         Self::build(512, true, false, (true, false))
     }
@@ -192,7 +193,7 @@ impl Target {
         }
     }
 
-    /// Goes on with the other of the two connections.
+    /// Continues with the other of the two connections.
     pub(crate) fn change_connection(&mut self) {
         std::mem::swap(&mut self.connection, &mut self.second);
     }
@@ -218,7 +219,7 @@ impl Target {
         self.receive(&stream)
     }
 
-    /// Takes bytes of the stream, wherever they end, and all answers.
+    /// Takes bytes of the stream, wherever they end, and collects all answers.
     pub(crate) fn receive(&mut self, mut input: &[u8]) -> Result<(), ConnectionError> {
         let outcome = self.session.receive(
             self.connection,
@@ -234,8 +235,9 @@ impl Target {
         outcome.map(|_| ())
     }
 
-    /// Takes bytes of the stream and all answers. Tells the functions that the runtime is asked for, with how
-    /// many commands had begun by then; what ABORT TASK names is aborted.
+    /// Takes bytes of the stream, and collects all answers. Returns the functions for which the
+    /// runtime is asked, with the number of commands that had begun by then. The task that ABORT
+    /// TASK names is aborted.
     pub(crate) fn functions(&mut self, mut input: &[u8]) -> Vec<(TaskManagementFunction, usize)> {
         let mut asked = Vec::new();
         loop {
@@ -267,23 +269,23 @@ impl Target {
         asked
     }
 
-    /// The connection that is not in use is gone.
+    /// Removes the connection that is not in use.
     pub(crate) fn lose_the_other(&mut self) {
         assert_eq!(self.session.remove_connection(self.second), []);
     }
 
-    /// The connection that is not in use is gone, with tasks that the device server runs.
+    /// Removes the connection that is not in use, with tasks that the device server runs.
     pub(crate) fn lose_the_other_running(&mut self, running: usize) {
         let left = self.session.remove_connection(self.second);
         assert_eq!(left.len(), running);
     }
 
-    /// The index of the connection that is in use, and of the other.
+    /// Returns the index of the connection that is in use, and that of the other one.
     pub(crate) fn indices(&self) -> (usize, usize) {
         (self.connection, self.second)
     }
 
-    /// The device server is done with all that it runs.
+    /// Finishes all commands that the device server runs.
     pub(crate) fn finish(&mut self) {
         for (task, bytes) in std::mem::take(&mut self.router.running) {
             self.router.written.push(bytes);
@@ -299,12 +301,12 @@ impl Target {
         self.change_connection();
     }
 
-    /// What waits to be sent on both connections is taken.
+    /// Takes the bytes that wait to be sent on both connections.
     pub(crate) fn take_output(&mut self) {
         self.fetch_both();
     }
 
-    /// Functions that wait for nothing any more.
+    /// Returns the functions that wait for nothing any more.
     pub(crate) fn due_functions(&mut self) -> Vec<TaskManagementFunction> {
         let due = std::iter::from_fn(|| self.session.due_function());
         let functions = due.map(|event| match event {
@@ -314,12 +316,13 @@ impl Target {
         functions.collect()
     }
 
-    /// Commands that have not ended.
+    /// Returns the number of commands that have not ended.
     pub(crate) fn in_flight(&self) -> usize {
         self.session.in_flight()
     }
 
-    /// So many seconds have passed since the beginning: why the connection must be closed, if it must.
+    /// Lets the time be `seconds` after the beginning. Returns the reason why the connection must
+    /// be closed, if it must.
     pub(crate) fn tick(&mut self, seconds: u64) -> Option<ConnectionError> {
         let dead = self.session.tick(Duration::from_secs(seconds));
         let mut dead = dead.into_iter();
@@ -331,7 +334,7 @@ impl Target {
         first
     }
 
-    /// Takes what waits to be sent on the connection.
+    /// Takes the bytes that wait to be sent on the connection.
     fn fetch(&mut self) {
         if self
             .session
@@ -355,7 +358,7 @@ impl Target {
         }
     }
 
-    /// Sends a request without data; whether the runtime is asked to manage tasks.
+    /// Sends a request without data. Returns whether the runtime is asked to manage tasks.
     pub(crate) fn asks_for_task_management(&mut self, bhs: &RawBhs) -> bool {
         let event = self.session.receive(
             self.connection,
@@ -389,7 +392,7 @@ impl Target {
         self.send(&data_out(ttt, sn, offset, len, is_final), &vec![2; len])
     }
 
-    /// The last PDU sent.
+    /// Returns the last PDU sent.
     pub(crate) fn last(&self) -> &RawBhs {
         &self.sent.last().unwrap().0
     }
@@ -398,7 +401,7 @@ impl Target {
         ReadyToTransfer::parse(self.last()).unwrap()
     }
 
-    /// The answer: (overflow, underflow, residual count).
+    /// Returns the answer: (overflow, underflow, residual count).
     pub(crate) fn residual(&self) -> (bool, bool, u32) {
         let response = ScsiResponse::parse(self.last()).unwrap();
         assert_eq!(response.status, 0);
@@ -409,7 +412,7 @@ impl Target {
         )
     }
 
-    /// A protocol error was told with a Reject and nothing was written.
+    /// Asserts that a protocol error was reported with a Reject, and that nothing was written.
     #[track_caller]
     pub(crate) fn refused(&self, outcome: Result<(), ConnectionError>) {
         assert!(
@@ -421,7 +424,7 @@ impl Target {
     }
 }
 
-/// The header of a command.
+/// Builds the header of a command.
 pub(crate) fn command(opcode: u8, edtl: u32, immediate: usize, is_final: bool) -> RawBhs {
     let mut cdb = [0; 16];
     cdb[0] = opcode;
@@ -445,14 +448,14 @@ pub(crate) fn command(opcode: u8, edtl: u32, immediate: usize, is_final: bool) -
     bhs
 }
 
-/// The header with this CmdSN, and a tag of its own.
+/// Returns the header with this CmdSN, and a tag of its own.
 pub(crate) fn numbered(mut bhs: RawBhs, cmd_sn: u32) -> RawBhs {
     bhs[16..20].copy_from_slice(&(100 + cmd_sn).to_be_bytes());
     bhs[24..28].copy_from_slice(&cmd_sn.to_be_bytes());
     bhs
 }
 
-/// The header of a Data-Out.
+/// Builds the header of a Data-Out.
 pub(crate) fn data_out(ttt: u32, sn: u32, offset: u32, len: usize, is_final: bool) -> RawBhs {
     let pdu = DataOut {
         is_final,

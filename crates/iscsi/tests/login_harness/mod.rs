@@ -1,4 +1,5 @@
-//! A login by hand: builds requests key by key, so that tests can send what no initiator would.
+//! Login by hand: it builds requests key by key, so that tests can send bytes that no initiator
+//! would send.
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // Each test binary uses a part of it.
 
@@ -14,7 +15,7 @@ use iscsi::text_keys::TextPairs;
 pub const INITIATOR: &str = "iqn.2026-01.org.example:host";
 pub const TARGET: &str = "iqn.2026-01.org.example:disk";
 
-/// Random numbers for tests: never random.
+/// Entropy for tests, which is never random.
 pub struct Counter(pub u64);
 
 impl Entropy for Counter {
@@ -36,7 +37,7 @@ pub fn credential(name: &str, secret: &str) -> ChapCredential {
     }
 }
 
-/// One target, one portal.
+/// Policy with one target and one portal.
 pub struct Policy {
     pub authorization: Authorization,
     pub existing: Option<ExistingSession>,
@@ -98,7 +99,7 @@ impl LoginPolicy for Policy {
     }
 }
 
-/// A parsed response.
+/// Parsed response.
 #[derive(Debug)]
 pub struct Reply {
     pub header: LoginResponse,
@@ -147,7 +148,7 @@ impl Reply {
     }
 }
 
-/// A login against a [`Policy`].
+/// Login against a [`Policy`].
 pub struct Client {
     pub login: Login,
     pub policy: Policy,
@@ -221,7 +222,7 @@ impl Client {
         self.send(csg, next, &text(pairs))
     }
 
-    /// The names of a normal session, and more pairs.
+    /// Sends the names of a normal session, and more pairs.
     pub fn first(&mut self, csg: u8, next: Option<u8>, pairs: &[&str]) -> Reply {
         let initiator = format!("InitiatorName={INITIATOR}");
         let target = format!("TargetName={TARGET}");

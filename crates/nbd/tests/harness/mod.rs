@@ -1,4 +1,4 @@
-//! A server over a vector of bytes, and the client's side of the wire, to test the protocol with.
+//! Server over a vector of bytes, and the client's side of the wire, to test the protocol.
 #![allow(dead_code, reason = "no test file uses all of it")]
 #![allow(unreachable_pub, reason = "a module of tests")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on failed")]
@@ -10,16 +10,16 @@ use nbd::request::{Command, Request};
 use nbd::transmission::{Step, Transmission};
 use nbd::wire::*;
 
-/// Both phases of one connection, and the device.
+/// Server side of one connection, in both phases, and its device.
 pub struct Server {
     pub export: Export,
     pub device: Vec<u8>,
     pub out: Vec<u8>,
     pub handshake: Handshake,
     pub serving: Option<(Transmission, Replies)>,
-    /// Requests that came to the device.
+    /// Commands that came to the device.
     pub seen: Vec<Command>,
-    /// How the transmission phase ended.
+    /// End of the transmission phase.
     pub end: Option<Result<(), &'static str>>,
     writing: Option<(Request, Vec<u8>)>,
 }
@@ -40,7 +40,7 @@ impl Server {
         }
     }
 
-    /// In the transmission phase at once.
+    /// Makes a server that is in the transmission phase at once.
     pub fn serving(export: Export, agreed: Agreed) -> Self {
         let mut server = Self::new(export, TlsMode::None);
         server.out.clear();
@@ -53,7 +53,7 @@ impl Server {
         self.serving = Some((Transmission::new(agreed), replies));
     }
 
-    /// Sends bytes of the handshake; what the server answers and how far it is.
+    /// Sends bytes of the handshake. Returns the server's answer and the progress.
     pub fn shake(&mut self, bytes: &[u8]) -> (Vec<u8>, Progress) {
         let (used, progress) = self.handshake.receive(bytes, &self.export, &mut self.out);
         if !matches!(progress, Progress::Transmission(_) | Progress::Ended(_)) {
@@ -62,20 +62,20 @@ impl Server {
         (std::mem::take(&mut self.out), progress)
     }
 
-    /// The client's flags: fixed newstyle, no zeros.
+    /// Sends the client's flags: fixed newstyle, no zeros.
     pub fn greet(&mut self) {
         let greeting = std::mem::take(&mut self.out);
         assert_eq!(greeting, b"NBDMAGICIHAVEOPT\x00\x03");
         assert_eq!(self.shake(&[0, 0, 0, 3]).1, Progress::Pending);
     }
 
-    /// One option and its replies, as `(kind, data)`.
+    /// Sends one option, and returns its replies as `(kind, data)`.
     pub fn option(&mut self, code: u32, data: &[u8]) -> (Vec<(u32, Vec<u8>)>, Progress) {
         let (out, progress) = self.shake(&option(code, data));
         (option_replies(code, &out), progress)
     }
 
-    /// Sends bytes of the transmission phase; what is answered to them.
+    /// Sends bytes of the transmission phase, and returns the answers.
     pub fn send(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut input = bytes;
         loop {
@@ -119,7 +119,7 @@ impl Server {
         }
     }
 
-    /// What comes out is inside the export, on its blocks and allowed.
+    /// Checks that a command is inside the export, on its blocks and allowed.
     fn check(&self, command: &Command) {
         let (offset, len) = match *command {
             Command::Read { offset, len }
@@ -169,7 +169,7 @@ impl Server {
     }
 }
 
-/// An option as a client sends it.
+/// Builds an option as a client sends it.
 pub fn option(code: u32, data: &[u8]) -> Vec<u8> {
     let mut bytes = OPTION_MAGIC.to_be_bytes().to_vec();
     bytes.extend(code.to_be_bytes());
@@ -178,7 +178,7 @@ pub fn option(code: u32, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The data of INFO and GO.
+/// Builds the data of INFO and GO.
 pub fn info_data(name: &str, wanted: &[u16]) -> Vec<u8> {
     let mut data = (name.len() as u32).to_be_bytes().to_vec();
     data.extend(name.as_bytes());
@@ -189,7 +189,7 @@ pub fn info_data(name: &str, wanted: &[u16]) -> Vec<u8> {
     data
 }
 
-/// The data of LIST_META_CONTEXT and SET_META_CONTEXT.
+/// Builds the data of LIST_META_CONTEXT and SET_META_CONTEXT.
 pub fn context_data(name: &str, queries: &[&str]) -> Vec<u8> {
     let mut data = (name.len() as u32).to_be_bytes().to_vec();
     data.extend(name.as_bytes());
@@ -201,7 +201,7 @@ pub fn context_data(name: &str, queries: &[&str]) -> Vec<u8> {
     data
 }
 
-/// Cuts replies to an option apart; every byte must belong to one.
+/// Splits replies to an option. Every byte must belong to one.
 pub fn option_replies(code: u32, out: &[u8]) -> Vec<(u32, Vec<u8>)> {
     let mut rest = out;
     let mut replies = Vec::new();
@@ -215,7 +215,7 @@ pub fn option_replies(code: u32, out: &[u8]) -> Vec<(u32, Vec<u8>)> {
     replies
 }
 
-/// A request as a client sends it.
+/// Builds a request as a client sends it.
 pub fn request(
     style: HeaderStyle,
     flags: u16,
@@ -243,11 +243,11 @@ pub fn request(
     bytes
 }
 
-/// An answer, whatever its style.
+/// Answer in any style.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub cookie: u64,
-    /// 0 where it succeeded.
+    /// Error code, or 0 for success.
     pub error: u32,
     pub message: String,
     pub data: Vec<u8>,
@@ -255,8 +255,8 @@ pub struct Answer {
     pub status: Vec<(u64, u64)>,
 }
 
-/// Cuts the server's bytes into answers; every byte must belong to one. `read_len` tells how much data
-/// follows a simple reply to the read of this cookie.
+/// Splits the server's bytes into answers. Every byte must belong to one. `read_len` returns the
+/// length of the data after a simple reply to the read of this cookie.
 pub fn answers(style: HeaderStyle, out: &[u8], read_len: impl Fn(u64) -> usize) -> Vec<Answer> {
     let mut rest = out;
     let mut answers = Vec::new();
@@ -334,7 +334,7 @@ fn chunk_answer<'a>(
     &rest[header + len..]
 }
 
-/// A big-endian number.
+/// Reads a big-endian number.
 pub fn number(bytes: &[u8], at: usize, len: usize) -> u64 {
     bytes[at..at + len]
         .iter()

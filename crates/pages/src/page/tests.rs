@@ -7,7 +7,8 @@ use crate::slab::SLAB_SIZE;
 use crate::{Pages, PagesMut};
 
 const MANY: usize = if cfg!(miri) { 600 } else { 20_000 };
-/// Miri is slow: it looks at some bytes of a page only.
+/// Distance between the bytes that are checked. Miri is slow, so it looks at some bytes of a page
+/// only.
 const STEP: usize = if cfg!(miri) { 511 } else { 1 };
 
 #[test]
@@ -47,7 +48,7 @@ fn long_buffers_are_of_few_pieces_of_memory_whatever_order_pages_came_back_in() 
     };
     let mut buffers: Vec<PagesMut> = (0..8).map(|_| PagesMut::allocate(64 * PAGE_SIZE)).collect();
     assert!(buffers.iter_mut().map(pieces).sum::<usize>() < 8 * 16);
-    // Every other page comes back, then the rest, by way of the threads' own stacks.
+    // Every second page comes back, then the rest, by way of the threads' own stacks.
     let pages: Vec<Page> = buffers
         .into_iter()
         .flat_map(|buffer| {
@@ -104,7 +105,7 @@ fn what_lies_in_neighbours_in_their_order_is_one_piece() {
 
 #[test]
 fn the_last_page_of_a_slab_and_the_first_of_another_are_two_pieces() {
-    // More than a slab has, so that some run crosses from one to another.
+    // More pages than a slab has, so that some run crosses from one slab to another.
     let pages: Vec<Page> = PageMut::dirty_run(MANY)
         .map(|mut page| {
             page.fill(1);
@@ -235,7 +236,7 @@ fn whole_pages_are_found_where_they_lie() {
     );
 }
 
-/// Leaves pages full of somebody else's bytes where the next buffer will be taken from.
+/// Leaves pages full of other data's bytes at the place from which the next buffer will be taken.
 fn soil(pages: usize) {
     let secrets: Vec<PageMut> = (0..pages)
         .map(|_| {
@@ -292,7 +293,7 @@ mod model {
     use super::*;
 
     proptest! {
-        /// Writes in any order, overlapping or not, against a vector.
+        /// Writes in any order, overlapping or not, and compares the result with a vector.
         #[test]
         fn a_buffer_holds_what_was_written(
             len in 1usize..20_000,

@@ -1,4 +1,4 @@
-//! Tests of who decides a path's state and what each state lets through.
+//! Tests of the parties that decide a path's state, and of the commands that each state serves.
 
 use super::*;
 
@@ -75,7 +75,7 @@ fn a_choice_is_the_unit_s_and_the_initiator_s_own() {
     assert_eq!(one.state(B, 2), AccessState::ActiveNonOptimized);
     assert_eq!(two.state(A, 2), AccessState::ActiveNonOptimized);
     assert_eq!(one.choose(A, &standby), Ok(false), "nothing changed");
-    // The administrator's own state is no choice.
+    // The administrator's own state does not count as a choice.
     let same = [(2, AccessState::ActiveNonOptimized)];
     assert_eq!(one.choose(A, &same), Ok(true));
     assert!(one.choices().is_empty());
@@ -99,7 +99,7 @@ fn the_administrator_closes_what_an_initiator_opened_and_it_stays_so() {
     assert_eq!(unit.state_and_reason(A, 2), closed);
     word(AccessState::ActiveNonOptimized);
     assert_eq!(unit.state_and_reason(A, 2), chosen);
-    // One that holds does.
+    // A change that holds ends the choice.
     word(AccessState::Unavailable);
     assert!(unit.drop_void_choices());
     word(AccessState::ActiveNonOptimized);

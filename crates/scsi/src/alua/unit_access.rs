@@ -1,13 +1,16 @@
-//! The access states of one logical unit: the administrator's, and what initiators chose for themselves.
+//! Access states of one logical unit: those of the administrator, and the choices of initiators.
 //!
-//! A choice binds the initiator that made it, on all of its sessions, and nobody else. All groups lead to one
-//! unit of one machine, so hosts need not agree on a path. Were a choice shared, one host could close all paths
-//! of the others with SET TARGET PORT GROUPS, and two hosts that balance their paths would take them from each other.
+//! A choice binds only the initiator that made it, on all of its sessions. All groups lead to one
+//! unit of one machine, so hosts need not agree on a path. If choices were shared, one host could
+//! close all paths of the others with SET TARGET PORT GROUPS. Two hosts that balance their paths
+//! would take them from each other.
 //!
-//! A choice belongs to one unit: ESXi and Linux send the command to one and expect only that one to move.
+//! A choice belongs to one unit: ESXi and Linux send the command to one unit and expect only that
+//! unit to move.
 //!
-//! The administrator has the last word. Where a group is standby, unavailable or transitioning by that word, no
-//! initiator opens it. Where the word changes, or is given again, the choices made under it are void.
+//! The administrator's state comes first. If the administrator made a group standby, unavailable or
+//! transitioning, no initiator opens it. If the administrator changes or repeats the state, the
+//! choices made under it are void.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -15,37 +18,38 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{AccessState, GroupLayout, StatusCode, TargetPortGroups, TpgsMode};
 
-/// More choices than this on one unit are refused, so that a hostile initiator cannot fill memory under ever new
-/// names.
+/// Most choices on one unit. More are refused, so that a hostile initiator cannot fill memory under
+/// ever new names.
 pub const MAX_CHOICES: usize = 1024;
 
-/// A state that an initiator chose for a target port group, for itself.
+/// State that an initiator chose for a target port group, for itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Choice {
     /// The iSCSI name of the initiator.
     pub initiator: String,
     /// The TARGET PORT GROUP number.
     pub group: u16,
-    /// The state that it chose.
+    /// State that the initiator chose.
     pub state: AccessState,
-    /// The administrator's state under which it did: the choice holds as long as this does.
+    /// Administrator's state at the time of the choice. The choice holds as long as this state
+    /// does.
     pub under: AccessState,
 }
 
-/// By initiator and group: the state chosen, and the administrator's at that time.
+/// State chosen and the administrator's state at that time, by initiator and group.
 type Choices = BTreeMap<String, BTreeMap<u16, (AccessState, AccessState)>>;
 
-/// The access states of one logical unit.
+/// Access states of one logical unit.
 #[derive(Debug)]
 pub struct UnitAccess {
     groups: Arc<TargetPortGroups>,
     choices: Mutex<Choices>,
-    /// The TPGS mode that initiators were told.
+    /// TPGS mode that was last reported to initiators.
     told_mode: AtomicU8,
 }
 
 impl UnitAccess {
-    /// A unit on which no initiator has chosen anything yet.
+    /// Makes the states of a unit on which no initiator has chosen anything yet.
     pub fn new(groups: Arc<TargetPortGroups>) -> Self {
         Self {
             told_mode: AtomicU8::new(groups.mode() as u8),
@@ -54,17 +58,17 @@ impl UnitAccess {
         }
     }
 
-    /// The device's groups.
+    /// Returns the device's groups.
     pub fn groups(&self) -> &Arc<TargetPortGroups> {
         &self.groups
     }
 
-    /// The state of a group of this unit for an initiator.
+    /// Returns the state of a group of this unit for an initiator.
     pub fn state(&self, initiator: &str, group: u16) -> AccessState {
         self.state_and_reason(initiator, group).0
     }
 
-    /// The state of a group of this unit for an initiator, and who put it there.
+    /// Returns the state of a group of this unit for an initiator, and the origin of the state.
     pub fn state_and_reason(&self, initiator: &str, group: u16) -> (AccessState, StatusCode) {
         let layout = self.groups.layout();
         let choices = self.lock();
@@ -73,7 +77,7 @@ impl UnitAccess {
         effective(&layout, group, choice.copied())
     }
 
-    /// The choices that hold, in the order of initiators and groups.
+    /// Returns the choices that hold, in the order of initiators and groups.
     pub fn choices(&self) -> Vec<Choice> {
         let layout = self.groups.layout();
         let mut choices = flat(&self.lock());
@@ -81,10 +85,11 @@ impl UnitAccess {
         choices
     }
 
-    /// Takes over the states that an initiator set, already checked. Returns whether any changed for it.
+    /// Takes over the states that an initiator set, already checked. Returns whether any state
+    /// changed for the initiator.
     ///
     /// # Errors
-    /// [`TooManyChoices`]; nothing changes then.
+    /// [`TooManyChoices`]. Nothing changes then.
     pub fn choose(
         &self,
         initiator: &str,
@@ -98,7 +103,7 @@ impl UnitAccess {
             let under = layout.group(group).map(|group| group.state);
             match under.filter(|under| *under != state) {
                 Some(under) => drop(of_initiator.insert(group, (state, under))),
-                // The administrator's own state is no choice.
+                // The administrator's own state does not count as a choice.
                 None => drop(of_initiator.remove(&group)),
             }
         }
@@ -119,7 +124,8 @@ impl UnitAccess {
         Ok(changed)
     }
 
-    /// Drops the choices of a group, or of all: the administrator's states hold again. Returns those that held.
+    /// Drops the choices of a group, or of all groups, so that the administrator's states hold
+    /// again. Returns the choices that held.
     pub fn end_choices(&self, group: Option<u16>) -> Vec<Choice> {
         let mut ended = self.choices();
         ended.retain(|choice| group.is_none_or(|group| group == choice.group));
@@ -127,14 +133,14 @@ impl UnitAccess {
         ended
     }
 
-    /// Drops the choices that are void: another state, or none, was set since by the administrator. Returns whether
-    /// there were any.
+    /// Drops the void choices, after which the administrator set another state, or none. Returns
+    /// whether there were any.
     pub(crate) fn drop_void_choices(&self) -> bool {
         let layout = self.groups.layout();
         self.retain(|choice| holds(&layout, choice.group, choice.state, choice.under))
     }
 
-    /// Keeps some choices. Returns whether others were there.
+    /// Keeps some choices. Returns whether there were others.
     fn retain(&self, is_kept: impl Fn(&Choice) -> bool) -> bool {
         let mut choices = self.lock();
         let mut kept = flat(&choices);
@@ -144,14 +150,17 @@ impl UnitAccess {
         kept.len() < before
     }
 
-    /// The TPGS mode, where it is another than that of the last call: then initiators are to be told now.
+    /// Returns the TPGS mode if it differs from that of the last call. It is then to be reported to
+    /// initiators.
     pub(crate) fn take_changed_mode(&self) -> Option<TpgsMode> {
         let mode = self.groups.mode();
         (self.told_mode.swap(mode as u8, Ordering::Relaxed) != mode as u8).then_some(mode)
     }
 
-    /// The choices as bytes, for the unit's persistent image: of each the length of the initiator's name, the name,
-    /// the group, the state, and the administrator's state.
+    /// Returns the choices as bytes, for the unit's persistent image.
+    ///
+    /// Each choice is the length of the initiator's name, the name, the group, the state, and the
+    /// administrator's state.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for choice in flat(&self.lock()) {
@@ -165,10 +174,10 @@ impl UnitAccess {
         bytes
     }
 
-    /// Restores the choices that [`UnitAccess::to_bytes`] gave.
+    /// Restores the choices that [`UnitAccess::to_bytes`] returned.
     ///
     /// # Errors
-    /// [`DamagedChoices`] where the bytes are not that; nothing changes then.
+    /// [`DamagedChoices`] if the bytes are anything else. Nothing changes then.
     pub fn restore(&self, bytes: &[u8]) -> Result<(), DamagedChoices> {
         let mut restored = Vec::new();
         let mut rest = bytes;
@@ -186,11 +195,12 @@ impl UnitAccess {
     }
 }
 
-/// An initiator would have chosen for more groups than all may choose for together ([`MAX_CHOICES`]).
+/// Error of an initiator that chose for more groups than all initiators together may
+/// ([`MAX_CHOICES`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyChoices;
 
-/// The saved choices are not what [`UnitAccess::to_bytes`] writes.
+/// Error for saved choices that [`UnitAccess::to_bytes`] did not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DamagedChoices;
 
@@ -239,7 +249,8 @@ fn nested(choices: &[Choice]) -> Choices {
     nested
 }
 
-/// Whether a choice holds: its group is still open, by the word under which it was made.
+/// Reports whether a choice holds: the group is still open, and the administrator's state is still
+/// the one under which the choice was made.
 fn holds(layout: &GroupLayout, group: u16, state: AccessState, under: AccessState) -> bool {
     layout.mode.is_explicit()
         && layout.group(group).is_some_and(|group| {

@@ -1,9 +1,10 @@
-//! Commands as an application client writes them: each function is one CDB, padded to 16 bytes.
+//! Commands as an application client writes them. Each function builds one CDB, padded to 16 bytes.
 
-/// A CDB, padded with zeros.
+/// Command descriptor block, padded with zeros.
 pub type Cdb = [u8; 16];
 
-/// The longest parameter list that a one-byte allocation length can ask for and a target need not cut.
+/// Longest parameter list that a one-byte allocation length can ask for and that a target need not
+/// cut.
 pub const SHORT_ALLOCATION: u8 = 252;
 
 fn with_opcode(opcode: u8) -> Cdb {
@@ -20,33 +21,33 @@ fn transfer_16(opcode: u8, flags: u8, lba: u64, blocks: u32) -> Cdb {
     cdb
 }
 
-/// TEST UNIT READY (SPC-4 6.47).
+/// Builds a TEST UNIT READY (SPC-4 6.47).
 pub fn test_unit_ready() -> Cdb {
     with_opcode(0x00)
 }
 
-/// INQUIRY for the standard data (SPC-4 6.6).
+/// Builds an INQUIRY for the standard data (SPC-4 6.6).
 pub fn inquiry() -> Cdb {
     let mut cdb = with_opcode(0x12);
     cdb[4] = SHORT_ALLOCATION;
     cdb
 }
 
-/// INQUIRY for a vital product data page (SPC-4 7.8).
+/// Builds an INQUIRY for a vital product data page (SPC-4 7.8).
 pub fn vital_product_data(page: u8) -> Cdb {
     let mut cdb = inquiry();
     (cdb[1], cdb[2]) = (1, page);
     cdb
 }
 
-/// REPORT LUNS for every logical unit but the well-known ones (SPC-4 6.33).
+/// Builds a REPORT LUNS for every logical unit but the well-known ones (SPC-4 6.33).
 pub fn report_luns(allocation_length: u32) -> Cdb {
     let mut cdb = with_opcode(0xa0);
     cdb[6..10].copy_from_slice(&allocation_length.to_be_bytes());
     cdb
 }
 
-/// READ CAPACITY (16) (SBC-3 5.16).
+/// Builds a READ CAPACITY (16) (SBC-3 5.16).
 pub fn read_capacity_16() -> Cdb {
     let mut cdb = with_opcode(0x9e);
     cdb[1] = 0x10;
@@ -54,19 +55,20 @@ pub fn read_capacity_16() -> Cdb {
     cdb
 }
 
-/// READ CAPACITY (10), for devices that know no other (SBC-3 5.15).
+/// Builds a READ CAPACITY (10), for devices that know no other (SBC-3 5.15).
 pub fn read_capacity_10() -> Cdb {
     with_opcode(0x25)
 }
 
-/// MODE SENSE (6) for the caching page, without block descriptors (SPC-4 6.11, SBC-3 6.4.5).
+/// Builds a MODE SENSE (6) for the caching page, without block descriptors (SPC-4 6.11, SBC-3
+/// 6.4.5).
 pub fn mode_sense_caching() -> Cdb {
     let mut cdb = with_opcode(0x1a);
     (cdb[1], cdb[2], cdb[4]) = (0x08, 0x08, SHORT_ALLOCATION);
     cdb
 }
 
-/// REPORT TARGET PORT GROUPS (SPC-4 6.37).
+/// Builds a REPORT TARGET PORT GROUPS (SPC-4 6.37).
 pub fn report_target_port_groups(allocation_length: u32) -> Cdb {
     let mut cdb = with_opcode(0xa3);
     cdb[1] = 0x0a;
@@ -74,7 +76,7 @@ pub fn report_target_port_groups(allocation_length: u32) -> Cdb {
     cdb
 }
 
-/// SET TARGET PORT GROUPS with a parameter list of so many bytes (SPC-4 6.45).
+/// Builds a SET TARGET PORT GROUPS with a parameter list of this length in bytes (SPC-4 6.45).
 pub fn set_target_port_groups(parameter_list_length: u32) -> Cdb {
     let mut cdb = with_opcode(0xa4);
     cdb[1] = 0x0a;
@@ -82,7 +84,7 @@ pub fn set_target_port_groups(parameter_list_length: u32) -> Cdb {
     cdb
 }
 
-/// PERSISTENT RESERVE IN with this service action (SPC-4 6.15).
+/// Builds a PERSISTENT RESERVE IN with this service action (SPC-4 6.15).
 pub fn persistent_reserve_in(service_action: u8, allocation_length: u16) -> Cdb {
     let mut cdb = with_opcode(0x5e);
     cdb[1] = service_action;
@@ -90,7 +92,8 @@ pub fn persistent_reserve_in(service_action: u8, allocation_length: u16) -> Cdb 
     cdb
 }
 
-/// PERSISTENT RESERVE OUT with this service action, scope and type, and the basic parameter list (SPC-4 6.16).
+/// Builds a PERSISTENT RESERVE OUT with this service action, scope and type, and the basic
+/// parameter list (SPC-4 6.16).
 pub fn persistent_reserve_out(service_action: u8, scope_and_type: u8, list_length: u32) -> Cdb {
     let mut cdb = with_opcode(0x5f);
     (cdb[1], cdb[2]) = (service_action, scope_and_type);
@@ -98,35 +101,36 @@ pub fn persistent_reserve_out(service_action: u8, scope_and_type: u8, list_lengt
     cdb
 }
 
-/// READ (16) (SBC-3 5.13).
+/// Builds a READ (16) (SBC-3 5.13).
 #[inline]
 pub fn read_16(lba: u64, blocks: u32) -> Cdb {
     transfer_16(0x88, 0, lba, blocks)
 }
 
-/// WRITE (16); with `force_unit_access` it ends once durable (SBC-3 5.37).
+/// Builds a WRITE (16) (SBC-3 5.37). With `force_unit_access` the write ends once the data is
+/// durable.
 #[inline]
 pub fn write_16(lba: u64, blocks: u32, force_unit_access: bool) -> Cdb {
     transfer_16(0x8a, u8::from(force_unit_access) << 3, lba, blocks)
 }
 
-/// SYNCHRONIZE CACHE (16) of everything, answered once it is durable (SBC-3 5.30).
+/// Builds a SYNCHRONIZE CACHE (16) of everything, answered once all is durable (SBC-3 5.30).
 pub fn synchronize_cache_16() -> Cdb {
     with_opcode(0x91)
 }
 
-/// SYNCHRONIZE CACHE (10) of everything, for devices that know no other (SBC-3 5.29).
+/// Builds a SYNCHRONIZE CACHE (10) of everything, for devices that know no other (SBC-3 5.29).
 pub fn synchronize_cache_10() -> Cdb {
     with_opcode(0x35)
 }
 
-/// WRITE SAME (16) of one block of data; with `unmap` the device may free the blocks if the data is
-/// what freed blocks read as (SBC-3 5.46).
+/// Builds a WRITE SAME (16) of one block of data (SBC-3 5.46). With `unmap` the device may free the
+/// blocks if freed blocks read as this data.
 pub fn write_same_16(lba: u64, blocks: u32, unmap: bool) -> Cdb {
     transfer_16(0x93, u8::from(unmap) << 3, lba, blocks)
 }
 
-/// GET LBA STATUS from `lba` on (SBC-3 5.6).
+/// Builds a GET LBA STATUS from `lba` on (SBC-3 5.6).
 pub fn get_lba_status(lba: u64, allocation_length: u32) -> Cdb {
     transfer_16(0x9e, 0x12, lba, allocation_length)
 }

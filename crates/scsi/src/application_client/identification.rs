@@ -1,13 +1,14 @@
-//! Who a logical unit is: standard INQUIRY data and the Device Identification page (SPC-4 6.6.2, 7.8.6).
+//! Identity of a logical unit: standard INQUIRY data and the Device Identification page (SPC-4
+//! 6.6.2, 7.8.6).
 
 use std::fmt::Write as _;
 
-/// What the standard INQUIRY data says.
+/// Content of the standard INQUIRY data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inquiry {
     /// Peripheral device type: 0 for a disk.
     pub device_type: u8,
-    /// Whether a logical unit is there at all (peripheral qualifier 000b).
+    /// Whether there is a logical unit at all (peripheral qualifier 000b).
     pub connected: bool,
     /// T10 VENDOR IDENTIFICATION without padding.
     pub vendor: String,
@@ -22,7 +23,7 @@ pub struct Inquiry {
 }
 
 impl Inquiry {
-    /// Reads the data; `None` where it is shorter than the standard's 36 bytes.
+    /// Reads the data. Returns `None` if the data is shorter than the standard's 36 bytes.
     pub fn parse(data: &[u8]) -> Option<Self> {
         let data: &[u8; 36] = data.first_chunk()?;
         Some(Self {
@@ -37,7 +38,7 @@ impl Inquiry {
     }
 }
 
-/// Printable ASCII without padding: what a device says of itself ends on terminals.
+/// Returns printable ASCII without padding. A device's text about itself ends on terminals.
 fn ascii(bytes: &[u8]) -> String {
     let printable = |byte: &u8| match *byte {
         byte @ 0x20..=0x7e => char::from(byte),
@@ -48,11 +49,11 @@ fn ascii(bytes: &[u8]) -> String {
     text.trim().to_owned()
 }
 
-/// What the Device Identification page says.
+/// Content of the Device Identification page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identification {
-    /// The logical unit's name as ESXi writes it: `naa.…`, `eui.…` or `t10.…`, the most trustworthy
-    /// that there is.
+    /// Name of the logical unit as ESXi writes it: `naa.…`, `eui.…` or `t10.…`. The most
+    /// trustworthy name of the page is taken.
     pub name: Option<String>,
     /// TARGET PORT GROUP of the port that answered.
     pub target_port_group: Option<u16>,
@@ -61,7 +62,7 @@ pub struct Identification {
 }
 
 impl Identification {
-    /// Reads page 83h; descriptors that are cut or unknown are skipped.
+    /// Reads page 83h. Descriptors that are cut or unknown are skipped.
     pub fn parse(page: &[u8]) -> Self {
         let mut found = Self::default();
         let mut best = 0;
@@ -86,7 +87,8 @@ impl Identification {
         match (association, kind) {
             (0, 1..=3) => {
                 let (rank, name) = match kind {
-                    // Registered extended before the shorter ones, as hosts prefer it.
+                    // NAA IEEE registered extended goes before the shorter names, as hosts prefer
+                    // it.
                     3 if value.len() == 16 => (5, format!("naa.{}", hex(value))),
                     3 if value.len() == 8 => (4, format!("naa.{}", hex(value))),
                     2 if matches!(value.len(), 8 | 12 | 16) => (3, format!("eui.{}", hex(value))),

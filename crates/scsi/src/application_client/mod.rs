@@ -1,6 +1,8 @@
-//! The other side of the device server: what an application client says and how it reads the answers.
+//! The other side of the device server: commands that an application client sends, and readers of
+//! the answers.
 //!
-//! As sans-IO as the rest of the crate: command descriptor blocks out, parameter data and sense in.
+//! This module does no I/O, as the rest of the crate. It gives out command descriptor blocks, and
+//! takes in parameter data and sense data.
 
 pub mod cdb;
 pub mod identification;

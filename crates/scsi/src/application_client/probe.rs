@@ -1,34 +1,33 @@
-//! Getting to know a logical unit: which commands to send, in which order, and what the answers add up
-//! to.
+//! Discovery of a logical unit: the commands to send, their order, and the sum of the answers.
 //!
-//! [`Probe::next`] gives a command; its answer goes to [`Probe::answer`]; until there is none left.
-//! Unit attentions, which every new nexus meets, and a device that is becoming ready cost a repetition,
-//! not the probe. What a device does not know (VPD pages, READ CAPACITY (16), mode pages) is left at
-//! what can be relied on.
+//! [`Probe::next`] gives a command, and its answer goes to [`Probe::answer`], until there is no
+//! command left. Every new nexus meets unit attentions, and a device may be becoming ready. Both
+//! cost a repetition, not the probe. If a device does not know VPD pages, READ CAPACITY (16) or
+//! mode pages, the portrait keeps values that are safe to rely on.
 
 use super::cdb::{self, Cdb};
 use super::identification::{Identification, Inquiry};
 use super::shape::{self, BlockLimits, Capacity};
 use super::target_port_groups::{self, TargetPortGroup};
 
-/// Repetitions before a command is given up.
+/// Number of repetitions before a command is given up.
 const MAX_TRIES: u8 = 12;
 const GOOD: u8 = 0x00;
 const CHECK_CONDITION: u8 = 0x02;
 const BUSY: u8 = 0x08;
 
-/// What is known of a logical unit.
+/// Knowledge about a logical unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Portrait {
     /// The standard INQUIRY data.
     pub inquiry: Inquiry,
-    /// Its name and the port that answered.
+    /// Name of the unit, and the port that answered.
     pub identification: Identification,
     /// Unit serial number (page 80h).
     pub serial: Option<String>,
-    /// Its size.
+    /// Size of the unit.
     pub capacity: Option<Capacity>,
-    /// What one command may ask.
+    /// Limits of one command.
     pub limits: BlockLimits,
     /// MEDIUM ROTATION RATE: 0 not reported, 1 a medium that does not rotate.
     pub rotation_rate: u16,
@@ -40,22 +39,22 @@ pub struct Portrait {
     pub force_unit_access: bool,
     /// Whether writing is forbidden (WP).
     pub write_protected: bool,
-    /// The states of its target port groups; empty without ALUA.
+    /// States of the unit's target port groups, empty without ALUA.
     pub groups: Vec<TargetPortGroup>,
 }
 
-/// Why a unit could not be made known.
+/// Reasons why a probe of a unit failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeError {
-    /// There is no logical unit, or it is no disk (peripheral device type).
+    /// Missing unit, or a unit that is no disk. The number is its peripheral device type.
     NoDisk(u8),
-    /// It answers a command that every unit must know with this status and sense data.
+    /// The unit answers a command that every unit must know with this status and sense data.
     Refused {
         /// The command's operation code.
         opcode: u8,
-        /// Its status.
+        /// Status of the answer.
         status: u8,
-        /// Its sense data.
+        /// Sense data of the answer.
         sense: Vec<u8>,
     },
     /// An answer is malformed.
@@ -94,7 +93,7 @@ impl std::fmt::Display for ProbeError {
 
 impl std::error::Error for ProbeError {}
 
-/// The commands, in order.
+/// Commands of a probe, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
     Inquiry,
@@ -108,7 +107,7 @@ enum Question {
     Done,
 }
 
-/// The way to a [`Portrait`].
+/// Probe of a logical unit, which leads to a [`Portrait`].
 #[derive(Debug)]
 pub struct Probe {
     portrait: Portrait,
@@ -118,10 +117,11 @@ pub struct Probe {
     tries: u8,
 }
 
-/// What to do after an answer.
+/// Next action of the caller after an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ProbeProgress {
-    /// Ask [`Probe::next`] and send it; `later`: the unit is busy, wait a moment first.
+    /// Ask [`Probe::next`] and send the command. With `later` the unit is busy: wait a moment
+    /// first.
     Go {
         /// Whether to wait a moment.
         later: bool,
@@ -145,7 +145,7 @@ impl Default for Probe {
 }
 
 impl Probe {
-    /// The command to send and the length of the data to be expected.
+    /// Returns the command to send, and the length of the data to be expected.
     pub fn next(&self) -> (Cdb, u32) {
         let short = u32::from(cdb::SHORT_ALLOCATION);
         match self.question {
@@ -163,7 +163,8 @@ impl Probe {
     /// Takes the answer to the last command.
     ///
     /// # Errors
-    /// There is nothing to get to know, or it refuses what every unit must answer.
+    /// [`ProbeError`] if there is no unit to get to know, or if the unit refuses a command that
+    /// every unit must answer.
     pub fn answer(
         &mut self,
         status: u8,
@@ -242,7 +243,7 @@ impl Probe {
         };
         let key = key.map_or(0, |key| key & 0xf);
         self.tries += 1;
-        // UNIT ATTENTION and ABORTED COMMAND are over once told; NOT READY may be soon.
+        // UNIT ATTENTION and ABORTED COMMAND are over once reported. NOT READY may end soon.
         let over = status == CHECK_CONDITION && matches!(key, 0x6 | 0xb);
         let soon = status == BUSY || status == 0x28 || (status == CHECK_CONDITION && key == 0x2);
         if (over || soon) && self.tries < MAX_TRIES {
@@ -250,7 +251,7 @@ impl Probe {
         }
         self.tries = 0;
         self.question = match self.question {
-            // Standby units answer nothing about their medium; another path will.
+            // Standby units answer nothing about their medium. Another path will.
             Question::Ready | Question::Capacity10 if key == 0x2 => self.after_caching(),
             Question::Capacity16 if key == 0x2 => self.after_caching(),
             Question::Capacity16 => Question::Capacity10,
@@ -270,7 +271,7 @@ impl Probe {
         Ok(self.progress())
     }
 
-    /// The next page worth reading after `page`.
+    /// Returns the question for the next page worth reading after `page`.
     fn after_page(&self, page: u8) -> Question {
         let wanted = [0x80, 0x83, 0xb0, 0xb1, 0xb2].into_iter();
         let mut left = wanted.filter(|next| *next > page && self.pages.contains(next));

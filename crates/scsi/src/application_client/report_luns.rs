@@ -1,7 +1,7 @@
-//! What REPORT LUNS answers (SPC-4 6.33).
+//! Reader of the answer to REPORT LUNS (SPC-4 6.33).
 
-/// The logical units, as on the wire (SAM-5 4.6), and whether the list was cut: then `needed` bytes
-/// are to be asked for.
+/// Logical units, as on the wire (SAM-5 4.6). If the list was cut, `needed` is the number of bytes
+/// to ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LunList {
     /// Eight-byte LUNs.
@@ -10,7 +10,7 @@ pub struct LunList {
     pub needed: u32,
 }
 
-/// Reads the parameter data; `None` where it is too short to be any.
+/// Reads the parameter data. Returns `None` if the data is too short to be a list.
 pub fn parse(data: &[u8]) -> Option<LunList> {
     let length = u32::from_be_bytes(*data.first_chunk()?);
     let list = data.get(8..)?;
@@ -22,8 +22,8 @@ pub fn parse(data: &[u8]) -> Option<LunList> {
     })
 }
 
-/// The number that people call a LUN by: single-level addressing, peripheral or flat (SAM-5 4.6.7);
-/// others have none.
+/// Returns the number by which people call a LUN: single-level addressing, peripheral or flat
+/// (SAM-5 4.6.7). Other LUNs have none.
 pub fn number(lun: u64) -> Option<u16> {
     let bytes = lun.to_be_bytes();
     let rest_is_zero = bytes[2..] == [0; 6];
@@ -34,7 +34,8 @@ pub fn number(lun: u64) -> Option<u16> {
     }
 }
 
-/// The LUN of a number: below 256 by the peripheral method, else flat (SAM-5 4.6.7). 14 bits count.
+/// Returns the LUN of a number: peripheral addressing below 256, flat addressing above (SAM-5
+/// 4.6.7). 14 bits count.
 pub fn from_number(number: u16) -> u64 {
     let method = if number < 256 { 0 } else { 0x4000 };
     u64::from(method | (number & 0x3fff)) << 48

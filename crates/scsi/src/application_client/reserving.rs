@@ -1,18 +1,25 @@
-//! How a host keeps a logical unit for itself over several paths, by a persistent reservation (SPC-4 5.13).
+//! Persistent reservations by which a host keeps a logical unit for itself over several paths
+//! (SPC-4 5.13).
 //!
-//! Each path registers the host's key, and one of them reserves: Write Exclusive – Registrants Only. So all paths of the host
-//! write and none of another host does, while everybody reads: other hosts have to read whether the unit is in use. Under
-//! Write Exclusive – All Registrants the paths would write as well. But there whoever registers holds the reservation, and READ
-//! RESERVATION tells no key. Here it tells which host has the unit, and that is what a path that comes up later goes by.
+//! Each path registers the host's key, and one of them reserves: Write Exclusive – Registrants
+//! Only. So all paths of the host write, no path of another host writes, and everybody reads. Other
+//! hosts have to read whether the unit is in use.
+//!
+//! Under Write Exclusive – All Registrants the paths would write as well. But there every
+//! registrant holds the reservation, and READ RESERVATION returns no key. Here its key names the
+//! host that has the unit, and a path that comes up later relies on that.
 //!
 //! # Why a host that lost the unit writes no more, whenever its commands arrive
-//! 1. PREEMPT AND ABORT of its key takes the registrations of all its paths and the reservation in one step, and ends when
-//!    the commands that were under way are over. What arrives later meets RESERVATION CONFLICT.
-//! 2. A path that comes up registers, and only then reads the reservation. It carries nothing before that says its host's key.
-//!    Where the path registered before the preemption it lost that again; where it registered later, it finds another key.
-//! 3. Where it finds no reservation (the target forgot it with its power), it reserves only if its host still has the unit
-//!    by other proof. The answer about that is good for as long as the session lives: a target that forgets loses its sessions,
-//!    and a host that takes the unit later preempts the registration, which is there already.
+//! 1. PREEMPT AND ABORT of the host's key removes the registrations of all its paths and the
+//!    reservation in one step. The command ends when the commands under way are over. Later
+//!    commands meet RESERVATION CONFLICT.
+//! 2. A path that comes up registers first, and only then reads the reservation. It carries no
+//!    command until the reservation names its host's key. If the path registered before the
+//!    preemption, it lost its registration again. If it registered later, it finds another key.
+//! 3. If the path finds no reservation, the target forgot it with its power. Then the path reserves
+//!    only if its host still has the unit by other proof. The answer about that proof is good for
+//!    as long as the session lives. A target that forgets loses its sessions. A host that takes the
+//!    unit later preempts the registration, which is there already.
 //!
 //! [`Reserving`] is one errand of one path: CDBs out, status and data in.
 
@@ -20,7 +27,7 @@ use super::cdb::{self, Cdb};
 use super::sense::{Reaction, SenseCode};
 use crate::persistent_reservation::ReservationType;
 
-/// Scope LU_SCOPE, and the type of all reservations that are made here.
+/// Scope LU_SCOPE, and the type of all reservations that this module makes.
 pub const TYPE: u8 = ReservationType::WriteExclusiveRegistrantsOnly as u8;
 
 /// Service actions of PERSISTENT RESERVE IN.
@@ -33,21 +40,21 @@ const PREEMPT: u8 = 0x04;
 const PREEMPT_AND_ABORT: u8 = 0x05;
 const REGISTER_AND_IGNORE_EXISTING_KEY: u8 = 0x06;
 
-/// Room for two thousand keys.
+/// Space for two thousand keys.
 const KEYS_LEN: u16 = 8 + 8 * 2000;
 const RESERVATION_LEN: u16 = 8 + 24;
-/// The parameter list of PERSISTENT RESERVE OUT without TransportIDs.
+/// Length of the parameter list of PERSISTENT RESERVE OUT without TransportIDs.
 const LIST_LEN: u32 = 24;
-/// Commands of one errand: others may change what was read, but not for ever.
+/// Most commands of one errand. Others may change the state between two commands, but not for ever.
 const MOST_COMMANDS: u32 = 100;
 
-/// What a host registers: never zero, and its own. The upper half tells the host, the lower half its opening of what lies on
-/// the unit.
+/// Key that a host registers, never zero and different for each host. The upper half is derived
+/// from the host, the lower half from its opening of the pool on the unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReservationKey(u64);
 
 impl ReservationKey {
-    /// Of a host's opening.
+    /// Makes the key of one opening by a host.
     pub fn new(host: &str, opening: u64) -> Self {
         // FNV-1a.
         let host = host.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
@@ -57,99 +64,101 @@ impl ReservationKey {
         Self((u64::from(host) << 32 | opening).max(1))
     }
 
-    /// As it lies in parameter lists.
+    /// Returns the key as it lies in parameter lists.
     pub fn get(self) -> u64 {
         self.0
     }
 
-    /// Whether a key is of an opening of the same host.
+    /// Reports whether a key belongs to an opening by this key's host.
     pub fn is_of_same_host(self, other: u64) -> bool {
         self.0 >> 32 == other >> 32
     }
 }
 
-/// What an errand is to bring about.
+/// Goals of an errand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// The path is registered, whoever holds the unit.
+    /// The path is registered, whichever host holds the unit.
     Register,
-    /// The path takes part in what its host holds.
+    /// The path takes part in the reservation of its host.
     Join,
-    /// The host holds the unit, and nobody else is registered. Without `force` only keys of the same host are preempted.
+    /// The host holds the unit, and no other host is registered. Without `force` only keys of this
+    /// host are preempted.
     Take {
-        /// Whoever has it.
+        /// Whether keys of every host are preempted.
         force: bool,
     },
-    /// The host's registrations of all paths are gone, and the reservation.
+    /// The registrations of all the host's paths are gone, and so is the reservation.
     Release,
     /// The path is not registered.
     Leave,
 }
 
-/// How an errand ended.
+/// Results of an errand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// The goal is reached.
     Done,
-    /// Another host holds the unit, or is registered, under this key; 0 where it is not told. The path is not registered.
+    /// Key under which another host holds the unit, or is registered. The key is 0 if it is
+    /// unknown. The path is not registered.
     Others(u64),
     /// The unit knows no persistent reservations.
     Unsupported,
-    /// Why it is not reached, a clause.
+    /// The goal is not reached, for the reason in this clause.
     Failed(String),
 }
 
-/// What comes next.
+/// Next action of the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Send [`Reserving::command`]; `later`: in a moment.
+    /// Send [`Reserving::command`], or with `later` send it in a moment.
     Go {
-        /// The target was busy.
+        /// Whether the target was busy.
         later: bool,
     },
     /// The errand is over.
     Over(End),
 }
 
-/// A command of an errand.
+/// Command of an errand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// The CDB.
+    /// CDB of the command.
     pub cdb: Cdb,
-    /// Its parameter list; empty where it has none.
+    /// Parameter list of the command, empty if it has none.
     pub data_out: Vec<u8>,
-    /// Bytes of data that it may return.
+    /// Bytes of data that the command may return.
     pub data_in: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Register,
-    /// The registration of this path goes, and the errand ends so.
+    /// The registration of this path is removed, and the errand ends with this result.
     Unregister(End),
     ReadKeys,
-    /// Keys that are to go, the last one first.
+    /// Preempts these keys, the last one first.
     Preempt(Vec<u64>),
     ReadReservation,
     Reserve,
     Clear,
 }
 
-/// An errand of one path.
+/// Errand of one path.
 #[derive(Clone, Debug)]
 pub struct Reserving {
     key: ReservationKey,
     goal: Goal,
     step: Step,
-    /// The target is to keep it over a loss of power (APTPL).
+    /// Whether the target is to keep the registration over a loss of power (APTPL).
     is_to_persist: bool,
-    /// The target knows PREEMPT AND ABORT.
+    /// Whether the target knows PREEMPT AND ABORT.
     aborts: bool,
     commands: u32,
 }
 
 impl Reserving {
-    /// An errand.
+    /// Starts an errand.
     pub fn new(key: ReservationKey, goal: Goal) -> Self {
         let step = match goal {
             Goal::Register | Goal::Join | Goal::Take { .. } => Step::Register,
@@ -166,12 +175,12 @@ impl Reserving {
         }
     }
 
-    /// What it is to bring about.
+    /// Returns the goal of the errand.
     pub fn goal(&self) -> Goal {
         self.goal
     }
 
-    /// The next command.
+    /// Returns the next command.
     pub fn command(&self) -> Command {
         let key = self.key.get();
         match &self.step {
@@ -203,7 +212,8 @@ impl Reserving {
         }
     }
 
-    /// The command was answered. `is_owner`: by other proof the host still has what lies on the unit.
+    /// Takes the answer to the command. `is_owner` says that the host still owns the pool on the
+    /// unit, by other proof.
     pub fn answer(&mut self, status: u8, sense: &[u8], data: &[u8], is_owner: bool) -> Progress {
         self.commands += 1;
         if self.commands > MOST_COMMANDS {
@@ -230,7 +240,7 @@ impl Reserving {
                 Some(keys) => self.after_keys(keys),
                 None => return failed("its list of keys cannot be read"),
             },
-            // Once more, until there are none.
+            // Preemption is repeated until no victims are left.
             (Step::Preempt(victims), _) if victims.len() < 2 => Step::ReadKeys,
             (Step::Preempt(victims), _) => {
                 victims.pop();
@@ -280,11 +290,12 @@ impl Reserving {
 
     fn conflicted(&mut self) -> Progress {
         match self.step {
-            // Another one was there in between: this registration is gone, or what was read is out of date.
+            // Another host interfered: this registration is gone, or the last answer is out of
+            // date.
             Step::Preempt(_) | Step::Reserve => self.step = Step::Register,
-            // Nothing of this host is there any more.
+            // Nothing of this host is left.
             Step::Clear => return Progress::Over(End::Done),
-            // Only RESERVE (6) conflicts with these (SPC-2).
+            // Only RESERVE (6) conflicts with these commands (SPC-2).
             Step::Register | Step::Unregister(_) | Step::ReadKeys | Step::ReadReservation => {
                 return failed("another initiator has reserved it by RESERVE (6)");
             }
@@ -297,7 +308,8 @@ impl Reserving {
             return Progress::Go { later: true };
         };
         match (code.reaction(), code.asc, &self.step) {
-            // Targets that cannot keep it blame the parameter list, or, as tgt does, the CDB.
+            // Targets that cannot keep the registration blame the parameter list, or, as tgt does,
+            // the CDB.
             (Reaction::IllegalRequest, 0x24 | 0x26, Step::Register | Step::Unregister(_))
                 if self.is_to_persist =>
             {
@@ -344,7 +356,7 @@ fn read(service_action: u8, length: u16) -> Command {
     }
 }
 
-/// RESERVATION KEY and SERVICE ACTION RESERVATION KEY, and APTPL.
+/// Builds a PERSISTENT RESERVE OUT with RESERVATION KEY, SERVICE ACTION RESERVATION KEY, and APTPL.
 fn change(service_action: u8, scope_and_type: u8, keys: [u64; 2], persists: bool) -> Command {
     let mut list = Vec::with_capacity(LIST_LEN as usize);
     keys.iter()
@@ -357,20 +369,21 @@ fn change(service_action: u8, scope_and_type: u8, keys: [u64; 2], persists: bool
     }
 }
 
-/// The list behind PRGENERATION and ADDITIONAL LENGTH, as far as it came.
+/// Returns the list behind PRGENERATION and ADDITIONAL LENGTH, as far as it came.
 fn list(data: &[u8]) -> Option<&[u8]> {
     let length = u32::from_be_bytes(*data.get(4..)?.first_chunk()?) as usize;
     let list = &data[8..];
     Some(&list[..length.min(list.len())])
 }
 
-/// The keys in the data of READ KEYS (SPC-4 6.15.2).
+/// Reads the keys in the data of READ KEYS (SPC-4 6.15.2).
 pub fn keys(data: &[u8]) -> Option<Vec<u64>> {
     let keys = list(data)?.as_chunks::<8>().0.iter();
     Some(keys.map(|key| u64::from_be_bytes(*key)).collect())
 }
 
-/// Key and type in the data of READ RESERVATION (SPC-4 6.15.3); none where nobody holds one.
+/// Reads key and type in the data of READ RESERVATION (SPC-4 6.15.3). The inner value is `None` if
+/// nobody holds a reservation.
 #[allow(
     clippy::option_option,
     reason = "what cannot be read is not the absence of a reservation"

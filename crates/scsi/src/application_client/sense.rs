@@ -1,37 +1,37 @@
-//! Sense data read on the client's side: what a failed command means and what to do about it.
+//! Sense data read on the client's side: the meaning of a failed command, and the right reaction.
 //!
-//! [`SenseCode::decode`] reads both encodings (SPC-4 4.5.2 and 4.5.3); [`SenseCode::reaction`] is the
-//! one place that maps key and additional sense code (SPC-4 tables 54 and 56) to a [`Reaction`], so
-//! that multipathing, scanning and error messages agree.
+//! [`SenseCode::decode`] reads both encodings (SPC-4 4.5.2 and 4.5.3). [`SenseCode::reaction`]
+//! alone maps key and additional sense code (SPC-4 tables 54 and 56) to a [`Reaction`]. So
+//! multipathing, scanning and error messages agree.
 
 use std::fmt;
 
 use super::target_port_groups::AccessState;
 
-/// Key, additional sense code and the fields that a client uses.
+/// Sense key, additional sense code, and the fields that a client uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenseCode {
-    /// The sense key, as on the wire: some that targets may send are none of
-    /// [`SenseKey`](crate::SenseKey), which has those that the device server sends.
+    /// Sense key, as on the wire. Targets may send keys that [`SenseKey`](crate::SenseKey) lacks,
+    /// because it has only those of the device server.
     pub key: u8,
     /// ADDITIONAL SENSE CODE.
     pub asc: u8,
     /// ADDITIONAL SENSE CODE QUALIFIER.
     pub ascq: u8,
-    /// The INFORMATION field where it is valid: mostly a logical block address.
+    /// INFORMATION field if it is valid: mostly a logical block address.
     pub information: Option<u64>,
-    /// The data tells of an earlier command (response codes 71h and 73h, SPC-4 4.5.5).
+    /// Whether the data reports an earlier command (response codes 71h and 73h, SPC-4 4.5.5).
     pub deferred: bool,
 }
 
-/// What the client does about a command that ended with sense data.
+/// Reactions of the client to a command that ended with sense data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
-    /// The command did what it should (NO SENSE, RECOVERED ERROR, COMPLETED).
+    /// The command succeeded (NO SENSE, RECOVERED ERROR, COMPLETED).
     Succeeded,
-    /// Something happened before the command, which was not performed: repeat it.
+    /// An event came before the command, which was not performed: repeat the command.
     UnitAttention,
-    /// The target aborted the command; a repetition may succeed.
+    /// The target aborted the command. A repetition may succeed.
     Aborted,
     /// The unit will serve the command later without help (becoming ready, an operation in
     /// progress).
@@ -41,8 +41,8 @@ pub enum Reaction {
     AccessState(AccessState),
     /// Access states changed (2A/06, 2A/07): ask for them (REPORT TARGET PORT GROUPS), and repeat.
     AccessStateChanged,
-    /// Reservations or registrations changed by another host's doing (2A/03 to 2A/05): look whether this path still has
-    /// what it had, and repeat.
+    /// Reservations or registrations were changed by another host (2A/03 to 2A/05): check whether
+    /// this path still has its own, and repeat.
     ReservationsChanged,
     /// The capacity changed (2A/09): ask for it, and repeat.
     CapacityChanged,
@@ -50,28 +50,28 @@ pub enum Reaction {
     LunsChanged,
     /// INQUIRY data or the identity of the unit changed (3F/03, 3F/05): identify it, and repeat.
     IdentityChanged,
-    /// No such logical unit behind this path (25/00).
+    /// No logical unit is behind this path (25/00).
     UnitGone,
-    /// The unit is not ready and does not say that this will pass.
+    /// The unit is not ready and does not say that it will become ready.
     NotReady,
-    /// The thin pool is full (27/07): repeating does not help.
+    /// The thin pool is full (27/07). A repetition does not help.
     NoSpace,
     /// Writing is forbidden.
     WriteProtected,
     /// Blocks cannot be read or written.
     MediumError,
-    /// The device failed; another path may lead around the failure.
+    /// The device failed. Another path may lead around the failure.
     HardwareError,
     /// The command is wrong or not supported.
     IllegalRequest,
-    /// The data differs from what is stored.
+    /// The data differs from the stored data.
     Miscompare,
-    /// Anything else; repeating does not help.
+    /// Any other error. A repetition does not help.
     Other,
 }
 
 impl std::fmt::Display for Reaction {
-    /// The sense that leads to it, in the standard's words.
+    /// Writes the sense that leads to the reaction, in the standard's words.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Succeeded => "no error",
@@ -116,20 +116,21 @@ mod key {
     pub(super) const COMPLETED: u8 = 0xf;
 }
 
-/// The type of the descriptor with the INFORMATION field (SPC-4 4.5.2.2).
+/// Type of the descriptor with the INFORMATION field (SPC-4 4.5.2.2).
 const INFORMATION_DESCRIPTOR: u8 = 0x00;
 
 impl SenseCode {
-    /// Reads fixed (70h, 71h) and descriptor (72h, 73h) format data, cut short as it may be.
-    /// `None` if it is neither or has no sense key: treat such a CHECK CONDITION as
-    /// [`Reaction::Aborted`], nothing says that the command was performed.
+    /// Reads fixed (70h, 71h) and descriptor (72h, 73h) format data, even if it is cut short.
+    ///
+    /// Returns `None` if the data has neither format or no sense key. Treat a CHECK CONDITION with
+    /// that data as [`Reaction::Aborted`], because nothing says that the command was performed.
     pub fn decode(sense: &[u8]) -> Option<Self> {
         let response_code = sense.first()? & 0x7f;
         let deferred = response_code & 1 == 1;
         let byte = |at: usize| sense.get(at).copied().unwrap_or(0);
         match response_code {
             0x70 | 0x71 => {
-                // What lies beyond ADDITIONAL SENSE LENGTH is undefined, and counts as zero.
+                // Bytes beyond ADDITIONAL SENSE LENGTH are undefined, and count as zero.
                 let len = 8 + usize::from(byte(7));
                 let within = |at: usize| if at < len { byte(at) } else { 0 };
                 let valid = sense[0] & 0x80 != 0 && sense.len() >= 7;
@@ -152,8 +153,8 @@ impl SenseCode {
         }
     }
 
-    /// Whether this says that data is lost that was reported as written: sense data about an earlier
-    /// command (SPC-4 4.5.5), or the failure of a flush.
+    /// Reports whether data is lost that was reported as written. The sense data is about an
+    /// earlier command (SPC-4 4.5.5), or a flush failed.
     pub fn tells_of_lost_writes(&self, is_flush: bool) -> bool {
         let failed = matches!(
             self.key,
@@ -166,11 +167,11 @@ impl SenseCode {
         }
     }
 
-    /// What to do about a command that ended with this.
+    /// Returns the reaction to a command that ended with this sense.
     pub fn reaction(&self) -> Reaction {
         if self.deferred {
-            // The command itself was not performed (SPC-4 4.5.5); the error belongs to a write
-            // that was reported as done, which no repetition of this command repairs.
+            // The command itself was not performed (SPC-4 4.5.5). The error belongs to a write that
+            // was reported as done, and no repetition of this command repairs that write.
             return match self.key {
                 key::NO_SENSE | key::RECOVERED_ERROR => Reaction::UnitAttention,
                 key::UNIT_ATTENTION => self.unit_attention(),
@@ -202,8 +203,8 @@ impl SenseCode {
             (0x04, 0x0a) => Reaction::AccessState(AccessState::Transitioning),
             (0x04, 0x0b) => Reaction::AccessState(AccessState::Standby),
             (0x04, 0x0c) => Reaction::AccessState(AccessState::Unavailable),
-            // Becoming ready; rebuild, recalculation, operation, self-test in progress; space
-            // allocation in progress (0x14); microcode download (0x1c is ready after it).
+            // Becoming ready. Rebuild, recalculation, operation or self-test in progress. Space
+            // allocation in progress (0x14). Microcode download (0x1c is ready after it).
             (0x04, 0x01 | 0x05 | 0x06 | 0x07 | 0x08 | 0x09 | 0x14 | 0x1a | 0x1c) => Reaction::Later,
             _ => Reaction::NotReady,
         }
@@ -221,7 +222,7 @@ impl SenseCode {
     }
 }
 
-/// As administrators know it from logs: `6/2a/09`, all hexadecimal, with the name of the key.
+/// Text that administrators know from logs: `6/2a/09`, all hexadecimal, with the name of the key.
 impl fmt::Display for SenseCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const NAMES: [&str; 16] = [
@@ -251,7 +252,7 @@ impl fmt::Display for SenseCode {
     }
 }
 
-/// The INFORMATION field of descriptor format data, if a valid one is there whole.
+/// Returns the INFORMATION field of descriptor format data if a valid one is there whole.
 fn information_descriptor(sense: &[u8]) -> Option<u64> {
     let len = usize::from(*sense.get(7)?);
     let mut rest = &sense[8..sense.len().min(8 + len)];
@@ -265,7 +266,7 @@ fn information_descriptor(sense: &[u8]) -> Option<u64> {
     None
 }
 
-/// A big-endian number of at most eight bytes.
+/// Reads a big-endian number of at most eight bytes.
 fn be(bytes: &[u8]) -> u64 {
     bytes
         .iter()

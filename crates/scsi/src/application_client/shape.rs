@@ -1,17 +1,17 @@
-//! How large a logical unit is and what it takes: READ CAPACITY, Block Limits, Block
-//! Device Characteristics, Logical Block Provisioning, the caching mode page (SBC-3 5.15, 5.16, 6.5.2,
-//! 6.5.3, 6.5.4, 6.4.5).
+//! Size and limits of a logical unit (SBC-3 5.15, 5.16, 6.5.2, 6.5.3, 6.5.4, 6.4.5). The sources
+//! are READ CAPACITY, Block Limits, Block Device Characteristics, Logical Block Provisioning, and
+//! the caching mode page.
 
-/// Blocks and provisioning.
+/// Number and size of blocks, and provisioning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
     /// Number of logical blocks.
     pub blocks: u64,
-    /// Bytes of one.
+    /// Bytes of a logical block.
     pub block_length: u32,
     /// Bytes of a physical block.
     pub physical_length: u32,
-    /// LOWEST ALIGNED LOGICAL BLOCK ADDRESS: where the first physical block begins.
+    /// LOWEST ALIGNED LOGICAL BLOCK ADDRESS: the place at which the first physical block begins.
     pub lowest_aligned: u16,
     /// LBPME: blocks may be unmapped.
     pub provisioned: bool,
@@ -20,8 +20,8 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// Reads the data of READ CAPACITY (16); `None` where it is short, or the block length or the size
-    /// is none that a disk has.
+    /// Reads the data of READ CAPACITY (16). Returns `None` if the data is short, or if no disk has
+    /// this block length or size.
     pub fn parse_16(data: &[u8]) -> Option<Self> {
         let last = u64::from_be_bytes(*data.first_chunk()?);
         let fields: &[u8; 4] = data.get(12..16)?.first_chunk()?;
@@ -37,14 +37,14 @@ impl Capacity {
             provisioned: fields[2] & 0x80 != 0,
             reads_zeros: fields[2] & 0x40 != 0,
         };
-        // What does not fit into a file offset fits nowhere.
+        // A size that does not fit into a file offset fits nowhere.
         let bytes = capacity.bytes()?;
         i64::try_from(bytes).is_ok().then_some(capacity)
     }
 
     /// Reads the data of READ CAPACITY (10).
     pub fn parse_10(data: &[u8]) -> Option<Self> {
-        // All ones: more than this command can tell.
+        // All ones mean more blocks than this command can report.
         let last =
             Some(u32::from_be_bytes(*data.first_chunk()?)).filter(|last| *last < u32::MAX)?;
         let block_length = block_length(data.get(4..8)?.first_chunk()?)?;
@@ -58,7 +58,7 @@ impl Capacity {
         })
     }
 
-    /// Size in bytes; `None` beyond what fits.
+    /// Returns the size in bytes, or `None` if the number does not fit.
     pub fn bytes(&self) -> Option<u64> {
         self.blocks.checked_mul(u64::from(self.block_length))
     }
@@ -69,7 +69,7 @@ fn block_length(bytes: &[u8; 4]) -> Option<u32> {
     (length.is_power_of_two() && (512..=1 << 20).contains(&length)).then_some(length)
 }
 
-/// What one command may ask; 0 means not told.
+/// Limits of one command. A value of 0 means not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockLimits {
     /// MAXIMUM TRANSFER LENGTH in blocks.
@@ -82,12 +82,12 @@ pub struct BlockLimits {
     pub max_write_same: u64,
     /// OPTIMAL UNMAP GRANULARITY in blocks.
     pub unmap_granularity: u32,
-    /// UNMAP GRANULARITY ALIGNMENT in blocks; 0 where it is not valid, too.
+    /// UNMAP GRANULARITY ALIGNMENT in blocks, or 0 if it is not valid.
     pub unmap_alignment: u32,
 }
 
 impl BlockLimits {
-    /// Reads page B0h; fields beyond its end are 0.
+    /// Reads page B0h. Fields beyond its end are 0.
     pub fn parse(page: &[u8]) -> Self {
         let word = |at: usize| {
             let bytes = page.get(at..at + 4).and_then(<[u8]>::first_chunk);
@@ -98,7 +98,7 @@ impl BlockLimits {
         }
         Self {
             max_transfer: word(8),
-            // Beside WSNZ and MAXIMUM COMPARE AND WRITE LENGTH.
+            // The word also holds WSNZ and MAXIMUM COMPARE AND WRITE LENGTH.
             transfer_granularity: (word(4) & 0xffff) as u16,
             optimal_transfer: word(12),
             unmap_granularity: word(28),
@@ -112,13 +112,13 @@ impl BlockLimits {
     }
 }
 
-/// Whether WRITE SAME (16) may unmap (LBPWS of page B2h).
+/// Reports whether WRITE SAME (16) may unmap (LBPWS of page B2h).
 pub fn write_same_unmaps(page: &[u8]) -> bool {
     matches!(page, [_, 0xb2, _, _, _, flags, ..] if flags & 0x40 != 0)
 }
 
-/// MEDIUM ROTATION RATE of page B1h: 0 where it is not reported (or reserved), 1 where the medium does not
-/// rotate, else how often in a minute (SBC-4 6.6.2).
+/// Returns MEDIUM ROTATION RATE of page B1h (SBC-3 6.6.2): 0 if it is not reported or reserved, 1
+/// if the medium does not rotate, or else rotations per minute.
 pub fn rotation_rate(page: &[u8]) -> u16 {
     match page {
         [_, 0xb1, _, _, high, low, ..] => match u16::from_be_bytes([*high, *low]) {
@@ -129,8 +129,8 @@ pub fn rotation_rate(page: &[u8]) -> u16 {
     }
 }
 
-/// Whether the write cache is on (WCE of the caching page), from MODE SENSE (6). A device that does
-/// not say is taken to have one: flushing in vain loses nothing.
+/// Reports whether the write cache is on (WCE of the caching page), from MODE SENSE (6). A device
+/// that does not say is assumed to have one, because flushing in vain loses nothing.
 pub fn write_cache_enabled(data: &[u8]) -> bool {
     let Some(header) = data.first_chunk::<4>() else {
         return true;
@@ -141,8 +141,8 @@ pub fn write_cache_enabled(data: &[u8]) -> bool {
     }
 }
 
-/// `(blocks, mapped)` runs from GET LBA STATUS that begin at `lba`; an answer that does not cover it
-/// in order gives nothing.
+/// Returns the `(blocks, mapped)` runs from GET LBA STATUS that begin at `lba`. An answer that does
+/// not cover it in order gives nothing.
 pub fn lba_status(data: &[u8], lba: u64) -> Vec<(u64, bool)> {
     let mut runs = Vec::new();
     let mut next = lba;
@@ -152,7 +152,7 @@ pub fn lba_status(data: &[u8], lba: u64) -> Vec<(u64, bool)> {
         if start > next || blocks == 0 {
             break;
         }
-        // The first descriptor may begin before what was asked for.
+        // The first descriptor may begin before the requested block.
         let end = start.saturating_add(u64::from(blocks));
         if end <= next {
             continue;

@@ -1,7 +1,7 @@
-//! What REPORT TARGET PORT GROUPS answers, and the list that SET TARGET PORT GROUPS takes
-//! (SPC-4 6.37, 6.45).
+//! Reader of the answer to REPORT TARGET PORT GROUPS, and writer of the list for SET TARGET PORT
+//! GROUPS (SPC-4 6.37, 6.45).
 
-/// An asymmetric access state (SPC-4 5.15.2.4).
+/// Asymmetric access state (SPC-4 5.15.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessState {
     /// Active/optimized.
@@ -14,17 +14,17 @@ pub enum AccessState {
     Unavailable,
     /// Offline.
     Offline,
-    /// Between two states.
+    /// Change from one state to another.
     Transitioning,
 }
 
 impl AccessState {
-    /// Whether the group serves every command.
+    /// Reports whether the group serves every command.
     pub fn is_active(self) -> bool {
         matches!(self, Self::ActiveOptimized | Self::ActiveNonOptimized)
     }
 
-    /// From its code; `None` where it is reserved.
+    /// Returns the state of a code, or `None` if the code is reserved.
     pub fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             0x0 => Self::ActiveOptimized,
@@ -43,15 +43,15 @@ impl AccessState {
 pub struct TargetPortGroup {
     /// TARGET PORT GROUP.
     pub group: u16,
-    /// Its state.
+    /// State of the group.
     pub state: AccessState,
-    /// PREF: the device server would rather be used through it.
+    /// PREF: the device server prefers requests through this group.
     pub preferred: bool,
     /// Relative target port identifiers.
     pub ports: Vec<u16>,
 }
 
-/// Reads the parameter data; cut or unknown groups are left out.
+/// Reads the parameter data. Cut or unknown groups are left out.
 pub fn parse(data: &[u8]) -> Vec<TargetPortGroup> {
     let Some(length) = data.first_chunk().map(|bytes| u32::from_be_bytes(*bytes)) else {
         return Vec::new();
@@ -79,7 +79,7 @@ pub fn parse(data: &[u8]) -> Vec<TargetPortGroup> {
     groups
 }
 
-/// The parameter list that makes `group` active/optimized.
+/// Builds the parameter list that makes `group` active/optimized.
 pub fn activate(group: u16) -> [u8; 8] {
     let [high, low] = group.to_be_bytes();
     [0, 0, 0, 0, 0, 0, high, low]

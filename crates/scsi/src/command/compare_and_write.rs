@@ -1,4 +1,4 @@
-//! COMPARE AND WRITE (SBC-4 clause 5): the lock ESXi takes on a datastore (ATS).
+//! COMPARE AND WRITE (SBC-4 clause 5): the lock that ESXi takes on a datastore (ATS).
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::{BlockError, BlockRange, Input, Response, Start, Step, Task};
 
 use super::read_write::range_in_capacity;
 
-/// COMPARE AND WRITE. The data-out must be exactly twice the range: what to compare, what to write.
+/// Starts COMPARE AND WRITE. The data-out must be exactly twice the range: the data to compare,
+/// then the data to write.
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     let unit = request.unit;
@@ -20,8 +21,8 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     if count > limits::max_compare_and_write(unit.fixed_config()) {
         return Err(Sense::invalid_field_in_cdb(13));
     }
-    // A count of zero is no error, but bytes offered for it say that the count is not what was meant:
-    // 256 blocks do not fit in one byte.
+    // A count of zero is no error. But bytes offered for it show that the count is not the intended
+    // one: 256 blocks do not fit in one byte.
     if count == 0 && request.command.data_out_len > Some(0) {
         return Err(Sense::invalid_field_in_cdb(13));
     }
@@ -42,7 +43,7 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     })))
 }
 
-/// Read, compare, write; no other command touches the range meanwhile.
+/// Reads, compares and writes. No other command touches the range meanwhile.
 #[derive(Debug)]
 struct CompareAndWrite {
     unit: Arc<LogicalUnit>,
@@ -59,7 +60,7 @@ impl Task for CompareAndWrite {
         2 * self.half
     }
 
-    /// What is expected and what was found.
+    /// Returns the bytes of the expected data and of the data found.
     fn working_len(&self) -> u64 {
         2 * u64::from(self.half)
     }
@@ -89,8 +90,8 @@ impl Task for CompareAndWrite {
                     },
                 }
             }
-            // The write may have been done. If the command were repeated, as it is after BUSY, the comparison would
-            // find what it wrote itself.
+            // The write may have been done. If the initiator repeated the command, as it does after
+            // BUSY, the comparison would find the command's own write.
             Input::Failed(BlockError::Away) if self.compared => {
                 Step::Done(self.unit.sense_for(BlockError::Gone))
             }
@@ -100,7 +101,7 @@ impl Task for CompareAndWrite {
     }
 }
 
-/// The offset of the first byte that differs; a missing byte differs.
+/// Returns the offset of the first byte that differs. A missing byte differs.
 pub(crate) fn first_difference(expected: &[u8], found: &[u8]) -> Option<usize> {
     if expected == found {
         return None;

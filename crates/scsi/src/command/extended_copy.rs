@@ -1,8 +1,8 @@
-//! EXTENDED COPY (LID1 and LID4, SPC-4 6.4 and 6.5) and COPY OPERATION ABORT (SPC-4 6.2): copies
-//! between the units that the initiator itself sees, so that a clone does not travel over the network.
+//! EXTENDED COPY (LID1 and LID4, SPC-4 6.4 and 6.5) and COPY OPERATION ABORT (SPC-4 6.2). They copy
+//! between units that the initiator itself sees, so that a clone does not travel over the network.
 //!
-//! A copy obeys on both units what a READ and a WRITE of the initiator would have to obey —
-//! reservations, access states, write protection — and asks again before every chunk.
+//! A copy obeys on both units all that a READ and a WRITE of the initiator would obey:
+//! reservations, access states, write protection. It asks again before every chunk.
 
 mod block_copy;
 mod parameter_list;
@@ -23,12 +23,12 @@ use parameter_list::Layout;
 pub(crate) const SERVICE_ACTION_LID1: u8 = 0x00;
 const SERVICE_ACTION_LID4: u8 = 0x01;
 
-/// EXTENDED COPY(LID1).
+/// Starts EXTENDED COPY(LID1).
 pub(crate) fn lid1(request: &Request<'_>) -> Result<Start, Sense> {
     start(request, Layout::Lid1)
 }
 
-/// EXTENDED COPY(LID4).
+/// Starts EXTENDED COPY(LID4).
 pub(crate) fn lid4(request: &Request<'_>) -> Result<Start, Sense> {
     start(request, Layout::Lid4)
 }
@@ -38,7 +38,7 @@ fn start(request: &Request<'_>, layout: Layout) -> Result<Start, Sense> {
     if list_len == 0 {
         return Ok(Start::good());
     }
-    // Longer lists are cut: what they hold beyond is refused by the lengths in their header.
+    // Longer lists are cut. The lengths in their header refuse the rest.
     let wanted = list_len.min(layout.header_len() as u32 + MAX_DESCRIPTOR_LIST_LEN);
     Ok(Start::Task(Box::new(ExtendedCopy {
         nexus: Arc::clone(request.nexus),
@@ -51,7 +51,7 @@ fn start(request: &Request<'_>, layout: Layout) -> Result<Start, Sense> {
     })))
 }
 
-/// COPY OPERATION ABORT.
+/// Starts COPY OPERATION ABORT.
 pub(crate) fn abort(request: &Request<'_>) -> Result<Start, Sense> {
     let list_id = request.cdb.u32(2);
     let nexus = request.nexus.nexus().id;
@@ -62,16 +62,17 @@ pub(crate) fn abort(request: &Request<'_>) -> Result<Start, Sense> {
     }
 }
 
-/// EXTENDED COPY once its parameter list has come.
+/// EXTENDED COPY after its parameter list has come.
 #[derive(Debug)]
 struct ExtendedCopy {
     nexus: Arc<ItlNexus>,
-    /// All units in the initiator's view when the command came; one that has left it since says so itself.
+    /// All units in the initiator's view when the command came. A unit that has left the view since
+    /// says so itself.
     reachable: Vec<Arc<ItlNexus>>,
     layout: Layout,
     /// PARAMETER LIST LENGTH.
     list_len: u32,
-    /// How much of it is read.
+    /// Bytes of the list that are read.
     wanted: u32,
     running: Option<Running>,
     copy: BlockCopy,
@@ -139,7 +140,7 @@ impl ExtendedCopy {
         };
         if running.is_aborted() {
             running.finish(CopyStatus::Aborted, None);
-            // SPC-4 6.2: the aborted command itself is told.
+            // SPC-4 6.2: the aborted command itself reports the abort.
             let sense = Sense::new(SenseKey::CopyAborted, Asc::NO_ADDITIONAL_SENSE_INFORMATION);
             return Step::Done(unit.check_condition(&sense));
         }
@@ -168,9 +169,11 @@ impl ExtendedCopy {
 }
 
 impl CopyFailure {
-    /// The sense data of a segment that failed: COPY ABORTED with the segment's number (SPC-4
-    /// 5.17.7.2). A full pool keeps its own name whatever command met it, for ESXi to pause the
-    /// virtual machine instead of losing it.
+    /// Returns the sense data of a segment that failed: COPY ABORTED with the segment's number
+    /// (SPC-4 5.17.7.2).
+    ///
+    /// A full pool keeps its own sense in every command that meets it. So ESXi pauses the virtual
+    /// machine instead of losing it.
     pub(crate) fn copy_aborted(self, segment: u16) -> Sense {
         let sense = match self {
             Self::Block(crate::BlockError::NoSpace) => {
@@ -190,8 +193,8 @@ impl CopyFailure {
         sense.with_command_specific(u64::from(segment))
     }
 
-    /// The answer where the failed unit is the addressed one, or none is: that of the ordinary
-    /// command that would have met the failure.
+    /// Returns the answer if the failed unit is the addressed one, or if no unit failed. It is the
+    /// answer of the ordinary command that would have met the failure.
     pub(crate) fn response(self, unit: &crate::logical_unit::LogicalUnit) -> (Response, Sense) {
         let sense = match self {
             Self::Block(error) => Sense::of_block_error(error),
@@ -212,7 +215,7 @@ impl CopyFailure {
     }
 }
 
-/// The list identifier in the CDB of a LID1 command.
+/// Returns the list identifier in the CDB of a LID1 command.
 pub(crate) fn lid1_of(cdb: Cdb<'_>) -> u32 {
     u32::from(cdb.u8(2))
 }

@@ -1,4 +1,4 @@
-//! GET LBA STATUS(16) (SBC-4 clause 5): which blocks have storage.
+//! GET LBA STATUS(16) (SBC-4 clause 5): reports the blocks that have storage.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use crate::logical_unit::LogicalUnit;
 use crate::sense::Sense;
 use crate::{BlockRange, Extent, Input, Start, Step, Task};
 
-/// No answer has more descriptors than this, whatever the allocation length.
+/// Most descriptors of an answer, whatever the allocation length.
 const MAX_DESCRIPTORS: usize = 1024;
-/// The backend is asked at most this often for one command; a device server may report less than
-/// the allocation length has room for.
+/// Most questions to the backend for one command. A device server may report less than the
+/// allocation length allows.
 const MAX_STEPS: u32 = 256;
 
-/// REPORT TYPE: all logical blocks, whatever their status. The only one offered.
+/// REPORT TYPE of all logical blocks, whatever their status. No other type is offered.
 const ALL_LOGICAL_BLOCKS: u8 = 0x00;
 
-/// GET LBA STATUS(16).
+/// Starts GET LBA STATUS(16).
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
-    // Who asks for some of the blocks only would take an answer about all of them for those.
+    // An initiator that asks for some kinds of blocks would misread an answer about all blocks.
     if request.cdb.u8(14) != ALL_LOGICAL_BLOCKS {
         return Err(Sense::invalid_field_in_cdb(14));
     }
@@ -40,12 +40,12 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     })))
 }
 
-/// Collects extents until there is no room or nothing left.
+/// Collects extents until no space or no block is left.
 #[derive(Debug)]
 struct GetLbaStatus {
     unit: Arc<LogicalUnit>,
     allocation_length: usize,
-    /// How many descriptors fit.
+    /// Number of descriptors that fit.
     room: usize,
     rest: BlockRange,
     steps: u32,
@@ -71,7 +71,7 @@ impl Task for GetLbaStatus {
             Input::Failed(error) => return Step::Done(self.unit.sense_for(error)),
             _ => {}
         }
-        // One more than there is room for tells that the last one is complete.
+        // One descriptor more than fits shows that the last one is complete.
         let full = self.extents.len() > self.room;
         if full || self.rest.is_empty() || self.steps == MAX_STEPS {
             return self.finish();
@@ -90,7 +90,7 @@ impl Task for GetLbaStatus {
 }
 
 impl GetLbaStatus {
-    /// Takes an extent over, merged with the one before where they are alike.
+    /// Adds an extent. It is merged with the previous one if both are alike.
     fn add(&mut self, extent: Extent) {
         let starts_here = extent.range.start == self.rest.start;
         if !starts_here || extent.range.end() > self.rest.end() {
@@ -106,7 +106,7 @@ impl GetLbaStatus {
         self.extents.push(extent);
     }
 
-    /// A descriptor counts at most 2^32 - 1 blocks; longer runs take several.
+    /// Builds the answer. A descriptor counts at most 2^32 - 1 blocks, so longer runs take several.
     fn finish(&self) -> Step {
         let mut out = vec![0; 8];
         let mut descriptors = 0;

@@ -4,10 +4,10 @@ use crate::dispatch::Request;
 use crate::sense::Sense;
 use crate::{Start, inquiry, vpd};
 
-/// INQUIRY.
+/// Starts INQUIRY.
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
-    // CMDDT, obsolete since SPC-3.
+    // CMDDT is obsolete since SPC-3.
     cdb.refuse_bit(1, 1)?;
     let allocation_length = usize::from(cdb.u16(3));
     if cdb.bit(1, 0) {

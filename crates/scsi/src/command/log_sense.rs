@@ -1,8 +1,8 @@
 //! LOG SENSE and LOG SELECT (SPC-4 6.7 and 6.8), the log pages of SPC-4 7.3 and SBC-4 6.4.
 //!
-//! Only what is really known is reported: there is no temperature and no time in a unit, so their
-//! pages do not exist and their fields are zero. Each page has all parameters that its standard makes
-//! mandatory.
+//! Only facts that are really known are reported. A unit has no temperature and no time, so their
+//! pages do not exist, and their fields are zero. Each page has all parameters that its standard
+//! makes mandatory.
 
 use crate::dispatch::Request;
 use crate::logical_unit::LogicalUnit;
@@ -16,10 +16,10 @@ const GENERAL_STATISTICS_AND_PERFORMANCE: u8 = 0x19;
 const INFORMATIONAL_EXCEPTIONS: u8 = 0x2F;
 const ALL_SUBPAGES: u8 = 0xFF;
 
-/// A log parameter: its code and its value; the control byte is the same for all.
+/// Code and value of a log parameter. All parameters share one control byte.
 type Parameter = (u16, Vec<u8>);
 
-/// LOG SENSE.
+/// Starts LOG SENSE.
 pub(crate) fn sense(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     // SP: log parameters are not saved; PPC is obsolete.
@@ -54,7 +54,7 @@ pub(crate) fn sense(request: &Request<'_>) -> Result<Start, Sense> {
     Ok(Start::data(data, usize::from(cdb.u16(7))))
 }
 
-/// LOG SELECT: PCR resets the counters. No parameter can be set.
+/// Starts LOG SELECT: PCR resets the counters. No parameter can be set.
 pub(crate) fn select(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     // SP: log parameters are not saved.
@@ -64,8 +64,8 @@ pub(crate) fn select(request: &Request<'_>) -> Result<Start, Sense> {
         return Err(Sense::invalid_field_in_cdb(3));
     }
     if cdb.u16(7) != 0 {
-        // Every parameter is the device server's own: a list can only be wrong. The length says so
-        // before any byte of it is asked for.
+        // Every parameter belongs to the device server, so any list is wrong. Its length shows that
+        // before any byte of the list is asked for.
         return Err(Sense::parameter_list_length_error());
     }
     let resets = cdb.bit(1, 1);
@@ -85,7 +85,7 @@ pub(crate) fn select(request: &Request<'_>) -> Result<Start, Sense> {
 
 fn supported_pages(unit: &LogicalUnit) -> Vec<u8> {
     let mut pages = vec![SUPPORTED_LOG_PAGES];
-    // Its resource counts are mandatory, and a backend that does not tell them has none to report.
+    // The resource counts of the page are mandatory. A backend that does not report them has none.
     if unit.fixed_config().thin && unit.statistics().space().is_some() {
         pages.push(LOGICAL_BLOCK_PROVISIONING);
     }
@@ -93,7 +93,7 @@ fn supported_pages(unit: &LogicalUnit) -> Vec<u8> {
     pages
 }
 
-/// The supported pages and subpages log page: page 0 has the subpage FFh, the others none.
+/// Builds the supported pages and subpages log page. Page 0 has the subpage FFh, the others none.
 fn with_subpages(pages: &[u8]) -> Vec<u8> {
     let mut list = vec![SUPPORTED_LOG_PAGES, 0, SUPPORTED_LOG_PAGES, ALL_SUBPAGES];
     for &page in &pages[1..] {
@@ -105,19 +105,20 @@ fn with_subpages(pages: &[u8]) -> Vec<u8> {
 fn parameters(unit: &LogicalUnit, page: u8) -> Vec<Parameter> {
     match page {
         LOGICAL_BLOCK_PROVISIONING => provisioning(unit),
-        // Idle time, and how long an interval is in which it and processing are counted: the last two are
-        // mandatory. No time is counted, and the interval of no length says so.
+        // Idle time, and the length of an interval in which idle and processing time are counted:
+        // the last two are mandatory. No time is counted, and an interval of no length says so.
         GENERAL_STATISTICS_AND_PERFORMANCE => vec![
             (0x0001, statistics(unit)),
             (0x0002, vec![0; 8]),
             (0x0003, vec![0; 8]),
         ],
-        // No informational exception; FFh: no temperature.
+        // There is no informational exception. FFh means no temperature.
         _ => vec![(0x0000, vec![0x00, 0x00, 0xFF, 0x00])],
     }
 }
 
-/// SBC-4 6.4.5: counts of threshold sets, as last told by the backend.
+/// Returns the parameters of SBC-4 6.4.5: counts of threshold sets, as the backend last reported
+/// them.
 fn provisioning(unit: &LogicalUnit) -> Vec<Parameter> {
     /// The resources may be shared with other units.
     const SCOPE_SHARED: u8 = 0b10;
@@ -134,7 +135,7 @@ fn provisioning(unit: &LogicalUnit) -> Vec<Parameter> {
     };
     vec![
         parameter(0x0001, space.available, SCOPE_SHARED),
-        // What is begun is used.
+        // A set that is begun counts as used.
         parameter(
             0x0002,
             space.used.saturating_add((1 << exponent) - 1),
@@ -143,13 +144,13 @@ fn provisioning(unit: &LogicalUnit) -> Vec<Parameter> {
     ]
 }
 
-/// SPC-4 7.3.8.2: eight counters, the four about time zero.
+/// Returns the parameters of SPC-4 7.3.8.2: eight counters, of which the four about time are zero.
 fn statistics(unit: &LogicalUnit) -> Vec<u8> {
     let totals = unit.statistics().totals_since_reset();
     [
         totals.read_commands,
         totals.write_commands,
-        // "Received" is what initiators wrote, "transmitted" what they read.
+        // Initiators wrote "received" blocks, and read "transmitted" blocks.
         totals.write_blocks,
         totals.read_blocks,
         0,
@@ -168,7 +169,7 @@ fn encode(parameters: &[Parameter], pointer: u16) -> Vec<u8> {
     let mut out = Vec::new();
     for (code, value) in parameters.iter().filter(|(code, _)| *code >= pointer) {
         out.extend_from_slice(&code.to_be_bytes());
-        // At most 64 bytes.
+        // The value has at most 64 bytes.
         out.extend_from_slice(&[CONTROL, value.len() as u8]);
         out.extend_from_slice(value);
     }

@@ -11,7 +11,7 @@ use crate::sense::Sense;
 use crate::write_through::WriteThrough;
 use crate::{Input, Response, Start, Step, Task, UnitAttention};
 
-/// MODE SENSE(6).
+/// Starts MODE SENSE(6).
 pub(crate) fn sense_6(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     let body = sense(request, false)?;
@@ -28,7 +28,7 @@ pub(crate) fn sense_6(request: &Request<'_>) -> Result<Start, Sense> {
     Ok(Start::data(out, usize::from(cdb.u8(4))))
 }
 
-/// MODE SENSE(10).
+/// Starts MODE SENSE(10).
 pub(crate) fn sense_10(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     let long_lba = cdb.bit(1, 4);
@@ -68,13 +68,13 @@ fn sense(request: &Request<'_>, long_lba: bool) -> Result<ModeData, Sense> {
     })
 }
 
-/// WP and DPOFUA (SBC-4 table 157).
+/// Returns WP and DPOFUA (SBC-4 table 157).
 fn device_specific(request: &Request<'_>) -> u8 {
     let protected = request.unit.is_write_protected() || request.nexus.is_read_only();
     u8::from(protected) << 7 | 0x10
 }
 
-/// SBC-4 6.5.2.2: FFFF_FFFFh stands for more blocks than fit.
+/// Builds the descriptor of SBC-4 6.5.2.2. FFFF_FFFFh stands for more blocks than fit.
 fn short_block_descriptor(unit: &LogicalUnit) -> Vec<u8> {
     let blocks = u32::try_from(unit.blocks()).unwrap_or(u32::MAX);
     let mut out = blocks.to_be_bytes().to_vec();
@@ -82,7 +82,7 @@ fn short_block_descriptor(unit: &LogicalUnit) -> Vec<u8> {
     out
 }
 
-/// SBC-4 6.5.2.3.
+/// Builds the descriptor of SBC-4 6.5.2.3.
 fn long_block_descriptor(unit: &LogicalUnit) -> Vec<u8> {
     let mut out = unit.blocks().to_be_bytes().to_vec();
     out.extend_from_slice(&[0; 4]);
@@ -90,12 +90,12 @@ fn long_block_descriptor(unit: &LogicalUnit) -> Vec<u8> {
     out
 }
 
-/// MODE SELECT(6).
+/// Starts MODE SELECT(6).
 pub(crate) fn select_6(request: &Request<'_>) -> Result<Start, Sense> {
     select(request, 4, u32::from(request.cdb.u8(4)))
 }
 
-/// MODE SELECT(10).
+/// Starts MODE SELECT(10).
 pub(crate) fn select_10(request: &Request<'_>) -> Result<Start, Sense> {
     select(request, 8, u32::from(request.cdb.u16(7)))
 }
@@ -106,7 +106,7 @@ fn select(request: &Request<'_>, header_len: usize, list_len: u32) -> Result<Sta
         // PF = 0 asks for a vendor specific format.
         return Err(Sense::invalid_bit_in_cdb(1, 4));
     }
-    // RTD: reverting to defaults is not offered.
+    // RTD asks to revert to defaults, which is not offered.
     cdb.refuse_bit(1, 1)?;
     if list_len == 0 {
         return Ok(Start::good());
@@ -121,8 +121,8 @@ fn select(request: &Request<'_>, header_len: usize, list_len: u32) -> Result<Sta
     })))
 }
 
-/// MODE SELECT once its parameter list has come: where it switches the write cache off, empty that; then apply, and
-/// save.
+/// MODE SELECT after its parameter list has come. If the list switches the write cache off, the
+/// cache is emptied first. Then the list is applied and saved.
 #[derive(Debug)]
 struct Select {
     unit: Arc<LogicalUnit>,
@@ -133,11 +133,11 @@ struct Select {
     stage: Stage,
 }
 
-/// How far a MODE SELECT is.
+/// Progress of a MODE SELECT.
 #[derive(Debug)]
 enum Stage {
     Begin,
-    /// What the write cache holds is being made durable. Nothing has changed yet.
+    /// The content of the write cache is being made durable. Nothing has changed yet.
     Emptying {
         list: Vec<u8>,
         hold: WriteThrough,
@@ -146,7 +146,8 @@ enum Stage {
     Saving {
         before: ModePages,
     },
-    /// It could not be stored. Before a write cache is off again, what it took meanwhile is being made durable.
+    /// The change could not be stored. Before a write cache is switched off again, the data that it
+    /// took meanwhile is being made durable.
     Reverting {
         before: ModePages,
         hold: WriteThrough,
@@ -160,7 +161,7 @@ impl Task for Select {
         self.list_len
     }
 
-    /// What others were told is carried out to the end.
+    /// A change that was reported to other initiators is carried out to the end.
     fn outlives_its_command(&self) -> bool {
         match self.stage {
             Stage::Begin | Stage::Emptying { .. } => false,
@@ -184,7 +185,7 @@ impl Task for Select {
                 let failure = self.unit.sense_for(error);
                 return self.revert(before, failure);
             }
-            // Then the change holds, although it is not stored.
+            // The change then holds, although it is not stored.
             (Stage::Reverting { .. }, Input::Failed(error)) => {
                 return Step::Done(self.unit.sense_for(error));
             }
@@ -212,7 +213,7 @@ impl Task for Select {
 }
 
 impl Select {
-    /// Looks at the list; empties the write cache where it is to be switched off.
+    /// Checks the list, and empties the write cache if it is to be switched off.
     fn begin(&mut self, list: &[u8]) -> Result<Step, Response> {
         let mut asked = self.unit.state().mode.clone();
         let had_cache = asked.write_cache();
@@ -255,14 +256,15 @@ impl Select {
         Ok(Step::Save { image })
     }
 
-    /// Changes mode pages as the list asks for.
+    /// Changes mode pages as the list asks.
     fn select(&self, pages: &mut ModePages, list: &[u8]) -> Result<(), Response> {
         let refused = |sense| self.unit.check_condition(&sense);
         let pages_at = self.pages_at(list).map_err(refused)?;
         pages.select(&list[pages_at..], pages_at).map_err(refused)
     }
 
-    /// What could not be stored must not hold. A write cache that it switched on is emptied first.
+    /// Takes back a change that could not be stored. A write cache that the change switched on is
+    /// emptied first.
     fn revert(&mut self, before: ModePages, failure: Response) -> Step {
         if before.write_cache() || !self.unit.tells_write_cache() {
             self.take_back(&before);
@@ -285,7 +287,7 @@ impl Select {
             .raise_locked(&state, ua, Some(self.nexus.nexus().id));
     }
 
-    /// Where the pages start in a list that is all there.
+    /// Returns the offset of the pages in a list that is complete.
     fn pages_at(&self, list: &[u8]) -> Result<usize, Sense> {
         if (list.len() as u32) < self.list_len || list.len() < self.header_len {
             return Err(Sense::parameter_list_length_error());
@@ -293,8 +295,9 @@ impl Select {
         self.check_header(list)
     }
 
-    /// Checks header and block descriptor; returns where the pages start. The MODE DATA LENGTH and
-    /// the device-specific parameter (WP, DPOFUA) are reserved or ignored in MODE SELECT.
+    /// Checks header and block descriptor, and returns the offset of the pages. The MODE DATA
+    /// LENGTH and the device-specific parameter (WP, DPOFUA) are reserved or ignored in MODE
+    /// SELECT.
     fn check_header(&self, list: &[u8]) -> Result<usize, Sense> {
         let (medium_type_at, len_at) = if self.header_len == 4 { (1, 3) } else { (2, 6) };
         if list[medium_type_at] != 0 {
@@ -304,7 +307,7 @@ impl Select {
         }
         let long_lba = self.header_len == 8 && list[4] & 1 != 0;
         let start = self.header_len;
-        // Of one byte or two, at the end of the header.
+        // The length has one byte or two, at the end of the header.
         let len = list[len_at..start]
             .iter()
             .fold(0, |len, byte| len << 8 | usize::from(*byte));
@@ -325,7 +328,8 @@ impl Select {
         if !keeps_blocks {
             return Err(Sense::invalid_field_in_parameter_list(start as u16));
         }
-        // LOGICAL BLOCK LENGTH: before its three bytes the short descriptor has a reserved one.
+        // In the short descriptor, LOGICAL BLOCK LENGTH has three bytes, with a reserved byte
+        // before them.
         let length_len = if long_lba { 4 } else { 3 };
         if rest[rest.len() - length_len..] != expected[expected.len() - length_len..] {
             let at = start + descriptor.len() - length_len;

@@ -1,4 +1,5 @@
-//! ORWRITE(16) (SBC-4 clause 5): the blocks become what they were OR what is sent.
+//! ORWRITE(16) (SBC-4 clause 5): the new content of the blocks is their old content OR the data
+//! sent.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::{BlockRange, Input, Response, Start, Step, Task};
 
 use super::read_write::Fields;
 
-/// ORWRITE(16).
+/// Starts ORWRITE(16).
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     request.cdb.refuse_protection(1)?;
     let range = Fields::of(request.cdb).check(request.unit)?;
@@ -24,7 +25,7 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     })))
 }
 
-/// Read, OR, write; no other command touches the range meanwhile.
+/// Reads, ORs and writes. No other command touches the range meanwhile.
 #[derive(Debug)]
 struct OrWrite {
     unit: Arc<LogicalUnit>,
@@ -39,7 +40,7 @@ impl Task for OrWrite {
         self.range.count.0 as u32 * self.unit.block_len()
     }
 
-    /// What was sent and what was found.
+    /// Returns the bytes of the data sent and of the data found.
     fn working_len(&self) -> u64 {
         2 * u64::from(self.data_out_len())
     }

@@ -1,25 +1,27 @@
-//! WRITE with data that ends within a block: the rest of that block stays as it is (FCP-4 9.4.2 a). Debian's
-//! iscsi-test-cu sends 512 bytes for a block of 4 KiB, and expects GOOD.
+//! WRITE with data that ends within a block: the rest of that block stays unchanged (FCP-4 9.4.2
+//! a). Debian's iscsi-test-cu sends 512 bytes for a block of 4 KiB, and expects GOOD.
 
 use std::sync::Arc;
 
 use crate::logical_unit::LogicalUnit;
 use crate::{BlockRange, Input, Response, Step, Task};
 
-/// Reads the last block, puts what came over it, and writes; no other command touches the range meanwhile.
+/// Reads the last block, puts the data over its first part, and writes. No other command touches
+/// the range meanwhile.
 #[derive(Debug)]
 pub(crate) struct PartWrite {
     unit: Arc<LogicalUnit>,
     /// The blocks that the data reaches.
     range: BlockRange,
-    /// Bytes by the CDB, more than come.
+    /// Bytes of data-out by the CDB, more than the initiator sends.
     wanted: u32,
     fua: bool,
     data: Vec<u8>,
 }
 
 impl PartWrite {
-    /// A write of the first `offered` bytes of `range`; less than all, and no whole number of blocks.
+    /// Makes a write of the first `offered` bytes of `range`: less than all, and no whole number of
+    /// blocks.
     pub(crate) fn new(
         unit: &Arc<LogicalUnit>,
         range: BlockRange,
@@ -43,7 +45,7 @@ impl Task for PartWrite {
         self.wanted
     }
 
-    /// The blocks, and what the last of them was.
+    /// Returns the bytes of the blocks, and of the old content of the last block.
     fn working_len(&self) -> u64 {
         (self.range.count.0 + 1) * u64::from(self.unit.block_len())
     }

@@ -1,5 +1,5 @@
-//! PERSISTENT RESERVE IN and PERSISTENT RESERVE OUT (SPC-4 6.15 and 6.16): bytes to requests and
-//! back. What they mean is decided in [`crate::persistent_reservation`].
+//! PERSISTENT RESERVE IN and PERSISTENT RESERVE OUT (SPC-4 6.15 and 6.16): translation of bytes to
+//! requests and back. [`crate::persistent_reservation`] decides their meaning.
 
 use std::sync::Arc;
 
@@ -23,12 +23,13 @@ const PREEMPT_AND_ABORT: u8 = 0x05;
 const REGISTER_AND_IGNORE_EXISTING_KEY: u8 = 0x06;
 const REGISTER_AND_MOVE: u8 = 0x07;
 
-/// The length of the parameter list without TransportIDs.
+/// Length of the parameter list without TransportIDs.
 const BASIC_LIST_LEN: u32 = 24;
-/// Room for more TransportIDs than there may be registrations, of usual length.
+/// Longest parameter list: space for more TransportIDs of usual length than there may be
+/// registrations.
 const MAX_LIST_LEN: u32 = 128 * 1024;
 
-/// PERSISTENT RESERVE IN.
+/// Starts PERSISTENT RESERVE IN.
 pub(crate) fn reserve_in(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     let state = request.unit.state();
@@ -46,7 +47,7 @@ pub(crate) fn reserve_in(request: &Request<'_>) -> Result<Start, Sense> {
     Ok(Start::data(data, usize::from(cdb.u16(7))))
 }
 
-/// PERSISTENT RESERVE OUT.
+/// Starts PERSISTENT RESERVE OUT.
 pub(crate) fn reserve_out(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     let service_action = cdb.u8(1) & 0x1F;
@@ -74,11 +75,11 @@ pub(crate) fn reserve_out(request: &Request<'_>) -> Result<Start, Sense> {
     })))
 }
 
-/// PERSISTENT RESERVE OUT once its parameter list has come: change the state, save it, tell the
-/// other nexuses, abort the commands of those preempted.
+/// PERSISTENT RESERVE OUT after its parameter list has come. It changes the state, saves it, tells
+/// the other nexuses, and aborts the commands of preempted nexuses.
 ///
-/// The change takes effect before it is saved: a nexus that is fenced off must not write while the
-/// disk turns. It is taken back where it cannot be saved.
+/// The change takes effect before it is saved, because a nexus that is fenced off must not write
+/// while the disk works. If it cannot be saved, it is taken back.
 #[derive(Debug)]
 struct ReserveOut {
     nexus: Arc<ItlNexus>,
@@ -86,9 +87,10 @@ struct ReserveOut {
     scope_and_type: u8,
     list_len: u32,
     outcome: Outcome,
-    /// The change has taken effect: it is carried out to the end, whatever becomes of the command.
+    /// Whether the change has taken effect. It is then carried out to the end, even if the command
+    /// is aborted.
     in_effect: bool,
-    /// The states before and after, while the change is being saved.
+    /// States before and after the change, while the change is being saved.
     unsaved: Option<(PersistentReservations, PersistentReservations)>,
 }
 
@@ -97,8 +99,8 @@ impl Task for ReserveOut {
         self.list_len
     }
 
-    /// Half of it would be worse than all: a nexus fenced off, but its commands not aborted. So two
-    /// that abort each other both end, too.
+    /// Half a change would be worse than a whole one: a nexus would be fenced off, but its commands
+    /// not aborted. So if two commands abort each other, both still finish.
     fn outlives_its_command(&self) -> bool {
         self.in_effect
     }
@@ -124,7 +126,8 @@ impl Task for ReserveOut {
 }
 
 impl ReserveOut {
-    /// Carries out the request; returns the image to save where what survives a power loss changed.
+    /// Carries out the request. Returns the image to save if the part of the state that survives a
+    /// power loss changed.
     fn change(&mut self, list: &[u8]) -> Result<Option<Vec<u8>>, Response> {
         let unit = self.nexus.unit();
         let refused = |sense| unit.check_condition(&sense);
@@ -194,7 +197,7 @@ impl ReserveOut {
         }
     }
 
-    /// Undoes a change that could not be saved, unless another has been made upon it.
+    /// Undoes a change that could not be saved, unless another change was made after it.
     fn take_back(&mut self) {
         let Some((before, after)) = self.unsaved.take() else {
             return;
@@ -261,7 +264,7 @@ pub(crate) fn parse(
     })
 }
 
-/// The TransportIDs behind SPEC_I_PT: a length, then that many bytes of them and nothing else.
+/// Reads the TransportIDs behind SPEC_I_PT: a length, then exactly that many bytes of TransportIDs.
 fn parse_others(list: &[u8]) -> Result<Vec<TransportId>, Sense> {
     let (len, mut rest) = list
         .get(24..)

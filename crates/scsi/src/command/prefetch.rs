@@ -9,9 +9,11 @@ use crate::{BlockRange, Input, Response, Start, Step, Task};
 
 use super::read_write::Fields;
 
-/// PRE-FETCH. CONDITION MET would promise that every block is in the cache and stays there; GOOD
-/// promises nothing and is the honest answer. At most one largest transfer is fetched. It is a hint that nobody waits
-/// for, so status comes as soon with IMMED as without.
+/// Starts PRE-FETCH.
+///
+/// CONDITION MET would promise that every block is in the cache and stays there. GOOD promises
+/// nothing and is the honest answer. At most one largest transfer is fetched. No one waits for the
+/// hint, so status comes as soon with IMMED as without.
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     let range = Fields::of(request.cdb).check_capacity(request.unit)?;
     let (range, _) = range.split_at_most(u64::from(request.unit.max_transfer()));
@@ -24,7 +26,7 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     })))
 }
 
-/// One hint to the backend.
+/// Gives the backend one hint.
 #[derive(Debug)]
 struct Prefetch {
     unit: Arc<LogicalUnit>,

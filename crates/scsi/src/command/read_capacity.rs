@@ -4,7 +4,7 @@ use crate::Start;
 use crate::dispatch::Request;
 use crate::sense::Sense;
 
-/// READ CAPACITY(10): FFFF_FFFFh sends the initiator to READ CAPACITY(16).
+/// Starts READ CAPACITY(10). A capacity of FFFF_FFFFh sends the initiator to READ CAPACITY(16).
 pub(crate) fn start_10(request: &Request<'_>) -> Result<Start, Sense> {
     let unit = request.unit;
     let last = u32::try_from(last_lba(request)).unwrap_or(u32::MAX);
@@ -13,7 +13,8 @@ pub(crate) fn start_10(request: &Request<'_>) -> Result<Start, Sense> {
     Ok(Start::data(out, 8))
 }
 
-/// READ CAPACITY(16): also the physical blocks and where the first one begins. LBPRZ is set because blocks without storage read as zeros; no protection.
+/// Starts READ CAPACITY(16), which also reports the physical blocks and the place of the first one.
+/// LBPRZ is set because blocks without storage read as zeros. There is no protection.
 pub(crate) fn start_16(request: &Request<'_>) -> Result<Start, Sense> {
     let config = request.unit.fixed_config();
     let mut out = vec![0; 32];
@@ -26,7 +27,8 @@ pub(crate) fn start_16(request: &Request<'_>) -> Result<Start, Sense> {
     Ok(Start::data(out, request.cdb.u32(10) as usize))
 }
 
-/// The last block's address; a unit without blocks cannot be configured, yet must not wrap here.
+/// Returns the last block's address. A unit without blocks cannot be configured, yet must not wrap
+/// here.
 fn last_lba(request: &Request<'_>) -> u64 {
     request.unit.blocks().saturating_sub(1)
 }

@@ -1,6 +1,6 @@
 //! READ and WRITE of 6, 10, 12 and 16 bytes (SBC-4 clause 5).
 //!
-//! READ(32) and WRITE(32) are for type 2 protection only; a unit without protection information
+//! READ(32) and WRITE(32) are for type 2 protection only. A unit without protection information
 //! refuses them with INVALID COMMAND OPERATION CODE, as SBC-4 demands.
 
 use crate::cdb::Cdb;
@@ -9,8 +9,8 @@ use crate::logical_unit::LogicalUnit;
 use crate::sense::Sense;
 use crate::{BlockRange, Start};
 
-/// The READ or WRITE in this CDB, where nothing about it is unusual; `None` sends it the slow way,
-/// which answers with the exact error.
+/// Returns the READ or WRITE in this CDB if nothing about it is unusual. `None` sends it the slow
+/// way, which answers with the exact error.
 #[inline]
 pub(crate) fn start_fast(unit: &LogicalUnit, cdb: &[u8]) -> Option<Start> {
     let (flags, lba, count) = match *cdb {
@@ -49,7 +49,7 @@ pub(crate) fn start_fast(unit: &LogicalUnit, cdb: &[u8]) -> Option<Start> {
     Some(start_for(unit, cdb[0], range, flags & 0x08 != 0))
 }
 
-/// READ or WRITE, with every error.
+/// Starts READ or WRITE, with every error.
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     let range = Fields::of(cdb).check(request.unit)?;
@@ -65,7 +65,7 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     ))
 }
 
-/// Of the opcodes served here, those that write have bit 1 set.
+/// Starts the transfer. Of the opcodes served here, the writing ones have bit 1 set.
 #[inline]
 fn start_for(unit: &LogicalUnit, opcode: u8, range: BlockRange, fua: bool) -> Start {
     if opcode & 0x02 != 0 {
@@ -77,20 +77,20 @@ fn start_for(unit: &LogicalUnit, opcode: u8, range: BlockRange, fua: bool) -> St
     }
 }
 
-/// The LOGICAL BLOCK ADDRESS and a length in blocks where the command groups 6, 10, 12 and 16 have
-/// them.
+/// LOGICAL BLOCK ADDRESS and length in blocks, at the places that the command groups 6, 10, 12 and
+/// 16 have for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fields {
     /// The first block.
     pub(crate) lba: u64,
-    /// How many.
+    /// Number of blocks.
     pub(crate) count: u32,
-    /// Which CDB byte holds `count`.
+    /// CDB byte that holds `count`.
     pub(crate) count_at: u16,
 }
 
 impl Fields {
-    /// The fields of a CDB, by its command group.
+    /// Reads the fields of a CDB, by its command group.
     pub(crate) fn of(cdb: Cdb<'_>) -> Self {
         match cdb.u8(0) {
             0x00..=0x1f => {
@@ -122,7 +122,7 @@ impl Fields {
         }
     }
 
-    /// The range, inside the capacity and not longer than the largest transfer.
+    /// Returns the range, inside the capacity and not longer than the largest transfer.
     pub(crate) fn check(self, unit: &LogicalUnit) -> Result<BlockRange, Sense> {
         let range = self.check_capacity(unit)?;
         if self.count > unit.max_transfer() {
@@ -131,13 +131,13 @@ impl Fields {
         Ok(range)
     }
 
-    /// The range, inside the capacity.
+    /// Returns the range, inside the capacity.
     pub(crate) fn check_capacity(self, unit: &LogicalUnit) -> Result<BlockRange, Sense> {
         range_in_capacity(unit, self.lba, u64::from(self.count))
     }
 }
 
-/// The range, or LOGICAL BLOCK ADDRESS OUT OF RANGE.
+/// Returns the range, or LOGICAL BLOCK ADDRESS OUT OF RANGE.
 pub(crate) fn range_in_capacity(
     unit: &LogicalUnit,
     lba: u64,

@@ -1,5 +1,5 @@
-//! RECEIVE COPY RESULTS, STATUS and DATA (SPC-4 6.24 to 6.29) and RECEIVE ROD TOKEN INFORMATION
-//! (SPC-4 6.28; SBC-4 clause 5): what became of a copy operation, asked for by its list identifier.
+//! Reports on copy operations, asked for by list identifier. RECEIVE COPY RESULTS, STATUS and DATA
+//! (SPC-4 6.24 to 6.29), and RECEIVE ROD TOKEN INFORMATION (SPC-4 6.28; SBC-4 clause 5).
 
 use super::extended_copy::lid1_of;
 use crate::Start;
@@ -16,7 +16,7 @@ const UNITS_KIB: u8 = 0x01;
 /// TRANSFER COUNT UNITS: logical blocks.
 const UNITS_BLOCKS: u8 = 0xF1;
 
-/// COPY STATUS of an EXTENDED COPY(LID1).
+/// Answers COPY STATUS of an EXTENDED COPY(LID1).
 pub(crate) fn copy_status_lid1(request: &Request<'_>) -> Result<Start, Sense> {
     let operation = operation(request, lid1_of(request.cdb))?;
     let code = match operation.status {
@@ -31,8 +31,8 @@ pub(crate) fn copy_status_lid1(request: &Request<'_>) -> Result<Start, Sense> {
     Ok(respond(request, data))
 }
 
-/// RECEIVE DATA of an EXTENDED COPY(LID1): no segment descriptor that holds data is implemented, so
-/// there is none. The list identifier is free afterwards.
+/// Answers RECEIVE DATA of an EXTENDED COPY(LID1). No segment descriptor that holds data is
+/// implemented, so there is no data. The list identifier is free afterwards.
 pub(crate) fn receive_data_lid1(request: &Request<'_>) -> Result<Start, Sense> {
     let list_id = lid1_of(request.cdb);
     let operation = operation(request, list_id)?;
@@ -44,7 +44,7 @@ pub(crate) fn receive_data_lid1(request: &Request<'_>) -> Result<Start, Sense> {
     Ok(respond(request, vec![0; 4]))
 }
 
-/// OPERATING PARAMETERS.
+/// Answers OPERATING PARAMETERS.
 pub(crate) fn operating_parameters(request: &Request<'_>) -> Result<Start, Sense> {
     let mut data = vec![0; 44];
     // SNLID: LIST ID USAGE 11b is understood.
@@ -63,7 +63,7 @@ pub(crate) fn operating_parameters(request: &Request<'_>) -> Result<Start, Sense
     Ok(respond(request, data))
 }
 
-/// RECEIVE COPY FAILURE DETAILS(LID1): the sense data of a copy that failed.
+/// Answers RECEIVE COPY FAILURE DETAILS(LID1): the sense data of a copy that failed.
 pub(crate) fn failure_details_lid1(request: &Request<'_>) -> Result<Start, Sense> {
     let operation = operation(request, lid1_of(request.cdb))?;
     let CopyStatus::Failed(sense) = operation.status else {
@@ -79,14 +79,14 @@ pub(crate) fn failure_details_lid1(request: &Request<'_>) -> Result<Start, Sense
     Ok(respond(request, data))
 }
 
-/// RECEIVE COPY STATUS(LID4).
+/// Answers RECEIVE COPY STATUS(LID4).
 pub(crate) fn copy_status_lid4(request: &Request<'_>) -> Result<Start, Sense> {
     let operation = operation(request, request.cdb.u32(2))?;
     let data = status_lid4(request.unit, &operation);
     Ok(respond(request, with_length(data)))
 }
 
-/// RECEIVE COPY DATA(LID4): as with LID1 there is none to receive.
+/// Answers RECEIVE COPY DATA(LID4): as with LID1 there is no data to receive.
 pub(crate) fn receive_data_lid4(request: &Request<'_>) -> Result<Start, Sense> {
     let operation = operation(request, request.cdb.u32(2))?;
     let mut data = status_lid4(request.unit, &operation);
@@ -95,7 +95,7 @@ pub(crate) fn receive_data_lid4(request: &Request<'_>) -> Result<Start, Sense> {
     Ok(respond(request, with_length(data)))
 }
 
-/// RECEIVE ROD TOKEN INFORMATION.
+/// Answers RECEIVE ROD TOKEN INFORMATION.
 pub(crate) fn rod_token_information(request: &Request<'_>) -> Result<Start, Sense> {
     let operation = operation(request, request.cdb.u32(2))?;
     let mut data = status_lid4(request.unit, &operation);
@@ -111,7 +111,7 @@ pub(crate) fn rod_token_information(request: &Request<'_>) -> Result<Start, Sens
     Ok(respond(request, with_length(data)))
 }
 
-/// The operation of this nexus; INVALID FIELD IN CDB where there is none.
+/// Returns the operation of this nexus, or INVALID FIELD IN CDB if there is none.
 fn operation(request: &Request<'_>, list_id: u32) -> Result<CopyOperation, Sense> {
     let id = request.nexus.nexus().id;
     request
@@ -121,7 +121,8 @@ fn operation(request: &Request<'_>, list_id: u32) -> Result<CopyOperation, Sense
         .ok_or(Sense::invalid_field_in_cdb(2))
 }
 
-/// The first part of the LID4 answers (SPC-4 table 246), with AVAILABLE DATA yet to be filled in.
+/// Builds the first part of the LID4 answers (SPC-4 table 246), with AVAILABLE DATA yet to be
+/// filled in.
 fn status_lid4(unit: &LogicalUnit, operation: &CopyOperation) -> Vec<u8> {
     let of_tokens = operation.service_action >= super::token::SERVICE_ACTION_POPULATE;
     let (code, completion, sense) = match operation.status {
@@ -138,7 +139,7 @@ fn status_lid4(unit: &LogicalUnit, operation: &CopyOperation) -> Vec<u8> {
     let mut data = vec![0; 32];
     data[4] = operation.service_action;
     data[5] = code;
-    // OPERATION COUNTER and ESTIMATED STATUS UPDATE DELAY: nothing is told.
+    // OPERATION COUNTER and ESTIMATED STATUS UPDATE DELAY are not reported.
     data[8..12].copy_from_slice(&[0xFF; 4]);
     data[12] = completion;
     // Sense data has at most 40 bytes.

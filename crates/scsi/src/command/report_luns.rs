@@ -6,19 +6,19 @@ use crate::sense::Sense;
 use crate::view::TargetView;
 use crate::{Start, UnitAttention};
 
-/// Reports the view; that answers REPORTED LUNS DATA HAS CHANGED by itself, on all units that the nexus sees
-/// (SPC-4 6.33).
+/// Reports the view. That alone answers REPORTED LUNS DATA HAS CHANGED, on all units that the nexus
+/// sees (SPC-4 6.33).
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     let start = report(request.cdb, request.view)?;
-    // It may have left the view.
+    // The unit may have left the view.
     request
         .nexus
         .clear_unit_attention(UnitAttention::REPORTED_LUNS_DATA_HAS_CHANGED);
     Ok(start)
 }
 
-/// The same, whatever the LUN that it was sent to. SELECT REPORT 00h and 02h give the same list and 01h an empty one: there
-/// are no well known logical units.
+/// Builds the report for a command to any LUN. SELECT REPORT 00h and 02h give equal lists and 01h
+/// an empty one, because there are no well known logical units.
 pub(crate) fn report(cdb: Cdb<'_>, view: &dyn TargetView) -> Result<Start, Sense> {
     let allocation_length = cdb.u32(6);
     if allocation_length < 16 {

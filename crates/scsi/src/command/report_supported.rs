@@ -1,8 +1,8 @@
 //! REPORT SUPPORTED OPERATION CODES (SPC-4 6.34) and REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS
 //! (SPC-4 6.35).
 //!
-//! Linux asks the first before it dares WRITE SAME(16); the answer comes from the table that
-//! dispatch uses, so it is what the unit really does.
+//! Linux sends the first command before it dares to use WRITE SAME(16). The answer comes from the
+//! table that dispatch uses, so it shows what the unit really does.
 
 use crate::Start;
 use crate::command_table::{self, CommandDescriptor};
@@ -11,13 +11,14 @@ use crate::sense::Sense;
 
 /// SUPPORT: the command is not supported.
 const NOT_SUPPORTED: u8 = 0b001;
-/// SUPPORT: the command is supported as a standard says.
+/// SUPPORT: the command is supported according to a standard.
 const SUPPORTED: u8 = 0b011;
 
-/// No nominal and no recommended time is told (SPC-4 6.34.4): twelve bytes, ten of them counted.
+/// Command timeouts descriptor without nominal or recommended time (SPC-4 6.34.4): twelve bytes,
+/// ten of them counted.
 const TIMEOUTS: [u8; 12] = [0, 0x0A, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// REPORT SUPPORTED OPERATION CODES.
+/// Starts REPORT SUPPORTED OPERATION CODES.
 pub(crate) fn operation_codes(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     let timeouts = cdb.bit(2, 7);
@@ -53,7 +54,7 @@ pub(crate) fn operation_codes(request: &Request<'_>) -> Result<Start, Sense> {
     Ok(Start::data(data, cdb.u32(6) as usize))
 }
 
-/// The all_commands parameter data format (SPC-4 6.34.2).
+/// Builds the all_commands parameter data format (SPC-4 6.34.2).
 fn all_commands<'a>(
     commands: impl Iterator<Item = &'a CommandDescriptor>,
     timeouts: bool,
@@ -74,7 +75,7 @@ fn all_commands<'a>(
     data
 }
 
-/// The one_command parameter data format (SPC-4 6.34.3).
+/// Builds the one_command parameter data format (SPC-4 6.34.3).
 fn one_command(command: Option<&CommandDescriptor>, timeouts: bool) -> Vec<u8> {
     let Some(command) = command else {
         return vec![0, NOT_SUPPORTED, 0, 0];
@@ -88,9 +89,10 @@ fn one_command(command: Option<&CommandDescriptor>, timeouts: bool) -> Vec<u8> {
     data
 }
 
-/// REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS.
+/// Starts REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS.
 pub(crate) fn task_management_functions(request: &Request<'_>) -> Result<Start, Sense> {
-    /// ATS, ATSS, CTSS, LURS and TRS: what iSCSI carries but CLEAR ACA, since there is no ACA.
+    /// ATS, ATSS, CTSS, LURS and TRS: all functions that iSCSI carries but CLEAR ACA, since there
+    /// is no ACA.
     const FUNCTIONS: u8 = 0x80 | 0x40 | 0x10 | 0x08 | 0x02;
     let cdb = request.cdb;
     let allocation_length = cdb.u32(6);
@@ -100,7 +102,7 @@ pub(crate) fn task_management_functions(request: &Request<'_>) -> Result<Start, 
     let extended = cdb.bit(2, 7);
     let mut data = vec![FUNCTIONS, 0, 0, 0];
     if extended {
-        // Twelve bytes more: no timeouts are told.
+        // Twelve more bytes follow: no timeouts are reported.
         data[3] = 12;
         data.resize(16, 0);
     }

@@ -1,14 +1,15 @@
 //! REQUEST SENSE (SPC-4 6.39): pending unit attentions and lasting conditions, as parameter data.
 //!
-//! iSCSI delivers sense data with the status (autosense), so none is ever kept for this command.
+//! iSCSI delivers sense data with the status (autosense). So no sense data is ever kept for this
+//! command.
 
 use crate::Start;
 use crate::cdb::Cdb;
 use crate::dispatch::Request;
 use crate::sense::{Sense, SenseFormat};
 
-/// The most important pending unit attention (which is thereby cleared), else why the unit is not
-/// ready, else NO SENSE.
+/// Reports the most important pending unit attention, and clears it. If there is none, it reports
+/// why the unit is not ready, or else NO SENSE.
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     let sense = match request.nexus.take_unit_attention() {
         Some(ua) => ua.sense(),
@@ -17,7 +18,7 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     report(request.cdb, &sense)
 }
 
-/// Sense data as parameter data: descriptor format exactly if DESC is set.
+/// Builds sense data as parameter data, in descriptor format exactly if DESC is set.
 pub(crate) fn report(cdb: Cdb<'_>, sense: &Sense) -> Result<Start, Sense> {
     let format = if cdb.bit(1, 0) {
         SenseFormat::Descriptor

@@ -1,4 +1,4 @@
-//! RESERVE and RELEASE of 6 and 10 bytes (SPC-2 5.7), which ESXi still uses and which exclude all
+//! RESERVE and RELEASE of 6 and 10 bytes (SPC-2 5.7). ESXi still uses them, and they exclude all
 //! other nexuses. They belong to the nexus and end with it.
 
 use crate::dispatch::Request;
@@ -7,7 +7,7 @@ use crate::persistent_reservation::{CompatibleReservation, Registrant};
 use crate::sense::Sense;
 use crate::{Response, Start};
 
-/// RESERVE(6) and RESERVE(10).
+/// Starts RESERVE(6) and RESERVE(10).
 pub(crate) fn reserve(request: &Request<'_>) -> Result<Start, Sense> {
     refuse_extents_and_third_parties(request)?;
     let mut state = request.unit.state();
@@ -23,7 +23,8 @@ pub(crate) fn reserve(request: &Request<'_>) -> Result<Start, Sense> {
     Ok(Start::good())
 }
 
-/// RELEASE(6) and RELEASE(10): GOOD also where the nexus holds nothing (SPC-2 5.6).
+/// Starts RELEASE(6) and RELEASE(10). The answer is GOOD even if the nexus holds nothing (SPC-2
+/// 5.6).
 pub(crate) fn release(request: &Request<'_>) -> Result<Start, Sense> {
     refuse_extents_and_third_parties(request)?;
     let mut state = request.unit.state();
@@ -37,7 +38,7 @@ pub(crate) fn release(request: &Request<'_>) -> Result<Start, Sense> {
     Ok(Start::good())
 }
 
-/// The answer where persistent reservations decide (SPC-4 5.13.3, CRH = 1).
+/// Returns the answer if persistent reservations decide (SPC-4 5.13.3, CRH = 1).
 fn beside_persistent(request: &Request<'_>, state: &State) -> Option<Start> {
     let registrant = Registrant::of(request.nexus.nexus());
     match state.reservations.compatible_reservation(&registrant) {
@@ -47,8 +48,8 @@ fn beside_persistent(request: &Request<'_>, state: &State) -> Option<Start> {
     }
 }
 
-/// Extents and third parties are obsolete and not offered: 3RDPTY (bit 4) and EXTENT (bit 0) of
-/// byte 1.
+/// Refuses extents and third parties, which are obsolete and not offered: 3RDPTY (bit 4) and EXTENT
+/// (bit 0) of byte 1.
 fn refuse_extents_and_third_parties(request: &Request<'_>) -> Result<(), Sense> {
     request.cdb.refuse_bit(1, 4)?;
     request.cdb.refuse_bit(1, 0)

@@ -1,16 +1,19 @@
 //! SANITIZE (SBC-4 clause 5 and 4.11): OVERWRITE and EXIT FAILURE MODE.
 //!
-//! Offered only where the backend writes in place (`UnitConfig::sanitize`): there OVERWRITE, which
-//! writes every block through it, does what it promises. BLOCK ERASE and
-//! CRYPTOGRAPHIC ERASE promise that the medium forgets, which a punched hole does not; they are not
-//! offered. IMMED = 1 is refused: who asked waits for the end. An operation that has begun goes on
-//! whatever becomes of its command and its I_T nexus (SBC-4 4.11.2). One that fails leaves the unit in
-//! the failed state, in which nothing is read or written, until another SANITIZE succeeds or, if AUSE
-//! allowed it, EXIT FAILURE MODE ends it.
+//! SANITIZE is offered only if the backend writes in place (`UnitConfig::sanitize`). Then
+//! OVERWRITE, which writes every block through the backend, keeps its promise. BLOCK ERASE and
+//! CRYPTOGRAPHIC ERASE promise that the medium forgets. A punched hole does not forget, so they are
+//! not offered.
+//!
+//! IMMED = 1 is refused: the initiator waits for the end. An operation that has begun goes on, even
+//! if its command or its I_T nexus ends (SBC-4 4.11.2). An operation that fails leaves the unit in
+//! the failed state, in which nothing is read or written. The state lasts until another SANITIZE
+//! succeeds or, if AUSE allowed it, EXIT FAILURE MODE ends it.
 //!
 //! # Across a restart
-//! That one has begun is stored before its first write, and taken back after its last flush. A restart
-//! that finds it does not know how far it came: the unit is in the failed state.
+//! A record of the operation is stored before its first write, and removed after its last flush. A
+//! restart that finds the record does not know how far the operation came, so the unit is in the
+//! failed state.
 
 use std::sync::Arc;
 
@@ -23,7 +26,7 @@ use crate::readiness::{Readiness, SanitizeFailure, Sanitizing};
 use crate::sense::Sense;
 use crate::{BlockRange, Input, Response, Start, Step, Task};
 
-/// SANITIZE OVERWRITE.
+/// Starts SANITIZE OVERWRITE.
 pub(crate) fn start_overwrite(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     cdb.refuse_bit(1, 7)?;
@@ -54,8 +57,8 @@ pub(crate) fn start_overwrite(request: &Request<'_>) -> Result<Start, Sense> {
 }
 
 impl Readiness {
-    /// Whether an OVERWRITE may begin that can be left in this way where it fails. One without AUSE that
-    /// failed must not be left by way of one with AUSE (SBC-4 4.11.4).
+    /// Checks that an OVERWRITE may begin whose failed state can be left in this way. The failed
+    /// state of one without AUSE must not be left by way of one with AUSE (SBC-4 4.11.4).
     fn check_overwrite(&self, failure: SanitizeFailure) -> Result<(), Sense> {
         self.check_but_sanitize_failure()?;
         match self.sanitize_failed {
@@ -67,7 +70,7 @@ impl Readiness {
     }
 }
 
-/// SANITIZE EXIT FAILURE MODE.
+/// Starts SANITIZE EXIT FAILURE MODE.
 pub(crate) fn start_exit_failure_mode(request: &Request<'_>) -> Result<Start, Sense> {
     refuse_reserved(request.cdb)?;
     if request.cdb.u16(7) != 0 {
@@ -124,8 +127,9 @@ impl Task for ExitFailureMode {
     }
 }
 
-/// ZNR is for zoned media; bytes 2 to 6 are reserved. What is set there asks for something this unit
-/// would not do, and a command that destroys everything must not be guessed at.
+/// Refuses ZNR, which is for zoned media, and the reserved bytes 2 to 6. A set bit asks for
+/// something that this unit would not do. A command that destroys everything must not be guessed
+/// at.
 fn refuse_reserved(cdb: Cdb<'_>) -> Result<(), Sense> {
     cdb.refuse_bit(1, 6)?;
     match (2..=6).find(|&at| cdb.u8(at) != 0) {
@@ -138,35 +142,38 @@ fn refuse_reserved(cdb: Cdb<'_>) -> Result<(), Sense> {
 #[derive(Debug)]
 struct Overwrite {
     unit: Arc<LogicalUnit>,
-    /// Through which it was asked for; asked before it begins, never again.
+    /// Nexus through which the command came. It is asked before the operation begins, and never
+    /// again.
     nexus: Arc<ItlNexus>,
     list_len: u16,
     range: BlockRange,
-    /// How it may be left where it fails.
+    /// Exit from the failed state that is allowed if the operation fails.
     failure: SanitizeFailure,
     stage: Stage,
     invert: bool,
-    /// One logical block.
+    /// Pattern of one logical block.
     pattern: Vec<u8>,
     passes: u64,
     passes_left: u64,
     rest: BlockRange,
 }
 
-/// How far an OVERWRITE is. Between the first stage and the last the unit shows SANITIZE IN PROGRESS.
+/// Progress of an OVERWRITE. Between the first stage and the last the unit shows SANITIZE IN
+/// PROGRESS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Its parameter list or its turn is awaited.
+    /// The command waits for its parameter list or its turn.
     Asked,
-    /// That it has begun is being stored. Nothing has been overwritten: `before` holds again where that fails.
+    /// The start is being stored. Nothing has been overwritten: `before` holds again if storing
+    /// fails.
     Beginning { before: Option<SanitizeFailure> },
     /// A pass is under way.
     Writing,
     /// A pass is being made durable.
     Flushing,
-    /// That it has ended is being stored.
+    /// The end is being stored.
     Ending,
-    /// It is over.
+    /// The operation is over.
     Over,
 }
 
@@ -175,12 +182,13 @@ impl Task for Overwrite {
         u32::from(self.list_len)
     }
 
-    /// A piece filled with the pattern.
+    /// Returns the bytes of a piece filled with the pattern.
     fn working_len(&self) -> u64 {
         limits::bytes_per_step(&self.unit, self.range)
     }
 
-    /// The commands before it end first; those after it meet SANITIZE IN PROGRESS.
+    /// Returns the whole unit: commands before the operation end first, and later ones meet
+    /// SANITIZE IN PROGRESS.
     fn exclusive(&self) -> Option<BlockRange> {
         Some(self.range)
     }
@@ -192,7 +200,8 @@ impl Task for Overwrite {
     fn step(&mut self, input: Input<'_>) -> Step {
         match (self.stage, input) {
             (_, Input::Begin { data_out }) => {
-                // Its list and its turn took their time, and from here on nothing stops it.
+                // The list and the turn may have taken long, and from here on nothing stops the
+                // operation.
                 let may_begin = self.nexus.may_still_sanitize();
                 match may_begin.and_then(|()| self.begin(data_out)) {
                     Ok(image) => Step::Save { image },
@@ -220,7 +229,8 @@ impl Overwrite {
         !matches!(self.stage, Stage::Asked | Stage::Over)
     }
 
-    /// From here on it shows, and goes on to its end. Returns what must be stored first.
+    /// Begins the operation, which shows from here on and goes on to its end. Returns the image
+    /// that must be stored first.
     fn begin(&mut self, list: &[u8]) -> Result<Vec<u8>, Response> {
         self.read(list)
             .map_err(|sense| self.unit.check_condition(&sense))?;
@@ -234,7 +244,8 @@ impl Overwrite {
         Ok(self.unit.image(&mut state))
     }
 
-    /// SBC-4 table 86: OVERWRITE COUNT, INVERT and the pattern, which starts anew in every block.
+    /// Reads the list of SBC-4 table 86: OVERWRITE COUNT, INVERT and the pattern, which starts anew
+    /// in every block.
     fn read(&mut self, list: &[u8]) -> Result<(), Sense> {
         if list.len() < usize::from(self.list_len) {
             return Err(Sense::parameter_list_length_error());
@@ -253,14 +264,14 @@ impl Overwrite {
         self.invert = list[0] & 0x80 != 0;
         self.passes = passes;
         self.passes_left = passes;
-        // What the last pass leaves is the pattern as it was given.
+        // The last pass leaves the pattern as it was given.
         if passes % 2 == 0 {
             self.invert_pattern();
         }
         Ok(())
     }
 
-    /// Between two passes, where INVERT asks for it.
+    /// Inverts the pattern between two passes if INVERT asks for it.
     fn invert_pattern(&mut self) {
         if self.invert {
             self.pattern.iter_mut().for_each(|byte| *byte = !*byte);
@@ -283,7 +294,7 @@ impl Overwrite {
         }
     }
 
-    /// A pass is durable.
+    /// Ends a pass, which is durable now.
     fn end_pass(&mut self) -> Step {
         self.passes_left -= 1;
         if self.passes_left > 0 {
@@ -292,7 +303,7 @@ impl Overwrite {
             return self.next_piece();
         }
         self.stage = Stage::Ending;
-        // A unit does not retire while this is under way.
+        // A unit does not retire while a SANITIZE is under way.
         let mut state = self.unit.state();
         if let Some(sanitizing) = &mut state.readiness.sanitizing {
             sanitizing.is_complete = true;
@@ -302,7 +313,7 @@ impl Overwrite {
         }
     }
 
-    /// Progress in 65 536ths over all passes.
+    /// Reports progress in 65 536ths over all passes.
     fn tell_progress(&self) {
         let total = u128::from(self.passes) * u128::from(self.range.count.0.max(1));
         let passes_before = u128::from(self.passes - self.passes_left);
@@ -321,7 +332,7 @@ impl Overwrite {
         }
     }
 
-    /// It is over; what is left is no failure, or this one.
+    /// Ends the operation, with this failure or none.
     fn leave(&mut self, failed: Option<SanitizeFailure>) {
         self.stage = Stage::Over;
         let mut state = self.unit.state();
@@ -332,7 +343,8 @@ impl Overwrite {
 }
 
 impl Drop for Overwrite {
-    /// Failed, or dropped with its unit: what the blocks hold is unknown, so nothing may read them.
+    /// Handles an operation that failed or was dropped with its unit. The content of the blocks is
+    /// unknown, so nothing may read them.
     fn drop(&mut self) {
         if self.is_under_way() {
             self.leave(Some(self.failure));

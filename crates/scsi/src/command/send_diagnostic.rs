@@ -7,7 +7,8 @@ use crate::logical_unit::LogicalUnit;
 use crate::sense::Sense;
 use crate::{BlockRange, Input, Response, Start, Step, Task};
 
-/// SELFTEST = 1 reads the first block. Diagnostic pages and other self-tests are not offered.
+/// Starts SEND DIAGNOSTIC. SELFTEST = 1 reads the first block. Diagnostic pages and other
+/// self-tests are not offered.
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     if cdb.u8(1) & 0xe0 != 0 {
@@ -25,7 +26,7 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     })))
 }
 
-/// The default self-test.
+/// Default self-test.
 #[derive(Debug)]
 struct SelfTest {
     unit: Arc<LogicalUnit>,

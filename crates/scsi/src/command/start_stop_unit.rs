@@ -7,11 +7,11 @@ use crate::itl_nexus::ItlNexus;
 use crate::sense::Sense;
 use crate::{Input, Response, Start, Step, Task};
 
-/// START and STOP. Power conditions other than START_VALID, and loading or ejecting a medium that is
-/// not removable, are refused.
+/// Starts START STOP UNIT, which starts or stops the unit. Other power conditions than START_VALID
+/// are refused, and so is loading or ejecting a medium that is not removable.
 ///
-/// IMMED is ignored: with it, too, GOOD of a STOP means that what was cached is durable. A flush that
-/// failed after the status would be told to nobody.
+/// IMMED is ignored: GOOD of a STOP always means that cached data is durable. Otherwise a flush
+/// that failed after the status would be reported to no one.
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     request.unit.state().readiness.check_but_stop()?;
@@ -26,13 +26,13 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
         request.unit.publish(&state);
         return Ok(Start::good());
     }
-    // Cached data becomes durable before the unit stops unless NO_FLUSH says it need not.
+    // Cached data becomes durable before the unit stops, unless NO_FLUSH says that it need not.
     let no_flush = cdb.bit(4, 2);
     let nexus = Arc::clone(request.nexus);
     Ok(Start::Task(Box::new(Stop { nexus, no_flush })))
 }
 
-/// Stopping: flush, then refuse medium access.
+/// Stop of a unit: flush, then refuse medium access.
 #[derive(Debug)]
 struct Stop {
     nexus: Arc<ItlNexus>,

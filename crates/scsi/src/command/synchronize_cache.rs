@@ -9,8 +9,10 @@ use crate::{Input, Response, Start, Step, Task};
 
 use super::read_write::Fields;
 
-/// Makes everything acknowledged before durable, whatever range is named. GOOD always means durable: IMMED,
-/// which asks for status before that, is not supported, and SBC-4 has it refused then.
+/// Makes all acknowledged writes durable, whatever range the command names.
+///
+/// GOOD always means durable. IMMED asks for status before that and is not supported, and SBC-4 has
+/// it refused then.
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     request.cdb.refuse_bit(1, 1)?;
     Fields::of(request.cdb).check_capacity(request.unit)?;

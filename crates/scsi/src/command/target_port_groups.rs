@@ -8,13 +8,13 @@ use crate::itl_nexus::ItlNexus;
 use crate::sense::{Asc, Sense, SenseKey};
 use crate::{Input, Response, Start, Step, Task};
 
-/// The four reserved bytes before the descriptors of SET TARGET PORT GROUPS.
+/// Length of the reserved bytes before the descriptors of SET TARGET PORT GROUPS.
 const SET_HEADER_LEN: u32 = 4;
 const SET_DESCRIPTOR_LEN: usize = 4;
-/// One descriptor for each of more groups than any device has.
+/// Longest list: one descriptor for each of more groups than any device has.
 const MAX_SET_LEN: u32 = SET_HEADER_LEN + 4 * 1024;
 
-/// REPORT TARGET PORT GROUPS.
+/// Starts REPORT TARGET PORT GROUPS.
 pub(crate) fn report(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     let extended = match cdb.u8(1) >> 5 {
@@ -33,7 +33,7 @@ pub(crate) fn report(request: &Request<'_>) -> Result<Start, Sense> {
     ))
 }
 
-/// The states as they are for one initiator.
+/// Builds the report of the states for one initiator.
 fn parameter_data(access: &UnitAccess, initiator: &str, extended: bool) -> Vec<u8> {
     let layout = access.groups().layout();
     let mut data = vec![0; 4];
@@ -57,7 +57,7 @@ fn parameter_data(access: &UnitAccess, initiator: &str, extended: bool) -> Vec<u
     data
 }
 
-/// SET TARGET PORT GROUPS.
+/// Starts SET TARGET PORT GROUPS.
 pub(crate) fn set(request: &Request<'_>) -> Result<Start, Sense> {
     if !request.unit.access().groups().mode().is_explicit() {
         return Err(Sense::illegal(Asc::INVALID_COMMAND_OPERATION_CODE));
@@ -76,13 +76,13 @@ pub(crate) fn set(request: &Request<'_>) -> Result<Start, Sense> {
     })))
 }
 
-/// SET TARGET PORT GROUPS once its parameter list has come: change the states of this unit for the initiator, save
-/// them, tell its other nexuses.
+/// SET TARGET PORT GROUPS after its parameter list has come. It changes the states of this unit for
+/// the initiator, saves them, and tells its other nexuses.
 #[derive(Debug)]
 struct SetTargetPortGroups {
     nexus: Arc<ItlNexus>,
     list_len: u32,
-    /// The saved form of the states before and after, while the change is being saved.
+    /// Saved form of the states before and after the change, while the change is being saved.
     unsaved: Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -91,7 +91,7 @@ impl Task for SetTargetPortGroups {
         self.list_len
     }
 
-    /// States that hold must be stored and told.
+    /// States that hold must be stored and reported.
     fn outlives_its_command(&self) -> bool {
         self.unsaved.is_some()
     }
@@ -108,7 +108,7 @@ impl Task for SetTargetPortGroups {
                 if let Some((before, after)) = self.unsaved.take()
                     && unit.access().to_bytes() == after
                 {
-                    // The bytes are those of a moment ago.
+                    // The bytes were written a moment ago.
                     let restored = unit.access().restore(&before);
                     debug_assert!(restored.is_ok());
                     unit.publish(&unit.state());
@@ -124,7 +124,7 @@ impl Task for SetTargetPortGroups {
 }
 
 impl SetTargetPortGroups {
-    /// Changes the states; returns the image to save where any changed.
+    /// Changes the states. Returns the image to save if any state changed.
     fn change(&mut self, list: &[u8]) -> Result<Option<Vec<u8>>, Response> {
         let unit = self.nexus.unit();
         let no = |sense| unit.check_condition(&sense);
@@ -155,12 +155,12 @@ impl SetTargetPortGroups {
             let id = u16::from_be_bytes([descriptor[2], descriptor[3]]);
             let group = layout.group(id).ok_or(invalid(at + 2))?;
             let state = AccessState::from_code(descriptor[0] & 0x0F)
-                // Transitioning is what the target reports, never what it is told (SPC-4 6.45).
+                // A target reports Transitioning, and no initiator sets it (SPC-4 6.45).
                 .filter(|&state| state != AccessState::Transitioning)
                 .filter(|&state| group.supported.contains(state))
                 .ok_or(invalid(at))?;
             if !group.state.is_active() {
-                // The administrator keeps this group closed; an initiator cannot open it.
+                // The administrator keeps this group closed, so an initiator cannot open it.
                 return Err(refused());
             }
             states.push((id, state));

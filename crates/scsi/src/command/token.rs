@@ -21,25 +21,25 @@ pub(crate) const SERVICE_ACTION_POPULATE: u8 = 0x10;
 pub(crate) const SERVICE_ACTION_WRITE_USING: u8 = 0x11;
 
 const RANGE_LEN: usize = 16;
-/// What the data length of two bytes at the beginning of a list can speak of. A list with more ranges than
-/// are offered is read, so that it can be told what is wrong with it.
+/// Longest list that a data length of two bytes at its beginning can describe. A list with more
+/// ranges than are offered is read, so that the answer can say what is wrong with it.
 const LONGEST_LIST: usize = 2 + u16::MAX as usize;
-/// Where the range descriptors of POPULATE TOKEN begin.
+/// Offset of the first range descriptor of POPULATE TOKEN.
 const POPULATE_HEADER_LEN: usize = 16;
-/// Where the range descriptors of WRITE USING TOKEN begin.
+/// Offset of the first range descriptor of WRITE USING TOKEN.
 const WRITE_USING_HEADER_LEN: usize = 536;
-/// Seconds; told in VPD page 8Fh. Tokens live by number, not by time, so any inactivity up to here
-/// is endured.
+/// Longest inactivity timeout in seconds, reported in VPD page 8Fh. Tokens live by number, not by
+/// time, so every timeout up to this one is kept.
 pub(crate) const MAX_INACTIVITY_TIMEOUT_S: u32 = 3600;
 
-/// POPULATE TOKEN.
+/// Starts POPULATE TOKEN.
 pub(crate) fn populate(request: &Request<'_>) -> Result<Start, Sense> {
     start(request, POPULATE_HEADER_LEN, |common| {
         Box::new(PopulateToken { common })
     })
 }
 
-/// WRITE USING TOKEN.
+/// Starts WRITE USING TOKEN.
 pub(crate) fn write_using(request: &Request<'_>) -> Result<Start, Sense> {
     let reachable = request.view.itl_nexuses();
     start(request, WRITE_USING_HEADER_LEN, |common| {
@@ -73,7 +73,7 @@ fn start(
     })))
 }
 
-/// What both commands have.
+/// Fields that both commands have.
 #[derive(Debug)]
 struct Common {
     nexus: Arc<ItlNexus>,
@@ -82,8 +82,8 @@ struct Common {
 }
 
 impl Common {
-    /// Checks the lengths within the parameter list and reads the range descriptors, which begin at
-    /// `header_len` and whose length stands in the two bytes before them.
+    /// Checks the lengths within the parameter list, and reads the range descriptors. The
+    /// descriptors begin at `header_len`, and the two bytes before them hold their length.
     fn ranges(&self, list: &[u8], header_len: usize) -> Result<Vec<BlockRange>, Sense> {
         let fields = Cdb(list);
         let data_len = 2 + usize::from(fields.u16(0));
@@ -115,7 +115,7 @@ impl Common {
         Ok(ranges)
     }
 
-    /// Ranges must not overlap, nor name more blocks than one token stands for.
+    /// Refuses ranges that overlap, or that name more blocks than one token stands for.
     fn check_ranges(&self, ranges: &[BlockRange], at: u16) -> Result<(), Sense> {
         let mut sorted: Vec<_> = ranges.iter().filter(|range| !range.is_empty()).collect();
         sorted.sort_by_key(|range| range.start);
@@ -146,8 +146,10 @@ fn total(ranges: &[BlockRange]) -> u64 {
     ranges.iter().map(|range| range.count.0).sum()
 }
 
-/// POPULATE TOKEN once its parameter list has come. Nothing is copied: the token is a promise to
-/// notice changes. So it is done when its status comes, with IMMED as without.
+/// POPULATE TOKEN after its parameter list has come.
+///
+/// Nothing is copied: the token is a promise to notice changes. So the operation is done when its
+/// status comes, with IMMED as without.
 #[derive(Debug)]
 struct PopulateToken {
     common: Common,
@@ -158,8 +160,8 @@ impl Task for PopulateToken {
         self.common.list_len
     }
 
-    /// The whole unit, for an instant: writes under way to blocks of the token must have ended when
-    /// it is made, and which blocks those are is not known before the parameter list has come.
+    /// Returns the whole unit, for an instant. Writes under way to blocks of the token must have
+    /// ended when the token is made. Those blocks are not known before the parameter list has come.
     fn exclusive(&self) -> Option<BlockRange> {
         BlockRange::new(0, self.common.nexus.unit().blocks())
     }
@@ -186,7 +188,7 @@ impl PopulateToken {
         if fields.u32(4) > MAX_INACTIVITY_TIMEOUT_S {
             return Err(Sense::invalid_field_in_parameter_list(4));
         }
-        // RTV: without it the copy manager chooses the type.
+        // Without RTV the copy manager chooses the type.
         let offered = [TYPE_CHANGE_VULNERABLE, TYPE_ANY_POINT_IN_TIME];
         if fields.bit(2, 1) && !offered.contains(&fields.u32(8)) {
             return Err(Sense::invalid_field_in_parameter_list(8));
@@ -210,17 +212,18 @@ impl PopulateToken {
     }
 }
 
-/// WRITE USING TOKEN once its parameter list has come.
+/// WRITE USING TOKEN after its parameter list has come.
 #[derive(Debug)]
 struct WriteUsingToken {
     common: Common,
-    /// All units in the initiator's view when the command came; one that has left it since says so itself.
+    /// All units in the initiator's view when the command came. A unit that has left the view since
+    /// says so itself.
     reachable: Vec<Arc<ItlNexus>>,
     running: Option<Running>,
     copy: BlockCopy,
-    /// The token to delete at the end (DEL_TKN), and the unit that made it.
+    /// Token to delete at the end (DEL_TKN), and the unit that made it.
     delete: Option<(Arc<ItlNexus>, TokenUse)>,
-    /// The ranges name more blocks than the token stands for.
+    /// Whether the ranges name more blocks than the token stands for.
     is_residual: bool,
 }
 
@@ -257,7 +260,7 @@ impl WriteUsingToken {
             .common
             .ranges(list, WRITE_USING_HEADER_LEN)
             .map_err(refuse)?;
-        // IMMED: a copy in the background, which is not offered.
+        // IMMED asks for a copy in the background, which is not offered.
         if Cdb(list).bit(2, 0) {
             return Err(refuse(Sense::invalid_field_in_parameter_list(2)));
         }
@@ -275,7 +278,7 @@ impl WriteUsingToken {
         }
     }
 
-    /// Finds what the token stands for and matches it with the ranges.
+    /// Finds the blocks for which the token stands, and matches them with the ranges.
     fn plan(&mut self, list: &[u8], ranges: &[BlockRange]) -> Result<BlockCopy, Sense> {
         let fields = Cdb(list);
         let offset = fields.u64(8);

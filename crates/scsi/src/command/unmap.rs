@@ -1,4 +1,4 @@
-//! UNMAP (SBC-4 clause 5): blocks without storage, which read as zeros.
+//! UNMAP (SBC-4 clause 5): it frees the storage of blocks, which then read as zeros.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{BlockRange, Input, Response, Start, Step, Task};
 
 use super::read_write::range_in_capacity;
 
-/// UNMAP. ANCHOR is not offered.
+/// Starts UNMAP. ANCHOR is not offered.
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     request.cdb.refuse_bit(1, 0)?;
     let list_len = request.cdb.u16(7);
@@ -26,7 +26,7 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     })))
 }
 
-/// UNMAP once its parameter list has come.
+/// UNMAP after its parameter list has come.
 #[derive(Debug)]
 struct Unmap {
     unit: Arc<LogicalUnit>,
@@ -52,7 +52,7 @@ impl Task for Unmap {
 }
 
 impl Unmap {
-    /// The runs of the parameter list, every one checked before any is unmapped. An incomplete last
+    /// Returns the runs of the parameter list, after checking every one. An incomplete last
     /// descriptor is ignored (SBC-4 clause 5, UNMAP parameter list).
     fn ranges(&self, list: &[u8]) -> Result<Vec<BlockRange>, Sense> {
         if list.len() < usize::from(self.list_len) {

@@ -10,18 +10,18 @@ use crate::{BlockRange, Input, Response, Start, Step, Task};
 
 use super::read_write::Fields;
 
-/// What the blocks are compared with (BYTCHK).
+/// Data with which the blocks are compared (BYTCHK).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Compare {
-    /// 00b: nothing; they must be readable.
+    /// 00b: nothing. The blocks must be readable.
     Nothing,
     /// 01b: the data-out, block by block.
     DataOut,
-    /// 11b: one block of data-out, again and again.
+    /// 11b: one block of data-out, repeated.
     OneBlock,
 }
 
-/// VERIFY.
+/// Starts VERIFY.
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     let unit = request.unit;
@@ -46,7 +46,7 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     ))))
 }
 
-/// WRITE AND VERIFY.
+/// Starts WRITE AND VERIFY.
 pub(crate) fn start_after_write(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     cdb.refuse_protection(1)?;
@@ -67,13 +67,13 @@ pub(crate) fn start_after_write(request: &Request<'_>) -> Result<Start, Sense> {
     ))))
 }
 
-/// Reads the range a piece at a time and compares it.
+/// Reads the range one piece at a time, and compares it.
 #[derive(Debug)]
 struct Verify {
     unit: Arc<LogicalUnit>,
     range: BlockRange,
     compare: Compare,
-    /// WRITE AND VERIFY.
+    /// Whether the command is WRITE AND VERIFY.
     write_first: bool,
     /// Bytes of data-out by the CDB.
     wanted: u32,
@@ -92,7 +92,7 @@ impl Verify {
         let block_len = unit.block_len();
         let wanted = match compare {
             Compare::OneBlock => block_len,
-            // Bounded by the largest transfer.
+            // The count is bounded by the largest transfer.
             _ if write_first || compare == Compare::DataOut => range.count.0 as u32 * block_len,
             _ => 0,
         };
@@ -121,7 +121,7 @@ impl Verify {
             self.expected = data_out.to_vec();
         }
         if self.write_first {
-            // Durable first, so that what is read back is what the medium holds.
+            // The write is durable first, so that the read returns the content of the medium.
             return Step::WriteDataOut {
                 range: self.range,
                 offset: 0,

@@ -1,5 +1,5 @@
-//! WRITE ATOMIC(16) (SBC-4 clause 5): all of the blocks or none, also after a power loss. Offered only
-//! where the backend really gives it.
+//! WRITE ATOMIC(16) (SBC-4 clause 5): all of the blocks or none, also after a power loss. It is
+//! offered only if the backend really gives it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{BlockRange, Input, Response, Start, Step, Task};
 
 use super::read_write::range_in_capacity;
 
-/// WRITE ATOMIC(16). Atomic boundaries are not offered.
+/// Starts WRITE ATOMIC(16). Atomic boundaries are not offered.
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     let unit = request.unit;
@@ -38,7 +38,7 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     })))
 }
 
-/// One write that no other command sees half done.
+/// Write that no other command sees half done.
 #[derive(Debug)]
 struct WriteAtomic {
     unit: Arc<LogicalUnit>,

@@ -10,8 +10,8 @@ use crate::{BlockRange, Input, Response, Start, Step, Task};
 
 use super::read_write::Fields;
 
-/// WRITE SAME. A length of zero is refused (WSNZ = 1), and so are ANCHOR and the obsolete LBDATA and
-/// PBDATA. The data-out must be exactly one block, or none with NDOB.
+/// Starts WRITE SAME. A length of zero is refused (WSNZ = 1), and so are ANCHOR and the obsolete
+/// LBDATA and PBDATA. The data-out must be exactly one block, or none with NDOB.
 pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     let cdb = request.cdb;
     let unit = request.unit;
@@ -45,14 +45,14 @@ pub(crate) fn start(request: &Request<'_>) -> Result<Start, Sense> {
     })))
 }
 
-/// WRITE SAME, a piece at a time.
+/// WRITE SAME, one piece at a time.
 #[derive(Debug)]
 struct WriteSame {
     unit: Arc<LogicalUnit>,
     wanted: u32,
     rest: BlockRange,
     unmap: bool,
-    /// The block to repeat, unless it is all zeros.
+    /// Block to repeat, unless it is all zeros.
     pattern: Option<Vec<u8>>,
 }
 
@@ -61,7 +61,7 @@ impl Task for WriteSame {
         self.wanted
     }
 
-    /// A piece filled with the pattern. Zeros take none.
+    /// Returns the bytes of a piece filled with the pattern. Zeros take none.
     fn working_len(&self) -> u64 {
         if self.wanted == 0 {
             return 0;
@@ -82,8 +82,8 @@ impl Task for WriteSame {
 }
 
 impl WriteSame {
-    /// What is not zeros is written also with UNMAP = 1, because blocks without storage would not
-    /// read back as it (SBC-4 4.7.3.4.4).
+    /// Returns the next step. Data other than zeros is written also with UNMAP = 1, because blocks
+    /// without storage would not read back as that data (SBC-4 4.7.3.4.4).
     fn next_piece(&mut self) -> Step {
         if self.rest.is_empty() {
             return Step::Done(Response::good());

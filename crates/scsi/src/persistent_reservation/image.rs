@@ -1,18 +1,18 @@
-//! What survives a power loss (APTPL, SPC-4 5.13.5): registrations and reservation as bytes.
+//! State that survives a power loss (APTPL, SPC-4 5.13.5): registrations and reservation as bytes.
 //!
-//! PRGENERATION is not among them: a power on sets it to zero whatever APTPL says (SPC-4 6.15.2).
+//! PRGENERATION is not part of it: a power on sets it to zero whatever APTPL says (SPC-4 6.15.2).
 
 use std::collections::BTreeMap;
 
 use super::{MAX_REGISTRATIONS, PersistentReservations, Registrant, Reservation, ReservationType};
 use crate::nexus::InitiatorPort;
 
-/// First byte of an image; another layout gets another number.
+/// First byte of an image. Another layout gets another number.
 const VERSION: u8 = 1;
-/// The holder's index where all registrants hold, or none does.
+/// Index of the holder if all registrants hold, or if no one does.
 const NO_HOLDER: u32 = u32::MAX;
 
-/// The saved image is not one that [`PersistentReservations::to_bytes`] wrote.
+/// Error for a saved image that [`PersistentReservations::to_bytes`] did not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DamagedImage;
 
@@ -25,7 +25,7 @@ impl std::fmt::Display for DamagedImage {
 impl std::error::Error for DamagedImage {}
 
 impl PersistentReservations {
-    /// What a power loss must leave behind; empty where APTPL is off.
+    /// Returns the state that must survive a power loss, empty if APTPL is off.
     ///
     /// ```text
     /// version u8 | type u8 (0: no reservation) | holder u32 (index, FFFF FFFFh: none) | count u32
@@ -40,7 +40,7 @@ impl PersistentReservations {
             .as_ref()
             .and_then(|reservation| reservation.holder.as_ref())
             .and_then(|holder| self.registrations.keys().position(|entry| entry == holder))
-            // Bounded by MAX_REGISTRATIONS.
+            // The index is bounded by MAX_REGISTRATIONS.
             .map_or(NO_HOLDER, |index| index as u32);
         let kind = self.reservation.as_ref().map_or(0, |it| it.kind as u8);
         let mut bytes = vec![VERSION, kind];
@@ -58,7 +58,7 @@ impl PersistentReservations {
         bytes
     }
 
-    /// The state after a power on, from what [`PersistentReservations::to_bytes`] left.
+    /// Returns the state after a power on, from the bytes of [`PersistentReservations::to_bytes`].
     ///
     /// # Errors
     /// [`DamagedImage`]. The unit must then not be served as if it were unreserved.

@@ -1,5 +1,5 @@
-//! Registering, for oneself and for others (SPC-4 5.13.7 and 5.13.8): REGISTER, REGISTER AND IGNORE
-//! EXISTING KEY, REGISTER AND MOVE.
+//! Registration of a nexus by itself or by another (SPC-4 5.13.7 and 5.13.8): REGISTER, REGISTER
+//! AND IGNORE EXISTING KEY, REGISTER AND MOVE.
 
 use std::collections::BTreeMap;
 
@@ -58,8 +58,8 @@ impl PersistentReservations {
         }
     }
 
-    /// Which registration gets which key (0: none any more). `key` is `None` where existing keys
-    /// are ignored; `all_ports` are the device's ports under ALL_TG_PT.
+    /// Returns each registration to change with its new key (0 to remove it). `key` is `None` if
+    /// existing keys are ignored. `all_ports` are the device's ports under ALL_TG_PT.
     fn registration_changes(
         &self,
         from: &Registrant,
@@ -82,8 +82,8 @@ impl PersistentReservations {
             };
             let registered = self.registrations.get(&registrant).copied();
             match (registered, key) {
-                // The key was checked for the nexus itself; the same initiator's registration
-                // under another key at another port is not for this key to change.
+                // The key was checked for the nexus itself. A registration of this initiator under
+                // another key, at another port, is not for this key to change.
                 (Some(registered), Some(key)) if registered != key => {
                     return Err(Refusal::Conflict);
                 }
@@ -110,7 +110,7 @@ impl PersistentReservations {
                     if !self.registrations.contains_key(&registrant) {
                         changes.insert(registrant, new_key);
                     } else if other.isid.is_some() {
-                        // A key may only be replaced by who knows it.
+                        // Only an initiator that knows a key may replace it.
                         return Err(Refusal::Conflict);
                     }
                 }
@@ -119,7 +119,7 @@ impl PersistentReservations {
         Ok(changes)
     }
 
-    /// All initiator ports of that name which the device server knows (SPC-4 7.6.4.6).
+    /// Returns all initiator ports of that name which the device server knows (SPC-4 7.6.4.6).
     fn known_ports_of(
         &self,
         name: &str,
@@ -160,7 +160,7 @@ impl PersistentReservations {
                 self.registrations.insert(registrant.clone(), key);
             }
         }
-        // Whoever lost its registration in this very command is told nothing of the others'.
+        // A nexus that lost its registration in this very command is told nothing of the others.
         outcome
             .attentions
             .retain(|(registrant, _)| self.registrations.contains_key(registrant));
@@ -169,7 +169,7 @@ impl PersistentReservations {
         Ok(outcome)
     }
 
-    /// Removes a registration, and the reservation where its holder goes (SPC-4 5.13.11.3).
+    /// Removes a registration. If it was the holder's, the reservation goes too (SPC-4 5.13.11.3).
     fn unregister(
         &mut self,
         registrant: &Registrant,
@@ -192,7 +192,7 @@ impl PersistentReservations {
         }
     }
 
-    /// SPC-4 5.13.8.
+    /// Registers another nexus and moves the reservation to it (SPC-4 5.13.8).
     fn register_and_move(
         &mut self,
         from: &Registrant,

@@ -1,10 +1,10 @@
-//! PERSISTENT RESERVE IN parameter data (SPC-4 6.15), whole; the command cuts it to the allocation
-//! length.
+//! PERSISTENT RESERVE IN parameter data (SPC-4 6.15), in full length. The command cuts it to the
+//! allocation length.
 
 use super::{PersistentReservations, Registrant, TransportId};
 
 impl PersistentReservations {
-    /// READ KEYS (SPC-4 6.15.2).
+    /// Builds the data of READ KEYS (SPC-4 6.15.2).
     pub fn read_keys(&self) -> Vec<u8> {
         let mut list = Vec::with_capacity(self.registrations.len() * 8);
         for key in self.registrations.values() {
@@ -13,7 +13,7 @@ impl PersistentReservations {
         self.with_header(list)
     }
 
-    /// READ RESERVATION (SPC-4 6.15.3). The key is zero where all registrants hold.
+    /// Builds the data of READ RESERVATION (SPC-4 6.15.3). The key is zero if all registrants hold.
     pub fn read_reservation(&self) -> Vec<u8> {
         let mut descriptor = Vec::new();
         if let Some(reservation) = &self.reservation {
@@ -28,13 +28,14 @@ impl PersistentReservations {
         self.with_header(descriptor)
     }
 
-    /// REPORT CAPABILITIES (SPC-4 6.15.4): CRH, SIP_C, ATP_C, PTPL_C; all six types.
+    /// Builds the data of REPORT CAPABILITIES (SPC-4 6.15.4): CRH, SIP_C, ATP_C, PTPL_C, and all
+    /// six types.
     pub fn report_capabilities(&self) -> Vec<u8> {
         let persists = u8::from(self.activate_through_power_loss);
         vec![0, 8, 0x1D, 0x80 | persists, 0xEA, 0x01, 0, 0]
     }
 
-    /// READ FULL STATUS (SPC-4 6.15.5).
+    /// Builds the data of READ FULL STATUS (SPC-4 6.15.5).
     pub fn read_full_status(&self) -> Vec<u8> {
         let mut list = Vec::new();
         for (registrant, key) in &self.registrations {
@@ -60,11 +61,11 @@ impl PersistentReservations {
         out.extend_from_slice(&transport_id);
     }
 
-    /// PRGENERATION and ADDITIONAL LENGTH, then the list.
+    /// Puts PRGENERATION and ADDITIONAL LENGTH before the list.
     fn with_header(&self, list: Vec<u8>) -> Vec<u8> {
         let mut data = Vec::with_capacity(8 + list.len());
         data.extend_from_slice(&self.generation.to_be_bytes());
-        // Bounded by MAX_REGISTRATIONS descriptors of a few hundred bytes.
+        // The list is bounded by MAX_REGISTRATIONS descriptors of a few hundred bytes.
         data.extend_from_slice(&(list.len() as u32).to_be_bytes());
         data.extend_from_slice(&list);
         data

@@ -1,5 +1,5 @@
-//! Tests of persistent reservations: a model written from SPC-4's tables alone against random
-//! commands, and one test for each rule that the model's three nexuses cannot reach.
+//! Tests of persistent reservations. A model written from SPC-4's tables alone runs against random
+//! commands. One test each covers the rules that the model's three nexuses cannot reach.
 
 mod model;
 
@@ -34,7 +34,7 @@ fn register(key: u64, new_key: u64) -> Request {
     }
 }
 
-/// Nexuses 0, 1, 2 registered under 0xA0, 0xA1, 0xA2.
+/// Registers nexuses 0, 1, 2 under 0xA0, 0xA1, 0xA2.
 fn three() -> PersistentReservations {
     let mut state = PersistentReservations::default();
     for index in 0..3 {
@@ -273,7 +273,7 @@ fn register_and_move_is_refused_where_spc_4_says_so() {
 #[test]
 fn access_follows_the_table_of_types() {
     use ReservationType::*;
-    // (registrant reads, registrant writes, stranger reads, stranger writes)
+    // Each entry: (registrant reads, registrant writes, stranger reads, stranger writes).
     let table = [
         (WriteExclusive, [true, false, true, false]),
         (ExclusiveAccess, [false, false, false, false]),
@@ -295,7 +295,7 @@ fn access_follows_the_table_of_types() {
             assert_eq!(may(index, AccessClass::Read), allowed[at], "{kind:?}");
             assert_eq!(may(index, AccessClass::Write), allowed[at + 1], "{kind:?}");
         }
-        // The holder's initiator through another port is another nexus.
+        // The holder's initiator is another nexus through another port.
         let stranger = nexus(0);
         assert!(state.conflicts(&stranger.initiator, 2, AccessClass::Write));
     }

@@ -1,30 +1,30 @@
-//! The iSCSI TransportID (SPC-4 7.6.4.6): an initiator port, or all ports of an initiator, by name.
+//! iSCSI TransportID (SPC-4 7.6.4.6): an initiator port, or all ports of an initiator, by name.
 //!
-//! Comes from the initiator as text with lengths of its own, so nothing in it is believed: lengths
-//! that lie, a missing NUL, an overlong name or a malformed ISID are all refused.
+//! It comes from the initiator as text with lengths of its own, so nothing in it is trusted. Wrong
+//! lengths, a missing NUL, an overlong name and a malformed ISID are all refused.
 
 use crate::nexus::InitiatorPort;
 
-/// An iSCSI TransportID.
+/// iSCSI TransportID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportId {
-    /// The iSCSI name with ASCII letters in lower case, as names of ports are everywhere in a device server.
+    /// iSCSI name with ASCII letters in lower case, as every port name in a device server.
     pub name: String,
-    /// The ISID (TPID FORMAT 01b); `None` names all ports of the initiator (TPID FORMAT 00b).
+    /// ISID (TPID FORMAT 01b). `None` names all ports of the initiator (TPID FORMAT 00b).
     pub isid: Option<[u8; 6]>,
 }
 
 /// PROTOCOL IDENTIFIER: iSCSI.
 const PROTOCOL_ISCSI: u8 = 0x5;
-/// RFC 7143 4.2.7.1.
+/// Longest iSCSI name in bytes (RFC 7143 4.2.7.1).
 const MAX_NAME_LEN: usize = 223;
-/// The least ADDITIONAL LENGTH.
+/// Smallest ADDITIONAL LENGTH.
 const MIN_ADDITIONAL_LEN: usize = 20;
 const SEPARATOR: &str = ",i,0x";
 
 impl TransportId {
-    /// Reads one TransportID from the front of `bytes` and tells how many bytes it took, or `None`
-    /// where the bytes are not a well-formed iSCSI TransportID.
+    /// Reads one TransportID from the front of `bytes`, and returns the number of bytes it took.
+    /// Returns `None` if the bytes are not a well-formed iSCSI TransportID.
     pub fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let (header, rest) = bytes.split_at_checked(4)?;
         if header[0] & 0x0F != PROTOCOL_ISCSI {
@@ -59,7 +59,7 @@ impl TransportId {
         Some((id, 4 + additional))
     }
 
-    /// The initiator port, where exactly one is named.
+    /// Returns the initiator port if exactly one is named.
     pub fn initiator_port(&self) -> Option<InitiatorPort> {
         Some(InitiatorPort {
             name: self.name.clone(),
@@ -74,10 +74,10 @@ impl TransportId {
         for byte in port.isid {
             text.push_str(&format!("{byte:02x}"));
         }
-        // The NUL, then zeros up to a multiple of four.
+        // The text ends with a NUL, then zeros up to a multiple of four.
         let additional = (text.len() + 1).next_multiple_of(4).max(MIN_ADDITIONAL_LEN);
         out.extend_from_slice(&[0x40 | PROTOCOL_ISCSI, 0]);
-        // An iSCSI name has at most 223 bytes; a name from elsewhere is cut rather than wrapped.
+        // An iSCSI name has at most 223 bytes. A name from elsewhere is cut rather than wrapped.
         out.extend_from_slice(&u16::try_from(additional).unwrap_or(0xFFFC).to_be_bytes());
         let start = out.len();
         out.extend_from_slice(text.as_bytes());
@@ -85,7 +85,7 @@ impl TransportId {
     }
 }
 
-/// One to twelve hexadecimal digits, as a number of six bytes.
+/// Reads one to twelve hexadecimal digits, as a number of six bytes.
 fn parse_isid(digits: &str) -> Option<[u8; 6]> {
     if digits.is_empty() || digits.len() > 12 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
@@ -154,9 +154,9 @@ mod tests {
         for bad in [
             vec![],
             vec![0x45, 0, 0],
-            raw(1, &good, len + 4),                // longer than what came
+            raw(1, &good, len + 4), // longer than the bytes that came
             raw(1, &good, len - 1),                // not a multiple of four
-            raw(1, &good, 16),                     // shorter than the least
+            raw(1, &good, 16), // shorter than the minimum
             raw(1, &good, 20),                     // cuts the NUL off
             raw(0, &no_nul, 24),                   // no NUL at all
             raw(1, &padded("iqn.x:y"), 20),        // no ISID

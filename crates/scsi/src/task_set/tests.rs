@@ -1,4 +1,4 @@
-//! The order of commands: by hand, against a model, and on many threads.
+//! Tests of the order of commands: by hand, against a model, and on many threads.
 
 use std::sync::atomic::{AtomicI32, AtomicUsize};
 
@@ -10,7 +10,7 @@ use TaskSetType::{PerNexus, Shared};
 
 type Log = Arc<Mutex<Vec<u64>>>;
 
-/// Task sets, the nexuses 0, 1, … in them, and who was woken.
+/// Makes task sets, the nexuses 0, 1, … in them, and a log of woken waiters.
 fn task_sets(nexuses: u64) -> (Vec<NexusTasks>, Log) {
     let woken = Log::default();
     let log = woken.clone();
@@ -78,14 +78,16 @@ fn a_change_of_the_type_breaks_no_barrier() {
     let (n, woken) = task_sets(3);
     assert_eq!(n[0].enter(Simple, 1, || Shared), Entered::Now);
     assert_eq!(n[1].enter(Ordered, 2, || Shared), Entered::Queued);
-    // From now on a set for each: own older commands are waited for, and older barriers.
+    // From now on each nexus has its own set: older commands of the nexus are waited for, and older
+    // barriers.
     assert_eq!(n[0].enter(Ordered, 3, || PerNexus), Entered::Queued);
     assert_eq!(n[2].enter(Ordered, 4, || PerNexus), Entered::Queued);
     n[0].leave(Simple);
     assert_eq!(*woken.lock().unwrap(), [2]);
     n[1].leave(Ordered);
     assert_eq!(*woken.lock().unwrap(), [2, 3, 4]);
-    // And back: a barrier waits for what is ordered in a set of its own, and for who waits behind it.
+    // The type changes back: a barrier waits for ORDERED commands in a set of their own, and for
+    // commands that wait behind them.
     assert_eq!(n[0].enter(Simple, 5, || PerNexus), Entered::Queued);
     assert_eq!(n[1].enter(Ordered, 6, || Shared), Entered::Queued);
     n[2].leave(Ordered);
@@ -139,38 +141,38 @@ const NEXUSES: u64 = 3;
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Enter(u64, TaskAttribute),
-    /// The running command with this number, modulo how many there are.
+    /// End of the running command with this number, modulo the number of running ones.
     Leave(usize),
-    /// The waiting command with this number.
+    /// Cancellation of the waiting command with this number.
     Cancel(usize),
     SetType(TaskSetType),
 }
 
-/// A command as the standard sees it: all that counts is who is older.
+/// Command as the standard sees it: only its age counts.
 #[derive(Clone, Copy, Debug)]
 struct Modelled {
     waiter: u64,
     nexus: u64,
     attribute: TaskAttribute,
-    /// What the type was when it arrived.
+    /// Task set type at the arrival of the command.
     kind: TaskSetType,
     runs: bool,
 }
 
 impl Modelled {
-    /// Whether an ORDERED command is ordered also against commands of this nexus.
+    /// Reports whether an ORDERED command is ordered also against commands of this nexus.
     fn reaches(&self, nexus: u64) -> bool {
         self.attribute == Ordered && (self.kind == Shared || self.nexus == nexus)
     }
 }
 
-/// Has run, oldest first, what may.
+/// Starts all commands that may run, oldest first.
 fn settle(commands: &mut [Modelled]) {
     for at in 0..commands.len() {
         let command = commands[at];
         let held = |(place, other): (usize, &Modelled)| {
             let concerns = command.reaches(other.nexus) || other.reaches(command.nexus);
-            // HEAD OF QUEUE overtakes, and is waited for by whoever has not started.
+            // HEAD OF QUEUE overtakes, and every command that has not started waits for it.
             place != at && concerns && (place < at || other.runs)
         };
         let blocked = commands.iter().enumerate().any(held);
@@ -190,7 +192,8 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Does the same to the task sets and to the model, which must agree on what runs after each action.
+/// Does each action to the task sets and to the model, which must agree on the running commands
+/// after it.
 fn agree(first: TaskSetType, actions: &[Action]) {
     let (n, woken) = task_sets(NEXUSES);
     let (mut model, mut kind, mut running) = (Vec::<Modelled>::new(), first, Vec::new());
@@ -261,8 +264,8 @@ proptest! {
     }
 }
 
-/// Threads that each are a nexus send SIMPLE and ORDERED commands; whatever runs beside an ORDERED one
-/// of the same set is found.
+/// Runs threads, each a nexus, that send SIMPLE and ORDERED commands. The test finds any command
+/// that runs beside an ORDERED one of its set.
 fn on_many_threads(kind: TaskSetType) {
     const THREADS: usize = 4;
     let (n, pending) = task_sets(THREADS as u64);
@@ -272,7 +275,7 @@ fn on_many_threads(kind: TaskSetType) {
         for (nexus, tasks) in n.iter().enumerate() {
             let (pending, runs) = (&pending, &runs);
             let inside = &inside[if kind == Shared { 0 } else { nexus }];
-            // Two loops for each nexus, so that in a set of its own something can go wrong, too.
+            // Each nexus has two loops, so that a fault can show within its own set, too.
             for half in 0..2_u64 {
                 scope.spawn(move || {
                     for n in 0..2500_u64 {

@@ -1,5 +1,5 @@
-//! The third-party copy VPD page (8Fh, SPC-4 7.8.17): which copy commands and tokens there are and
-//! what limits they have. Windows reads it before it offloads a copy.
+//! Third-party copy VPD page (8Fh, SPC-4 7.8.17): the copy commands and tokens that are offered,
+//! and their limits. Windows reads it before it offloads a copy.
 
 use super::{
     DESCRIPTOR_TYPE_CODES, MAX_CONCURRENT_COPIES, MAX_CSCD_DESCRIPTORS, MAX_DESCRIPTOR_LIST_LEN,
@@ -10,7 +10,7 @@ use crate::command_table;
 use crate::logical_unit::LogicalUnit;
 use crate::token::{MAX_RANGES, MAX_TOKEN_BYTES, TYPE_CHANGE_VULNERABLE, TYPE_ZERO};
 
-/// The descriptors of the page, without its header.
+/// Returns the descriptors of the page, without its header.
 pub(crate) fn third_party_copy_page(unit: &LogicalUnit) -> Vec<u8> {
     let mut page = Vec::new();
     let offers_tokens = unit.tokens().are_enabled();
@@ -22,7 +22,7 @@ pub(crate) fn third_party_copy_page(unit: &LogicalUnit) -> Vec<u8> {
     let mut codes = vec![DESCRIPTOR_TYPE_CODES.len() as u8];
     codes.extend_from_slice(&DESCRIPTOR_TYPE_CODES);
     descriptor(&mut page, 0x0008, &codes);
-    // Supported CSCD descriptor IDs: none but the indices of the parameter list.
+    // Supported CSCD descriptor IDs: only the indices of the parameter list.
     descriptor(&mut page, 0x000C, &[0, 0]);
     if offers_tokens {
         descriptor(&mut page, 0x0106, &rod_token_features());
@@ -32,7 +32,7 @@ pub(crate) fn third_party_copy_page(unit: &LogicalUnit) -> Vec<u8> {
     page
 }
 
-/// One descriptor, padded to a multiple of four.
+/// Appends one descriptor, padded to a multiple of four.
 fn descriptor(page: &mut Vec<u8>, kind: u16, body: &[u8]) {
     let len = body.len().next_multiple_of(4);
     page.extend_from_slice(&kind.to_be_bytes());
@@ -42,10 +42,10 @@ fn descriptor(page: &mut Vec<u8>, kind: u16, body: &[u8]) {
     page.resize(page.len() + len - body.len(), 0);
 }
 
-/// Block device ROD token limits (SBC-4 6.6.7.2).
+/// Appends the block device ROD token limits (SBC-4 6.6.7.2).
 fn token_limits(unit: &LogicalUnit) -> Vec<u8> {
     let most = MAX_TOKEN_BYTES / u64::from(unit.block_len());
-    // Vendor specific.
+    // The first six bytes are vendor specific.
     let mut body = vec![0; 6];
     body.extend_from_slice(&MAX_RANGES.to_be_bytes());
     body.extend_from_slice(&MAX_INACTIVITY_TIMEOUT_S.to_be_bytes());
@@ -57,15 +57,15 @@ fn token_limits(unit: &LogicalUnit) -> Vec<u8> {
     body
 }
 
-/// Operation codes 83h and 84h with the service actions that the unit offers, from the table that
-/// dispatch uses.
+/// Returns operation codes 83h and 84h with the service actions that the unit offers, from the
+/// table that dispatch uses.
 fn supported_commands(unit: &LogicalUnit) -> Vec<u8> {
     let mut list = Vec::new();
     for opcode in [0x83, 0x84] {
         let actions: Vec<u8> = command_table::offered(unit)
             .filter(|command| command.opcode == opcode)
             .filter_map(|command| command.service_action)
-            // Five bits wide in these commands.
+            // The field is five bits wide in these commands.
             .map(|action| action as u8)
             .collect();
         list.extend_from_slice(&[opcode, actions.len() as u8]);
@@ -84,7 +84,8 @@ fn parameter_data() -> Vec<u8> {
     body
 }
 
-/// Tokens are not for other copy managers, and how long one lives is not promised.
+/// Returns the features of tokens. Tokens are not for other copy managers, and their lifetime is
+/// not promised.
 fn rod_token_features() -> Vec<u8> {
     let mut body = vec![0; 44];
     // MAXIMUM TOKEN INACTIVITY TIMEOUT.
@@ -92,7 +93,7 @@ fn rod_token_features() -> Vec<u8> {
     body
 }
 
-/// Which ROD types come in and go out as tokens.
+/// Returns the ROD types that are accepted and given out as tokens.
 fn supported_rods() -> Vec<u8> {
     const TOKEN_IN: u8 = 0x02;
     const TOKEN_OUT: u8 = 0x01;

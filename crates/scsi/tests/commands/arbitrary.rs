@@ -1,5 +1,5 @@
-//! Arbitrary bytes: whatever an initiator sends, every command ends with a status that makes sense, no
-//! step leaves the medium, nothing panics.
+//! Tests of arbitrary bytes. Whatever an initiator sends, every command ends with a status that
+//! makes sense, no step leaves the medium, and nothing panics.
 
 use proptest::prelude::*;
 use scsi::command_table::TABLE;
@@ -9,7 +9,8 @@ use crate::extended_copy::{copy_cdb, cscd, lid1, lid4, segment};
 use crate::harness::*;
 use crate::token::{self, populate_list, token_of, write_list};
 
-/// A CDB of a known command whose fields are mostly small, mostly within the bits it knows.
+/// Generates a CDB of a known command whose fields are mostly small, mostly within the bits that
+/// the command knows.
 fn cdbs() -> impl Strategy<Value = Vec<u8>> {
     (
         0..TABLE.len(),
@@ -33,7 +34,7 @@ fn cdbs() -> impl Strategy<Value = Vec<u8>> {
                     cdb[7] = command.usage[7];
                     cdb[8..10].copy_from_slice(&action.to_be_bytes());
                 }
-                // Service actions elsewhere are five bits wide.
+                // Other service actions are five bits wide.
                 Some(action) => cdb[1] = cdb[1] & 0xE0 | action as u8,
                 None => {}
             }
@@ -41,7 +42,7 @@ fn cdbs() -> impl Strategy<Value = Vec<u8>> {
         })
 }
 
-/// Data-out as tall as a parameter list: small numbers where lengths stand.
+/// Generates data-out like a parameter list, with small numbers in the length fields.
 fn data_out() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![6 => Just(0u8), 3 => 0..40u8, 1 => any::<u8>()];
     prop_oneof![
@@ -72,7 +73,7 @@ proptest! {
                 _ => prop_assert!(response.sense.is_empty()),
             }
         }
-        // Whatever came, the unit still answers.
+        // The unit still answers after any input.
         prop_assert_eq!(a.run(&[0x12, 0, 0, 0, 36, 0], &[]).data_in.len(), 36);
     }
 
@@ -91,7 +92,8 @@ proptest! {
         device.write(&device.units[2], all, &secret);
         let mut a = device.login(1, 1);
         a.hidden.push(2);
-        // Half-way to the hidden unit: its own designator where a visible one belongs.
+        // One descriptor leads to the hidden unit: its own designator stands in place of a visible
+        // one.
         let target = config(if naa { 3 } else { 2 }).naa;
         let cscds = [cscd(&config(1).naa, 512), cscd(&target, 512)];
         let segments = [segment((0, 0), (1, 8), 64), segment((1, 0), (0, 100), 64)];

@@ -1,4 +1,4 @@
-//! EXTENDED COPY and what is asked about it afterwards.
+//! Tests of EXTENDED COPY, and of the questions about it afterwards.
 
 use std::sync::{Arc, Mutex};
 
@@ -93,7 +93,7 @@ fn pattern(blocks: u64) -> Vec<u8> {
         .collect()
 }
 
-/// Two units, `pattern` on the first 3000 blocks of the first.
+/// Makes two units, with `pattern` on the first 3000 blocks of the first.
 fn two_units() -> (Arc<Device>, Initiator) {
     let device = Device::new(&[config(1), config(2)]);
     device.write(&device.units[0], range(0, 3000), &pattern(3000));
@@ -112,7 +112,7 @@ fn a_clone_between_two_units_in_several_chunks() {
     good(copy(&a, &lid1(9, 0, &units, &segments)));
     assert_eq!(device.read(&device.units[1], range(5, 3000)), pattern(3000));
     assert_eq!(device.read(&device.units[1], range(0, 5)), [0; 5 * 512]);
-    // COPY STATUS: completed, two segments, 1500 KiB.
+    // COPY STATUS reports: completed, two segments, 1500 KiB.
     assert_eq!(
         good(receive(&a, 0, 9)),
         [0, 0, 0, 8, 1, 0, 2, 1, 0, 0, 0x05, 0xDC]
@@ -186,7 +186,7 @@ fn different_block_lengths_need_whole_blocks_of_both() {
     );
     let inexact = lid1(1, 0, &units, &[segment((0, 0), (1, 1), 9)]);
     fails(copy(&a, &inexact), (0xA, 0x26, 0x0A));
-    // DC: the count is in blocks of the destination.
+    // With DC the count is in blocks of the destination.
     let mut of_destination = segment((0, 0), (1, 0), 2);
     of_destination[1] = 0x02;
     good(copy(&a, &lid1(1, 0, &units, &[of_destination])));
@@ -298,7 +298,7 @@ fn a_unit_that_leaves_the_view_in_the_midst_of_a_copy_ends_it() {
         assert_eq!(sense(&response), Some(NOT_REACHABLE), "{what}");
         *device.before_step.lock().unwrap() = None;
         assert_eq!(good(receive(&a, 0, 1))[4], 2, "{what}");
-        // The step that the device had already is all that happened.
+        // Only the step that the device already had took place.
         assert_eq!(
             device.read(&device.units[1], range(2048, 952)),
             vec![0; 952 * 512]
@@ -326,7 +326,7 @@ fn a_step_that_waited_on_another_unit_is_asked_about_again() {
     let write = task.step(Input::Blocks(&pattern(8)));
     assert!(matches!(write, Step::On { .. }), "{write:?}");
     assert_eq!(task.refused(), None);
-    // While it waits for the range another host reserves the unit.
+    // While the copy waits for the range, another host reserves the unit.
     let b = device.login(2, 1);
     good(b.to(1, &[0x16, 0, 0, 0, 0, 0], &[]));
     fails(task.refused().expect("fenced"), DEVICE_FAILURE);
@@ -343,7 +343,7 @@ fn what_a_write_may_not_do_a_copy_may_not_either() {
     let b = device.login(2, 1);
     let units = [cscd(&naa(1), 512), cscd(&naa(2), 512)];
     let list = lid1(1, 0, &units, &[segment((0, 0), (1, 0), 3000)]);
-    // Write exclusive on the destination.
+    // The destination has a write exclusive reservation.
     let register = [0x5F, 6, 0, 0, 0, 0, 0, 0, 24, 0];
     let mut key = [0; 24];
     key[15] = 1;
@@ -353,7 +353,7 @@ fn what_a_write_may_not_do_a_copy_may_not_either() {
     good(b.to(1, &[0x5F, 1, 1, 0, 0, 0, 0, 0, 24, 0], &reserve));
     fails(copy(&a, &list), DEVICE_FAILURE);
     good(b.to(1, &[0x5F, 2, 1, 0, 0, 0, 0, 0, 24, 0], &reserve));
-    // Write protection, and one that comes in between two chunks.
+    // The unit is write protected, from the start or between two chunks.
     a.itls[1].set_read_only(true);
     fails(copy(&a, &list), DEVICE_FAILURE);
     a.itls[1].set_read_only(false);
@@ -470,7 +470,8 @@ fn wrong_parameter_lists_are_refused() {
     good(copy(&a, &lid1(1, 0, &changed(&unit[0], 1, 0xC0), &[one])));
 }
 
-/// The CSCD DESCRIPTOR LIST LENGTH lies elsewhere in each form (SPC-4 6.4.2, 6.5.2).
+/// Tests the CSCD DESCRIPTOR LIST LENGTH, which lies at a different place in each form (SPC-4
+/// 6.4.2, 6.5.2).
 #[test]
 fn a_wrong_length_of_cscd_descriptors_is_pointed_to_in_either_form() {
     let (_, a) = two_units();
@@ -495,7 +496,7 @@ fn the_long_form_has_long_list_identifiers() {
     assert_eq!(status[15..26], [1, 0, 0, 0, 0, 0, 0, 4, 0, 0, 1]);
     assert_eq!(good(receive_lid4(&a, 6, 0x1234_5678)).len(), 36);
     fails(receive_lid4(&a, 5, 0x1234_5679), INVALID_IN_CDB);
-    // IMMED (byte 15) among them: a copy that goes on after its status is not offered.
+    // IMMED (byte 15) is among them: a copy that goes on after its status is not offered.
     for (at, value) in [(0, 0), (3, 0x21), (15, 0x01), (16, 0xE4)] {
         let mut wrong = list.clone();
         wrong[at] = value;

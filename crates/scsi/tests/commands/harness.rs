@@ -1,5 +1,6 @@
-//! A transport for tests of commands between several units: units on byte vectors, nexuses that issue commands and
-//! run their tasks to the end, one step at a time where a test wants to look in between.
+//! Transport for tests of commands between several units. Units lie on byte vectors. Nexuses issue
+//! commands and run their tasks to the end, or one step at a time if a test wants to check in
+//! between.
 #![allow(
     unreachable_pub,
     dead_code,
@@ -21,21 +22,21 @@ use scsi::{
     TaskAttribute, UnitAttention,
 };
 
-/// A device with some units, all mapped to every nexus unless hidden.
+/// Device with some units, all mapped to every nexus unless hidden.
 pub struct Device {
     pub groups: Arc<TargetPortGroups>,
     pub units: Vec<Arc<LogicalUnit>>,
-    /// The bytes of each unit, by NAA.
+    /// Bytes of each unit, by NAA.
     pub media: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
-    /// What was saved last.
+    /// Image that was saved last.
     pub saved: Mutex<Option<Vec<u8>>>,
-    /// Every abort asked for.
+    /// Every abort that was asked for.
     pub aborts: Mutex<Vec<AbortScope>>,
-    /// Fails the next step of this kind.
+    /// Whether the next save fails.
     pub fail_save: Mutex<bool>,
-    /// Fails writes to the unit with this NAA.
+    /// Unit, by NAA, to which writes fail, and their error.
     pub fail_writes: Mutex<Option<(Vec<u8>, BlockError)>>,
-    /// Called before every block action.
+    /// Hook that is called before every block action.
     pub before_step: Mutex<Option<Hook>>,
 }
 
@@ -166,7 +167,7 @@ impl Device {
 pub struct Initiator {
     pub device: Arc<Device>,
     pub itls: Vec<Arc<ItlNexus>>,
-    /// LUNs outside its view.
+    /// LUNs outside the view of the initiator.
     pub hidden: Vec<usize>,
 }
 
@@ -194,12 +195,12 @@ impl TargetView for Initiator {
 }
 
 impl Initiator {
-    /// A command to LUN 0.
+    /// Runs a command to LUN 0.
     pub fn run(&self, cdb: &[u8], data_out: &[u8]) -> Response {
         self.to(0, cdb, data_out)
     }
 
-    /// A command, run to its end.
+    /// Runs a command to its end.
     pub fn to(&self, lun: usize, cdb: &[u8], data_out: &[u8]) -> Response {
         let itl = &self.itls[lun];
         let command = Command {
@@ -318,7 +319,7 @@ impl Initiator {
         task.step(Input::Done)
     }
 
-    /// The unit attention that TEST UNIT READY to LUN 0 reports, if any.
+    /// Returns the unit attention that TEST UNIT READY to LUN 0 reports, if any.
     pub fn attention(&self) -> Option<UnitAttention> {
         let response = self.run(&[0; 6], &[]);
         match (response.status, sense(&response)) {
@@ -329,13 +330,13 @@ impl Initiator {
     }
 }
 
-/// Key, code and qualifier of fixed format sense data.
+/// Returns key, code and qualifier of fixed format sense data.
 pub fn sense(response: &Response) -> Option<(u8, u8, u8)> {
     let bytes = &response.sense;
     (!bytes.is_empty()).then(|| (bytes[2] & 0xF, bytes[12], bytes[13]))
 }
 
-/// Asserts GOOD and gives the data.
+/// Asserts GOOD, and returns the data.
 #[track_caller]
 pub fn good(response: Response) -> Vec<u8> {
     assert_eq!(response.status, Status::Good, "{response:?}");
@@ -354,19 +355,19 @@ pub fn conflicts(response: Response) {
     assert_eq!(response.status, Status::ReservationConflict, "{response:?}");
 }
 
-/// Another transfer than the CDB speaks of.
+/// Sense of a command that announces another transfer than its CDB describes.
 pub const MISMATCH: (u8, u8, u8) = (5, 0x0e, 3);
 pub const INVALID_OPCODE: (u8, u8, u8) = (5, 0x20, 0);
 pub const INVALID_IN_CDB: (u8, u8, u8) = (5, 0x24, 0);
 pub const INVALID_IN_LIST: (u8, u8, u8) = (5, 0x26, 0);
 pub const LIST_LENGTH: (u8, u8, u8) = (5, 0x1A, 0);
 
-/// READ(10) of one block.
+/// CDB of a READ(10) of one block.
 pub const READ: [u8; 10] = [0x28, 0, 0, 0, 0, 0, 0, 0, 1, 0];
-/// WRITE(10) of one block.
+/// CDB of a WRITE(10) of one block.
 pub const WRITE: [u8; 10] = [0x2A, 0, 0, 0, 0, 0, 0, 0, 1, 0];
 
-/// Bytes of blocks that a step reads.
+/// Returns the bytes of blocks that a step reads.
 fn held_by(step: &Step, unit: &LogicalUnit) -> u64 {
     match step {
         Step::On { unit, step } => held_by(step, unit),

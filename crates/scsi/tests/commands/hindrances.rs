@@ -1,5 +1,5 @@
-//! The hindrances that an administrator sees are exactly those that refuse a READ or a WRITE. States that an initiator
-//! imposed end when the administrator says so.
+//! Tests that the hindrances an administrator sees are exactly those that refuse a READ or a WRITE.
+//! States that an initiator imposed end when the administrator ends them.
 
 use proptest::prelude::*;
 use scsi::alua::{AccessState, GroupLayout};
@@ -18,7 +18,8 @@ const ALL_IMPOSED: [Imposed; 6] = [
     Imposed::AccessChoices,
 ];
 
-/// A change of whether a unit serves: a command of an initiator, or a verb of the administrator.
+/// Operation that changes whether a unit serves: a command of an initiator, or a verb of the
+/// administrator.
 #[derive(Clone, Debug)]
 enum Op {
     StartStop { start: bool },
@@ -68,11 +69,11 @@ fn reserve_out(who: &Initiator, action: u8, kind: u8, keys: (u8, u8)) {
     let mut list = [0; 24];
     (list[7], list[15]) = keys;
     let cdb = [0x5F, action, kind, 0, 0, 0, 0, 0, 24, 0];
-    // It may be refused: what holds is asked of the device server.
+    // The command may be refused. The device server is asked for the state that holds.
     let _ = who.run(&cdb, &list);
 }
 
-/// MODE SELECT of the control page with SWP.
+/// Sends MODE SELECT of the control page with SWP.
 fn protect(who: &Initiator, on: bool, save: bool) {
     let sensed = who.run(&[0x1A, 0x08, 0x0A, 0, 255, 0], &[]);
     if sensed.status != Status::Good {
@@ -113,7 +114,7 @@ fn apply(who: &Initiator, op: &Op) {
         }
         Op::Register { key } => reserve_out(who, 0x06, 0, (0, key)),
         Op::Reserve { kind, release } => {
-            // It may have registered either key, or none.
+            // The initiator may have registered either key, or none.
             for key in 1..3 {
                 reserve_out(who, if release { 0x02 } else { 0x01 }, kind, (key, 0));
             }
@@ -151,7 +152,8 @@ fn apply(who: &Initiator, op: &Op) {
     }
 }
 
-/// Whether a medium access is served, after all that the initiator has to hear of first.
+/// Reports whether a medium access is served, after the initiator has heard of all that it must
+/// hear first.
 fn is_served(who: &Initiator, cdb: &[u8], data: &[u8]) -> bool {
     loop {
         let response = who.run(cdb, data);
@@ -204,7 +206,7 @@ proptest! {
             apply(&initiators[*who], op);
             check(&initiators, op);
         }
-        // The administrator ends all of it, and everybody is served.
+        // The administrator ends all states, and everybody is served.
         let device = &initiators[0].device;
         for imposed in ALL_IMPOSED {
             let _ = device.units[0].end(imposed);
@@ -220,7 +222,7 @@ proptest! {
         for who in &initiators {
             prop_assert!(is_served(who, &WRITE, &[1; 512]));
         }
-        // A restart finds none of it.
+        // A restart finds none of these states.
         let restarted = Device::new(&[config(1)]);
         restarted.units[0].restore(&device.units[0].image_to_save()).unwrap();
         prop_assert_eq!(restarted.units[0].hindrances(), []);
@@ -239,7 +241,7 @@ fn each_is_told_with_its_author() {
     protect(a, true, true);
     let protected = Hindrance::SoftwareWriteProtected { by: Some(name()) };
     assert_eq!(unit.hindrances(), [protected]);
-    // It was saved; whose it was is not.
+    // The state was saved, but its initiator was not.
     let restarted = Device::new(&[config(1)]);
     restarted.units[0].restore(&unit.image_to_save()).unwrap();
     let protected = Hindrance::SoftwareWriteProtected { by: None };
@@ -257,7 +259,8 @@ fn each_is_told_with_its_author() {
     assert!(is_served(b, &WRITE, &[0; 512]));
 }
 
-/// ACA, PREVENT ALLOW MEDIUM REMOVAL and FORMAT UNIT could stop others too. They are not offered.
+/// Tests ACA, PREVENT ALLOW MEDIUM REMOVAL and FORMAT UNIT, which could stop others too. They are
+/// not offered.
 #[test]
 fn what_is_not_offered_stops_nobody() {
     let initiators = initiators();

@@ -1,10 +1,10 @@
-//! What has taken effect is carried out to the end, whatever becomes of the command and its nexus: half
-//! of it would leave others with a state that is not stored, not told, or not true.
+//! Tests that a change in effect is carried out to the end, even if the command or its nexus ends.
+//! Half of it would leave others with a state that is not stored, not reported, or not true.
 
 use crate::harness::*;
 use scsi::{BlockError, Command, Input, Start, Status, Step, Task, TaskAttribute, UnitAttention};
 
-/// A command with data-out whose steps the test takes itself.
+/// Starts a command with data-out whose steps the test takes itself.
 fn task(who: &Initiator, cdb: &[u8], data_out_len: usize) -> Box<dyn Task> {
     let command = Command {
         cdb,
@@ -26,7 +26,7 @@ fn ends_well(step: &Step) {
     assert_eq!(response.status, Status::Good);
 }
 
-/// MODE SELECT that changes WCE and stores that.
+/// Starts a MODE SELECT that changes WCE and stores the change.
 fn change_of_write_cache(who: &Initiator) -> (Box<dyn Task>, Vec<u8>) {
     let sensed = good(who.run(&[0x1a, 0x08, 0x08, 0, 255, 0], &[]));
     let mut list = [&[0; 4], &sensed[4..]].concat();
@@ -39,7 +39,8 @@ fn wce(who: &Initiator) -> u8 {
     good(who.run(&[0x1a, 0x08, 0x08, 0, 255, 0], &[]))[4 + 2] & 0x04
 }
 
-/// Who reads that there is no write cache flushes none: what was in it is durable before anybody hears of it.
+/// Tests the order of a change. An initiator that reads that there is no write cache flushes none.
+/// So the cache's content is durable before any initiator hears of the change.
 #[test]
 fn mode_select_empties_the_write_cache_before_it_says_that_there_is_none() {
     let device = Device::new(&[config(1)]);
@@ -77,7 +78,7 @@ fn a_write_cache_that_cannot_be_emptied_stays_on() {
     assert_eq!((b.attention(), wce(&b)), (None, 0x04));
 }
 
-/// As where the connection goes away.
+/// Tests a dropped command, as if the connection went away.
 #[test]
 fn a_mode_select_that_is_dropped_while_it_empties_the_write_cache_leaves_it_on() {
     let device = Device::new(&[config(1)]);
@@ -114,7 +115,8 @@ fn set_target_port_groups_is_told_to_its_initiator_s_other_sessions() {
     assert_eq!(b.attention(), Some(told));
 }
 
-/// Writes were acknowledged from a cache that was on for as long as storing that took.
+/// Tests a cache whose switching on could not be stored. Until then, writes were acknowledged from
+/// a cache that was on.
 #[test]
 fn a_write_cache_whose_switching_on_cannot_be_stored_is_emptied_before_it_is_off_again() {
     let device = Device::new(&[scsi::logical_unit::UnitConfig {

@@ -1,4 +1,5 @@
-//! Commands as initiators send them: CDB and parameter lists in; status, sense and data out.
+//! Tests of commands as initiators send them: CDB and parameter lists in; status, sense and data
+//! out.
 
 #![allow(
     clippy::unwrap_used,

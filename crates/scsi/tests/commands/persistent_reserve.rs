@@ -1,4 +1,5 @@
-//! PERSISTENT RESERVE IN and OUT as initiators send them: bytes in, status, sense and data out.
+//! Tests of PERSISTENT RESERVE IN and OUT as initiators send them: bytes in, status, sense and data
+//! out.
 
 use crate::harness::*;
 use scsi::logical_unit::LogicalUnit;
@@ -7,7 +8,7 @@ use scsi::persistent_reservation::Registrant;
 use scsi::{AbortScope, Command, Input, Start, Status, Step, TaskAttribute, UnitAttention};
 
 const WRITE_EXCLUSIVE: u8 = 1;
-/// In byte 20 of the parameter list.
+/// Bit APTPL in byte 20 of the parameter list.
 const APTPL: u8 = 1;
 const EXCLUSIVE_ACCESS_REGISTRANTS_ONLY: u8 = 6;
 
@@ -124,7 +125,7 @@ fn aptpl_is_saved_before_good_and_survives_a_restart() {
         reserve_in(&a, 1)[..16],
         [0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0xAA]
     );
-    // PTPL_A is reported, and a registration without APTPL wipes what was saved.
+    // PTPL_A is reported, and a registration without APTPL wipes the saved state.
     assert_eq!(reserve_in(&a, 2)[3], 0x81);
     good(a.run(&out_cdb(0, 0, 24), &list(0xAA, 0xAA, 0)));
     let image = restarted.saved.lock().unwrap().clone().unwrap();
@@ -163,7 +164,7 @@ fn parameter_lists_of_wrong_length_are_refused() {
     ] {
         fails(a.run(&out_cdb(action, 1, len), &[0; 64]), LIST_LENGTH);
     }
-    // More than 24 bytes need SPEC_I_PT; fewer bytes than announced are an error too.
+    // More than 24 bytes need SPEC_I_PT. Fewer bytes than announced are an error too.
     let mut longer = twenty_four.clone();
     longer.extend_from_slice(&[0; 8]);
     fails(a.run(&out_cdb(0, 0, 32), &longer), LIST_LENGTH);
@@ -195,7 +196,7 @@ fn fields_that_do_not_exist_are_refused() {
         a.run(&out_cdb(6, 0, 24), &list(0, 0xA, 0x08)),
         INVALID_IN_LIST,
     );
-    // PREEMPT with key zero, where no all-registrants reservation is held.
+    // PREEMPT has key zero, but no all-registrants reservation is held.
     fails(out(&a, 4, 1, 0xA, 0), INVALID_IN_LIST);
 }
 
@@ -284,7 +285,8 @@ fn reserve_6_and_persistent_reservations_exclude_each_other() {
     good(out(&a, 1, WRITE_EXCLUSIVE, 0xA, 0));
     good(a.run(&[0x16, 0, 0, 0, 0, 0], &[]));
     conflicts(b.run(&[0x16, 0, 0, 0, 0, 0], &[]));
-    // The RESERVE(6) of the holder had no effect: what is forbidden follows from PR alone.
+    // The RESERVE(6) of the holder had no effect: only persistent reservations decide what is
+    // forbidden.
     good(b.run(&READ, &[]));
 }
 
@@ -313,7 +315,8 @@ fn data_in_is_cut_to_the_allocation_length() {
     assert_eq!(a.run(&[0; 6], &[]).status, Status::Good);
 }
 
-/// Half a change would leave a fenced nexus that was never told, and whose commands go on.
+/// Tests an abort of the command. Half a change would leave a fenced nexus that was never notified,
+/// and whose commands go on.
 #[test]
 fn what_has_taken_effect_outlives_its_command() {
     let device = Device::new(&[config(1)]);

@@ -1,5 +1,5 @@
-//! REPORT SUPPORTED OPERATION CODES, REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS, LOG SENSE and LOG
-//! SELECT.
+//! Tests of REPORT SUPPORTED OPERATION CODES, REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS, LOG SENSE
+//! and LOG SELECT.
 
 use crate::harness::*;
 use scsi::UnitAttention;
@@ -68,7 +68,8 @@ fn what_is_not_supported_is_said_to_be_so() {
     }
 }
 
-/// SPC-4 6.34.3: a field is mapped as a whole, and what the device server ignores is not.
+/// Tests SPC-4 6.34.3: a field is mapped as a whole, and fields that the device server ignores are
+/// not mapped.
 #[test]
 fn usage_maps_show_whole_fields_and_nothing_that_is_ignored() {
     let device = Device::new(&[config(1)]);
@@ -81,16 +82,17 @@ fn usage_maps_show_whole_fields_and_nothing_that_is_ignored() {
     for opcode in [0x2E, 0x8E, 0xAE] {
         assert_eq!(usage(opcode, None)[1], 0xF6, "{opcode:02x}");
     }
-    // Nothing but 3RDPTY and EXTENT is looked at.
+    // Only 3RDPTY and EXTENT are evaluated.
     assert_eq!(usage(0x56, None)[1], 0x11);
     assert_eq!(usage(0x57, None)[1], 0x11);
-    // POWER CONDITION MODIFIER belongs to power conditions, of which there is none.
+    // POWER CONDITION MODIFIER belongs to power conditions, of which there are none.
     assert_eq!(usage(0x1B, None)[3], 0);
     // IMMED of START STOP UNIT changes nothing.
     assert_eq!(usage(0x1B, None)[1], 0);
-    // REPORT TYPE of GET LBA STATUS(16): what is not offered is refused.
+    // REPORT TYPE of GET LBA STATUS(16): types that are not offered are refused.
     assert_eq!(usage(0x9E, Some(0x12))[14], 0xFF);
-    // REGISTER, CLEAR, REGISTER AND IGNORE EXISTING KEY and REGISTER AND MOVE ignore SCOPE and TYPE.
+    // REGISTER, CLEAR, REGISTER AND IGNORE EXISTING KEY and REGISTER AND MOVE ignore SCOPE and
+    // TYPE.
     for action in 0..=7 {
         let ignores = [0, 3, 6, 7].contains(&action);
         let map = if ignores { 0 } else { 0xFF };
@@ -98,7 +100,8 @@ fn usage_maps_show_whole_fields_and_nothing_that_is_ignored() {
     }
 }
 
-/// SPC-4 6.33: REPORT LUNS tells all that the condition would, whatever the LUN that it was sent to.
+/// Tests SPC-4 6.33: REPORT LUNS reports all that the condition would, whichever LUN it was sent
+/// to.
 #[test]
 fn luns_that_were_reported_are_no_news_any_more() {
     let device = Device::new(&[config(1), config(2)]);
@@ -241,8 +244,8 @@ fn log_select_resets_the_counters_and_tells_the_others() {
     assert_eq!(device.units[0].statistics().totals().read_commands, 1);
 }
 
-/// SPC-4 6.33: one REPORT LUNS answers REPORTED LUNS DATA HAS CHANGED for all units that its initiator sees there,
-/// and for nobody else.
+/// Tests SPC-4 6.33: one REPORT LUNS answers REPORTED LUNS DATA HAS CHANGED for all units that its
+/// initiator sees there, and for no other initiator.
 #[test]
 fn report_luns_answers_the_changed_inventory_for_all_units() {
     let device = Device::new(&[config(1), config(2), config(3)]);

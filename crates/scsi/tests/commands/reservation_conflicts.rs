@@ -1,12 +1,13 @@
-//! Which commands meet RESERVATION CONFLICT: every command that the unit offers, under every type of persistent
-//! reservation, from its holder, from another registrant and from a stranger (SPC-4 table 65, SBC-4 table 13).
+//! Tests of the commands that meet RESERVATION CONFLICT. They cover every command of the unit under
+//! every type of persistent reservation (SPC-4 table 65, SBC-4 table 13). Each command comes from
+//! the holder, from another registrant and from a stranger.
 
 use scsi::Status;
 use scsi::command_table::{self, CommandDescriptor};
 
 use crate::harness::*;
 
-/// What the tables of the standards say of a command.
+/// Rule for a command in the tables of the standards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     /// "Allowed" in every column.
@@ -15,12 +16,12 @@ enum Rule {
     Reads,
     /// "Conflict" in every column but that of the registrants who have the holder's access.
     Writes,
-    /// The command itself decides, by what is registered: PERSISTENT RESERVE OUT, RESERVE and RELEASE have
-    /// tests of their own.
+    /// The command itself decides, by the registrations. PERSISTENT RESERVE OUT, RESERVE and
+    /// RELEASE have tests of their own.
     Itself,
 }
 
-/// The rule of each command, by its name in the command table.
+/// Returns the rule of each command, by its name in the command table.
 fn rule(name: &str) -> Rule {
     match name {
         "TEST UNIT READY"
@@ -79,7 +80,7 @@ fn rule(name: &str) -> Rule {
         | "MODE SELECT(6)"
         | "MODE SELECT(10)"
         | "LOG SELECT"
-        // With START = 0; the other is looked at beside the table.
+        // This is the case START = 0. The other case is tested beside the table.
         | "START STOP UNIT"
         | "SEND DIAGNOSTIC"
         | "EXTENDED COPY(LID1)"
@@ -93,8 +94,8 @@ fn rule(name: &str) -> Rule {
     }
 }
 
-/// Everything zero but the operation code and the service action: no command does harm so, and the gates
-/// are asked before the fields.
+/// Builds a CDB that is zero except for the operation code and the service action. No command does
+/// harm in this form, and the gates are asked before the fields.
 fn cdb(command: &CommandDescriptor) -> Vec<u8> {
     let mut cdb = vec![0; command.usage.len()];
     cdb[0] = command.opcode;
@@ -125,7 +126,7 @@ fn every_command_under_every_persistent_reservation() {
         reserve_out(&holder, 6, 0, 0, 0xA);
         reserve_out(&registrant, 6, 0, 0, 0xB);
         reserve_out(&holder, 1, kind, 0xA, 0);
-        // All that the table has is offered here, so none is left out.
+        // All commands of the table are offered here, so none is left out.
         let offered = command_table::offered(&device.units[0]).count();
         assert_eq!(offered, command_table::TABLE.len());
         for command in command_table::TABLE {
@@ -154,7 +155,7 @@ fn every_command_under_every_persistent_reservation() {
                 );
             }
         }
-        // START = 1 without a power condition, after the holder stopped it.
+        // START = 1 comes without a power condition, after the holder stopped the unit.
         good(holder.run(&[0x1B, 0, 0, 0, 0, 0], &[]));
         good(stranger.run(&[0x1B, 0, 0, 0, 1, 0], &[]));
         good(stranger.run(&[0; 6], &[]));

@@ -1,4 +1,5 @@
-//! A unit that is about to leave service: another takes over what it stored, so no command changes that any more.
+//! Tests of a unit that is about to leave service. Another unit takes over its stored state, so no
+//! command changes that state any more.
 
 use scsi::{BlockError, Status, Step};
 
@@ -6,7 +7,7 @@ use crate::harness::*;
 
 const APTPL: u8 = 1;
 
-/// The commands that change what is stored of a unit, with their data-out.
+/// Returns the commands that change the stored state of a unit, with their data-out.
 fn storing(who: &Initiator) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
     let mut register = vec![0; 24];
     (register[15], register[20]) = (7, APTPL);
@@ -19,14 +20,14 @@ fn storing(who: &Initiator) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
 
     let mut control = good(who.run(&[0x1A, 0x08, 0x0A, 0, 255, 0], &[]));
     (control[0], control[2]) = (0, 0);
-    // D_SENSE.
+    // The bit is D_SENSE.
     control[6] |= 4;
     let len = control.len() as u8;
     let mut long_control = vec![0; 8];
     long_control.extend_from_slice(&control[4..]);
     let mut caching = good(who.run(&[0x1A, 0x08, 0x08, 0, 255, 0], &[]));
     (caching[0], caching[2]) = (0, 0);
-    // WCE off: the cache is emptied first.
+    // WCE is switched off: the cache is emptied first.
     caching[6] &= !4;
     let caching_len = caching.len() as u8;
     let overwrite = |ause: u8| vec![0x48, ause << 5 | 0x01, 0, 0, 0, 0, 0, 0, 5, 0];
@@ -57,7 +58,7 @@ fn storing(who: &Initiator) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
     ]
 }
 
-/// The stored part of the unit's state, without the number of its image.
+/// Returns the stored part of the unit's state, without the number of its image.
 fn stored(device: &Device) -> Vec<u8> {
     device.units[0].image_to_save()[16..].to_vec()
 }
@@ -71,7 +72,7 @@ fn is_busy_while_retired(who: &Initiator, name: &str, cdb: &[u8], data: &[u8]) {
     assert!(device.saved.lock().unwrap().is_none(), "{name}");
     assert!(device.aborts.lock().unwrap().is_empty(), "{name}");
     assert_eq!(stored(device), before, "{name}");
-    // The unit stays after all.
+    // The unit stays in service after all.
     unit.serve_on();
     good(who.run(cdb, data));
     let saved = device.saved.lock().unwrap().take();
@@ -87,7 +88,7 @@ fn no_command_changes_what_is_stored_of_a_unit_that_retires() {
         is_busy_while_retired(&a, name, cdb, data);
         device.aborts.lock().unwrap().clear();
     }
-    // A SANITIZE that failed.
+    // A SANITIZE fails.
     let gone = (device.units[0].config().naa, BlockError::Gone);
     *device.fail_writes.lock().unwrap() = Some(gone);
     let (_, overwrite, pattern) = &commands[commands.len() - 1];

@@ -1,4 +1,4 @@
-//! REPORT and SET TARGET PORT GROUPS, and what each access state does to commands.
+//! Tests of REPORT and SET TARGET PORT GROUPS, and of the effect of each access state on commands.
 
 use crate::harness::*;
 use scsi::alua::{AccessState, GroupLayout, SupportedStates, TpgsMode};
@@ -69,7 +69,8 @@ fn an_initiator_moves_one_unit_only_for_itself_and_its_other_sessions_are_told()
     good(its_other.run(&READ, &[]));
 }
 
-/// SPC-4 lets an initiator ask for every state, so one that is mad or malicious may ask for the worst.
+/// Tests that SPC-4 lets an initiator ask for every state, so one that is mad or malicious may ask
+/// for the worst.
 #[test]
 fn no_initiator_makes_a_unit_unavailable_to_others() {
     for state in [1, 2, 3] {
@@ -121,7 +122,7 @@ fn the_administrator_sees_choices_and_ends_them() {
     assert_eq!(a.attention(), Some(changed));
     good(a.run(&READ, &[]));
     assert!(told(unit).is_empty());
-    // A restart finds none of them.
+    // A restart finds none of these choices.
     let restarted = Device::new(&[config(1)]);
     restarted.units[0].restore(&unit.image_to_save()).unwrap();
     assert!(told(&restarted.units[0]).is_empty());
@@ -162,7 +163,8 @@ fn each_state_has_its_sense() {
     }
 }
 
-/// Every command that a unit has (REPORT SUPPORTED OPERATION CODES), as a CDB without parameters.
+/// Returns every command that a unit has (REPORT SUPPORTED OPERATION CODES), as a CDB without
+/// parameters.
 fn every_command(who: &Initiator) -> Vec<Vec<u8>> {
     let all = [0xA3, 0x0C, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0];
     let data = good(who.run(&all, &[]));
@@ -170,10 +172,10 @@ fn every_command(who: &Initiator) -> Vec<Vec<u8>> {
         let mut cdb = vec![0; usize::from(descriptor[7])];
         cdb[0] = descriptor[0];
         if cdb[0] == 0xA0 {
-            // REPORT LUNS wants room for an answer.
+            // REPORT LUNS needs an allocation length for an answer.
             cdb[9] = 16;
         }
-        // SERVACTV
+        // The bit is SERVACTV.
         if descriptor[5] & 1 != 0 {
             if descriptor[0] == 0x7F {
                 cdb[8..10].copy_from_slice(&descriptor[2..4]);
@@ -208,16 +210,17 @@ fn between_two_states_only_what_asks_about_the_path_is_answered() {
             other => panic!("{cdb:02x?}: {other:02x?}"),
         }
     }
-    // REQUEST SENSE, INQUIRY, REPORT LUNS, REPORT TARGET PORT GROUPS.
+    // The answered commands are REQUEST SENSE, INQUIRY, REPORT LUNS and REPORT TARGET PORT GROUPS.
     assert_eq!(answered, [(0x03, 0), (0x12, 0), (0xA0, 0), (0xA3, 0x0A)]);
-    // Whoever asks is told on either path: T_SUP, the state, and that the target made it so (STATUS CODE).
+    // Both paths report to each initiator: T_SUP, the state, and that the target set it (STATUS
+    // CODE).
     for who in [&active, &between] {
         assert_eq!(report(who, 0)[16..22], [0x0F, 0x8F, 0, 2, 0, 2]);
     }
-    // The other path is as it was; from there nobody ends the transition.
+    // The other path is unchanged. No initiator ends the transition from there.
     good(active.run(&READ, &[]));
     fails(set(&active, &[(0, 2)]), (4, 0x67, 0x0A));
-    // It ends as it began, and that is told.
+    // The transition ends in its first state, and initiators are told.
     layout.groups[1].state = AccessState::ActiveOptimized;
     device.groups.replace(layout).unwrap();
     device.units[0].access_states_changed();
@@ -276,7 +279,7 @@ fn a_choice_survives_a_restart() {
     assert_eq!(states(&restarted.login(2, 1)), (0, 1), "nobody else's");
 }
 
-/// Section 2 of an image held states that bound every initiator.
+/// Tests section 2 of an image, which held states that bound every initiator.
 #[test]
 fn states_that_an_earlier_version_saved_for_everybody_bind_nobody() {
     let device = Device::new(&[config(1)]);
@@ -301,8 +304,9 @@ fn without_alua_the_commands_do_not_exist() {
     fails(a.run(&report, &[]), INVALID_IN_CDB);
 }
 
-/// SPC-4 6.6.2: TPGS is a field of the standard INQUIRY data, and who read another one is told; IALUAE of the
-/// control extension page says whether states change by themselves (SPC-4 7.5.9).
+/// Tests SPC-4 6.6.2: TPGS is a field of the standard INQUIRY data, and an initiator that read
+/// another value is told. IALUAE of the control extension page says whether states change by
+/// themselves (SPC-4 7.5.9).
 #[test]
 fn another_tpgs_mode_is_told_as_changed_inquiry_data() {
     let device = Device::new(&[config(1)]);
@@ -321,7 +325,7 @@ fn another_tpgs_mode_is_told_as_changed_inquiry_data() {
     ] {
         layout.mode = mode;
         device.groups.replace(layout.clone()).unwrap();
-        // As a group that leaves service does, where a change may be taken back.
+        // A group that leaves service does this, if the change may be taken back.
         device.units[0].access_states_are_changing();
         assert_eq!(a.attention(), None);
         device.units[0].access_states_changed();

@@ -1,4 +1,4 @@
-//! POPULATE TOKEN, WRITE USING TOKEN, RECEIVE ROD TOKEN INFORMATION.
+//! Tests of POPULATE TOKEN, WRITE USING TOKEN, and RECEIVE ROD TOKEN INFORMATION.
 
 use std::sync::Arc;
 
@@ -221,9 +221,9 @@ fn the_maker_of_a_token_that_leaves_the_view_is_not_read_any_more() {
         device.read(&device.units[1], range(0, 3000)),
         vec![0; 3000 * 512]
     );
-    // Where it is gone from the beginning, nobody here made the token.
+    // If the unit is gone from the beginning, no unit here made the token.
     fails(write_using(&a, 1, 3, &list), UNKNOWN);
-    // A unit that comes back is another nexus, and the token is still good.
+    // A unit that comes back is another nexus, and the token is still valid.
     let again = Initiator {
         itls: vec![device.units[0].attach(left), Arc::clone(&a.itls[1])],
         device: Arc::clone(&device),
@@ -301,14 +301,14 @@ fn tokens_that_are_none_are_refused() {
     ] {
         fails(write_using(&a, 1, 2, &with(at, value)), sense);
     }
-    // A unit outside the view: its tokens are worth nothing, whoever made them.
+    // Tokens of a unit outside the view are worthless, whichever initiator made them.
     let mut b = device.login(2, 1);
     b.hidden.push(0);
     fails(
         write_using(&b, 1, 2, &write_list(&token, 0, &[(0, 16)])),
         UNKNOWN,
     );
-    // A restart: another epoch.
+    // A restart brings another epoch.
     device.units[0].enable_tokens([8; 16]);
     fails(
         write_using(&a, 1, 2, &write_list(&token, 0, &[(0, 16)])),

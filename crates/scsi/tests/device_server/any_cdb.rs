@@ -1,5 +1,5 @@
-//! Any bytes as a CDB, with any data: nothing panics, nothing leaves the capacity, every answer is
-//! well formed.
+//! Tests of any bytes as a CDB, with any data: nothing panics, nothing leaves the capacity, every
+//! answer is well formed.
 
 use proptest::prelude::*;
 use scsi::command_table::TABLE;
@@ -7,7 +7,7 @@ use scsi::{Command, Response, Start, Status, TaskAttribute, start_without_unit};
 
 use crate::harness::*;
 
-/// Bytes that begin like a CDB the table knows more often than not.
+/// Generates bytes that mostly begin like a CDB of the table.
 fn any_cdb() -> impl Strategy<Value = Vec<u8>> {
     let known = (
         0..TABLE.len(),
@@ -62,7 +62,7 @@ proptest! {
         }
     }
 
-    /// As it arrives, not padded to 16 bytes.
+    /// Tests a CDB as it arrives, not padded to 16 bytes.
     #[test]
     fn a_cut_cdb_is_answered(cdb in any_cdb(), len in 0_usize..16) {
         let bench = Harness::new(config());

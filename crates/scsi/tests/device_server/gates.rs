@@ -1,4 +1,5 @@
-//! What keeps a command from running: unit attentions, write protection, readiness, access states.
+//! Tests of conditions that keep a command from running: unit attentions, write protection,
+//! readiness, access states.
 
 use scsi::alua::{AccessState, GroupLayout, SupportedStates, TargetPortGroup, TpgsMode};
 use scsi::logical_unit::Reset;
@@ -126,7 +127,7 @@ fn resize_tells_everyone_once() {
     assert_eq!(bench.unit().config().blocks, 1024);
 }
 
-/// One of each command that changes the medium.
+/// Returns one of each command that changes the medium.
 fn writers() -> Vec<(Vec<u8>, usize)> {
     let mut compare_and_write = cdb_16(0x89, 0, 0, 0);
     compare_and_write[13] = 1;
@@ -195,7 +196,7 @@ fn a_map_that_becomes_read_only_is_told_to_its_nexus_alone() {
     assert_eq!(told(&mapped), None, "once");
     mapped.change_read_only(true);
     assert_eq!(told(&mapped), None, "nothing changed");
-    // WP is set in any case: what the map says makes no difference to it.
+    // WP is set in any case, so the map makes no difference to it.
     bench.unit().set_read_only(true);
     assert_eq!((told(&mapped), told(&other)), (changed, changed));
     mapped.change_read_only(false);
@@ -408,19 +409,19 @@ fn a_nexus_that_was_lost_hears_of_that_and_not_of_a_power_on() {
     lose(&again);
     let again = hears(1, 1, 0x07);
     lose(&again);
-    // A reset while it was away is more than the loss of the nexus.
+    // A reset while the initiator was away is more than the loss of the nexus.
     let _ = bench.unit().reset(Reset::LogicalUnit);
     hears(1, 1, 0x00);
-    // And so is one that it had not heard of yet when it went.
+    // This also holds for a reset of which the initiator had not heard yet when it went.
     let again = hears(1, 1, 0x00);
     let _ = bench.unit().reset(Reset::TargetCold);
     lose(&again);
     let again = hears(1, 1, 0x00);
     lose(&again);
-    // It had not heard that it was lost either: it is told that, and no more.
+    // The initiator had not heard of the loss either. It is told of the loss, and of nothing else.
     lose(&bench.login_fresh(1, 1));
     hears(1, 1, 0x07);
-    // So is a restart: another unit, which knows nobody.
+    // This also holds for a restart: the unit is another one, which knows no initiator.
     let restarted = Harness::new(config());
     let nexus = restarted.login_fresh(1, 1);
     assert_sense(&restarted.run(&nexus, &TEST_UNIT_READY, &[]), 6, 0x29, 0x00);
@@ -471,7 +472,7 @@ fn a_unit_that_stands_in_says_who_it_is_and_of_all_else_that_it_becomes_ready() 
         for action in 0..32 {
             let mut cdb = [0; 16];
             (cdb[0], cdb[1], cdb[4]) = (opcode, action, 64);
-            // PERSISTENT RESERVE OUT and the like take a list.
+            // PERSISTENT RESERVE OUT and similar commands take a list.
             cdb[8] = 24;
             let response = bench.run(&nexus, &cdb, &[0; 64]);
             let is_answered = matches!((opcode, action), (0x03 | 0x12 | 0xa0, _) | (0xa3, 0x0a));

@@ -1,4 +1,4 @@
-//! INQUIRY, VPD pages, READ CAPACITY, REPORT LUNS and what an unmapped LUN answers.
+//! Tests of INQUIRY, VPD pages, READ CAPACITY, REPORT LUNS and the answers of an unmapped LUN.
 
 use scsi::logical_unit::UnitConfig;
 use scsi::{Command, Response, Start, TaskAttribute, start_without_unit};
@@ -286,7 +286,7 @@ fn an_unmap_granularity_of_one_block_is_not_reported() {
     }
 }
 
-/// A word of four bytes of the Block Limits page of a unit of this configuration.
+/// Returns a word of four bytes of the Block Limits page of a unit of this configuration.
 fn limit(config: UnitConfig, at: usize) -> u32 {
     let page = vpd(&Harness::new(config), 0xb0);
     u32::from_be_bytes(*page[at..].first_chunk().expect("within the page"))
@@ -308,11 +308,11 @@ fn the_lowest_aligned_block_is_told_within_a_physical_block() {
             long[14] & 0xc0,
         )
     };
-    // The bits of provisioning beside it stay as they are.
+    // The bits of provisioning beside the field stay unchanged.
     assert_eq!(told(3, 7), (3, 7, 0xc0));
     assert_eq!(told(3, 15), (3, 7, 0xc0));
     assert_eq!(told(0, 7), (0, 0, 0xc0));
-    // What 14 bits cannot tell is not cut to what they can.
+    // A value that does not fit into 14 bits is not cut to them.
     assert_eq!(told(15, 0x4001), (15, 0, 0xc0));
 }
 
@@ -345,10 +345,11 @@ fn the_transfer_granularity_is_at_least_a_physical_block_and_divides_the_optimal
     };
     assert_eq!(told(128, 384), (128, 384));
     assert_eq!(told(1, 128), (8, 128));
-    // 512 blocks are the most that one command moves: five stripes of them are whole.
+    // One command moves at most 512 blocks, which hold five whole stripes.
     assert_eq!(told(96, 960), (96, 480));
     assert_eq!(told(128, 0), (128, 0));
-    // No transfer is optimal that is shorter than what is no waste, and none of that is longer than may be.
+    // No optimal transfer is shorter than the granularity, and no granularity is longer than the
+    // largest transfer.
     assert_eq!(told(128, 64), (128, 128));
     assert_eq!(told(600, 100), (8, 96));
 }

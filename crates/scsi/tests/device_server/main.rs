@@ -1,5 +1,5 @@
-//! The device server as an initiator sees it: one test per command and condition, each asserting the
-//! exact status and sense.
+//! Tests of the device server as an initiator sees it: one test per command and condition, each
+//! asserting the exact status and sense.
 
 #[path = "../harness/mod.rs"]
 mod harness;

@@ -1,12 +1,12 @@
-//! Every log, mode and VPD page that a unit lists has what its standard makes mandatory. A page that this test does
-//! not know fails it.
+//! Test that every log, mode and VPD page of a unit has the parts that its standard makes
+//! mandatory. A page that this test does not know fails it.
 
 use scsi::logical_unit::UnitConfig;
 use scsi::thin_provisioning::Space;
 
 use crate::harness::{Harness, assert_good, config};
 
-/// Units of each kind, each with what its backend told of its space.
+/// Makes units of each kind, each with its backend's report of its space.
 fn units() -> Vec<Harness> {
     let thick = UnitConfig {
         thin: false,
@@ -34,10 +34,10 @@ fn units() -> Vec<Harness> {
     ]
 }
 
-/// Parameter codes that a log page must have, and how long their values are.
+/// Returns the parameter codes that a log page must have, and the lengths of their values.
 fn mandatory_parameters(page: u8) -> &'static [(u16, u8)] {
     match page {
-        // SBC-4 6.4.5: counts of the resources that thresholds are about.
+        // SBC-4 6.4.5: counts of the resources to which thresholds apply.
         0x0c => &[(0x0001, 8), (0x0002, 8)],
         // SPC-4 table 374: access statistics, idle time, time interval.
         0x19 => &[(0x0001, 64), (0x0002, 8), (0x0003, 8)],
@@ -92,14 +92,14 @@ fn every_listed_log_page_has_its_mandatory_parameters() {
     }
 }
 
-/// How long a mode page is behind its header (SPC-4 7.5, SBC-4 6.5).
+/// Returns the length of a mode page behind its header (SPC-4 7.5, SBC-4 6.5).
 fn mode_page_len(page: u8, subpage: u8) -> usize {
     match (page, subpage) {
         (0x01 | 0x0a | 0x1c, 0) => 0x0a,
         (0x02, 0) => 0x0e,
         (0x08, 0) => 0x12,
         (0x0a, 0x01) => 0x1c,
-        // Twelve bytes, and threshold descriptors of eight.
+        // The page has twelve bytes, and threshold descriptors of eight.
         (0x1c, 0x02) => 12 + 8,
         other => panic!("mode page {other:02x?}: how long is it?"),
     }
@@ -138,7 +138,7 @@ fn every_mode_page_has_its_length_under_every_page_control() {
                 assert_eq!(found, ids, "page control {control}");
             }
         }
-        // SBC-4 table 205: what every direct access device has.
+        // SBC-4 table 205: every direct access device has these pages.
         for mandatory in [(0x01, 0), (0x08, 0), (0x0a, 0), (0x1c, 0)] {
             assert!(ids.contains(&mandatory));
         }
@@ -160,8 +160,8 @@ fn check_vpd(page: u8, body: &[u8], listed: &[u8]) {
     }
 }
 
-/// SPC-4 7.8.6.2: the unit by NAA, EUI-64 or name; the target port and the target device for a port that is not a
-/// relative number alone.
+/// Checks SPC-4 7.8.6.2: the unit by NAA, EUI-64 or name, and the target port and the target device
+/// for a port that is not a relative number alone.
 fn check_designators(mut body: &[u8]) {
     let mut found = Vec::new();
     while let [_, kind, _, len, rest @ ..] = body {
@@ -174,7 +174,8 @@ fn check_designators(mut body: &[u8]) {
     }
 }
 
-/// SPC-4 table 632: supported commands, parameter data, supported descriptors, CSCD IDs, general copy operations.
+/// Checks SPC-4 table 632: supported commands, parameter data, supported descriptors, CSCD IDs,
+/// general copy operations.
 fn check_third_party_copy(mut body: &[u8]) {
     let mut found = Vec::new();
     while let [a, b, c, d, rest @ ..] = body {

@@ -1,11 +1,11 @@
-//! MODE SENSE and MODE SELECT, and that what the pages say holds.
+//! Tests of MODE SENSE and MODE SELECT, and that the unit behaves as the pages say.
 
 use scsi::logical_unit::{LogicalUnit, Reset, RestoreError, UnitConfig};
 use scsi::{BlockError, image};
 
 use crate::harness::*;
 
-/// A MODE SENSE(6) of one page without block descriptors: the page alone.
+/// Sends a MODE SENSE(6) of one page without block descriptors, and returns the page alone.
 fn page(
     bench: &Harness,
     nexus: &std::sync::Arc<scsi::itl_nexus::ItlNexus>,
@@ -18,7 +18,7 @@ fn page(
     data[4..].to_vec()
 }
 
-/// A MODE SELECT(6) list around a page.
+/// Builds a MODE SELECT(6) list around a page.
 fn list(page: &[u8]) -> Vec<u8> {
     [&[0; 4], page].concat()
 }
@@ -27,7 +27,7 @@ fn select(save: bool, len: usize) -> [u8; 6] {
     [0x15, 0x10 | u8::from(save), 0, 0, len as u8, 0]
 }
 
-/// The current page with one byte changed, as a list and its CDB.
+/// Returns the current page with one byte changed, as a list and its CDB.
 fn changed(
     bench: &Harness,
     nexus: &std::sync::Arc<scsi::itl_nexus::ItlNexus>,
@@ -102,7 +102,8 @@ fn mode_sense_refuses_unknown_pages_and_subpages() {
     assert_eq!(subpage.sense[16..18], [0, 3]);
 }
 
-/// SPC-4 6.11: of the page code for all pages only the subpage codes 00h and FFh have a meaning.
+/// Tests SPC-4 6.11: with the page code for all pages, only the subpage codes 00h and FFh have a
+/// meaning.
 #[test]
 fn all_pages_of_one_subpage_code_cannot_be_asked_for() {
     let bench = Harness::new(config());
@@ -114,7 +115,8 @@ fn all_pages_of_one_subpage_code_cannot_be_asked_for() {
     }
 }
 
-/// SPC-4 4.5.2.4.2: a field of several bytes that is wrong is pointed to by its first byte.
+/// Tests SPC-4 4.5.2.4.2: the sense data points to a wrong field of several bytes by its first
+/// byte.
 #[test]
 fn mode_select_points_to_the_first_byte_of_what_is_wrong() {
     let bench = Harness::new(config());
@@ -167,7 +169,8 @@ fn wce_changes_is_obeyed_flushes_and_is_told_to_the_others() {
     assert!(bench.unit().write_cache_enabled());
 }
 
-/// WCE was switched on for the moment, without saving that: the transport must hear that it is off again.
+/// Tests WCE that was switched on for the moment, without saving the change. The transport must
+/// hear that it is off again.
 #[test]
 fn a_reset_tells_that_it_switched_the_write_cache_off() {
     let bench = Harness::new(UnitConfig {
@@ -254,7 +257,7 @@ fn saved_values_survive_a_reset_and_a_restart() {
     let again = Harness::new(config());
     assert_eq!(again.unit().restore(&saved), Ok(()));
     assert!(!again.unit().write_cache_enabled());
-    // Where the administrator keeps WCE to himself, an old image does not overrule him.
+    // If the administrator alone decides WCE, an old image does not overrule the configuration.
     let fixed = Harness::new(UnitConfig {
         write_cache_changeable: false,
         ..config()
@@ -263,7 +266,7 @@ fn saved_values_survive_a_reset_and_a_restart() {
     assert!(fixed.unit().write_cache_enabled());
 }
 
-/// Whether the cache is on after a restart with that configuration.
+/// Reports whether the cache is on after a restart with that configuration.
 fn after_restart(image: &[u8], write_cache: bool) -> bool {
     let bench = Harness::new(scsi::logical_unit::UnitConfig {
         write_cache,
@@ -287,12 +290,12 @@ fn a_saved_wce_does_not_outlive_the_configuration_it_was_saved_under() {
         }
         bench.unit().image_to_save()
     };
-    // Nobody selected anything: the configuration holds, whatever was stored.
+    // No initiator selected anything, so the configuration holds, whatever was stored.
     for (stored, configured) in [(true, false), (false, true), (true, true), (false, false)] {
         let image = of_unit(stored, false);
         assert_eq!(after_restart(&image, configured), configured);
     }
-    // What an initiator saved holds until the administrator decides anew.
+    // A value that an initiator saved holds until the administrator decides anew.
     for default in [true, false] {
         let image = of_unit(default, true);
         assert_eq!(after_restart(&image, default), !default);
@@ -489,7 +492,7 @@ fn what_the_backend_does_anyway_is_told_and_cannot_be_changed() {
     let (cdb, list) = changed(&bench, &nexus, 0x08, 2, 0x04, true);
     let refused = bench.run(&nexus, &cdb, &list);
     assert_sense(&refused, 5, 0x26, 0x00);
-    // The administrator's own choice is kept for later, and nobody sees it now.
+    // The administrator's own choice is kept for later, and no initiator sees it now.
     bench.unit().set_write_cache(false);
     bench.unit().set_write_cache(true);
     bench.unit().fix_write_cache(Some(false));
@@ -526,7 +529,7 @@ fn qerr_changes_is_saved_and_keeps_its_reserved_value_out() {
     let reserved = set(0x02, false);
     assert_sense(&reserved, 5, 0x26, 0x00);
     assert_eq!(reserved.sense[15..18], [0x80, 0, 7]);
-    // What was saved outlives a reset and a restart.
+    // Saved values outlive a reset and a restart.
     let _ = bench.unit().reset(Reset::LogicalUnit);
     assert_eq!(bench.unit().queue_error_policy(), AbortAll);
     let restarted = Harness::new(config());
@@ -555,7 +558,7 @@ fn tst_changes_is_saved_told_and_keeps_its_reserved_values_out() {
     }
     assert_eq!(bench.unit().task_set_type(), Shared);
     assert_good(bench.run(&other, &[0; 6], &[]));
-    // It is told to the others, and only where it changed.
+    // The other initiators are told, and only if the value changed.
     assert_good(set(0x20, false));
     assert_eq!(bench.unit().task_set_type(), PerNexus);
     assert_eq!((byte(0), byte(2), byte(3)), (0x22, 0x02, 0x02));
@@ -563,7 +566,7 @@ fn tst_changes_is_saved_told_and_keeps_its_reserved_values_out() {
     assert_sense(&bench.run(&other, &[0; 6], &[]), 6, 0x2a, 0x01);
     assert_good(set(0, false));
     assert_good(bench.run(&other, &[0; 6], &[]));
-    // What was not saved ends with a reset, what was saved outlives it and a restart.
+    // A value that was not saved ends with a reset. A saved one outlives a reset and a restart.
     let _ = bench.unit().reset(Reset::LogicalUnit);
     assert_eq!(bench.unit().task_set_type(), Shared);
     assert_sense(&bench.run(&nexus, &[0; 6], &[]), 6, 0x29, 0x03);

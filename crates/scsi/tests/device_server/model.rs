@@ -1,4 +1,5 @@
-//! Random streams of medium commands from several nexuses against a plain model of the blocks.
+//! Tests of random streams of medium commands from several nexuses, against a plain model of the
+//! blocks.
 
 use proptest::prelude::*;
 use scsi::Status;
@@ -67,7 +68,7 @@ enum Op {
 fn any_op() -> impl Strategy<Value = Op> {
     let lba = || 0..BLOCKS + 2;
     let count = || 0_u8..12;
-    // Few values, so that comparisons succeed often enough.
+    // There are few values, so that comparisons succeed often enough.
     let fill = || 0_u8..4;
     prop_oneof![
         (0_u8..4, lba(), count(), fill()).prop_map(|(group, lba, count, fill)| Op::Write {
@@ -114,7 +115,7 @@ fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// How many blocks a command with this length byte means.
+/// Returns the number of blocks that a command with this length byte means.
 fn blocks(op: &Op) -> (u64, u64) {
     match *op {
         Op::Write {
@@ -150,7 +151,7 @@ fn transfer(group: u8, opcodes: [u8; 4], lba: u64, count: u8) -> Vec<u8> {
     }
 }
 
-/// The CDB and its data-out.
+/// Returns the CDB and its data-out.
 fn encode(op: &Op) -> (Vec<u8>, Vec<u8>) {
     let (_, len) = blocks(op);
     let filled = |fill: u8| vec![fill; len as usize * BLOCK];
@@ -206,7 +207,7 @@ fn encode(op: &Op) -> (Vec<u8>, Vec<u8>) {
     }
 }
 
-/// What the model says the command does: the sense key it fails with, or its data-in.
+/// Returns the result of the command by the model: the sense key of its failure, or its data-in.
 fn apply(op: &Op, model: &mut [u8]) -> Result<Vec<u8>, u8> {
     let (lba, count) = blocks(op);
     if lba + count > BLOCKS {

@@ -1,10 +1,10 @@
-//! READ and WRITE in all lengths: data, limits, flags, residuals.
+//! Tests of READ and WRITE in all lengths: data, limits, flags, residuals.
 
 use scsi::{BlockError, BlockRange, Command, Start, TaskAttribute};
 
 use crate::harness::*;
 
-/// (READ opcode, WRITE opcode, CDB length).
+/// Groups of commands: (READ opcode, WRITE opcode, CDB length).
 const GROUPS: [(u8, u8, usize); 4] = [
     (0x08, 0x0a, 6),
     (0x28, 0x2a, 10),
@@ -228,7 +228,7 @@ fn synchronize_cache_flushes_and_checks_its_range() {
     assert_good(bench.run(&nexus, &cdb_10(0x35, 0, 0, 0), &[]));
     assert_good(bench.run(&nexus, &cdb_16(0x91, 0, 100, 5), &[]));
     assert_eq!(bench.disk().flushes.get(), 2);
-    // IMMED asks for GOOD before anything is durable. That is not offered, and so refused.
+    // IMMED asks for GOOD before anything is durable. It is not offered, and so it is refused.
     for cdb in [cdb_10(0x35, 0x02, 0, 0), cdb_16(0x91, 0x02, 100, 5)] {
         let refused = bench.run(&nexus, &cdb, &[]);
         assert_sense(&refused, 5, 0x24, 0x00);

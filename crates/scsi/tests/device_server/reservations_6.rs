@@ -1,4 +1,4 @@
-//! RESERVE and RELEASE of 6 and 10 bytes.
+//! Tests of RESERVE and RELEASE of 6 and 10 bytes.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn reserve_excludes_others_until_released() {
         ] {
             assert_conflict(&bench, &other, cdb);
         }
-        // What tables 9 and B.1 of SPC-2 allow, whoever reserved.
+        // Tables 9 and B.1 of SPC-2 allow these under any reservation.
         for cdb in [
             &cdb_10(0x25, 0, 0, 0)[..],
             &READ_CAPACITY_16,

@@ -1,4 +1,5 @@
-//! SANITIZE: what it overwrites, what it refuses, and that an aborted one leaves nothing readable.
+//! Tests of SANITIZE: the blocks that it overwrites, the commands that it refuses, and that an
+//! aborted one leaves nothing readable.
 
 use scsi::{BlockError, BlockRange, Command, Input, Start, Status, Step, Task, TaskAttribute};
 
@@ -31,7 +32,8 @@ fn overwrite_repeats_its_pattern_in_every_block() {
     }
 }
 
-/// The first pass is inverted where their number is even: the last one leaves the pattern as it was given.
+/// Tests inversion: with an even number of passes the first one is inverted, so that the last one
+/// leaves the pattern as it was given.
 #[test]
 fn passes_are_flushed_and_inverted() {
     for passes in 1..=4 {
@@ -163,7 +165,7 @@ fn a_unit_that_writes_elsewhere_does_not_offer_it() {
     }
 }
 
-/// An OVERWRITE whose parameter list is still to come.
+/// Starts an OVERWRITE whose parameter list is still to come.
 fn asked(
     bench: &Harness,
     nexus: &std::sync::Arc<scsi::itl_nexus::ItlNexus>,
@@ -183,7 +185,7 @@ fn asked(
     task
 }
 
-/// An OVERWRITE that has asked to store that it has begun, and what it asked to store.
+/// Starts an OVERWRITE up to the step that stores its start, and returns the image to store.
 fn begun_with(
     bench: &Harness,
     nexus: &std::sync::Arc<scsi::itl_nexus::ItlNexus>,
@@ -198,7 +200,7 @@ fn begun_with(
     }
 }
 
-/// An OVERWRITE that is about to write.
+/// Starts an OVERWRITE that is about to write.
 fn begun(
     bench: &Harness,
     nexus: &std::sync::Arc<scsi::itl_nexus::ItlNexus>,
@@ -209,7 +211,7 @@ fn begun(
     task
 }
 
-/// A unit that starts with what was stored last, and a nexus that was told of the start.
+/// Starts a unit from the image that was stored last, with a nexus that was told of the start.
 fn restarted(image: &[u8]) -> (Harness, std::sync::Arc<scsi::itl_nexus::ItlNexus>) {
     let bench = Harness::new(config());
     assert_eq!(bench.unit().restore(image), Ok(()));
@@ -223,7 +225,7 @@ fn a_restart_finds_a_sanitize_that_did_not_end() {
     let nexus = bench.login(1);
     for (flags, may_exit) in [(0x20, true), (0, false)] {
         let (task, image) = begun_with(&bench, &nexus, flags, 1);
-        // What others store meanwhile tells it too.
+        // Images that others store meanwhile report the SANITIZE, too.
         let others = bench.unit().image_to_save();
         for image in [image, others] {
             let (again, nexus) = restarted(&image);
@@ -236,7 +238,7 @@ fn a_restart_finds_a_sanitize_that_did_not_end() {
                 assert_good(again.run(&nexus, &overwrite_cdb(0, 5), &list));
             }
             assert_good(again.run(&nexus, &TEST_UNIT_READY, &[]));
-            // And the next restart finds nothing any more.
+            // The next restart finds no SANITIZE any more.
             let stored = again.saved.take().expect("the end was stored");
             let (again, nexus) = restarted(&stored);
             assert_good(again.run(&nexus, &TEST_UNIT_READY, &[]));
@@ -259,7 +261,7 @@ fn a_sanitize_whose_beginning_cannot_be_stored_overwrites_nothing() {
     assert_sense(&response, 3, 0x0c, 0x00);
     drop(task);
     assert_good(bench.run(&nexus, &TEST_UNIT_READY, &[]));
-    // A failure of before holds on.
+    // An earlier failure still holds.
     drop(begun(&bench, &nexus, 0));
     let (mut task, _) = begun_with(&bench, &nexus, 0, 1);
     assert!(matches!(task.step(Input::Failed(failed)), Step::Done(_)));
@@ -278,7 +280,7 @@ fn a_failure_without_ause_is_not_left_by_way_of_a_sanitize_with_ause() {
     assert!(bench.disk().bytes.borrow().iter().all(|&byte| byte == 0));
     assert_good(bench.run(&nexus, &overwrite_cdb(0, 5), &list));
     assert_good(bench.run(&nexus, &TEST_UNIT_READY, &[]));
-    // After a failure with AUSE either leads out.
+    // After a failure with AUSE, either command leads out.
     drop(begun(&bench, &nexus, 0x20));
     assert_good(bench.run(&nexus, &overwrite_cdb(0x20, 5), &list));
 }
@@ -372,7 +374,7 @@ fn what_forbids_it_before_it_begins_keeps_it_from_beginning() {
     let task = asked(&bench, &nexus, 0);
     let mut key = [0; 24];
     key[15] = 7;
-    // REQUEST SENSE: it has heard of the write protection.
+    // The first REQUEST SENSE reports the write protection.
     for _ in 0..2 {
         assert_good(bench.run(&other, &[0x03, 0, 0, 0, 18, 0], &[]));
     }
@@ -382,13 +384,13 @@ fn what_forbids_it_before_it_begins_keeps_it_from_beginning() {
     (register[1], register[2]) = (1, 3);
     assert_good(bench.run(&other, &register, &key));
     assert_eq!(began(task).status, Status::ReservationConflict);
-    // It leads out of the failed state all the same.
+    // The command still leads out of the failed state.
     register[1] = 3;
     assert_good(bench.run(&other, &register, &key));
     drop(begun(&bench, &nexus, 0));
     let list = overwrite_list(1, &[6]);
     assert_good(bench.run(&nexus, &overwrite_cdb(0, 5), &list));
-    // A unit that left the view is overwritten for nobody.
+    // A unit that left the view is not overwritten for any initiator.
     let task = asked(&bench, &nexus, 0);
     nexus.end();
     assert_sense(&began(task), 5, 0x25, 0x00);
@@ -407,7 +409,7 @@ fn the_group_that_it_was_asked_for_through_is_known_until_it_ends() {
     assert!(!bench.unit().retire(), "it is under way");
     drop(task);
     assert_eq!(bench.unit().sanitized_through(), None);
-    // Refused, nothing has changed.
+    // The command is refused, and nothing has changed.
     drop(begun(&bench, &nexus, 0));
     assert!(bench.unit().retire());
 }

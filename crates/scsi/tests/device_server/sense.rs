@@ -1,4 +1,4 @@
-//! Sense data in both formats, byte for byte.
+//! Tests of sense data in both formats, byte for byte.
 
 use scsi::sense::{Asc, FieldPointer, Sense, SenseFormat, SenseKey};
 

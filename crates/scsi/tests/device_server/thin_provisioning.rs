@@ -1,4 +1,5 @@
-//! The soft threshold of thin provisioning: page 1Ch/02h, its unit attention, and a full pool.
+//! Tests of the soft threshold of thin provisioning: page 1Ch/02h, its unit attention, and a full
+//! pool.
 
 use scsi::BlockError;
 use scsi::logical_unit::UnitConfig;
@@ -6,7 +7,7 @@ use scsi::thin_provisioning::Space;
 
 use crate::harness::*;
 
-/// Blocks of one threshold set.
+/// Number of blocks in one threshold set.
 const SET: u64 = 2048;
 
 fn available(sets: u64) -> Space {
@@ -42,7 +43,7 @@ fn the_page_shows_the_administrators_threshold() {
     for control in [0, 2, 3] {
         assert_eq!(page(control), expected);
     }
-    // MODE SELECT takes what holds and refuses what would change it.
+    // MODE SELECT takes values that hold, and refuses values that would change them.
     let select = |page: &[u8]| {
         let list = [&[0; 4], page].concat();
         bench.run(&nexus, &[0x15, 0x10, 0, 0, list.len() as u8, 0], &list)
@@ -51,7 +52,7 @@ fn the_page_shows_the_administrators_threshold() {
     assert_good(select(&same));
     same[23] ^= 1;
     assert_sense(&select(&same), 5, 0x26, 0x00);
-    // LBPERE in the read-write error recovery page.
+    // LBPERE is in the read-write error recovery page.
     let recovery = assert_good(bench.run(&nexus, &[0x1a, 0x08, 0x01, 0, 255, 0], &[]));
     assert_eq!(recovery[4 + 7], 0x80);
 }
@@ -81,7 +82,7 @@ fn every_nexus_hears_of_the_threshold_once_until_space_came_back() {
     for nexus in [&one, &two] {
         let told = bench.run(nexus, &TEST_UNIT_READY, &[]);
         assert_sense(&told, 6, 0x38, 0x07);
-        // VALID, and where the descriptor is in the page.
+        // The sense data has VALID, and the offset of the descriptor in the page.
         assert_eq!(told.sense[0], 0xf0);
         assert_eq!(told.sense[3..7], [0, 0, 0, 16]);
         assert_good(bench.run(nexus, &TEST_UNIT_READY, &[]));
@@ -104,7 +105,7 @@ fn every_command_that_meets_a_full_pool_says_so_and_goes_on_when_there_is_space(
     let nexus = bench.login(1);
     let block = vec![7; 512];
     let pair = vec![7; 1024];
-    // Header, one descriptor: LBA 0, 8 blocks.
+    // The list has a header and one descriptor: LBA 0, 8 blocks.
     let mut unmap = vec![0, 22, 0, 16, 0, 0, 0, 0];
     unmap.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0]);
     let cdb16 = |opcode: u8, flags: u8| {

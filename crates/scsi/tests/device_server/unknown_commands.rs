@@ -1,5 +1,6 @@
-//! Operation codes that are not offered: whatever follows them, they are refused as unknown, take no data and
-//! leave no trace. Among them are READ BUFFER and WRITE BUFFER, by which other targets leaked memory and wrote it.
+//! Tests of operation codes that are not offered. Whatever follows them, they are refused as
+//! unknown, take no data and leave no trace. Among them are READ BUFFER and WRITE BUFFER, through
+//! which other targets leaked memory or let it be written.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ const WRITE_BUFFER: u8 = 0x3b;
 const READ_BUFFER_10: u8 = 0x3c;
 const READ_BUFFER_16: u8 = 0x9b;
 
-/// All operation codes that the table does not list.
+/// Returns all operation codes that the table does not list.
 fn unlisted() -> Vec<u8> {
     let listed: BTreeSet<u8> = TABLE.iter().map(|command| command.opcode).collect();
     (0..=u8::MAX)
@@ -25,8 +26,9 @@ fn unlisted() -> Vec<u8> {
         .collect()
 }
 
-/// CDBs of this operation code, as long as its group says: with nothing set but the code, with each of the modes of
-/// READ BUFFER and WRITE BUFFER and a length, and with all bits that are not NACA's.
+/// Returns CDBs of this operation code, as long as its group says. One has nothing set but the
+/// code. Others have each of the modes of READ BUFFER and WRITE BUFFER, and a length. One has all
+/// bits except NACA.
 fn cdbs(opcode: u8) -> Vec<Vec<u8>> {
     let len = Cdb(&[opcode]).expected_len().unwrap_or(32);
     let empty = |second| {
@@ -77,7 +79,7 @@ fn every_operation_code_that_is_not_listed_is_refused_as_unknown() {
     assert!(bench.aborted.borrow().is_empty());
 }
 
-/// Neither a state nor a setting brings an unknown command any further.
+/// Tests that no state and no setting brings an unknown command any further.
 #[test]
 fn so_they_are_on_a_path_in_standby_and_on_a_unit_that_offers_little() {
     let bench = Harness::with_groups(vec![config()], two_groups(AccessState::Standby));
@@ -96,7 +98,8 @@ fn so_they_are_on_a_path_in_standby_and_on_a_unit_that_offers_little() {
     refuses_all(&bench, &nexus);
 }
 
-/// What a path in standby lets through is offered: the list of the states names no command that there is not.
+/// Tests that all commands that a path in standby lets through are offered: the list of the states
+/// names no missing command.
 #[test]
 fn a_path_in_standby_lets_nothing_through_that_is_not_offered() {
     for opcode in unlisted() {

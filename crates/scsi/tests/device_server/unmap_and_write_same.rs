@@ -1,4 +1,4 @@
-//! UNMAP, WRITE SAME and GET LBA STATUS.
+//! Tests of UNMAP, WRITE SAME and GET LBA STATUS.
 
 use proptest::prelude::*;
 use scsi::BlockRange;
@@ -112,7 +112,7 @@ fn write_same_repeats_its_block() {
     let written = bench.disk().read(BlockRange::new(10, 600).unwrap());
     assert!(written.chunks(512).all(|found| found == block));
     assert!(!bench.disk().mapped.borrow()[610]);
-    // UNMAP with a block that is not zeros writes it all the same.
+    // Even with UNMAP, a block that is not zeros is written.
     assert_good(bench.run(&nexus, &cdb_16(0x93, 0x08, 0, 4), &block));
     assert_eq!(bench.disk().read(BlockRange::new(3, 1).unwrap()), block);
 }
@@ -206,7 +206,7 @@ fn write_same_enforces_its_largest_length() {
     assert_sense(&bench.run(&nexus, &[0; 6], &[]), 6, 0x29, 0x00);
     let limits = assert_good(bench.run(&nexus, &[0x12, 1, 0xb0, 0, 64, 0], &[]));
     let most = u64::from_be_bytes(limits[36..44].try_into().unwrap()) as u32;
-    // libiscsi's suite takes 65 536 or more as a promise that WRITE(16) is as long.
+    // libiscsi's suite takes 65 536 or more as a promise that WRITE(16) may be as long.
     assert!((1..65_536).contains(&most));
     let response = bench.run(&nexus, &cdb_16(0x93, 0x01, 0, most + 1), &[]);
     assert_sense(&response, 5, 0x24, 0x00);
@@ -259,7 +259,7 @@ fn get_lba_status_of_an_empty_unit_is_one_run() {
             0x00,
         );
     }
-    // REPORT TYPE: mapped blocks only, and others that are not offered.
+    // REPORT TYPE asks for mapped blocks only, or for other types that are not offered.
     for report_type in [1, 2, 3, 4, 0x10, 0xff] {
         let mut cdb = cdb_16(0x9e, 0x12, 0, 256);
         cdb[14] = report_type;
@@ -281,7 +281,8 @@ fn get_lba_status_of_a_thick_unit_is_all_mapped() {
 }
 
 proptest! {
-    /// No parameter list whatever panics, and none reaches beyond the capacity (the disk would).
+    /// Tests that no parameter list causes a panic, and none reaches beyond the capacity (the disk
+    /// would panic).
     #[test]
     fn any_unmap_list_is_survived(list in proptest::collection::vec(any::<u8>(), 0..128)) {
         let bench = Harness::new(config());

@@ -1,4 +1,4 @@
-//! VERIFY, WRITE AND VERIFY, COMPARE AND WRITE, ORWRITE, WRITE ATOMIC.
+//! Tests of VERIFY, WRITE AND VERIFY, COMPARE AND WRITE, ORWRITE, WRITE ATOMIC.
 
 use scsi::{BlockError, BlockRange, Command, Start, TaskAttribute};
 
@@ -220,7 +220,7 @@ fn write_atomic_writes_within_its_limit() {
     );
 }
 
-/// VERIFY with BYTCHK, of each length.
+/// Builds VERIFY with BYTCHK, of each length.
 fn verifies(bytchk: u8, lba: u64, count: u32) -> [Vec<u8>; 3] {
     let flags = bytchk << 1;
     [

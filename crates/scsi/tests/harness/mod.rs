@@ -1,5 +1,5 @@
-//! A transport and a backend in memory: runs commands against logical units as the real runtime
-//! does, so that tests speak in CDBs, data and sense.
+//! Transport and backend in memory. They run commands against logical units as the real runtime
+//! does, so that tests use CDBs, data and sense.
 #![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
 
 use std::cell::{Cell, RefCell};
@@ -15,7 +15,7 @@ use scsi::{
     Status, Step, Task, TaskAttribute,
 };
 
-/// A unit of 2048 blocks of 512 bytes, thin, write-back.
+/// Returns the configuration of a unit of 2048 blocks of 512 bytes, thin, write-back.
 pub fn config() -> UnitConfig {
     UnitConfig {
         naa: vec![0x60, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
@@ -42,12 +42,12 @@ pub fn config() -> UnitConfig {
     }
 }
 
-/// The blocks behind a unit.
+/// Blocks behind a unit.
 pub struct Disk {
     pub bytes: RefCell<Vec<u8>>,
     pub mapped: RefCell<Vec<bool>>,
     pub flushes: Cell<u32>,
-    /// Fails the next step that touches blocks or state.
+    /// Error with which the next step that touches blocks or state fails.
     pub fail: Cell<Option<BlockError>>,
     block_len: usize,
 }
@@ -83,7 +83,7 @@ impl Disk {
     }
 }
 
-/// Units with their disks, and what they asked to have saved and aborted.
+/// Units with their disks, and the images and aborts for which they asked.
 pub struct Harness {
     pub units: Vec<(Arc<LogicalUnit>, Disk)>,
     pub saved: RefCell<Option<Vec<u8>>>,
@@ -91,11 +91,12 @@ pub struct Harness {
     next_nexus: Cell<u64>,
 }
 
-/// What the transport reports of one command.
+/// Report of the transport about one command.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub response: Response,
-    /// Positive: overflow; negative: underflow; against what the initiator offered or accepted.
+    /// Residual against the length that the initiator offered or accepted. Positive is overflow,
+    /// negative is underflow.
     pub residual: i64,
 }
 
@@ -129,7 +130,8 @@ impl Harness {
         &self.units[0].1
     }
 
-    /// A new nexus of `initiator` to unit 0, its power-on unit attention already told.
+    /// Makes a new nexus of `initiator` to unit 0, whose power-on unit attention was already
+    /// reported.
     pub fn login(&self, initiator: u8) -> Arc<ItlNexus> {
         let nexus = self.login_fresh(initiator, 1);
         let response = self.run(&nexus, &[0; 6], &[]);
@@ -140,7 +142,7 @@ impl Harness {
         nexus
     }
 
-    /// A new nexus with its power-on unit attention pending, through a port of group `group`.
+    /// Makes a new nexus with its power-on unit attention pending, through a port of group `group`.
     pub fn login_fresh(&self, initiator: u8, group: u16) -> Arc<ItlNexus> {
         self.login_to(0, initiator, group)
     }
@@ -240,7 +242,7 @@ impl Harness {
         }
     }
 
-    /// Performs one step and feeds the task its outcome.
+    /// Performs one step, and feeds the task its result.
     pub fn perform(
         &self,
         unit: &Arc<LogicalUnit>,
@@ -292,7 +294,7 @@ impl Harness {
     }
 }
 
-/// Residuals as RFC 7143 11.4.5 computes them.
+/// Computes residuals as RFC 7143 11.4.5 does.
 fn outcome(mut response: Response, wanted_out: u32, command: &Command<'_>) -> Outcome {
     let data_out_len = command.data_out_len.unwrap_or(0);
     let wanted_out = response.would_move.unwrap_or(wanted_out);
@@ -307,7 +309,7 @@ fn outcome(mut response: Response, wanted_out: u32, command: &Command<'_>) -> Ou
     Outcome { response, residual }
 }
 
-/// Runs of alike blocks; at most three at a time, so that callers must ask again.
+/// Returns runs of equal blocks, at most three at a time, so that callers must ask again.
 fn extents(mapped: &[bool], range: BlockRange) -> Vec<Extent> {
     let mut out: Vec<Extent> = Vec::new();
     for lba in range.start.0..range.end() {
@@ -325,7 +327,7 @@ fn extents(mapped: &[bool], range: BlockRange) -> Vec<Extent> {
     out
 }
 
-/// A view that maps unit N of the harness at LUN N and attaches a nexus for third-party copies.
+/// View that maps unit N of the harness at LUN N, and attaches a nexus for third-party copies.
 pub struct View<'a>(pub &'a Harness);
 
 impl TargetView for View<'_> {
@@ -350,7 +352,7 @@ impl TargetView for View<'_> {
     }
 }
 
-/// Sense key and code of CHECK CONDITION, whichever the format.
+/// Returns sense key and code of CHECK CONDITION, in either format.
 pub fn sense_of(response: &Response) -> (u8, Asc) {
     assert_eq!(response.status, Status::CheckCondition, "{response:?}");
     let sense = &response.sense;
@@ -367,14 +369,14 @@ pub fn assert_sense(response: &Response, key: u8, asc: u8, ascq: u8) {
     assert_eq!(sense_of(response), (key, Asc(asc, ascq)), "{response:?}");
 }
 
-/// Asserts GOOD and gives the data-in.
+/// Asserts GOOD, and returns the data-in.
 #[track_caller]
 pub fn assert_good(response: Response) -> Vec<u8> {
     assert_eq!(response.status, Status::Good, "{response:?}");
     response.data_in
 }
 
-/// A CDB of 10 bytes with an LBA and a 16-bit length in the usual places.
+/// Builds a CDB of 10 bytes with an LBA and a 16-bit length in the usual places.
 pub fn cdb_10(opcode: u8, flags: u8, lba: u32, count: u16) -> Vec<u8> {
     let mut cdb = vec![opcode, flags];
     cdb.extend_from_slice(&lba.to_be_bytes());
@@ -384,7 +386,7 @@ pub fn cdb_10(opcode: u8, flags: u8, lba: u32, count: u16) -> Vec<u8> {
     cdb
 }
 
-/// A CDB of 12 bytes with an LBA and a 32-bit length in the usual places.
+/// Builds a CDB of 12 bytes with an LBA and a 32-bit length in the usual places.
 pub fn cdb_12(opcode: u8, flags: u8, lba: u32, count: u32) -> Vec<u8> {
     let mut cdb = vec![opcode, flags];
     cdb.extend_from_slice(&lba.to_be_bytes());
@@ -393,7 +395,7 @@ pub fn cdb_12(opcode: u8, flags: u8, lba: u32, count: u32) -> Vec<u8> {
     cdb
 }
 
-/// A CDB of 16 bytes with an LBA and a 32-bit length in the usual places.
+/// Builds a CDB of 16 bytes with an LBA and a 32-bit length in the usual places.
 pub fn cdb_16(opcode: u8, flags: u8, lba: u64, count: u32) -> Vec<u8> {
     let mut cdb = vec![opcode, flags];
     cdb.extend_from_slice(&lba.to_be_bytes());

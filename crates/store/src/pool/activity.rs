@@ -1,49 +1,67 @@
-//! One host at a time: a pool whose disks another host can reach says in its labels who has it open, and an opener proves
-//! that nobody has.
+//! Ensures that one host at a time has a pool.
+//!
+//! If another host can reach a pool's disks, the labels say which host has the pool open. An opener
+//! proves that no other host has it.
 //!
 //! | question | file |
 //! |---|---|
 //! | what does a record say | `../format/activity.rs` |
-//! | how often is one written, and what does that cost | `activity/pace.rs` |
+//! | how often is a record written, and what does it cost | `activity/pace.rs` |
 //! | what does the host do that has the pool | `activity/owner.rs`, and here |
-//! | what does a host do that wants it | `activity/takeover.rs` |
+//! | what does a host do that wants the pool | `activity/takeover.rs` |
 //!
 //! # The owner's rules
-//! 1. On every leaf in use, once in each *interval*, the owner reads one of the four records and then writes its own over
-//!    it. A record that it did not expect is another host's: the pool stops.
-//! 2. The write is handed to the device within one interval of the beginning of the read. Otherwise it reads again.
-//! 3. A leaf is the owner's from the moment when a good write of a record on it began, for as long as that record
-//!    *promises*; where the two before promised less, for that. Later the leaf is given up like one that does not
-//!    answer. Where the pool cannot do without it, the pool stops. Where no leaf is in use any more, it stops when the
-//!    last records are too old. A leaf that comes counts from its first record on.
-//! 4. A pool that stopped hands out no request, acknowledges nothing and returns no data, also not from memory. The
-//!    time is looked at before anything leaves ([`Pool::hand_out`]): a machine that was paused finds that out first.
-//! 5. An opening does nothing before each leaf has a record of it.
+//! 1. On every leaf in use, once in each *interval*, the owner reads one of the four records and
+//!    then writes its own over it. If the owner did not expect the record that it reads, the record
+//!    is another host's, and the pool stops.
+//! 2. The write is handed to the device within one interval of the beginning of the read. If that
+//!    is too late, the owner reads again.
+//! 3. A leaf is the owner's from the moment when a good write of a record on it began, for as long
+//!    as that record *promises*. If one of the two records before it promised less, the shortest
+//!    promise counts. After that the leaf is given up like a leaf that does not answer. If the pool
+//!    cannot do without the leaf, the pool stops. If no leaf is in use any more, the pool stops
+//!    when the last records are too old. A new leaf counts from its first record on.
+//! 4. A stopped pool hands out no request, acknowledges nothing and returns no data, not even from
+//!    memory. The time is checked before any output leaves ([`Pool::hand_out`]). So a machine that
+//!    was paused finds out before it acts.
+//! 5. An opening does nothing until each leaf has a record of this opening.
 //!
 //! # The opener's rules
-//! 1. It reads all records. One of this machine's boot and installation it takes over at once, since the devices are
-//!    locked against others of this machine. One that was closed in order needs no watch.
-//! 2. Otherwise it watches for longer than the promise; a record of this installation's earlier boot for two intervals.
-//!    Any change shows that the owner lives, and ends the attempt before anything was written.
-//! 3. It writes its claim over all records within one interval of the beginning of its last look, and waits for
-//!    `promise + 1/16 + interval + slack`. Then it looks again: a record of another host ends the attempt.
-//! 4. Where the last owner closed in order and either exported the pool or is of this installation, the claim is
-//!    written within 250 ms of the last look, and waits for 500 ms. A claim that took longer waits for the long time.
+//! 1. The opener reads all records. If the newest record is of this machine's boot and
+//!    installation, the opener takes over at once, since the devices are locked against other
+//!    processes of this machine. A pool that was closed in order needs no watch.
+//! 2. Otherwise the opener watches for longer than the promise. If the record is of an earlier boot
+//!    of this installation, it watches for two intervals. Any change shows that the owner lives,
+//!    and ends the attempt before anything was written.
+//! 3. The opener writes its claim over all records within one interval of the beginning of its last
+//!    look. It then waits for `promise + 1/16 + interval + slack`, and looks again. A record of
+//!    another host ends the attempt.
+//! 4. The wait is short if the last owner closed in order, and either exported the pool or is of
+//!    this installation. Then the claim is written within 250 ms of the last look, and waits for
+//!    500 ms. If the claim took longer to write, it waits for the long time.
 //!
-//! # Why nobody else is left when an opener wins
-//! Say that the claim lies on all records at time `c`, and that the opener wins after `c + promise + interval`. Suppose
-//! that an owner still counts on a leaf then. So it began a good write of a record there after `c + interval`. By rule 2
-//! it began to read after `c`. It read the claim, and stopped; or its own record, written after `c`, which
-//! the opener found. The promise that the opener knows is that of a record which it saw. It may have missed two later
-//! ones, which is why the shortest of three counts. Of two openers with the short wait, suppose that both win. On any
-//! record, one wrote after the last look of the other, and so more than 500 ms after its own last look began: then it
-//! would have waited for the long time, at whose end the other has seen its claim and stopped, or was out of date.
+//! # Why no other host has the pool when an opener wins
+//! Say that the claim lies on all records at time `c`, and that the opener wins after `c + promise
+//! + interval`. Suppose that an owner still counts on a leaf then. That owner began a good write of
+//! a record there after `c + interval`. By rule 2, it began the read before that write after `c`.
+//! There are two cases. If it read the claim, it stopped. If it read its own record, that record
+//! was written after `c`, and the opener found it.
 //!
-//! Clocks may differ in rate by a sixteenth. They count while the machine sleeps, but a hypervisor may stop a guest
-//! together with its clock: see `docs/operations.md`. Writes that were on their way before their host was paused may arrive
-//! later. Only the device can keep those off. Where it can, whoever opens the pool has it do so after its claim won and before
-//! it reads the labels that it goes by. A device that says that it does so for another host stops the pool
-//! ([`Stop::Reserved`]).
+//! The promise that the opener knows is that of a record which it saw. It may have missed two later
+//! records, so the shortest promise of three records counts.
+//!
+//! Suppose that two openers with the short wait both win. On any record, one of them wrote after
+//! the last look of the other. So this write came more than 500 ms after the start of the writer's
+//! own last look, and the writer would have had to wait for the long time. By the end of the long
+//! time the other has seen the claim and stopped, or is out of date.
+//!
+//! Clocks may differ in rate by a sixteenth. They count while the machine sleeps, but a hypervisor
+//! may stop a guest together with its clock: see `docs/operations.md`.
+//!
+//! Writes that were on their way before their host was paused may arrive later. Only the device can
+//! keep such writes off. If the device can, the opener makes the device do so after its claim won,
+//! and before it reads the labels that it relies on. If a device reports that it is reserved for
+//! another host, the pool stops ([`Stop::Reserved`]).
 
 mod owner;
 mod pace;
@@ -65,39 +83,40 @@ pub(super) use owner::Owner;
 pub use pace::Pace;
 pub use takeover::{Circumstances, Progress, RecordRequest, Refusal, Taken, Takeover, Waits};
 
-/// What lies where a record belongs, when it was looked at last.
+/// Record that a place held when it was looked at last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Seen {
-    /// It was not.
+    /// The place was not looked at.
     #[default]
     Unknown,
-    /// No record of the pool.
+    /// The place held no record of the pool.
     Nothing,
-    /// Another opening's: its number, and the record's.
+    /// The place held a record of another opening: the numbers of the opening and of the record.
     Other(u64, u64),
-    /// This opening's.
+    /// The place held a record of this opening.
     Own,
 }
 
-/// How an opening says that the pool is its own.
+/// Data with which an opening claims the pool in its records.
 #[derive(Clone, Debug)]
 pub struct Protection {
-    /// The host.
+    /// Identity of the host.
     pub who: Who,
-    /// The opening, a random number.
+    /// Random number of the opening.
     pub opening: u64,
-    /// Openings up to this one.
+    /// Number of openings up to this one.
     pub turn: u64,
-    /// Records that were written.
+    /// Number of records that were written.
     pub sequence: u64,
-    /// How often it says so.
+    /// Pace of the records.
     pub pace: Pace,
-    /// By the leaf's guid, what lies in its four label copies.
+    /// Records found in the four label copies of each leaf, by the leaf's guid.
     pub seen: BTreeMap<u64, [Seen; COPIES]>,
 }
 
 impl Protection {
-    /// Of a pool that this host has open or makes, whatever lies in its labels.
+    /// Makes the protection of a pool that this host has open or makes, regardless of the records
+    /// in its labels.
     pub fn fresh(who: Who, opening: u64, pace: Pace) -> Self {
         Self {
             who,
@@ -110,14 +129,15 @@ impl Protection {
     }
 }
 
-/// Why a pool stopped that may be another host's by now.
+/// Reason why a pool stopped. Another host may have the pool by now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// No record could be written for as long as was promised; so long ago the last one was begun, in microseconds.
+    /// No record could be written for as long as was promised. The number is the time since the
+    /// last one was begun, in microseconds.
     Silent(u64),
-    /// Another host's record was found.
+    /// A record of another host was found.
     Other(Box<Activity>),
-    /// A device is reserved for another host, and says so: what it was asked.
+    /// A device reported that it is reserved for another host. The text names the request.
     Reserved(String),
 }
 
@@ -141,23 +161,24 @@ impl Stop {
         }
     }
 
-    /// Whether another host has shown itself, so that an administrator has to decide.
+    /// Reports whether another host has shown itself, so that an administrator has to decide.
     pub fn is_anothers(&self) -> bool {
         !matches!(self, Self::Silent(_))
     }
 }
 
-/// How a pool is protected.
+/// Protection of a pool, as users see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protected {
-    /// Its pace.
+    /// Pace of the records.
     pub pace: Pace,
-    /// Records written since it was opened.
+    /// Records written since the pool was opened.
     pub records: u64,
 }
 
 impl Pool {
-    /// From now on this host says in the labels that it has the pool; `is_new`: nobody else can know the pool.
+    /// Begins to say in the labels that this host has the pool. With `is_new`, no other host can
+    /// know the pool.
     pub fn protect(&mut self, protection: Protection, is_new: bool, now_us: u64) {
         self.now_us = now_us;
         self.activity = Some(Box::new(Owner::new(self.key, protection, is_new)));
@@ -167,7 +188,7 @@ impl Pool {
         self.hand_out();
     }
 
-    /// Lets the labels say whether whoever writes to the pool must know of activity records.
+    /// Lets the labels say whether a program that writes to the pool must know activity records.
     pub(super) fn note_protection(&mut self) {
         let is_protected = self.activity.is_some() && !self.is_unprotecting;
         let features = &mut self.config.features;
@@ -177,23 +198,24 @@ impl Pool {
         };
     }
 
-    /// The same of a pool that is being opened.
+    /// Begins to protect a pool that is being opened.
     pub(super) fn hold(&mut self, protection: Protection) {
         self.activity = Some(Box::new(Owner::new(self.key, protection, false)));
         self.activity_go_on();
     }
 
-    /// This host does not say so any more. The labels forget it, and it leaves records that say that it let the pool go in order.
+    /// Ends the protection. The labels drop the feature, and the host leaves records which say that
+    /// it let the pool go in order.
     pub fn unprotect(&mut self, now_us: u64) {
         self.now_us = now_us;
         self.is_unprotecting = self.activity.is_some();
         self.note_protection();
-        // Those that are due come first.
+        // Turns that are under way end first.
         self.close_activity();
         self.go_on();
     }
 
-    /// How the pool is protected; `None`: it is not.
+    /// Returns how the pool is protected; `None` if it is not.
     pub fn protected(&self) -> Option<Protected> {
         let owner = self.activity.as_ref()?;
         Some(Protected {
@@ -202,12 +224,12 @@ impl Pool {
         })
     }
 
-    /// Why it stopped; `None` where it did not.
+    /// Returns the reason why the pool stopped; `None` if it did not.
     pub fn stopped(&self) -> Option<&Stop> {
         self.stopped.as_ref()
     }
 
-    /// Until when this host may count on having the pool, as far as is known; without protection for ever.
+    /// Returns the time until which this host surely owns the pool; without protection, for ever.
     pub fn owned_until_us(&self) -> u64 {
         match (&self.stopped, &self.activity) {
             (Some(_), _) => 0,
@@ -216,25 +238,27 @@ impl Pool {
         }
     }
 
-    /// Whether all that is asked of devices may leave: each leaf has a record of this opening.
+    /// Reports whether requests to devices may leave, since each leaf has a record of this opening.
     pub(super) fn is_held(&self) -> bool {
         self.activity.as_ref().is_none_or(|owner| owner.is_held())
     }
 
-    /// Whether the records say that the pool was let go in order: nothing is written any more.
+    /// Reports whether the records say that the pool was let go in order. Nothing is written any
+    /// more then.
     pub(super) fn is_let_go(&self) -> bool {
         self.activity
             .as_ref()
             .is_some_and(|owner| owner.is_closed())
     }
 
-    /// Whether the records have to say so, and do not begin to.
+    /// Reports whether records that let the pool go are still to be written, and are not being
+    /// written yet.
     pub(super) fn is_to_be_let_go(&self) -> bool {
         let owner = self.activity.as_ref();
         owner.is_some_and(|owner| !owner.is_closing() && !owner.is_closed())
     }
 
-    /// The last that is written before a host lets a pool go: that it did so in order.
+    /// Writes the last records before a host lets a pool go, which say that it did so in order.
     pub(super) fn close_activity(&mut self) {
         let Some(owner) = &mut self.activity else {
             return;
@@ -249,13 +273,13 @@ impl Pool {
         }
     }
 
-    /// When something of that is due.
+    /// Returns the time at which activity records are due.
     pub(super) fn activity_due_us(&self) -> Option<u64> {
         let owner = self.activity.as_ref().filter(|_| self.stopped.is_none());
         owner.and_then(|owner| owner.deadline_us())
     }
 
-    /// Says that the pool is this host's, where that is due.
+    /// Begins the turns on leaves that are due.
     pub(super) fn activity_go_on(&mut self) {
         if (self.activity_due_us()).is_some_and(|due_us| self.now_us < due_us) {
             return;
@@ -291,7 +315,8 @@ impl Pool {
         self.array.read_leaf(tag, leaf, at, len, now, out);
     }
 
-    /// Where a record lies; beyond every device where there is no such label copy.
+    /// Returns the offset of a record; if there is no such label copy, an offset beyond every
+    /// device.
     fn record_offset(&self, leaf: LeafId, copy: usize) -> u64 {
         let offset = self.array.label_offset(leaf, copy);
         offset.map_or(u64::MAX - u64::MAX % SECTOR_SIZE as u64, |at| {
@@ -299,7 +324,7 @@ impl Pool {
         })
     }
 
-    /// A record was read or written.
+    /// Takes the end of a record's read or write.
     pub(super) fn activity_done(&mut self, leaf: LeafId, done: ArrayDone) {
         let now_us = self.now_us;
         let Some(owner) = &mut self.activity else {
@@ -324,8 +349,8 @@ impl Pool {
         }
     }
 
-    /// Whether the pool is still this host's at the time that is known. Leaves that are not, and can be done without, are
-    /// given up; else the pool stops.
+    /// Reports whether this host still owns the pool at the time known. Leaves that it no longer
+    /// owns are given up if the pool can do without them; if not, the pool stops.
     pub(super) fn is_owned(&mut self) -> bool {
         if self.now_us < self.owned_until_us() {
             return true;
@@ -344,7 +369,7 @@ impl Pool {
         true
     }
 
-    /// Uses a leaf no more, where the pool can do without it.
+    /// Gives up a leaf if the pool can do without it. Returns whether it could.
     fn give_up_leaf(&mut self, leaf: LeafId) -> bool {
         let is_log = self.array.top_levels().any(|top| {
             let mut leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
@@ -355,7 +380,8 @@ impl Pool {
         self.array.give_up_leaf(leaf, is_log, reason, now, out)
     }
 
-    /// A device that says that another host has reserved it has not failed, and is not given up: the pool stops.
+    /// Stops the pool if a device reports that another host has reserved it. The device has not
+    /// failed, so it is not given up.
     pub(super) fn heed_reservation(&mut self, outcome: &DeviceOutcome) {
         if let Err(error) = outcome
             && error.kind == DeviceErrorKind::Reserved
@@ -364,13 +390,13 @@ impl Pool {
         }
     }
 
-    /// Another host has the pool, or may have it.
+    /// Stops the pool: another host has it, or may have it.
     pub(super) fn stop(&mut self, stop: Stop) {
         if self.stopped.is_some() {
             return;
         }
         let reason = stop.reason();
-        // In the place of whatever stopped the pool before: this is worse.
+        // This reason replaces an earlier one, since it is worse.
         self.suspended = Some(reason.clone());
         self.stopped = Some(stop);
         self.output.events.push(Event::Suspended { reason });

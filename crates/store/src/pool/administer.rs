@@ -1,8 +1,8 @@
-//! Changing datasets: what the catalogue decides, the log keeps, and the maps follow.
+//! Changes datasets: the catalogue decides, the log keeps the change, and the maps follow.
 //!
-//! A change has a group of the log of its own, behind everything that was taken before it. It takes
-//! effect when that group is sealed, and is answered when the group is durable. Replay does the same:
-//! [`Pool::follow`] is all that happens, in both.
+//! A change has its own group of the log, after all requests that were taken before it. It takes
+//! effect when this group is sealed, and is answered when the group is durable. Replay does the
+//! same: in both, [`Pool::follow`] carries the change out.
 
 use std::fmt;
 
@@ -18,10 +18,10 @@ use crate::map::{Map, Tree};
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::{Claim, Purpose, Stream};
 
-/// Decides what to do by what the catalogue is at that moment.
+/// Function that decides on an operation, given the catalogue at that moment.
 pub type Plan = Box<dyn FnOnce(&Catalog, Stamp) -> Result<Operation, CatalogError> + Send>;
 
-/// A change that waits for a checkpoint to be done.
+/// Change that waits for a checkpoint to be done.
 pub(super) struct Waiting {
     pub(super) id: RequestId,
     plan: Plan,
@@ -35,22 +35,22 @@ impl fmt::Debug for Waiting {
 }
 
 impl Pool {
-    /// All datasets.
+    /// Returns the catalogue of all datasets.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// Changes datasets; answered like a durable write. `entropy` must be random: new datasets get
-    /// their guids from it.
+    /// Changes datasets. The request is answered like a durable write. `entropy` must be random:
+    /// new datasets get their guids from it.
     pub fn administer(&mut self, id: RequestId, plan: Plan, entropy: u64, now_us: u64) {
         self.now_us = now_us;
         self.waiting.push_back(Waiting { id, plan, entropy });
         self.go_on();
     }
 
-    /// Carries out the changes that wait. Lists of dead blocks are in the hands of a checkpoint while it is
-    /// made: what needs them waits for its end, and all behind it. So does what must not come between the
-    /// two halves of a write.
+    /// Carries out the changes that wait. While a checkpoint is made, it works on the lists of dead
+    /// blocks. A change that needs them waits for its end, and so do all changes after it. A change
+    /// that must not come between the two halves of a write waits too.
     pub(super) fn administer_go_on(&mut self) {
         while let Some(Waiting { id, plan, entropy }) = self.waiting.pop_front() {
             if let Some(error) = self.suspension() {
@@ -80,8 +80,8 @@ impl Pool {
             let is_too_early = self.checkpoint.is_some() && takes_lists(&operation)
                 || self.waits_for_freeing(&operation);
             if is_too_early || self.is_written_in_part(&operation) {
-                // Nothing changes the catalogue meanwhile, so the plan stays right; but for the epoch,
-                // which only snapshots have.
+                // Nothing changes the catalogue meanwhile, so the plan stays right. Only the epoch
+                // may change, and only snapshots have an epoch.
                 let plan: Plan = Box::new(move |_, _| Ok(operation));
                 self.waiting.push_front(Waiting { id, plan, entropy });
                 return;
@@ -99,8 +99,8 @@ impl Pool {
         }
     }
 
-    /// Whether an operation exchanges what a volume holds while a block of it is being written in part:
-    /// the rest of that block was read before, and would come back.
+    /// Reports whether an operation exchanges the contents of a volume while a block of it is being
+    /// written in part. The rest of that block was read before the operation, and would come back.
     fn is_written_in_part(&self, operation: &Operation) -> bool {
         let (Operation::Rollback { volume, .. }
         | Operation::Resize { volume, .. }
@@ -128,11 +128,11 @@ impl Pool {
         let applied = self.catalog.apply(operation)?;
         self.commit.group.operate(change);
         self.seal();
-        // Where no record was written, there is none to wait for.
+        // If no record was written, there is none to wait for.
         self.check_not_suspended()?;
         self.follow(applied);
         if may_make_room(operation) {
-            // Who was found hopeless before may not be now.
+            // Changes that no checkpoint could help before may find room now.
             self.vain_checkpoints = 0;
         }
         Ok(())
@@ -142,7 +142,7 @@ impl Pool {
         self.suspension().map_or(Ok(()), Err)
     }
 
-    /// An operation that is too long for a record.
+    /// Makes the record of an operation that is too long to lie in a record itself.
     fn stored(&mut self, bytes: &[u8]) -> Result<Change, PoolError> {
         let mut padded = bytes.to_vec();
         padded.resize(bytes.len().next_multiple_of(SECTOR_SIZE), 0);
@@ -180,7 +180,7 @@ impl Pool {
         })
     }
 
-    /// Does to maps and lists what an operation means.
+    /// Carries out an operation's effects on maps and lists.
     pub(super) fn follow(&mut self, applied: Applied) {
         let mut took_snapshot = false;
         for step in applied.steps {
@@ -268,7 +268,8 @@ impl Pool {
         let dead = std::mem::take(&mut of.dead);
         let (map, referenced) = (of.map.fork(), of.referenced);
         let geometry = (of.size, of.block_size);
-        // Before anything is counted again: the volume builds on the snapshot already.
+        // This comes before anything is counted again, since the volume builds on the snapshot
+        // already.
         if let Some(making) = &mut self.checkpoint {
             making.heirs.entry(volume).or_insert(snapshot);
         }
@@ -276,7 +277,8 @@ impl Pool {
         self.scan_follows(volume, snapshot);
     }
 
-    /// A snapshot goes, and what builds on it stays.
+    /// Removes a snapshot and gives its dead blocks to the next dataset, which builds on it and
+    /// stays.
     fn merge_snapshot(&mut self, snapshot: DatasetId, next: DatasetId, after: Epoch) {
         let Some(gone) = self.remove_contents(snapshot) else {
             return;
@@ -287,7 +289,8 @@ impl Pool {
         if let Some(next) = self.contents.get_mut(&next) {
             let freed = next.dead.split_after(after);
             next.dead.merge(gone.dead);
-            // Whoever goes in the same operation builds on nothing any more, and its list will be split yet.
+            // If `next` is deleted in the same operation, it builds on nothing any more, and its
+            // list will still be split.
             if is_staying {
                 next.dead.join_parts(&snapshots);
             }
@@ -331,7 +334,7 @@ impl Pool {
     }
 }
 
-/// Whether an operation frees blocks, or what is reserved.
+/// Reports whether an operation frees blocks or reserved space.
 fn may_make_room(operation: &Operation) -> bool {
     match operation {
         Operation::Destroy { .. } | Operation::Rollback { .. } | Operation::Resize { .. } => true,
@@ -342,7 +345,8 @@ fn may_make_room(operation: &Operation) -> bool {
     }
 }
 
-/// Whether an operation takes blocks from lists or maps that a checkpoint may be working on.
+/// Reports whether an operation takes blocks from lists or maps that a checkpoint may be working
+/// on.
 fn takes_lists(operation: &Operation) -> bool {
     match operation {
         Operation::Clone { clone, .. } => clone.size.is_some(),

@@ -1,9 +1,9 @@
-//! Who may take space, and when a change has to wait for it.
+//! Decides which changes may take space, and when a change has to wait for space.
 //!
-//! Space that was overwritten is free only after two more checkpoints. So a change that finds none
-//! asks for checkpoints and waits; only when three of them made no room for it there is none. A part
-//! of the pool is never given to data: what clearings, deletions and checkpoints need, so that a full
-//! pool can be emptied.
+//! Overwritten space is free only after two more checkpoints. So a change that finds no space asks
+//! for checkpoints and waits. If three of them made no room, the change fails. A part of the pool
+//! is never given to data: clearings, deletions and checkpoints need it, so that a full pool can be
+//! emptied.
 
 use std::collections::BTreeSet;
 
@@ -22,21 +22,22 @@ use crate::format::{DatasetId, SECTOR_SIZE};
 
 /// Checkpoints without a gain after which waiting is given up.
 const VAIN_CHECKPOINTS: u32 = 3;
-/// The same for a write within a reservation that finds no run that is long enough: each checkpoint writes lists and nodes
-/// elsewhere, and what they leave is a run again. That takes a while in a pool that is full to the brim, and what was
-/// promised is not refused for it.
+/// Checkpoints without a gain after which a write within a reservation gives up, if it finds no run
+/// that is long enough. Each checkpoint writes lists and nodes elsewhere, and their former places
+/// become runs again. In a pool that is full to the brim this takes a while, and a reserved write
+/// is not refused for that.
 const VAIN_CHECKPOINTS_OF_RESERVED: u32 = 16;
-/// The least that is kept back, in sectors.
+/// Least number of sectors that are kept back.
 const MIN_SLOP: u64 = 1024;
 
-/// What an operation promises to volumes.
+/// Space that an operation promises to volumes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Promise {
-    /// Sectors that it reserves more.
+    /// Sectors that the operation reserves in addition.
     more: u64,
-    /// Of what is counted as reserved, sectors that the same volumes took since the last checkpoint.
+    /// Sectors counted as reserved that these volumes took since the last checkpoint.
     taken: u64,
-    /// The largest blocks that it is for.
+    /// Largest block size that the promise is for.
     block_size: u32,
 }
 
@@ -58,18 +59,18 @@ impl Promise {
     }
 }
 
-/// What there is for a change.
+/// Space that a change may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Room {
     Enough,
     TooLittle,
-    /// Enough, but not in a row.
+    /// Enough sectors are free, but not in a row.
     InPieces,
 }
 
 impl Pool {
-    /// Whether a change may take effect now. One that need not write the rest of blocks that it covers in part does not
-    /// wait for room for that.
+    /// Reports whether a change may take effect now. If a change need not write the rest of blocks
+    /// that it covers in part, it does not wait for room for them.
     pub(super) fn may_take(&mut self, write: &mut Write) -> bool {
         let has_memory = self.commit.dirty_bytes() < self.limits.dirty_bytes;
         if !has_memory || self.updates > 2 * self.limits.updates {
@@ -86,7 +87,8 @@ impl Pool {
         room == Room::Enough
     }
 
-    /// Why no checkpoint will make room for a change, where none will; perhaps no place was found for it.
+    /// Returns the reason why no checkpoint will make room for a change; `None` if one may.
+    /// `is_unplaced` says that no place was found for the change.
     pub(super) fn why_hopeless(&mut self, write: &mut Write, is_unplaced: bool) -> Option<String> {
         let of = self.contents.get(&write.dataset);
         let most = match is_unplaced && of.is_some_and(has_reserved) {
@@ -99,7 +101,7 @@ impl Pool {
         let len = write.len();
         let room = match self.room_for(write) {
             Room::Enough => Room::Enough,
-            // It may leave edges of blocks alone.
+            // The change may leave edges of blocks alone.
             room if write.keep_edges() => {
                 let kept = self.room_for(write);
                 write.zero_edges();
@@ -127,9 +129,10 @@ impl Pool {
         }
     }
 
-    /// Whether there is room for a change, and for what all changes that are in no checkpoint yet cost in the maps: in
-    /// sectors, and in runs that nodes find room in. What is kept of those beside is for the lists of checkpoints: half of
-    /// them, where they are few, is not for data, and most of that not for clearings.
+    /// Finds out whether there is room for a change, and for the cost in the maps of all changes
+    /// without a checkpoint. The cost is counted in sectors, and in runs with room for a node.
+    /// Other runs are kept for the lists of checkpoints. If runs are few, half of them are kept
+    /// from data, and most of that half is not kept from clearings.
     fn room_for(&mut self, write: &Write) -> Room {
         let Some(of) = self.contents.get(&write.dataset) else {
             return Room::Enough;
@@ -151,7 +154,8 @@ impl Pool {
             (_, true) => (self.unused_by_others(write.dataset), few / 4),
             (_, false) => (self.unused_by_others(write.dataset), few / 2),
         };
-        // What reserved its space, or adds no data, is not refused for want of second copies of maps.
+        // A write to reserved space, or one that adds no data, is not refused for lack of second
+        // copies of maps.
         let second = match data > 0 && !has_reserved && self.is_metadata_double() {
             true => cost.sectors,
             false => 0,
@@ -167,24 +171,29 @@ impl Pool {
         }
     }
 
-    /// Sectors that a block of so many bytes takes at most, parity included.
+    /// Returns the most sectors that a block of `block_size` bytes takes, parity included.
     pub(super) fn widest(&self, block_size: u32) -> u64 {
         let vdevs = 0..self.space.vdevs();
         let footprints = vdevs.map(|vdev| u64::from(self.footprint(vdev, block_size)));
         footprints.max().unwrap_or(0)
     }
 
-    /// Sectors that may still be taken where so many are kept. Whoever adds no data takes some for maps: a quarter of the
-    /// slop is for the log, and for what each checkpoint writes. Where volumes have reserved their space they may overwrite
-    /// all of it: what is reserved, and what they take for that meanwhile, is kept from those that have not: three
-    /// quarters.
+    /// Returns the sectors that may still be taken if `kept` are kept back.
+    ///
+    /// A change that adds no data takes some sectors for maps: a quarter of the slop is kept from
+    /// it, for the log and for each checkpoint's writes. Volumes may overwrite all of their
+    /// reserved space. So three quarters of the slop and all reserved sectors are kept from volumes
+    /// without reservations: overwriting takes them meanwhile.
     fn unused_by(&self, kept: u64) -> u64 {
         self.space.counts().available.saturating_sub(kept)
     }
 
-    /// Sectors that data of a dataset may still take, together with what changes cost in the maps. What a volume has
-    /// reserved may be in use once more, while it is overwritten, until two checkpoints have made the old blocks free: for
-    /// that it may take five eighths of what nobody else gets.
+    /// Returns the sectors that data of a dataset may still take, together with the cost of changes
+    /// in the maps.
+    ///
+    /// While a volume's reserved space is overwritten, it may be in use twice, until two
+    /// checkpoints have freed the old blocks. For that the volume may take five eighths of the
+    /// slop.
     pub(super) fn unused_by_others(&self, dataset: DatasetId) -> u64 {
         let own = self.contents.get(&dataset).filter(|of| has_reserved(of));
         let unused = own.map_or(0, |of| self.unused_reservation(dataset, of));
@@ -196,7 +205,7 @@ impl Pool {
         self.space.counts().available.saturating_sub(slop + others)
     }
 
-    /// Adds up again what volumes have reserved, after that or their sizes changed.
+    /// Adds up the reservations of volumes, after these or the volumes' sizes changed.
     pub(super) fn count_reserved(&mut self) {
         let all = || self.contents.iter().filter(|(_, of)| has_reserved(of));
         self.has_promised = all().next().is_some();
@@ -204,8 +213,8 @@ impl Pool {
         self.keep_runs_for_reserved();
     }
 
-    /// Volumes with large blocks that reserved their space need runs of free sectors, not pieces: these are kept
-    /// whole for them. As slop, so many more that what is overwritten finds a place beside.
+    /// Keeps runs of free sectors whole for volumes with large blocks that reserved their space. As
+    /// slop, more runs are kept so that overwritten blocks find new places.
     fn keep_runs_for_reserved(&mut self) {
         let large = self.contents.iter().filter(|(_, of)| {
             let is_large = of.block_size as usize > SECTOR_SIZE;
@@ -229,7 +238,7 @@ impl Pool {
         let lengths: Vec<Vec<u32>> = lengths.collect();
         let long = |vdev: u16| lengths[usize::from(vdev)].last().copied().unwrap_or(0);
         let runs = large.iter().map(|(blocks, size)| {
-            // So many of its blocks lie in a long run, whichever the vdev.
+            // This is the number of the volume's blocks that fit into a long run, on any vdev.
             let each = (0..vdevs).filter_map(|of| long(of).checked_div(self.footprint(of, *size)));
             blocks.div_ceil(each.filter(|each| *each > 0).min().unwrap_or(1).into())
         });
@@ -240,7 +249,7 @@ impl Pool {
         };
         let runs = runs.sum::<u64>() + spare(&long);
         let least = large.iter().map(|(_, size)| *size).min().unwrap_or(1);
-        // Blocks are powers of two: larger ones count as several of the smallest.
+        // Block sizes are powers of two, so larger blocks count as several of the smallest.
         let smallest = large
             .iter()
             .map(|(blocks, size)| blocks * u64::from(size / least));
@@ -248,21 +257,23 @@ impl Pool {
         self.space.keep_runs(&lengths, smallest, runs);
     }
 
-    /// Sectors that a block of so many bytes takes on a vdev, where it is not compressed.
+    /// Returns the sectors that an uncompressed block of `block_size` bytes takes on a vdev.
     fn footprint(&self, vdev: u16, block_size: u32) -> u32 {
         let sectors = (block_size as usize).div_ceil(SECTOR_SIZE);
         self.array.footprint(vdev, sectors as u16)
     }
 
-    /// Sectors that are kept for a volume and that it does not use, as far as the last checkpoint knows.
-    /// Where it builds on a snapshot, it may have to write again all that it shares with that.
+    /// Returns the sectors that are reserved for a volume and unused, as of the last checkpoint. If
+    /// the volume builds on a snapshot, it may have to rewrite all that it shares with the
+    /// snapshot.
     fn unused_reservation(&self, dataset: DatasetId, of: &Contents) -> u64 {
         let own = self.own(dataset, of, Moment::Checkpoint);
         self.sectors_for(self.unused_places(of, &own), of.block_size)
     }
 
-    /// Places that the blocks of a volume may still need of what it reserved: as many as it wants copies of those that it
-    /// has not, and another for those that lie once where it wants two.
+    /// Returns the places that the blocks of a volume may still need of its reservation. A missing
+    /// block needs as many places as there are copies. A block that lies once needs one more if the
+    /// volume wants two copies.
     pub(super) fn unused_places(&self, of: &Contents, own: &Own) -> u64 {
         let copies = u64::from(of.settings.copies);
         let block_size = u64::from(of.block_size);
@@ -275,12 +286,13 @@ impl Pool {
         unused * copies + used.saturating_sub(doubled_blocks(of, own))
     }
 
-    /// Bytes that a volume reserved and does not use. A block that is packed uses none: when it is written again it may be
-    /// as long as it can be, and its own place is too short for that.
+    /// Returns the bytes that a volume reserved and does not use. A compressed block uses none.
+    /// When it is rewritten, it may be as long as possible, and its old place is too short for
+    /// that.
     pub(super) fn unused_bytes(&self, of: &Contents, own: &Own) -> u64 {
         let block_size = u64::from(of.block_size);
         let used = match (own.before, own.referenced.whole) {
-            // What was written since the snapshot is its own.
+            // Blocks written since the snapshot are the volume's own.
             (Some(_), _) => whole_since_snapshot(of, own) * block_size,
             (None, Some(whole)) => whole * block_size,
             (None, None) => own.referenced.sectors * SECTOR_SIZE as u64,
@@ -288,38 +300,40 @@ impl Pool {
         of.settings.refreservation.saturating_sub(used)
     }
 
-    /// Whether a packed block of so many sectors may take space that nobody reserved. Of a volume that reserved its
-    /// own, it is beside that; where there is no room for it the block is written as it is, which is what was reserved.
+    /// Reports whether a compressed block of `footprint` sectors may take unreserved space. If its
+    /// volume reserved space, the block needs space beside the reservation. If there is none, the
+    /// block is written uncompressed, into reserved space.
     pub(super) fn may_pack(&self, settings: &Settings, footprint: u32) -> bool {
         let room = || self.space.counts().available;
         settings.refreservation == 0 || room() >= self.slop() + self.reserved + u64::from(footprint)
     }
 
-    /// Sectors for so many bytes that nobody uses yet, in so many copies.
+    /// Returns the sectors for `bytes` that are not used yet, in all copies.
     fn reservation(&self, bytes: u64, (block_size, copies): (u32, u8)) -> u64 {
         let blocks = bytes.div_ceil(block_size.into());
         self.sectors_for(blocks * u64::from(copies), block_size)
     }
 
-    /// Sectors for so many blocks, with what maps take for them.
+    /// Returns the sectors for `blocks` blocks, with the maps that they need.
     fn sectors_for(&self, blocks: u64, block_size: u32) -> u64 {
         let sectors = blocks * self.widest(block_size);
         sectors + sectors.div_ceil(32)
     }
 
-    /// Sectors for blocks that could still be reserved. Of all that could be, a part is left for maps
-    /// ([`Pool::sectors_for`]) and for pieces that are shorter than blocks; pieces are not counted, so where free space is
-    /// in many of them it may be less. What is to become free only after a checkpoint does not count yet.
+    /// Returns the sectors for blocks that could still be reserved. A part is left for maps
+    /// ([`Pool::sectors_for`]) and for pieces that are shorter than blocks. Pieces are not counted,
+    /// so the real number may be less if free space is scattered. Space that only a checkpoint will
+    /// free does not count yet.
     pub(super) fn reservable(&self) -> u64 {
         let kept = self.slop() + self.reserved + self.cost_of_all().sectors;
         let room = self.space.counts().available.saturating_sub(kept);
         room - room.div_ceil(24)
     }
 
-    /// Refuses what would, all of it together, promise more to volumes than there is.
+    /// Refuses operations that together would promise more space to volumes than there is.
     ///
     /// # Errors
-    /// NoSpace.
+    /// `NoSpace`.
     pub fn check_promises(&self, operations: &[Operation]) -> Result<(), PoolError> {
         for operation in operations {
             self.check_second_copies(operation)?;
@@ -351,10 +365,12 @@ impl Pool {
         Err(PoolError::new(PoolErrorKind::NoSpace, context))
     }
 
-    /// Refuses to share maps where UNMAP might soon find no room to change them. What it frees of a volume without
-    /// snapshots makes room for the nodes that it writes; where a snapshot holds the old ones, they lie beside those. So
-    /// a pool that becomes full takes no snapshots well before it takes no UNMAP ([`Pool::room_for`]): half of that is
-    /// for the nodes that the snapshots before share.
+    /// Refuses to share maps if UNMAP might soon find no room to change them.
+    ///
+    /// In a volume without snapshots, the space that UNMAP frees makes room for the nodes that it
+    /// writes. If a snapshot holds the old nodes, the new ones lie beside them. So a pool that
+    /// becomes full refuses snapshots well before it refuses UNMAP ([`Pool::room_for`]). Half of
+    /// the difference is for the nodes that earlier snapshots share.
     fn check_room_to_unmap(&self, operation: &Operation) -> Result<(), PoolError> {
         let shares = matches!(
             operation,
@@ -377,7 +393,8 @@ impl Pool {
         Err(PoolError::new(PoolErrorKind::NoSpace, context))
     }
 
-    /// What is reserved, without what volumes took of it since the last checkpoint, at most.
+    /// Returns the least reserved space, without what volumes may have taken of it since the last
+    /// checkpoint.
     fn still_reserved(&self) -> u64 {
         let thick = self.contents.iter().filter(|(_, of)| has_reserved(of));
         let left = thick.map(|(id, of)| {
@@ -459,9 +476,12 @@ impl Pool {
         }
     }
 
-    /// The same of snapshots: their volumes may have to write again all that they share with them. They reserve
-    /// `reserved` bytes then, or as many as before. What a volume wrote since the last checkpoint is still counted as
-    /// reserved for it, though it has taken its space: it is shared like all else, and must be reserved anew.
+    /// Returns the space that snapshots promise to their volumes, which may have to rewrite all
+    /// that they share with them.
+    ///
+    /// The volumes then reserve `reserved` bytes, or as many as before. Blocks that a volume wrote
+    /// since the last checkpoint still count as reserved, though they have taken their space. They
+    /// are shared like all others, and must be reserved anew.
     fn promised_by_snapshots(&self, new: &NewSnapshots, reserved: Option<u64>) -> Promise {
         let volumes = new.snapshots.iter();
         let needs = volumes.filter_map(|new| {
@@ -482,13 +502,13 @@ impl Pool {
         needs.fold(Promise::default(), Promise::and)
     }
 
-    /// Blocks that were written since the last durable checkpoint, at most.
+    /// Returns the most blocks that can have been written since the last durable checkpoint.
     fn written_since_checkpoint(&self, dataset: DatasetId, of: &Contents) -> u64 {
         of.map.layers.written() + self.commit.group.blocks_of(dataset)
     }
 
-    /// Whether what is free lies in pieces too small for a promise beside those that were made
-    /// already, and what is kept beside these, so that what is overwritten finds a place.
+    /// Reports whether free space lies in pieces too small for a promise. Room for earlier promises
+    /// is counted, and room that is kept so that overwritten blocks find new places.
     fn lies_in_pieces(&self, promise: &Promise) -> bool {
         if promise.more == 0 || promise.block_size as usize <= SECTOR_SIZE {
             return false;
@@ -506,7 +526,7 @@ impl Pool {
         let longest = sizes.fold(promise.block_size, u32::max);
         let vdevs = 0..self.space.vdevs();
         let free = vdevs.map(|of| self.space.in_runs(of, self.footprint(of, longest)));
-        // What will be free soon, as far as it is whole itself.
+        // Space that will be free soon counts, as far as it is in whole runs.
         let soon = self.space.dropped().chain(self.space.waiting());
         let soon = soon.map(|extent| {
             let run = self.footprint(extent.vdev, longest).max(1);
@@ -516,7 +536,7 @@ impl Pool {
         free.sum::<u64>() + soon.sum::<u64>() < promised + self.slop() / 2
     }
 
-    /// What a volume reserves more with another reservation, in bytes.
+    /// Returns the bytes that a volume reserves in addition with another reservation.
     fn additional(&self, dataset: DatasetId, reservation: Option<u64>) -> u64 {
         let of = self.contents.get(&dataset);
         let Some((of, bytes)) = of.zip(reservation) else {
@@ -528,12 +548,12 @@ impl Pool {
         then.saturating_sub(now)
     }
 
-    /// The volumes of these datasets, and below them, may reserve more once the operation holds: for themselves, or for a
-    /// second place of each block.
+    /// Returns the space that volumes of these datasets, and below them, may reserve in addition
+    /// after the operation: for themselves, or for a second place of each block.
     fn promised_by_settings(&self, operation: &Operation, ids: &[DatasetId]) -> Promise {
         let mut then = self.catalog.clone();
         if then.apply(operation).is_err() {
-            // The catalogue refuses it, and says why.
+            // The catalogue will refuse the operation, and say why.
             return Promise::default();
         }
         let below = ids.iter().flat_map(|id| self.catalog.subtree(*id));
@@ -550,7 +570,7 @@ impl Pool {
         each.fold(Promise::default(), Promise::and)
     }
 
-    /// In how many places the blocks of a new dataset will lie.
+    /// Returns the number of places in which the blocks of a new dataset will lie.
     fn copies_of(&self, new: &NewDataset) -> u8 {
         let property = Native::Copies.into();
         let own = new.properties.get(&property);
@@ -560,26 +580,27 @@ impl Pool {
         }
     }
 
-    /// Sectors that are never given to data.
+    /// Returns the sectors that are never given to data.
     pub(super) fn slop(&self) -> u64 {
         let size = self.space.counts().size;
         let kept: u64 = (0..self.space.vdevs()).map(|of| self.kept_of(of)).sum();
         (size / 32).max(2 * kept)
     }
 
-    /// Sectors of a vdev that only metadata gets.
+    /// Returns the sectors of a vdev that only metadata gets.
     fn kept_of(&self, vdev: u16) -> u64 {
         let size = self.space.size(vdev);
         (size / 64).max((MIN_SLOP / 2).min(size / 8))
     }
 
-    /// Half of that is kept where data never lies, so that checkpoints find several sectors in a row.
+    /// Keeps half of the slop in places where data never lies, so that checkpoints find several
+    /// sectors in a row.
     pub(super) fn keep_for_metadata(&mut self) {
         for vdev in 0..self.space.vdevs() {
             let kept = self.kept_of(vdev);
             self.space.keep_for_metadata(vdev, kept);
         }
-        // Runs for nodes are few where there are not more: half of those in what is kept.
+        // Runs for nodes count as few below half of the number in the kept part.
         let (mut lengths, mut few) = (Vec::new(), 0);
         for vdev in 0..self.space.vdevs() {
             let length = self.footprint(vdev, NODE_SIZE);
@@ -595,9 +616,9 @@ impl Pool {
         self.keep_tails();
     }
 
-    /// Keeps data out of the ends of the vdevs, while it finds a place elsewhere, so far that all nodes of the volumes' maps
-    /// find room there twice, once for the checkpoint that begins and once for what the next will have to do, beside
-    /// what is kept of such runs anyway.
+    /// Keeps data out of the ends of the vdevs, while it finds a place elsewhere. All nodes of the
+    /// volumes' maps find room there twice: for the checkpoint that begins, and for the work of the
+    /// next one. Runs that are kept anyway come on top.
     pub(super) fn keep_tails(&mut self) {
         let volumes = self.contents.iter().filter(|(id, _)| {
             let dataset = self.catalog.dataset(**id);
@@ -617,16 +638,16 @@ impl Pool {
         }
     }
 
-    /// Groups of the log after which a checkpoint is made. Their records take space, too, which in a full pool is what is
-    /// kept back; where there is more, a part of that.
+    /// Returns the groups of the log after which a checkpoint is made. Their records take space,
+    /// too: in a full pool a part of the slop, otherwise also a part of the free space.
     pub(super) fn groups_at_most(&self) -> u64 {
         let spare = self.space.counts().available.saturating_sub(self.slop());
         self.limits.groups.min(self.slop() / 8 + spare / 16)
     }
 
-    /// Whether data took so much, or will in the maps, since the last checkpoint began that the next should begin. What is
-    /// overwritten is free only after two of them: if they were made only when nothing is left, all
-    /// would wait for both.
+    /// Reports whether data took so much space since the last checkpoint began, or will in the
+    /// maps, that the next should begin. Overwritten space is free only after two checkpoints. If
+    /// they were made only when nothing is left, all changes would wait for both.
     pub(super) fn is_space_running_short(&self) -> bool {
         let counts = self.space.counts();
         let left = counts.available.saturating_sub(self.slop()) + counts.deferred;
@@ -634,7 +655,7 @@ impl Pool {
         spent > left / 4 && spent > counts.size / 64
     }
 
-    /// A checkpoint is durable: perhaps there is room now.
+    /// Notes that a checkpoint is durable, so that there may be room now.
     pub(super) fn count_vain_checkpoint(&mut self) {
         if self.is_freeing() {
             self.vain_checkpoints = 0;
@@ -643,13 +664,14 @@ impl Pool {
         }
     }
 
-    /// Whether blocks of deleted datasets are still to be freed. While a checkpoint is made it has a part of that.
+    /// Reports whether blocks of deleted datasets are still to be freed. While a checkpoint is
+    /// made, it has a part of them.
     pub fn is_freeing(&self) -> bool {
         let making = self.checkpoint.as_ref();
         !self.jobs.is_empty() || !self.dying.is_empty() || making.is_some_and(Making::is_freeing)
     }
 
-    /// What holds for a dataset now.
+    /// Updates the settings of a dataset from the catalogue.
     pub(super) fn refresh_settings(&mut self, dataset: DatasetId) {
         let settings: Settings = self.catalog.settings(dataset);
         let receiving = self.catalog.receiving(dataset);
@@ -666,8 +688,8 @@ impl Pool {
     }
 }
 
-/// Blocks of a volume that are not packed and lie twice, and that no snapshot has: so many at least. Sectors count
-/// both copies, and packed blocks have as many as they can have.
+/// Returns the least number of a volume's blocks that are uncompressed, lie twice, and are on no
+/// snapshot. Sectors count both copies, and compressed blocks are taken to be as long as possible.
 fn doubled_blocks(of: &Contents, own: &Own) -> u64 {
     let Some((written, whole)) = own.written().zip(own.whole()) else {
         return 0;
@@ -678,8 +700,8 @@ fn doubled_blocks(of: &Contents, own: &Own) -> u64 {
     doubled.min(whole)
 }
 
-/// Blocks that were written since the snapshot that the volume builds on, and are not packed: so many at least, where a
-/// program wrote some that did not count them.
+/// Returns the number of uncompressed blocks that were written since the volume's snapshot. If a
+/// program wrote some without counting them, it is the least number.
 fn whole_since_snapshot(of: &Contents, own: &Own) -> u64 {
     if let Some(whole) = own.whole() {
         return whole;
@@ -687,7 +709,7 @@ fn whole_since_snapshot(of: &Contents, own: &Own) -> u64 {
     let Some(written) = own.written() else {
         return 0;
     };
-    // Were all but these packed, each would be a sector shorter at least.
+    // If all other blocks were compressed, each of them would be a sector shorter at least.
     let longest = u64::from(of.block_size) / SECTOR_SIZE as u64;
     (written.sectors).saturating_sub(written.blocks * longest.saturating_sub(1))
 }
@@ -696,7 +718,7 @@ fn has_reserved(of: &Contents) -> bool {
     of.settings.refreservation > 0
 }
 
-/// What a new volume reserves, in bytes.
+/// Returns the bytes that a new volume reserves.
 fn reserved_in(new: &NewDataset) -> u64 {
     let property = Native::Refreservation.into();
     let value = new.properties.get(&property);

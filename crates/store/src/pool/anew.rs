@@ -1,30 +1,33 @@
-//! After each opening, nothing is promised before a checkpoint leads behind the first group that was written since.
+//! After each opening, promises nothing until a checkpoint leads past the first group that was
+//! written since.
 //!
-//! Where the end of the log was found, a record may lie all the same: of a group that was being written when the power
-//! failed and that was cut off, or one that a device did not show this time. The opening marks the place (`open/mark.rs`),
-//! but if a leaf loses that write and says nothing, and the others cannot be read later, the old record is still there. It
-//! has the right number and predecessor: who followed the log from the old checkpoint would be led into a past that was
-//! given up, and away from all that was acknowledged since.
+//! A record may lie where the end of the log was found. It may be of a group that was being written
+//! when the power failed and that was cut off, or one that a device did not show this time. The
+//! opening marks the place (`open/mark.rs`). But a leaf may lose that write silently. If the other
+//! leaves cannot be read later, the old record is still there. It has the right number and
+//! predecessor, so it would lead an opening that follows the log from the old checkpoint into a
+//! past that was given up. All groups acknowledged since would be missed.
 //!
-//! So the first group after an opening calls for a checkpoint, whose root leads to what is behind that group, by a
-//! checksum that only what was written since can continue. It is durable on enough leaves before anything is promised.
-//! A pool that is opened and not changed writes nothing for it.
+//! So the first group after an opening calls for a checkpoint. Its root leads past that group, by a
+//! checksum that only records written since can continue. The root is durable on enough leaves
+//! before anything is promised. A pool that is opened and not changed writes nothing for this.
 
 use super::state::Pool;
 
-/// Whether the last checkpoint leads to where the log goes on.
+/// State of the last checkpoint: whether it leads to the place where the log goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// It does.
+    /// The last checkpoint leads there.
     Reached,
-    /// Nothing was written behind the end that an opening found.
+    /// No group was written after the end that an opening found.
     Found,
-    /// This group was, and a checkpoint that has it is not durable yet.
+    /// This group was the first one written, and no checkpoint that has it is durable yet.
     Anew(u64),
 }
 
 impl Pool {
-    /// A group was sealed: the first one since the pool was opened calls for a checkpoint.
+    /// Notes that a group was sealed: the first one since the pool was opened calls for a
+    /// checkpoint.
     pub(super) fn note_start(&mut self, seq: u64) {
         if self.commit.start == Start::Found {
             self.commit.start = Start::Anew(seq);
@@ -32,7 +35,7 @@ impl Pool {
         }
     }
 
-    /// A checkpoint with all groups up to this one is durable.
+    /// Notes that a checkpoint with all groups up to `seq` is durable.
     pub(super) fn start_is_reached(&mut self, seq: u64) {
         if let Start::Anew(first) = self.commit.start
             && first <= seq

@@ -1,22 +1,23 @@
-//! Cache vdevs: blocks that memory gave up wait on fast devices to be read again.
+//! Cache vdevs: fast devices that keep blocks which memory gave up, so that they can be read again.
 //!
-//! Which blocks, where, and what must be read back is the policy's business
-//! ([`crate::cache::second_level`]); here it is joined to devices. Nothing of the pool depends on them:
-//! - they hold no block that is not in the pool as well, and nothing is ever written to the pool from
-//!   them;
-//! - what is read is believed only if it is what this process wrote there for exactly this pointer
-//!   (address, birth and checksum of the block, in a hash of its own), so a device that rots, lies or has
-//!   somebody else's bytes costs a read of the pool;
-//! - a device that fails, or does not answer within [`PATIENCE_US`], is not used any more, and who waited
-//!   for it is served by the pool;
-//! - where what lies is known in memory only: with each opening they begin empty, and an opening does not
-//!   look at them.
+//! The policy decides which blocks to keep, where, and what must be read back
+//! ([`crate::cache::second_level`]). This file joins the policy to devices. Nothing of the pool
+//! depends on cache vdevs:
+//! - they hold no block that is not in the pool as well, and nothing is ever written to the pool
+//!   from them;
+//! - data from a cache vdev is believed only if this process wrote it there for exactly this
+//!   pointer (address, birth and checksum of the block, in a hash of its own). So a device that
+//!   rots, lies or has other data costs a read of the pool;
+//! - a device that fails, or does not answer within [`PATIENCE_US`], is not used any more. The pool
+//!   serves the requests that waited for it;
+//! - the index of their contents is in memory only. So they are empty after each opening, and an
+//!   opening does not look at them.
 //!
-//! They have leaf and request numbers of their own, above all that the array gives: a request for them
-//! never comes near it. Labels are on them so that they are found with the pool's other devices; roots
-//! are not.
+//! Cache vdevs have their own leaf and request numbers, above all numbers of the array. A request
+//! for a cache vdev never comes near the array. They have labels so that they are found with the
+//! pool's other devices, but no roots.
 //!
-//! The index and the batches on their way count in the cap of the block cache.
+//! The index and the batches being written count in the cap of the block cache.
 
 use std::collections::BTreeMap;
 
@@ -33,44 +34,45 @@ use crate::vdev::{
     LeafSpec, LeafState, ShapeError, ShapeErrorKind, State, VdevEvent, layout,
 };
 
-/// The first leaf number of cache vdevs, and the first number of their requests.
+/// First leaf number of cache vdevs, and first number of their requests.
 const FIRST_LEAF: u32 = 1 << 31;
 const FIRST_IO: u64 = 1 << 63;
-/// A device that has not answered after this is not used any more. Microseconds.
+/// Time after which a device that has not answered is not used any more, in microseconds.
 const PATIENCE_US: u64 = 1_000_000;
-/// Errors after which a device is not used any more.
+/// Number of errors after which a device is not used any more.
 const MOST_ERRORS: u64 = 8;
-/// The share of the block cache's cap that cache vdevs may take together: one part in so many.
+/// Divisor of the block cache's cap that gives the share of all cache vdevs together.
 const SHARE: usize = 4;
-/// What may be written to a device in the long run, bytes per second.
+/// Most bytes a second that are written to a device in the long run.
 const WRITE_RATE: u64 = 64 << 20;
 
-/// How a cache vdev does.
+/// Status of a cache vdev.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheStatus {
-    /// Its leaf, and its name for ever.
+    /// Leaf number of the cache vdev.
     pub leaf: LeafId,
-    /// The same.
+    /// Guid of the cache vdev, which never changes.
     pub guid: u64,
     /// Bytes for blocks.
     pub size: u64,
-    /// Bytes of blocks that it can give.
+    /// Bytes of blocks that the cache vdev can give.
     pub used: u64,
-    /// How its device is.
+    /// State of the device.
     pub state: State,
-    /// Whether it is used: it is there, and the block cache has room for its index.
+    /// Whether the cache vdev is used: the device is there, and the block cache has room for its
+    /// index.
     pub is_in_use: bool,
-    /// What went wrong with its device.
+    /// Errors of the device.
     pub errors: ErrorCounts,
-    /// What its device did.
+    /// Requests and bytes of the device.
     pub io: LeafIo,
-    /// Reads that it had the block for, and that it did not.
+    /// Reads for which the cache vdev had the block.
     pub hits: u64,
-    /// The same.
+    /// Reads for which the cache vdev did not have the block.
     pub misses: u64,
-    /// Blocks that came back from it as something else, and were read from the pool.
+    /// Blocks that came back with other contents, and were read from the pool.
     pub rejected: u64,
-    /// Bytes that were written to it.
+    /// Bytes that were written to the cache vdev.
     pub written_bytes: u64,
 }
 
@@ -88,7 +90,7 @@ pub(super) struct CacheVdevs {
 struct Device {
     leaf: LeafId,
     spec: LeafSpec,
-    /// `None`: it takes no part in the cache.
+    /// Index and policy of the device; `None` if it takes no part in the cache.
     level: Option<SecondLevel>,
     errors: ErrorCounts,
     io: LeafIo,
@@ -98,7 +100,7 @@ struct Device {
 struct UnderWay {
     leaf: LeafId,
     since_us: u64,
-    /// Bytes.
+    /// Length in bytes.
     len: u64,
     what: What,
 }
@@ -152,26 +154,27 @@ fn no_such_cache() -> PoolError {
 
 const SECTOR: u64 = crate::format::SECTOR_SIZE as u64;
 
-/// Whether a request is a cache vdev's.
+/// Reports whether a request belongs to a cache vdev.
 pub fn is_cache_io(io: IoId) -> bool {
     io.0 >= FIRST_IO
 }
 
 impl CacheVdevs {
-    /// The leaf of this guid.
+    /// Finds the leaf with this guid.
     pub(super) fn find(&self, guid: u64) -> Option<LeafId> {
         let is_it =
             |device: &&Device| device.spec.guid == guid && device.spec.state != LeafState::Detached;
         self.devices.iter().find(is_it).map(|device| device.leaf)
     }
 
-    /// The guid of a leaf, also of one that was removed; `None` where it is no cache vdev's.
+    /// Returns the guid of a leaf, even of one that was removed; `None` if the leaf is no cache
+    /// vdev's.
     pub(super) fn guid(&self, leaf: LeafId) -> Option<u64> {
         let device = self.devices.iter().find(|device| device.leaf == leaf)?;
         Some(device.spec.guid)
     }
 
-    /// Whether requests may come for a leaf.
+    /// Reports whether a leaf may get requests.
     pub(super) fn uses(&self, leaf: LeafId) -> bool {
         let is_it = |device: &Device| device.leaf == leaf && device.spec.state == LeafState::Online;
         self.devices.iter().any(is_it)
@@ -183,7 +186,7 @@ impl CacheVdevs {
         devices.map(Device::status).collect()
     }
 
-    /// As labels keep them.
+    /// Returns the cache vdevs as labels keep them.
     pub(super) fn specs(&self) -> Vec<LeafSpec> {
         let specs = self.devices.iter().map(|device| &device.spec);
         let specs = specs.filter(|spec| spec.state != LeafState::Detached);
@@ -228,7 +231,7 @@ impl CacheVdevs {
         self.ask(leaf, op, What::Batch(batch.id), now_us);
     }
 
-    /// The device that a block is kept on.
+    /// Returns the device that keeps a block.
     fn device_of(&mut self, key: Key) -> Option<&mut Device> {
         let mut usable: Vec<&mut Device> = (self.devices.iter_mut())
             .filter(|device| device.level.is_some())
@@ -248,7 +251,7 @@ impl CacheVdevs {
 }
 
 impl Pool {
-    /// Takes the cache vdevs of the configuration into use, all of them empty.
+    /// Begins to use the cache vdevs of the configuration, all of them empty.
     pub(super) fn begin_caches(&mut self) {
         for spec in self.config.caches.clone() {
             self.insert_cache(spec);
@@ -269,8 +272,8 @@ impl Pool {
         leaf
     }
 
-    /// An empty second level on a device; `None` where memory is so short that it would cost more than it
-    /// gives.
+    /// Makes an empty second level on a device; `None` if memory is so short that its index would
+    /// cost more than it gives.
     fn second_level(&self, size: u64) -> Option<SecondLevel> {
         let limits = Limits {
             leaf_bytes: layout::data_sectors(size).unwrap_or(0) * SECTOR,
@@ -282,11 +285,11 @@ impl Pool {
         self.cache.reserve(level.memory(), most).then_some(level)
     }
 
-    /// Forgets the errors of a cache vdev, and uses it again where it failed or was away; then it begins
+    /// Resets the errors of a cache vdev. If it failed or was away, it is used again, and begins
     /// empty.
     ///
     /// # Errors
-    /// There is none of that GUID.
+    /// No cache vdev has that guid.
     pub fn online_cache(&mut self, guid: u64, now_us: u64) -> Result<(), PoolError> {
         self.now_us = now_us;
         let Some(leaf) = self.caches.find(guid) else {
@@ -311,10 +314,11 @@ impl Pool {
         Ok(())
     }
 
-    /// Puts a cache vdev aside, until [`Pool::online_cache`]; also for later openings. Nothing is lost with it.
+    /// Takes a cache vdev offline until [`Pool::online_cache`], also for later openings. No data is
+    /// lost with it.
     ///
     /// # Errors
-    /// There is none of that GUID.
+    /// No cache vdev has that guid.
     pub fn offline_cache(&mut self, guid: u64, now_us: u64) -> Result<(), PoolError> {
         self.now_us = now_us;
         let Some(leaf) = self.caches.find(guid) else {
@@ -330,10 +334,11 @@ impl Pool {
         Ok(())
     }
 
-    /// Adds a cache vdev. Its label follows those of the pool ([`Pool::sync`]); it is used from now on.
+    /// Adds a cache vdev, which is used from now on. Its label follows the pool's labels
+    /// ([`Pool::sync`]).
     ///
     /// # Errors
-    /// It is too small, or there is one of that GUID.
+    /// The device is too small, or a cache vdev has that guid already.
     pub fn add_cache(&mut self, spec: &LeafSpec) -> Result<LeafId, ShapeError> {
         self.check_cache(spec)?;
         let leaf = self.insert_cache(spec.clone());
@@ -342,7 +347,7 @@ impl Pool {
         Ok(leaf)
     }
 
-    /// Whether a cache vdev can be added.
+    /// Checks whether a cache vdev can be added.
     pub(super) fn check_cache(&self, spec: &LeafSpec) -> Result<(), ShapeError> {
         let refuse = |kind, context: &str| Err(ShapeError::of_tree(kind, context));
         if layout::data_sectors(spec.size).is_none() {
@@ -354,10 +359,10 @@ impl Pool {
         Ok(())
     }
 
-    /// Uses all that the device of a cache vdev has by now: from then on the cache is as large, and begins empty.
+    /// Uses the present size of a cache vdev's device. The cache vdev begins empty.
     ///
     /// # Errors
-    /// There is none of that GUID; or its device is smaller than it was.
+    /// No cache vdev has that guid, or its device is smaller than it was.
     pub fn expand_cache(&mut self, guid: u64, size: u64, now_us: u64) -> Result<(), PoolError> {
         self.now_us = now_us;
         let leaf = self.caches.find(guid);
@@ -373,7 +378,7 @@ impl Pool {
             return Ok(());
         }
         device.spec.size = size;
-        // Places are counted round the device: what lies there is found no more.
+        // Places are counted round the device, so no block that lies there can be found any more.
         let is_used = device.spec.state == LeafState::Online;
         self.forget_cache(leaf);
         let level = is_used.then(|| self.second_level(size)).flatten();
@@ -386,10 +391,10 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes a cache vdev away; nothing is lost with it.
+    /// Removes a cache vdev. No data is lost with it.
     ///
     /// # Errors
-    /// There is none of that GUID.
+    /// No cache vdev has that guid.
     pub fn remove_cache(&mut self, guid: u64, now_us: u64) -> Result<(), PoolError> {
         self.now_us = now_us;
         let Some(leaf) = self.caches.find(guid) else {
@@ -402,7 +407,8 @@ impl Pool {
         Ok(())
     }
 
-    /// A block was not in memory: whether a cache vdev gives it, now or later.
+    /// Asks the cache vdevs for a block that is not in memory. The outer `None` means no cache
+    /// vdev has it; the inner `None` means its data comes later.
     pub(super) fn read_cached(&mut self, key: Key, pointer: &Pointer) -> Option<Option<Pages>> {
         let now_us = self.now_us;
         let device = self.caches.device_of(key)?;
@@ -426,7 +432,7 @@ impl Pool {
         }
     }
 
-    /// Memory gave up blocks: those that are worth it go to cache vdevs.
+    /// Offers blocks that memory gave up to the cache vdevs.
     pub(super) fn keep_evicted(&mut self, evicted: EvictedBlocks) {
         if self.caches.is_empty() {
             return;
@@ -438,7 +444,8 @@ impl Pool {
                 continue;
             };
             let is_wanted = contents.settings.secondary_cache == CachePolicy::All;
-            // What is still to be written has its place, but may lose it to a later write of its group.
+            // A block that is still to be written has its place, but may lose it to a later write
+            // of its group.
             let is_new = self.commit.group.look_up(dataset, key.block).is_some();
             if !is_wanted || is_new {
                 continue;
@@ -460,7 +467,7 @@ impl Pool {
         }
     }
 
-    /// The device of a cache vdev answered.
+    /// Takes the answer of a cache vdev's device.
     pub(super) fn cache_completed(&mut self, io: IoId, outcome: DeviceOutcome) {
         let Some(under_way) = self.caches.under_way.remove(&io.0) else {
             return;
@@ -532,7 +539,7 @@ impl Pool {
         }
     }
 
-    /// Uses a cache vdev no more; who waits for it is served by the pool.
+    /// Stops using a cache vdev. The pool serves the requests that waited for it.
     fn stop_cache(&mut self, leaf: LeafId, state: LeafState, reason: &str) {
         let Some(device) = self.caches.device(leaf) else {
             return;
@@ -549,7 +556,8 @@ impl Pool {
         self.output.events.push(Event::Vdev(event));
     }
 
-    /// Forgets what lies on a cache vdev, and what is under way there; who waits for it is served by the pool.
+    /// Forgets the contents of a cache vdev, and its requests under way. The pool serves the
+    /// requests that waited for it.
     fn forget_cache(&mut self, leaf: LeafId) {
         let level = self.caches.device(leaf).and_then(|of| of.level.take());
         if let Some(level) = level {
@@ -571,8 +579,8 @@ impl Pool {
         }
     }
 
-    /// Writes the labels of cache vdevs, when a new configuration is in all others. Nobody waits for that: a
-    /// cache vdev that is not found by its label is only not used.
+    /// Writes the labels of cache vdevs, once a new configuration is in all other labels. Nothing
+    /// waits for these labels: a cache vdev that is not found by its label is merely not used.
     pub(super) fn label_caches(&mut self, config: &[u8]) {
         let generation = self.config.generation;
         let used = self.caches.devices.iter();

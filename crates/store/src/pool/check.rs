@@ -1,14 +1,15 @@
 //! Proving a pool: that everything it needs is allocated exactly once and nothing else is, that its
 //! figures agree with one another, and that every copy of every block is right.
 //!
-//! A pool at rest is looked at from what its checkpoint and its log lead to: first what lies outside of
-//! trees, then the tree of each dataset beside that of the snapshot before it (`descent.rs`), its dead
-//! list, which must be exactly the difference, what is being freed, and the layers of the log. Each
-//! claims its sectors in a bitmap (`ledger.rs`); at the end that is the space map, or something is wrong.
-//! Where it is, all is walked again, to name those who claimed what they must not.
+//! A pool at rest is looked at from what its checkpoint and its log lead to: first what lies
+//! outside of trees, then the tree of each dataset beside that of the snapshot before it
+//! (`descent.rs`), its dead list, which must be exactly the difference, what is being freed, and
+//! the layers of the log. Each claims its sectors in a bitmap (`ledger.rs`); at the end that is the
+//! space map, or something is wrong. Where it is, all is walked again, to name those who claimed
+//! what they must not.
 //!
-//! Nothing is written, and bad copies are not repaired: that is a scrub's work. Memory: three bitmaps, and
-//! the nodes that the pool's cache may keep.
+//! Nothing is written, and bad copies are not repaired: that is a scrub's work. Memory: three
+//! bitmaps, and the nodes that the pool's cache may keep.
 
 mod descent;
 mod ledger;
@@ -34,8 +35,8 @@ const VERIFIED_AT_ONCE: usize = 64;
 /// Sectors of which the owners are looked for in a second pass.
 const MAX_HUNTED: usize = 64;
 
-/// A check under way. It borrows the pool, which must be at rest ([`Pool::is_at_rest`]), best right after
-/// its opening and before anything else is asked of it.
+/// A check under way. It borrows the pool, which must be at rest ([`Pool::is_at_rest`]), best right
+/// after its opening and before anything else is asked of it.
 #[derive(Debug)]
 pub struct Check<'a> {
     pool: &'a mut Pool,
@@ -313,7 +314,8 @@ impl<'a> Check<'a> {
         Extent::at(address, self.pool.array.footprint(address.vdev(), sectors))
     }
 
-    /// Every copy of a block will be read, also where its readers would not ask whether it is right.
+    /// Every copy of a block will be read, also where its readers would not ask whether it is
+    /// right.
     fn queue_copies(&mut self, owner: Owner, pointer: &Pointer) {
         if self.stage != Stage::Walk {
             return;

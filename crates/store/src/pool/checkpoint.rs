@@ -1,17 +1,18 @@
-//! Making a checkpoint: what the log says comes into the trees, and the log begins anew.
+//! Makes a checkpoint: the changes of the log come into the trees, and the log begins anew.
 //!
 //! The order that matters:
 //! 1. the layers are closed at a group of the log, and the catalogue is noted as it is then;
-//! 2. trees, dead lists, space map and manifest are written to free space; nothing that the last two
-//!    checkpoints reach is touched;
-//! 3. all of that, and all groups up to that one, are on the devices, and then flushed;
+//! 2. trees, dead lists, space map and manifest are written to free space; nothing that the last
+//!    two checkpoints reach is touched;
+//! 3. when all of that, and all groups up to that one, are on the devices, they are flushed;
 //! 4. the labels say what the vdevs are and what each leaf missed (`labels.rs` one folder up);
 //! 5. the root is written into the first and third copy of the label ring, and flushed;
-//! 6. then into the second and fourth, and flushed;
-//! 7. only now what the checkpoint before dropped may be used again.
+//! 6. then it is written into the second and fourth, and flushed;
+//! 7. only now may the space be reused that the previous checkpoint dropped.
 //!
-//! A crash before 5 finds the checkpoint before and all of the log; one in 5 or 6 finds either. The log
-//! goes on meanwhile: its groups are behind the one of 1, in both.
+//! A crash before 5 finds the previous checkpoint and all of the log; a crash in 5 or 6 finds
+//! either checkpoint. The log goes on meanwhile: its groups come after the group of step 1, in both
+//! cases.
 
 mod free;
 mod labels;
@@ -31,82 +32,84 @@ use crate::map::hash::BuildNumberHasher;
 use crate::snapshot::deadlist::{Deadlist, Figures};
 use crate::vdev::ArrayError;
 
-/// Nodes on their way to the devices at most. Each is in memory twice, as itself and as the block that it becomes, and
-/// neither can be thrown out: where devices were busy with other things, a merge that did not wait for them had all
-/// leaves of a tree in memory. So many keep devices at work that are quicker than merges.
+/// Most nodes that are being written. Each is in memory twice, as itself and as its block, and
+/// neither can be thrown out. When a merge did not wait for busy devices, all leaves of a tree were
+/// in memory. This many nodes keep devices at work that are quicker than merges.
 pub(super) const NODES_IN_FLIGHT: usize = 128;
 
-/// A checkpoint being made.
+/// Checkpoint being made.
 #[derive(Debug)]
 pub(super) struct Making {
-    /// The epoch that ended when it began.
+    /// Epoch that ended when the checkpoint began.
     pub(super) epoch: Epoch,
-    /// The last group in it.
+    /// Last group in the checkpoint.
     seq: u64,
-    /// Where the record behind that lies, or will.
+    /// Place of the record after that group.
     log: Address,
-    /// The checksum of that group's record.
+    /// Checksum of that group's record.
     previous: u128,
-    /// The datasets at that moment.
+    /// Datasets at that moment.
     catalog: Catalog,
     stage: Stage,
-    /// Layers still to be merged, those below before those above.
+    /// Layers still to be merged, lower ones first.
     tasks: VecDeque<merge::Task>,
     merging: Option<merge::Running>,
-    /// What became of each layer.
+    /// Results of the merged layers.
     merged: Vec<merge::Merged>,
     /// Dead lists of the datasets at that moment.
     pub(super) dead: BTreeMap<DatasetId, Deadlist>,
-    /// What they said of themselves when it began, as the last checkpoint has them: they grow while it is made.
+    /// Figures of these lists when the checkpoint began, as in the last checkpoint. The lists grow
+    /// while the checkpoint is made.
     pub(super) dead_before: BTreeMap<DatasetId, Figures>,
     /// Snapshots taken since then, which have the dead list of their volume as of that moment.
     pub(super) heirs: BTreeMap<DatasetId, DatasetId>,
     jobs: VecDeque<Job>,
-    /// Blocks that may still be freed by jobs in this checkpoint.
+    /// Blocks that jobs may still free in this checkpoint.
     to_free: usize,
     walking: Option<free::Walking>,
     writes: Writes,
     root: Option<Root>,
-    /// Operations on labels under way, and those of this round that ended well.
+    /// Operations on labels under way, and those of this round that succeeded.
     labels: (usize, usize),
 }
 
-/// What is being written.
+/// Writes under way, and the blocks that they replace.
 #[derive(Debug, Default)]
 struct Writes {
     count: usize,
-    /// Nodes that must not be read from the devices yet, by the write they wait for.
+    /// Nodes that must not be read from the devices yet, by the write that they wait for.
     held: HashMap<u64, Arc<Node>, BuildNumberHasher>,
     dropped: Vec<Pointer>,
     dropped_nodes: Vec<Pointer>,
-    /// Nodes whose place others take in the new trees.
+    /// Nodes whose places other nodes take in the new trees.
     replaced: Vec<Pointer>,
-    /// Blocks that were to lie twice, and for whose second copies there was no room.
+    /// Blocks that lie once since there was no room for their second copies.
     once: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Layers are merged into trees, as fast as devices take their nodes.
+    /// Merges layers into trees, as fast as devices take their nodes.
     Merge,
-    /// Blocks of deleted datasets are freed.
+    /// Frees blocks of deleted datasets.
     Free,
-    /// The rest is written.
+    /// Writes the rest.
     Persist,
-    /// Waits for all that was written and for the groups before it.
+    /// Waits for all writes and for the groups before the checkpoint.
     Settle,
     /// Waits for the flush.
     Flush,
     /// Waits until the labels are true.
     Configuration,
-    /// The root is written into labels: copy 0 and 2 in the first round, then 1 and 3.
+    /// Writes the root into labels: copies 0 and 2 in the first round, then 1 and 3.
     Labels { round: u8, is_flushing: bool },
     /// Waits for a node that was asked for.
     Waiting(&'static Stage),
 }
 
 impl Making {
-    /// Whether it waits for nothing but its turn, where all groups up to `written_seq` are on the devices.
+    /// Reports whether the checkpoint waits only for its turn, given that all groups up to
+    /// `written_seq` are on the devices.
     pub(super) fn is_working(&self, written_seq: u64) -> bool {
         match self.stage {
             Stage::Merge => self.nodes_to_go_on_with() > 0,
@@ -116,27 +119,27 @@ impl Making {
         }
     }
 
-    /// How many nodes may be written before the devices have more of those on their way.
+    /// Returns the number of nodes that may be written now.
     fn nodes_to_go_on_with(&self) -> usize {
         NODES_IN_FLIGHT.saturating_sub(self.nodes_in_flight())
     }
 
-    /// Nodes that were given to devices, and are not there yet.
+    /// Returns the number of nodes that are being written.
     pub(super) fn nodes_in_flight(&self) -> usize {
         self.writes.held.len()
     }
 
-    /// Whether blocks of deleted datasets are still to be freed.
+    /// Reports whether blocks of deleted datasets are still to be freed.
     pub(super) fn is_freeing(&self) -> bool {
         !self.jobs.is_empty() || self.walking.is_some()
     }
 
-    /// What is being freed, but for a tree that is being walked.
+    /// Returns the structures that are being freed, except a tree that is being walked.
     pub(super) fn jobs(&self) -> &VecDeque<Job> {
         &self.jobs
     }
 
-    /// Whether a tree is being walked.
+    /// Reports whether a tree is being walked.
     pub(super) fn is_walking(&self) -> bool {
         self.walking.is_some()
     }
@@ -147,7 +150,7 @@ impl Making {
 }
 
 impl Pool {
-    /// Makes the next step of a checkpoint, or begins one where it is time.
+    /// Does the next step of a checkpoint, or begins a checkpoint if it is time.
     pub(super) fn checkpoint_go_on(&mut self) {
         if self.suspended.is_some() {
             return;
@@ -173,7 +176,7 @@ impl Pool {
         }
     }
 
-    /// Notes where the log is and what the datasets are.
+    /// Begins a checkpoint: notes the place of the log and the datasets.
     fn begin_checkpoint(&mut self) {
         if !self.commit.group.is_empty() {
             self.seal();
@@ -191,7 +194,8 @@ impl Pool {
             contents.map.layers.close(epoch);
         }
         self.begin_epoch(epoch.next());
-        // Needed by the log behind the checkpoint before, not by that behind this one.
+        // These extents are needed by the log after the previous checkpoint, not by the log after
+        // this one.
         while let Some((_, extent)) = self.records.pop_front_if(|(of, _)| *of <= seq) {
             if let Err(fault) = self.space.drop_later(extent) {
                 return self.suspend(format!("the space map is wrong: {fault}"));
@@ -236,7 +240,7 @@ impl Pool {
         }
     }
 
-    /// A node that was waited for is here.
+    /// Resumes when a node that the checkpoint waited for has come.
     pub(super) fn checkpoint_has_node(&mut self) {
         if let Some(making) = &mut self.checkpoint
             && let Stage::Waiting(then) = making.stage
@@ -245,12 +249,12 @@ impl Pool {
         }
     }
 
-    /// The checkpoint cannot be made: the log would grow without end, so nothing is taken any more.
+    /// Suspends the pool when the checkpoint cannot be made, since the log would grow without end.
     pub(super) fn checkpoint_failed(&mut self, error: PoolError) {
         self.suspend(format!("no checkpoint can be made: {error}"));
     }
 
-    /// Something of the checkpoint is on the devices.
+    /// Takes the end of a write of the checkpoint.
     pub(super) fn checkpoint_written(&mut self, write: u64, result: Result<(), ArrayError>) {
         if let Err(error) = result {
             return self.suspend(format!("writing a checkpoint failed: {error}"));
@@ -274,7 +278,7 @@ impl Pool {
         self.array.flush(tag, self.now_us, &mut self.array_output);
     }
 
-    /// Everything before the root is durable.
+    /// Goes on when everything before the root is durable, or fails.
     pub(super) fn checkpoint_flushed(&mut self, result: Result<(), ArrayError>) {
         if let Err(error) = result {
             return self.suspend(format!("a flush failed: {error}"));
@@ -284,7 +288,8 @@ impl Pool {
         self.begin_roots();
     }
 
-    /// The root is durable in all labels: from now on this is the checkpoint to begin with.
+    /// Commits the checkpoint, whose root is durable in all labels. From now on an opening begins
+    /// with it.
     fn commit_checkpoint(&mut self) {
         let Some(making) = self.checkpoint.take() else {
             return;
@@ -301,7 +306,7 @@ impl Pool {
                 dying.map.replace_tree(merged.tree, &merged.closed);
             }
         }
-        // Readers went through these until now.
+        // Readers used these nodes until now.
         let nodes = &mut self.nodes;
         (making.writes.replaced.iter()).for_each(|pointer| nodes.discard(pointer));
         for (id, list) in making.dead {

@@ -1,5 +1,5 @@
-//! The ends of a pool's use by a host, as the host needs them: taking it, and letting it go in order.
-//! And what a volume's user is told of space.
+//! Beginning and end of a pool's use by a host: taking it, and letting it go in order. Also reports
+//! the space of a volume to its user.
 
 use super::state::Pool;
 use super::usage::Moment;
@@ -8,18 +8,18 @@ use crate::format::{DatasetId, SECTOR_SIZE};
 /// Space of a volume or snapshot, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatasetSpace {
-    /// The size that clients see.
+    /// Size that hosts see.
     pub size: u64,
-    /// The space of its blocks, parity not counted.
+    /// Space of its blocks, parity not counted.
     pub referenced: u64,
-    /// What data of it may still take, uncompressed; parity not counted.
+    /// Space that its data may still take, uncompressed, parity not counted.
     pub available: u64,
-    /// What data of it could take if nothing else were in the pool; parity not counted.
+    /// Space that its data could take if nothing else were in the pool, parity not counted.
     pub capacity: u64,
 }
 
 impl Pool {
-    /// The space of a volume or snapshot; `None` where there is none of that number.
+    /// Returns the space of a volume or snapshot; `None` if no dataset has that number.
     pub fn dataset_space(&self, dataset: DatasetId) -> Option<DatasetSpace> {
         let contents = self.contents.get(&dataset)?;
         let referenced = self.referenced(contents, Moment::Now);
@@ -32,7 +32,7 @@ impl Pool {
         })
     }
 
-    /// The pool is this host's from now on; where its labels say something else, they say so with the next
+    /// Claims the pool for this host. If the labels say otherwise, they are corrected with the next
     /// checkpoint.
     pub fn claim(&mut self, host: &str, now_us: u64) {
         self.now_us = now_us;
@@ -45,12 +45,13 @@ impl Pool {
         self.go_on();
     }
 
-    /// Whether the labels say of its vdevs what is known; a checkpoint may be under way.
+    /// Reports whether the labels hold all that is known of the vdevs. A checkpoint may be under
+    /// way.
     pub fn is_labelled(&self) -> bool {
         self.suspended.is_none() && !self.are_labels_due()
     }
 
-    /// Whether the labels say what the pool is: it exists, and is its host's.
+    /// Reports whether the labels are complete: the pool exists, and belongs to its host.
     pub fn is_config_durable(&self) -> bool {
         self.suspended.is_none()
             && self.checkpoint.is_none()
@@ -59,9 +60,9 @@ impl Pool {
             && self.renewal.is_none()
     }
 
-    /// Everything that was taken goes into a last checkpoint, with `is_exported` one that says that any
-    /// host may import the pool. The caller submits nothing from now on, and goes on until
-    /// [`Pool::is_settled`].
+    /// Begins to close the pool: everything taken goes into a last checkpoint. With `is_exported`,
+    /// the labels then say that any host may import the pool. The caller submits nothing from now
+    /// on, and goes on until [`Pool::is_settled`].
     pub fn begin_closing(&mut self, is_exported: bool, now_us: u64) {
         self.now_us = now_us;
         self.is_export_wanted = is_exported;
@@ -71,12 +72,13 @@ impl Pool {
         self.go_on();
     }
 
-    /// Whether the labels may say that any host may import the pool: nothing else will be written.
+    /// Reports whether the labels may say that any host may import the pool, since nothing else
+    /// will be written.
     pub(super) fn is_export_due(&self) -> bool {
         self.is_export_wanted && self.is_all_written()
     }
 
-    /// Lets the labels say it, as the last thing that is written.
+    /// Lets the labels say that any host may import the pool, as the last thing that is written.
     pub(super) fn export_go_on(&mut self) {
         if self.is_export_due() {
             self.is_export_wanted = false;
@@ -85,20 +87,21 @@ impl Pool {
         }
     }
 
-    /// Whether the activity records may say that this host lets the pool go: nothing else will be written.
+    /// Reports whether the activity records may say that this host lets the pool go, since nothing
+    /// else will be written.
     pub(super) fn is_close_due(&self) -> bool {
         self.is_closing && self.is_written_for_good() && self.is_to_be_let_go()
     }
 
-    /// Lets them say it, behind all else.
+    /// Lets the activity records say that this host lets the pool go, after all else.
     pub(super) fn close_go_on(&mut self) {
         if self.is_close_due() {
             self.close_activity();
         }
     }
 
-    /// Whether everything that was taken is in a durable checkpoint, and nothing is under way. A suspended
-    /// pool never comes to rest.
+    /// Reports whether everything taken is in a durable checkpoint, and nothing is under way. A
+    /// suspended pool never comes to rest.
     pub fn is_settled(&self) -> bool {
         match self.is_closing && self.activity.is_some() {
             true => self.is_let_go(),
@@ -121,20 +124,22 @@ impl Pool {
             && self.commit.chain.sealed_seq() == self.persisted.seq
     }
 
-    /// The group of the log that what was answered last is in, at the latest. It outlives a power cut when that is
-    /// not beyond [`Pool::promised_seq`].
+    /// Returns the last group of the log that can hold a request answered so far. The request
+    /// outlives a power cut if the group is not beyond [`Pool::promised_seq`].
     pub fn newest_seq(&self) -> u64 {
         let open = u64::from(!self.commit.group.is_empty());
         self.commit.chain.sealed_seq() + open
     }
 
-    /// Why it takes no changes any more; `None` where it does, or never did.
+    /// Returns the reason why the pool takes no more changes; `None` if it takes them, or never
+    /// did.
     pub fn suspended_because(&self) -> Option<&str> {
         self.suspended.as_deref().filter(|_| !self.is_read_only)
     }
 
-    /// Serves reads only from now on: for a pool that was just opened and whose devices are not to be written.
-    /// What is read with wrong bytes is not repaired, and a scrub that had not ended does not begin again.
+    /// Makes the pool serve only reads, for a pool that was just opened and whose devices are not
+    /// to be written. Wrong bytes found by reads are not repaired, and an unfinished scrub does not
+    /// begin again.
     pub fn make_read_only(&mut self) {
         self.array.set_healing(false);
         (self.scan, self.waiting_scrub) = (None, None);
@@ -142,12 +147,12 @@ impl Pool {
         self.suspended = Some("it was imported to be read only".into());
     }
 
-    /// Whether it only serves reads.
+    /// Reports whether the pool only serves reads.
     pub fn is_read_only(&self) -> bool {
         self.is_read_only
     }
 
-    /// Whether it takes changes.
+    /// Reports whether the pool takes changes.
     pub fn takes_changes(&self) -> bool {
         self.suspended.is_none()
     }

@@ -1,22 +1,25 @@
-//! Where a change becomes durable.
+//! Makes changes durable.
 //!
 //! The order that matters, for a change that was asked to be durable:
 //! 1. its blocks and the record that names them are written by the devices (in any order: a record
-//!    without its blocks does not count at replay, blocks without their record are free space);
+//!    without its blocks does not count at replay, and blocks without their record are free space);
 //! 2. so are all groups before it;
 //! 3. then, not before, the devices are flushed;
-//! 4. where a leaf was lost meanwhile, or the vdevs changed otherwise, the labels say so first (`labels.rs`);
-//! 5. where it is behind the first group since the pool was opened, a checkpoint has that one (`anew.rs`);
+//! 4. if a leaf was lost meanwhile, or the vdevs changed otherwise, the labels say so first
+//!    (`labels.rs`);
+//! 5. if the change comes after the first group since the pool was opened, a checkpoint has that
+//!    group (`anew.rs`);
 //! 6. only then is the change acknowledged.
 //!
-//! Where a log vdev copies the group first, 3 and 4 are about that (`log_vdevs.rs`).
+//! If a log vdev copies the group first, steps 3 and 4 apply to the log vdev (`log_vdevs.rs`).
 //!
-//! Where somebody waits for a group, all before it are durable, and one request for each leaf writes it, that is asked to be
-//! durable by itself, and 3 is already done when it is answered: one round trip to the devices instead
-//! of two. Where others still need a flush, it would be a second one.
+//! A group can be durable in one round trip to the devices instead of two. For this, a request must
+//! wait for the group, all groups before it must be durable, and one request for each leaf must
+//! write it. Then that request is itself made durable, and step 3 is done when it is answered. If
+//! other groups still need a flush, this would only be a second one.
 //!
-//! A flush that fails is never repeated as if nothing had happened: what it should have made durable
-//! may be lost, so the pool takes no changes any more.
+//! A failed flush is never repeated as if nothing had happened. The data that it should have made
+//! durable may be lost, so the pool takes no changes any more.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -34,33 +37,33 @@ use crate::map::hash::BuildNumberHasher;
 use crate::space::{Claim, Extent, Purpose, Stream};
 use crate::vdev::{ArrayError, Priority};
 
-/// Groups that nobody waits for are let gather while so many are being written.
+/// Groups being written at which a group that no request waits for is left to gather.
 const GROUPS_IN_FLIGHT: usize = 8;
-/// The same of groups that somebody waited for and that a log vdev has.
+/// Groups being written at which an awaited group is left to gather, if a log vdev has the groups.
 const GROUPS_BEHIND_LOG: usize = 256;
-/// Groups that somebody waits for are let gather while so many are being written: with more, most of what is written would
-/// be their records, with fewer, the devices would have nothing to do meanwhile.
+/// Groups being written at which an awaited group is left to gather. With more, most of the written
+/// data would be records; with fewer, the devices would idle meanwhile.
 const AWAITED_GROUPS_IN_FLIGHT: usize = 4;
-/// Groups on the devices after which they are flushed though nobody waits for it.
+/// Groups on the devices after which they are flushed even if no request waits for that.
 const UNFLUSHED_GROUPS: u64 = 256;
-/// Sectors that should be free behind a record, for its data.
+/// Sectors that should be free after a record, for its data.
 const ROOM_BEHIND_RECORD: u32 = 16;
 
-/// The end of the log.
+/// End of the log, where changes become durable.
 #[derive(Debug)]
 pub(super) struct Commit {
     pub(super) group: OpenGroup,
     pub(super) chain: Chain,
-    /// Whether an opening finds it.
+    /// Whether an opening finds this end of the log.
     pub(super) start: Start,
-    /// Blocks of groups that are being written, by address, as they are read.
+    /// Blocks of groups that are being written, by address, in the form in which they are read.
     pub(super) in_flight: HashMap<u64, Pages, BuildNumberHasher>,
-    /// Who waits for groups to become durable, in order.
+    /// Requests that wait for groups to become durable, in order.
     waiters: VecDeque<(u64, RequestId)>,
-    /// A flush is under way, for all groups up to this one.
+    /// Last group that the flush under way covers.
     flushing: Option<u64>,
-    /// All groups up to this one were flushed; those that count as durable may be fewer, while the labels do
-    /// not say yet on which leaves they are.
+    /// Last group that was flushed. Fewer groups may count as durable, until the labels say on
+    /// which leaves they are.
     pub(super) flushed_seq: u64,
 }
 
@@ -77,19 +80,20 @@ impl Commit {
         }
     }
 
-    /// When the open group has waited long enough, where it may be sealed then.
+    /// Returns the time at which the open group has waited long enough; `None` if it may not be
+    /// sealed then.
     pub(super) fn deadline_us(&self, limits: &Limits) -> Option<u64> {
         let may_seal = !self.group.is_empty() && self.chain.being_written() < GROUPS_IN_FLIGHT;
         may_seal.then(|| self.group.since_us + limits.gather_us)
     }
 
-    /// Whether somebody waits for the open group.
+    /// Reports whether a request waits for the open group.
     fn is_group_wanted(&self) -> bool {
         let last = self.waiters.back();
         last.is_some_and(|(seq, _)| *seq > self.chain.sealed_seq())
     }
 
-    /// The last group that was sealed and that somebody waits for.
+    /// Returns the last sealed group that a request waits for.
     fn last_wanted(&self) -> Option<u64> {
         let sealed = self.chain.sealed_seq();
         let count = self.waiters.partition_point(|(seq, _)| *seq <= sealed);
@@ -97,14 +101,14 @@ impl Commit {
         last.map(|(seq, _)| *seq)
     }
 
-    /// Bytes that are in memory only, or may be.
+    /// Returns the bytes that are in memory only, or may be.
     pub(super) fn dirty_bytes(&self) -> usize {
         self.chain.bytes + self.group.payload_bytes()
     }
 }
 
 impl Pool {
-    /// Answers when all that was answered before is durable.
+    /// Answers the request when all that was answered before is durable.
     pub(super) fn begin_flush(&mut self, id: RequestId, dataset: DatasetId) {
         if self.is_read_only {
             // There is nothing to flush.
@@ -130,7 +134,7 @@ impl Pool {
         }
     }
 
-    /// Seals the open group if it is time, and flushes if somebody waits.
+    /// Seals the open group if it is time, and flushes if a request waits.
     pub(super) fn commit_go_on(&mut self) {
         if self.suspended.is_some() {
             return self.fail_waiters();
@@ -139,7 +143,8 @@ impl Pool {
         if !commit.group.is_empty() {
             let writing = commit.chain.being_written();
             let is_ripe = self.now_us >= commit.group.since_us + self.limits.gather_us;
-            // Who waits shares the next write with all that come while others are under way.
+            // A waiting request shares the next write with all that come while other writes are
+            // under way.
             let most = match self.has_log() {
                 true if self.is_copying() => 0,
                 true => GROUPS_BEHIND_LOG,
@@ -164,7 +169,7 @@ impl Pool {
         let is_written =
             next.is_some_and(|(seq, _)| (flushed_seq + 1..=chain.written_seq).contains(seq));
         let is_wanted = is_written && !self.is_copying();
-        // Replay verifies each block of what is not known to be durable: that must not be much.
+        // Replay verifies each block that is not known to be durable, so these must stay few.
         let is_long = chain.written_seq > flushed_seq + UNFLUSHED_GROUPS;
         let is_behind = chain.written_seq > flushed_seq;
         let is_owed = is_behind && (self.is_log_owing() || self.is_log_filling());
@@ -235,7 +240,7 @@ impl Pool {
         let is_durable = if is_awaited && self.commit.chain.is_flushed() {
             self.array.write_durably(tag, blocks, now, out)
         } else {
-            // Where a log vdev has it, nobody waits for this write.
+            // If a log vdev has the group, no request waits for this write.
             let priority = match is_awaited {
                 true => Priority::SyncWrite,
                 false => Priority::AsyncWrite,
@@ -252,7 +257,7 @@ impl Pool {
         }
     }
 
-    /// A change takes effect in the maps, and becomes an entry of the record.
+    /// Makes a change take effect in the maps, and turns it into an entry of the record.
     fn enter(&mut self, change: Change, blocks: &mut Vec<(Address, Pages)>) -> Entry {
         match change {
             Change::Block {
@@ -290,7 +295,7 @@ impl Pool {
                 len,
             } => {
                 blocks.push((pointer.address, payload));
-                // It is needed until the log behind it is not.
+                // The extent is needed until the log after it is no longer needed.
                 for extent in self.extents_of(&pointer) {
                     self.records.push_back((self.commit.chain.next_seq, extent));
                 }
@@ -299,7 +304,7 @@ impl Pool {
         }
     }
 
-    /// A place for the record behind the one that is about to be written.
+    /// Finds a place for the record after the one that is about to be written.
     pub(super) fn place_record(&mut self) -> Option<(Address, Extent)> {
         let array = &self.array;
         let allowed = |vdev| array.is_writable(vdev);
@@ -318,7 +323,7 @@ impl Pool {
         Some((extent.address(), extent))
     }
 
-    /// A place for a block of so many sectors on any vdev that has one.
+    /// Finds a place for a block of `sectors` sectors on any vdev that has one.
     pub(super) fn place_anywhere(
         &mut self,
         claim: Claim,
@@ -336,7 +341,7 @@ impl Pool {
         })
     }
 
-    /// A group is on the devices, or failed.
+    /// Takes the end of a group's write.
     pub(super) fn group_written(&mut self, seq: u64, result: Result<(), ArrayError>) {
         if let Err(error) = result {
             return self.suspend(format!("writing to the log failed: {error}"));
@@ -348,7 +353,7 @@ impl Pool {
         }
     }
 
-    /// All groups up to this one are durable, or a flush failed.
+    /// Takes the end of a flush for all groups up to `seq`.
     pub(super) fn flushed(&mut self, seq: u64, result: Result<(), ArrayError>) {
         self.commit.flushing = None;
         if let Err(error) = result {
@@ -357,7 +362,7 @@ impl Pool {
         self.groups_flushed(seq);
     }
 
-    /// All groups up to this one lie on the devices for good.
+    /// Notes that all groups up to `seq` are durable on the devices.
     pub(super) fn groups_flushed(&mut self, seq: u64) {
         self.commit.flushed_seq = self.commit.flushed_seq.max(seq);
         if self.are_labels_true() {
@@ -365,8 +370,8 @@ impl Pool {
         }
     }
 
-    /// The labels say on which leaves what was flushed lies: it is durable, and acknowledged, where an opening
-    /// would find it.
+    /// Acknowledges flushed groups once the labels say on which leaves they lie, and if an opening
+    /// would find them. The groups are durable then.
     pub(super) fn promise(&mut self) {
         if let Start::Anew(_) = self.commit.start {
             return;
@@ -374,11 +379,11 @@ impl Pool {
         let seq = self.commit.flushed_seq;
         self.commit.chain.durable(seq);
         self.answer_durable(seq);
-        // Some may have waited for nothing else.
+        // Removals of log vdevs may have waited for just this.
         self.remove_logs();
     }
 
-    /// Answers all who wait for groups up to this one.
+    /// Answers all requests that wait for groups up to `seq`.
     pub(super) fn answer_durable(&mut self, seq: u64) {
         while let Some((_, id)) = self
             .commit
@@ -389,7 +394,7 @@ impl Pool {
         }
     }
 
-    /// Nothing becomes durable any more: says so to all who wait for it.
+    /// Fails all requests that wait for durability, since nothing becomes durable any more.
     fn fail_waiters(&mut self) {
         let reason = self.suspended.clone().unwrap_or_default();
         let stalled = std::mem::take(&mut self.stalled);
@@ -406,7 +411,7 @@ impl Pool {
             .chain(removals)
             .chain(unsettled)
             .collect();
-        // Those behind them find the pool suspended.
+        // Changes that waited behind these find the pool suspended.
         stalled.iter().for_each(|ready| self.let_go_on(ready));
         for id in ids {
             let context = format!("the change may be lost: {reason}");

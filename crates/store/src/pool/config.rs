@@ -1,4 +1,5 @@
-//! The pool's configuration as its labels keep it: who it is and what it is made of. JSON.
+//! Configuration of a pool as its labels keep it, in JSON: its identity, its vdevs and its
+//! settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,43 +13,45 @@ use crate::vdev::{
     Class, Dtl, Kind, LeafSpec, LeafState, SlotKind, SlotSpec, TopLevelSpec, VdevTree, layout,
 };
 
-/// Who a pool is and what it is made of.
+/// Identity, vdevs and settings of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolConfig {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
-    /// Its number, random.
+    /// Guid of the pool, random.
     pub guid: u64,
-    /// The number that its roots and records carry; `None`: its own. A pool that was made of a copy keeps what is keyed
-    /// with that of the pool it was copied from (`open/reguid.rs`).
+    /// Guid that the pool's roots and records carry; `None` if it is `guid`. A pool made of a copy
+    /// still carries the guid of the pool that it was copied from (`open/reguid.rs`).
     pub key_guid: Option<u64>,
-    /// What its records are keyed with, random. Nobody but its labels knows it.
+    /// Random key of the pool's records. Only the labels have it.
     pub secret: u64,
-    /// Counts up with every change.
+    /// Number that grows with every change.
     pub generation: u64,
-    /// Whether it was exported: any host may import it.
+    /// Whether the pool was exported, so that any host may import it.
     pub is_exported: bool,
-    /// The host that has it open, or had it last.
+    /// Host that has the pool open, or had it last.
     pub host: String,
-    /// Its vdevs.
+    /// Vdevs of the pool.
     pub tree: VdevTree,
-    /// Leaves that stand ready to take another's place, and those of them that do now.
+    /// Spares, both available and in use.
     pub spares: Vec<LeafSpec>,
-    /// Where the devices of leaves and spares were found last, by their guids: to tell people which is
-    /// missing, nothing else.
+    /// Last known paths of the devices of leaves and spares, by their guids. They only tell users
+    /// which device is missing.
     pub paths: BTreeMap<u64, String>,
     /// Cache vdevs.
     pub caches: Vec<LeafSpec>,
-    /// The guids of broken leaves from which a spare was taken by hand: none is called for them by itself.
+    /// Guids of broken leaves whose spare an administrator detached. No spare replaces them by
+    /// itself.
     pub unspared: BTreeSet<u64>,
-    /// What of the format it uses, or may use.
+    /// Features of the format that the pool uses, or may use.
     pub features: Features,
-    /// What administrators have set.
+    /// Properties that administrators have set.
     pub properties: PoolProperties,
 }
 
 impl PoolConfig {
-    /// That of a new pool: `guid` and `secret` are random, `host` has it open.
+    /// Makes the configuration of a new pool. `guid` and `secret` are random, and `host` has the
+    /// pool open.
     pub fn new(name: &str, guid: u64, secret: u64, host: &str, tree: VdevTree) -> Self {
         Self {
             name: name.to_owned(),
@@ -68,7 +71,7 @@ impl PoolConfig {
         }
     }
 
-    /// What records and roots are proven with.
+    /// Returns the key that proves records and roots.
     pub fn key(&self) -> PoolKey {
         PoolKey {
             guid: self.key_guid.unwrap_or(self.guid),
@@ -76,19 +79,20 @@ impl PoolConfig {
         }
     }
 
-    /// All leaves of its vdevs, its spares and its caches.
+    /// Returns all leaves of the vdevs, the spares and the caches.
     pub fn all_leaves(&self) -> impl Iterator<Item = &LeafSpec> {
         let slots = self.tree.top_levels.iter().flat_map(|top| &top.slots);
         let leaves = slots.flat_map(|slot| &slot.leaves);
         leaves.chain(&self.spares).chain(&self.caches)
     }
 
-    /// Whether a leaf, spare or cache of this guid belongs to the pool.
+    /// Reports whether a leaf, spare or cache of this guid belongs to the pool.
     pub fn lists(&self, guid: u64) -> bool {
         self.all_leaves().any(|leaf| leaf.guid == guid)
     }
 
-    /// Where the inner labels of a leaf lie, in bytes: those of the first round and of the second. `None`: it has none.
+    /// Returns the places of a leaf's inner labels, in bytes: of the first round and of the second.
+    /// `None` if the leaf has none.
     pub fn inner_offsets(&self, leaf: u64) -> Option<[u64; 2]> {
         let has_it = |top: &&TopLevelSpec| {
             let mut leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
@@ -98,7 +102,7 @@ impl PoolConfig {
         Some(top.inner_labels?.map(layout::sector_offset))
     }
 
-    /// As it lies in labels.
+    /// Encodes the configuration for labels.
     pub fn encode(&self) -> Vec<u8> {
         let stored = Stored {
             name: self.name.clone(),
@@ -128,7 +132,7 @@ impl PoolConfig {
         serde_json::to_vec(&stored).expect("it is made of numbers, texts and lists of these")
     }
 
-    /// From a label.
+    /// Decodes the configuration of a label.
     ///
     /// # Errors
     /// It is no configuration of this version, or names a format feature that this program lacks.
@@ -137,7 +141,7 @@ impl PoolConfig {
             let context = format!("a label's configuration cannot be read: {error}");
             OpenError::new(OpenErrorKind::Damaged, context)
         };
-        // Features come first: with one that is not known, nothing else need be understood.
+        // Features come first: if one is unknown, the rest need not be understood.
         let needs: Needs = serde_json::from_slice(bytes).map_err(unreadable)?;
         let features = needs.features.open(&needs.name)?;
         let stored: Stored = serde_json::from_slice(bytes).map_err(unreadable)?;
@@ -185,7 +189,7 @@ impl PoolConfig {
     }
 }
 
-/// The part of a configuration that every program understands.
+/// Part of a configuration that every program understands.
 #[derive(Deserialize)]
 struct Needs {
     name: String,
@@ -213,7 +217,7 @@ struct Stored {
     unspared: Vec<String>,
     #[serde(default, skip_serializing_if = "StoredFeatures::is_empty")]
     features: StoredFeatures,
-    /// Fields of other programs: a feature that only writers need may have added some.
+    /// Fields of other programs. A feature that only writers need may have added some.
     #[serde(flatten, skip_serializing)]
     other: BTreeMap<String, serde::de::IgnoredAny>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -227,7 +231,7 @@ struct StoredTop {
     is_log: bool,
     /// Sectors used of each leaf.
     leaf_sectors: Option<u64>,
-    /// The first sectors of the inner labels.
+    /// First sectors of the inner labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     inner_labels: Option<[u64; 2]>,
     slots: Vec<StoredSlot>,
@@ -265,13 +269,13 @@ struct StoredLeaf {
     guid: String,
     size: u64,
     state: StoredState,
-    /// First and last epoch of each run that it missed.
+    /// First and last epoch of each run that the leaf missed.
     missing: Vec<(u64, u64)>,
     #[serde(default, skip_serializing_if = "is_zero")]
     joined: u64,
 }
 
-/// It was there with its vdev.
+/// Reports whether the leaf joined together with its vdev.
 fn is_zero(joined: &u64) -> bool {
     *joined == 0
 }

@@ -1,20 +1,22 @@
-//! Which devices fail so often that they will not last: a device that answers reads with errors, or with wrong bytes,
-//! is healed from the others each time, and a spare is called for it before it fails altogether.
+//! Finds devices that fail so often that they will not last.
 //!
-//! It stays in use meanwhile, degraded: what it has is still good where its checksums say so, and the
-//! others may have what it lacks. When the spare has everything, the device is given up. (A device that
-//! fails a write or does not answer is given up at once by [`crate::vdev`].)
+//! A device may answer reads with errors, or with wrong bytes. The data is healed from the other
+//! leaves each time, and a spare is used for the device before it fails altogether.
+//!
+//! The device stays in use meanwhile, degraded. Its data is still good if the checksums say so, and
+//! the other leaves may lack some of it. When the spare has everything, the device is given up. (A
+//! device that fails a write or does not answer is given up at once by [`crate::vdev`].)
 
 use std::collections::BTreeMap;
 
 use crate::vdev::{LeafId, State, TopLevelStatus};
 
-/// So many errors within [`WINDOW_US`] are too many; zpool's.
+/// Errors within [`WINDOW_US`] that are too many, as in zpool.
 const TOO_MANY: u32 = 10;
-/// Ten minutes.
+/// Window in which errors are counted, in microseconds: ten minutes.
 const WINDOW_US: u64 = 600_000_000;
 
-/// The errors of devices in the last minutes.
+/// Errors of devices in the last minutes.
 #[derive(Debug, Default)]
 pub(super) struct Failures(BTreeMap<LeafId, Count>);
 
@@ -26,7 +28,7 @@ struct Count {
 }
 
 impl Failures {
-    /// Counts an error; whether that is the one too many.
+    /// Counts an error. Returns whether the device now fails too often.
     pub(super) fn count(&mut self, leaf: LeafId, now_us: u64) -> bool {
         let count = self.0.entry(leaf).or_insert(Count {
             since_us: now_us,
@@ -42,18 +44,18 @@ impl Failures {
         is_too_much
     }
 
-    /// What happened before does not count any more.
+    /// Resets the error count of a device.
     pub(super) fn forget(&mut self, leaf: LeafId) {
         self.0.remove(&leaf);
     }
 
-    /// Those that fail too often.
+    /// Returns the devices that fail too often.
     pub(super) fn failing(&self) -> impl Iterator<Item = LeafId> {
         let failing = self.0.iter().filter(|(_, count)| count.is_failing);
         failing.map(|(leaf, _)| *leaf)
     }
 
-    /// Shows those that fail too often as degraded, and what they are in with them.
+    /// Marks devices that fail too often as degraded, with the slots and vdevs that they are in.
     pub(super) fn mark(&self, tops: &mut [TopLevelStatus]) {
         for top in tops {
             let leaves = top.slots.iter_mut().flat_map(|slot| &mut slot.leaves);

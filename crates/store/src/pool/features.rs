@@ -1,9 +1,10 @@
 //! Format features: each change of the format has a name, and labels say which names a pool needs.
 //!
-//! A feature is *enabled* when the pool may begin to use it, and *active* from then on: structures of it may lie on
-//! the disks. An active one is needed to read the pool, or only to write to it. Labels that name an active feature
-//! are durable before its first structure is written, so that a program which lacks it always learns its name
-//! instead of meeting bytes that it cannot explain.
+//! A feature is *enabled* when the pool may begin to use it, and *active* from its first use on:
+//! structures of it may lie on the disks. A program needs to know an active feature to read the
+//! pool, or only to write to it. Labels that name an active feature are durable before its first
+//! structure is written. So a program that lacks the feature always learns its name, instead of
+//! meeting bytes that it cannot explain.
 
 use std::collections::BTreeSet;
 
@@ -12,32 +13,34 @@ use serde::{Deserialize, Serialize};
 use super::open::{OpenError, OpenErrorKind};
 use super::state::Pool;
 
-/// A part of the format that not every program knows.
+/// Part of the format that not every program knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Feature {
-    /// Records of the log lie twice where the log goes on far away.
+    /// Records of the log lie twice if the log goes on far away.
     Signposts,
     /// Labels say which host has the pool open.
     Multihost,
-    /// The pool was a copy of another one, and has an identity of its own: what is keyed has the other's guid.
+    /// The pool was a copy of another pool, and has an identity of its own. Keyed structures still
+    /// have the guid of the other pool.
     Reguid,
-    /// Blocks lie in two places: those that lead to others where there is no redundancy, and those of volumes that want it.
+    /// Blocks may lie in two places: blocks that lead to others, on vdevs without redundancy; and
+    /// blocks of volumes that want two copies.
     TwoCopies,
-    /// Two more labels lie inside of the data area of each leaf.
+    /// Two more labels lie inside the data area of each leaf.
     InnerLabels,
 }
 
-/// What a program must know the feature for.
+/// Task for which a program must know a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// To read the pool.
+    /// Reading the pool needs the feature.
     Read,
-    /// To write to it; to a reader it makes no difference.
+    /// Writing to the pool needs the feature; to a reader it makes no difference.
     Write,
 }
 
 impl Feature {
-    /// All that this program knows.
+    /// All features that this program knows.
     pub const ALL: [Self; 5] = [
         Self::Signposts,
         Self::Multihost,
@@ -46,7 +49,7 @@ impl Feature {
         Self::InnerLabels,
     ];
 
-    /// Its name in labels.
+    /// Returns the feature's name in labels.
     pub fn name(self) -> &'static str {
         match self {
             Self::Signposts => "signposts",
@@ -57,7 +60,7 @@ impl Feature {
         }
     }
 
-    /// What it gives, for people.
+    /// Returns a text for users that says what the feature gives.
     pub fn description(self) -> &'static str {
         match self {
             Self::Signposts => "a log record that rots is missed wherever the log goes on",
@@ -70,7 +73,7 @@ impl Feature {
         }
     }
 
-    /// What it is needed for.
+    /// Returns the task that needs the feature.
     pub fn need(self) -> Need {
         match self {
             Self::Signposts | Self::Reguid | Self::TwoCopies | Self::InnerLabels => Need::Read,
@@ -78,14 +81,14 @@ impl Feature {
         }
     }
 
-    /// Whether a new pool uses it from its first checkpoint on.
+    /// Reports whether a new pool uses the feature from its first checkpoint on.
     fn is_active_from_the_start(self) -> bool {
         match self {
             Self::Signposts => true,
             Self::Multihost | Self::Reguid => false,
-            // A pool of mirrors has none of it before somebody asks for it.
+            // A pool of mirrors has no second copies until a user asks for them.
             Self::TwoCopies => false,
-            // Who makes vdevs decides.
+            // The maker of the vdevs decides.
             Self::InnerLabels => false,
         }
     }
@@ -95,30 +98,31 @@ impl Feature {
     }
 }
 
-/// The features of a pool.
+/// Features of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     active: BTreeSet<Feature>,
     enabled: BTreeSet<Feature>,
-    /// Those of other programs that may be used and are not yet: they are kept for the programs that know them.
+    /// Enabled features that this program does not know. They are kept for the programs that know
+    /// them.
     unknown_enabled: BTreeSet<String>,
-    /// Those of other programs that are needed to write.
+    /// Active features that this program does not know, and that writing needs.
     unknown_to_write: BTreeSet<String>,
 }
 
-/// How far a pool uses a feature.
+/// Degree to which a pool uses a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeatureState {
-    /// It is not used, and will not be.
+    /// The feature is not used, and will not be.
     Disabled,
-    /// It will be used when something needs it.
+    /// The feature will be used when something needs it.
     Enabled,
-    /// It is used: programs that lack it cannot use the pool.
+    /// The feature is used: programs that lack it cannot use the pool.
     Active,
 }
 
 impl Features {
-    /// Those of a new pool: all that this program knows.
+    /// Returns the features of a new pool: all that this program knows.
     pub fn of_new_pool() -> Self {
         let (active, enabled) = Feature::ALL
             .into_iter()
@@ -130,7 +134,7 @@ impl Features {
         }
     }
 
-    /// How far the pool uses a feature.
+    /// Returns the degree to which the pool uses a feature.
     pub fn state(&self, feature: Feature) -> FeatureState {
         match (
             self.active.contains(&feature),
@@ -142,12 +146,12 @@ impl Features {
         }
     }
 
-    /// Whether structures of the feature may be written now.
+    /// Reports whether structures of the feature may be written now.
     pub fn is_active(&self, feature: Feature) -> bool {
         self.active.contains(&feature)
     }
 
-    /// Enables all features that this program knows. Whether that changed anything.
+    /// Enables all features that this program knows. Returns whether that changed anything.
     pub fn enable_all(&mut self) -> bool {
         let missing = Feature::ALL.into_iter();
         let missing = missing.filter(|feature| self.state(*feature) == FeatureState::Disabled);
@@ -156,35 +160,37 @@ impl Features {
         !missing.is_empty()
     }
 
-    /// Begins to use an enabled feature. Whether the labels have to say so first; nothing of it may be written
-    /// before they do.
+    /// Begins to use an enabled feature. Returns whether the labels have to say so first; until
+    /// they do, no structure of the feature may be written.
     pub fn activate(&mut self, feature: Feature) -> bool {
         self.enabled.remove(&feature) && self.active.insert(feature)
     }
 
-    /// Ends the use of a feature of which nothing is left on the disks. Whether the labels have to say so.
+    /// Ends the use of a feature that has no structures left on the disks. Returns whether the
+    /// labels have to say so.
     pub fn deactivate(&mut self, feature: Feature) -> bool {
         self.active.remove(&feature) && self.enabled.insert(feature)
     }
 
-    /// Uses a feature from now on, also where nobody enabled it: what was asked for cannot be had without.
+    /// Uses a feature from now on, even if it is not enabled: the user asked for something that
+    /// needs it.
     pub(super) fn require(&mut self, feature: Feature) {
         self.enabled.remove(&feature);
         self.active.insert(feature);
     }
 
-    /// The names of features that this program lacks and that writing to the pool needs.
+    /// Returns the names of features that this program lacks and that writing to the pool needs.
     pub fn unknown_to_write(&self) -> impl Iterator<Item = &str> {
         self.unknown_to_write.iter().map(String::as_str)
     }
 
-    /// The names of enabled features that this program lacks.
+    /// Returns the names of enabled features that this program lacks.
     pub fn unknown_enabled(&self) -> impl Iterator<Item = &str> {
         self.unknown_enabled.iter().map(String::as_str)
     }
 }
 
-/// As labels name them.
+/// Features as labels name them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct StoredFeatures {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -196,12 +202,12 @@ pub(super) struct StoredFeatures {
 }
 
 impl StoredFeatures {
-    /// Whether the pool has none.
+    /// Reports whether the pool has no features.
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The features that these names mean.
+    /// Returns the features that the stored names mean.
     ///
     /// # Errors
     /// The pool cannot be read without a feature that this program lacks.
@@ -256,10 +262,10 @@ impl From<&Features> for StoredFeatures {
 }
 
 impl Features {
-    /// Refuses to write to a pool whose writers need more than this program knows.
+    /// Refuses to write to a pool if writing needs features that this program lacks.
     ///
     /// # Errors
-    /// The names of the features that it lacks.
+    /// The error names the features that the program lacks.
     pub(super) fn require_writable(&self, pool: &str) -> Result<(), OpenError> {
         let lacking: Vec<&str> = self.unknown_to_write().collect();
         match lacking.is_empty() {
@@ -273,7 +279,7 @@ impl Features {
 }
 
 impl Pool {
-    /// Enables all features that this program knows; [`Pool::sync`] tells when the labels say so.
+    /// Enables all features that this program knows. [`Pool::sync`] tells when the labels say so.
     pub fn enable_features(&mut self) {
         if self.config.features.enable_all() {
             self.shape_changed();

@@ -1,10 +1,12 @@
-//! Inner labels: two more labels on each leaf, inside of the data area.
+//! Inner labels: two more labels on each leaf, inside the data area.
 //!
-//! Partitioning tools, and `dd` over the ends of a disk, destroy the labels at both ends and leave what lies between. No
-//! opening reads the inner labels. They are written in the same rounds as the others (`labels.rs`), so they say as much, and
-//! whoever finds them can write the others anew (`open/rebuild.rs`).
+//! Partitioning tools, and `dd` over the ends of a disk, destroy the labels at both ends and leave
+//! the data between them. No opening reads the inner labels. They are written in the same rounds as
+//! the other labels (`labels.rs`), so they say as much. If they are found, the others can be
+//! rewritten from them (`open/rebuild.rs`).
 //!
-//! Their sectors are in use from the moment at which their vdev gets sectors at all: no block ever gets a place there.
+//! Their sectors are in use from the moment at which their vdev gets sectors at all: no block ever
+//! gets a place there.
 
 use super::features::{Feature, FeatureState};
 use super::state::Pool;
@@ -13,8 +15,8 @@ use crate::space::Purpose;
 use crate::vdev::TopLevelSpec;
 
 impl Pool {
-    /// Takes the sectors of inner labels that are not in use yet: those of a vdev that is new, or that the checkpoint did not
-    /// know.
+    /// Allocates the sectors of inner labels that are not in use yet: of a new vdev, or one that
+    /// the checkpoint did not know.
     pub(super) fn keep_inner_labels(&mut self) {
         let tree = self.array.tree();
         let tops = (0..).zip(&tree.top_levels);
@@ -22,12 +24,12 @@ impl Pool {
             .flat_map(|(vdev, top)| top.inner_extents(vdev))
             .collect();
         for extent in extents {
-            // What is in use already is this, or a check finds out whose it is.
+            // Sectors in use already hold these labels, or a check finds out what they hold.
             let _ = self.space.mark_allocated(extent, Purpose::Young);
         }
     }
 
-    /// A vdev to be added, with inner labels only where the pool may have such.
+    /// Returns a vdev to be added, with inner labels only if the pool may have them.
     pub(super) fn with_known_labels(&mut self, top: &TopLevelSpec) -> TopLevelSpec {
         let mut top = top.clone();
         let features = &mut self.config.features;

@@ -1,7 +1,8 @@
-//! How long the configuration may become: a label has a bounded place for it.
+//! Bounds the length of the configuration, since a label has limited room for it.
 //!
-//! Paths only name what is missing, so labels go without them where they do not fit. Devices are refused while a quarter of the
-//! place is left: what each of them missed needs room as well, and nobody can refuse a disk that fails.
+//! Labels leave out the paths if these do not fit, since paths only help to name missing devices.
+//! More devices are refused when only a quarter of the room is left. What each device missed needs
+//! room as well, and nobody can refuse a disk that fails.
 
 use super::config::PoolConfig;
 use super::open::{OpenError, OpenErrorKind};
@@ -9,17 +10,18 @@ use super::state::Pool;
 use crate::format::Label;
 use crate::vdev::{ShapeError, ShapeErrorKind};
 
-/// Bytes of the configuration that may be taken by what a pool is made of.
+/// Most bytes of the configuration that the pool's devices may take.
 const MOST: usize = Label::MAX_CONFIG / 4 * 3;
-/// Bytes that a device with a slot and a vdev of its own takes at most.
+/// Most bytes that a device takes that has a slot and a vdev of its own.
 const LEAF: usize = 256;
 
-/// Why there is no room.
+/// Error text for a pool of too many devices.
 const TOO_MANY: &str = "the pool would have more devices than its labels can name; use fewer and larger ones, or make \
                         another pool of them";
 
 impl PoolConfig {
-    /// As it lies in labels, without the paths where these make it too long. `None`: it does not fit.
+    /// Encodes the configuration for labels, without the paths if it is too long with them. `None`
+    /// if it does not fit.
     pub fn encode_for_label(&self) -> Option<Vec<u8>> {
         let is_short = |encoded: &Vec<u8>| encoded.len() <= Label::MAX_CONFIG;
         Some(self.encode())
@@ -45,10 +47,10 @@ impl PoolConfig {
 }
 
 impl Pool {
-    /// Refuses so many more devices where labels could not name them.
+    /// Refuses `devices` more devices if labels could not name them.
     ///
     /// # Errors
-    /// They could not.
+    /// The labels have no room for them.
     pub fn require_label_room(&self, devices: usize) -> Result<(), ShapeError> {
         let now = PoolConfig {
             tree: self.array.tree(),

@@ -1,26 +1,30 @@
-//! What the labels say of the pool (who it is, what it is made of, which epochs each leaf missed), made
-//! durable before anything relies on it.
+//! Makes the pool's labels durable before anything relies on them: its identity, its vdevs, and the
+//! epochs that each leaf missed.
 //!
 //! The order that matters:
-//! 1. a leaf is lost, or the vdevs change in another way; from here on [`Pool::are_labels_true`] is false;
-//! 2. the new configuration is written into the first and third label of every leaf in use, which are
-//!    flushed, and then into the second and fourth. Never both of one end in one round: a torn write leaves
-//!    an intact one at each. And only one that is on every leaf in use comes to the second round: where something is
-//!    new by then, it is left, and the next one written. So an opening knows what was never relied on
+//! 1. a leaf is lost, or the vdevs change in another way; from here on [`Pool::are_labels_true`] is
+//!    false;
+//! 2. the new configuration is written into the first and third label of every leaf in use, which
+//!    are flushed, and then into the second and fourth. Both labels of one end are never written in
+//!    one round, so a torn write leaves an intact label at each end. Only a configuration that is
+//!    on every leaf in use comes to the second round: if there is a newer one by then, this one is
+//!    left, and the newer one written. So an opening knows which configuration was never relied on
 //!    (`open/configurations.rs`);
-//! 3. only then is promised what relies on it: groups that were flushed meanwhile are acknowledged, the root
-//!    of a checkpoint may be written, sectors of a new or larger vdev are handed out, and a spare that left its
-//!    place stands ready for another one.
+//! 3. only then is anything promised that relies on it: groups that were flushed meanwhile are
+//!    acknowledged, the root of a checkpoint may be written, sectors of a new or larger vdev are
+//!    handed out, and a spare that left its place is available for another one.
 //!
-//! Otherwise, if the power failed between, a leaf that lacks what was acknowledged would come back as one
-//! that lacks nothing. Its place where the log goes on, empty, would be believed to be the end of the log;
-//! after a torn configuration beside an intact root even its blocks would be. And a record on a vdev that no
-//! label knows could not be found. What a spare had would count as parts of blocks, after something else was
-//! written over it. So who opens the pool may rely on this: what was acknowledged lies on
-//! every leaf that the newest configuration does not know to have missed it.
+//! Otherwise, if the power failed between, a leaf that lacks acknowledged data would come back as
+//! one that lacks nothing. Its place where the log goes on is empty, and would be believed to be
+//! the end of the log. After a torn configuration beside an intact root, even its blocks would be
+//! believed. A record on a vdev that no label knows could not be found. A spare's former data would
+//! count as parts of blocks, after other data was written over it. So an opening may rely on this:
+//! acknowledged data lies on every leaf that the newest configuration does not know to have missed
+//! it.
 //!
-//! A change of the configuration costs acknowledgements two rounds of label writes, some milliseconds; it is
-//! rare. Which leaf was lost is told by every surviving label, also those of other top-level vdevs.
+//! A change of the configuration delays acknowledgements by two rounds of label writes, some
+//! milliseconds; it is rare. Every surviving label says which leaf was lost, even on other
+//! top-level vdevs.
 
 use pages::Pages;
 
@@ -28,36 +32,36 @@ use super::state::{Pool, Tag};
 use crate::format::Label;
 use crate::vdev::{ArrayError, Class, LeafId, State, TopLevelStatus};
 
-/// The labels at the ends of a leaf that are written in each round.
+/// Labels at the ends of a leaf that are written in each round.
 pub(super) const ROUNDS: [[usize; 2]; 2] = [[0, 2], [1, 3]];
 
-/// The same with the inner labels, which only writers of a pool need.
+/// Labels that are written in each round, with the inner labels, which only writers of a pool need.
 pub(super) const ALL_ROUNDS: [[usize; 3]; 2] = [[0, 2, 4], [1, 3, 5]];
 
-/// A configuration on its way into the labels.
+/// Write of a configuration into the labels.
 #[derive(Debug)]
 pub(super) struct Renewal {
     config: Vec<u8>,
     round: usize,
     is_flushing: bool,
-    /// Writes or flushes that were not answered yet, and those that ended well.
+    /// Writes or flushes that were not answered yet, and those that succeeded.
     waiting: usize,
     good: usize,
 }
 
 impl Pool {
-    /// Whether the labels say what the vdevs are and what each leaf missed.
+    /// Reports whether the labels describe the vdevs and the epochs that each leaf missed.
     pub(super) fn are_labels_true(&mut self) -> bool {
         self.note_events();
         !self.are_labels_due()
     }
 
-    /// Whether they have to say something new, as far as is known.
+    /// Reports whether the labels have to be rewritten, as far as is known.
     pub(super) fn are_labels_due(&self) -> bool {
         self.is_config_new || self.renewal.is_some()
     }
 
-    /// Takes what the array tells, before any answer of it is taken.
+    /// Takes the array's events, before any of its answers is taken.
     pub(super) fn note_events(&mut self) {
         for event in std::mem::take(&mut self.array_output.events) {
             self.observe(&event);
@@ -66,13 +70,13 @@ impl Pool {
         }
     }
 
-    /// Begins to write the configuration where it is new.
+    /// Begins to write the configuration into labels if it is new.
     pub(super) fn labels_go_on(&mut self) {
         self.note_events();
         if !self.is_config_new || self.renewal.is_some() || self.suspended.is_some() {
             return;
         }
-        // What lies on log vdevs only is found by what the labels said when it was promised.
+        // Data that is only on log vdevs is found by the labels of the time when it was promised.
         if self.is_log_owing() {
             return;
         }
@@ -133,7 +137,8 @@ impl Pool {
         }
     }
 
-    /// A label was written or flushed. One that failed is the array's business, as long as another did not.
+    /// Takes the end of a label's write or flush. If it failed, the array notes that, as long as
+    /// another label succeeded.
     pub(super) fn configuration_done(&mut self, result: &Result<(), ArrayError>) {
         let Some(renewal) = &mut self.renewal else {
             return;
@@ -149,7 +154,8 @@ impl Pool {
         match (renewal.round, renewal.is_flushing) {
             (round, false) => self.flush_configuration(round),
             (0, true) if self.is_config_new => {
-                // A leaf that should have it was lost: nobody may come upon it in the second round.
+                // A leaf that should have the configuration was lost, so no second round may show
+                // it.
                 self.renewal = None;
                 self.labels_go_on();
             }
@@ -163,7 +169,7 @@ impl Pool {
         }
     }
 
-    /// What waited for the labels goes on, unless they have to say something new already.
+    /// Resumes work that waited for the labels, unless they have to be rewritten already.
     fn labels_are_written(&mut self) {
         if !self.are_labels_true() {
             return;
@@ -174,12 +180,12 @@ impl Pool {
         self.roots_go_on();
     }
 
-    /// Sectors of vdevs that were added or grew: the labels know them, so they may be used.
+    /// Uses the sectors of vdevs that were added or grew, since the labels know them.
     fn take_new_space(&mut self) {
         let tops: Vec<TopLevelStatus> = self.array.top_levels().collect();
         let sectors = |top: &TopLevelStatus| match top.class {
             Class::Normal => top.sectors,
-            // No block ever gets a place there.
+            // No block is ever placed on a log vdev.
             Class::Log => 0,
         };
         let sizes: Vec<(u16, u64)> = tops.iter().map(|top| (top.vdev, sectors(top))).collect();
@@ -211,7 +217,7 @@ impl Pool {
         self.array.flush_leaf(tag, leaf, now, out);
     }
 
-    /// Leaves that are in use, and their guids.
+    /// Returns the leaves that are in use, and their guids.
     pub(super) fn labelled_leaves(&self) -> Vec<(LeafId, u64)> {
         let leaves = self.array.leaves();
         let used = leaves.filter(|leaf| matches!(leaf.state, State::Online | State::Degraded));

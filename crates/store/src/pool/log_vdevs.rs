@@ -1,32 +1,34 @@
-//! Log vdevs: where durable changes are promised before they are durable among the blocks.
+//! Log vdevs: durable changes are promised there before they are durable among the blocks.
 //!
-//! A group goes its way into the chain (`commit.rs`) whether there is a log vdev or not. Where there is
-//! one, groups that somebody waits for are written there as well, as *copies*: the record with its blocks
-//! directly behind it. The order that matters:
-//! 1. the copies of that group, and of all before it that are not durable yet, are written to one log
-//!    vdev, in one go;
+//! A group goes into the chain (`commit.rs`) whether or not there is a log vdev. If there is one,
+//! groups that a request waits for are written there as well, as *copies*: the record with its
+//! blocks directly after it. The order that matters:
+//! 1. the copies of that group, and of all before it that are not durable yet, are written to one
+//!    log vdev, in one go;
 //! 2. that log vdev is flushed, and nothing else;
-//! 3. only then is the change acknowledged. The way of the group into the chain goes on; nobody waits
-//!    for it;
-//! 4. the place of a copy is used again only when a flush of the vdevs that hold blocks has made its
-//!    group durable in the chain.
+//! 3. only then is the change acknowledged. The group still goes into the chain, but no request
+//!    waits for that;
+//! 4. the place of a copy is reused only when a flush of the vdevs that hold blocks has made
+//!    its group durable in the chain.
 //!
-//! So a log vdev is the only place of a change for no longer than until the next flush of the chain. And
-//! whatever is wrong with it (a write or flush fails, it answers late, it is full, too much lies before
-//! the group), the flush of the chain acknowledges instead, as if there were none. Where one failed, that
-//! flush is asked for at once: what was promised there may be in caches only now.
+//! So a change lies only on a log vdev for no longer than until the next flush of the chain. If
+//! anything is wrong with the log vdev, the flush of the chain acknowledges instead, as if there
+//! were no log vdev. This covers a failed write or flush, a late answer, a full log vdev, and too
+//! many bytes before the group. If a log vdev failed, that flush is requested at once, since groups
+//! promised there may now be in caches only.
 //!
-//! The labels (`labels.rs`) say which leaves of log vdevs are in use, and they change only when all that was
-//! promised is durable in the chain ([`Pool::is_log_owing`]); while they do, nothing is promised by log vdevs.
-//! So whatever is promised there and nowhere else lies on each leaf that the newest labels call whole, and a
-//! pool that is opened knows whether a log vdev that is away matters.
+//! The labels (`labels.rs`) say which leaves of log vdevs are in use. They change only when all
+//! promised groups are durable in the chain ([`Pool::is_log_owing`]), and while they change, log
+//! vdevs promise nothing. So a group that is promised only on a log vdev lies on each leaf that the
+//! newest labels call whole. A pool that is opened therefore knows whether a missing log vdev
+//! matters.
 //!
-//! Nothing is promised by a log vdev before its labels have a root of its present stay: until then an opening could not
-//! tell it from an old copy of itself, which lacks what was promised since.
+//! A log vdev promises nothing before its labels have a root of its present stay. Until then an
+//! opening could not tell it from an old copy of itself, which lacks the groups promised since.
 //!
-//! After an opening no copy is made before the first group of this time is durable in the chain. So a copy
-//! of an earlier time, on a device that was away then, is never taken for one of this time: the place of
-//! its group in the chain is taken.
+//! After an opening, no copy is made before the first group of this time is durable in the chain.
+//! So a copy of an earlier time, on a device that was away then, is never taken for one of this
+//! time: the place of its group in the chain is taken.
 
 use std::collections::VecDeque;
 
@@ -38,27 +40,28 @@ use crate::format::{Address, PoolKey, Record, SECTOR_SIZE};
 use crate::log::ring::Ring;
 use crate::vdev::{Array, ArrayError, Class, Kind, LeafId, Priority};
 
-/// Bytes of groups that are kept to be copied; where more lies before a change, the chain is flushed.
+/// Most bytes of groups that are kept to be copied. If more come before a change, the chain is
+/// flushed.
 const RECENT_BYTES: usize = 8 << 20;
-/// A log vdev that has not answered after this is not waited for any longer. Microseconds.
+/// Time after which a log vdev that has not answered is not waited for any longer, in microseconds.
 const PATIENCE_US: u64 = 100_000;
 
-/// How a log vdev does.
+/// Status of a log vdev.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogStatus {
-    /// Its number.
+    /// Number of the top-level vdev.
     pub vdev: u16,
-    /// Whether durable changes are promised by it now.
+    /// Whether the log vdev promises durable changes now.
     pub is_in_use: bool,
     /// Groups that were copied there since the pool was opened.
     pub records: u64,
-    /// Bytes that were written there for them.
+    /// Bytes that were written there for these groups.
     pub bytes: u64,
-    /// Sectors that hold what is durable nowhere else yet, as far as is known.
+    /// Sectors with data that, as far as is known, is durable nowhere else yet.
     pub held_sectors: u64,
-    /// Sectors that are used for copies, of all that the vdev has.
+    /// Sectors of the vdev that are used for copies.
     pub ring_sectors: u64,
-    /// Times that it failed.
+    /// Number of failures of the log vdev.
     pub failures: u64,
 }
 
@@ -66,15 +69,15 @@ pub struct LogStatus {
 #[derive(Debug, Default)]
 pub(super) struct LogVdevs {
     vdevs: Vec<LogVdev>,
-    /// Groups that are durable nowhere yet, oldest first, without a gap up to the last that was sealed.
+    /// Groups that are durable nowhere yet, oldest first, without a gap up to the last sealed one.
     recent: VecDeque<Recent>,
     recent_bytes: usize,
     copying: Option<Copying>,
-    /// All groups up to this one are durable, on a log vdev or in the chain.
+    /// Last group such that all groups up to it are durable, on a log vdev or in the chain.
     promised_seq: u64,
-    /// The last group from before the pool was opened.
+    /// Last group from before the pool was opened.
     opened_seq: u64,
-    /// Who waits for a log vdev to be gone.
+    /// Requests that wait for the removal of a log vdev.
     removals: Vec<(u16, RequestId)>,
 }
 
@@ -92,19 +95,19 @@ struct Recent {
     bytes: usize,
 }
 
-/// Copies on their way.
+/// Copies that are being written to a log vdev.
 #[derive(Clone, Copy, Debug)]
 struct Copying {
     vdev: u16,
-    /// The last group among them.
+    /// Last group among the copies.
     seq: u64,
     since_us: u64,
-    /// The labels changed since they left: nothing is promised by them.
+    /// Whether the labels changed since the copies left, so that they promise nothing.
     is_void: bool,
 }
 
 impl LogVdevs {
-    /// Those of an array.
+    /// Returns the log vdevs of an array.
     pub(super) fn of_array(array: &Array) -> Self {
         let mut logs = Self::default();
         let tops = array.top_levels();
@@ -126,38 +129,40 @@ impl LogVdevs {
         });
     }
 
-    /// A log vdev has so many sectors now, and the labels say so.
+    /// Notes the new size of a log vdev, which the labels have.
     pub(super) fn grow(&mut self, vdev: u16, sectors: u64) {
         if let Some(log) = self.vdev_mut(vdev) {
             log.ring.grow(sectors);
         }
     }
 
-    /// Groups up to this one are there, in the chain.
+    /// Notes that groups up to `seq` are in the chain.
     pub(super) fn opened_at(&mut self, seq: u64) {
         (self.opened_seq, self.promised_seq) = (seq, seq);
     }
 
-    /// When copies on their way are late; `None` where none are, or they are late already.
+    /// Returns the time at which the copies under way are late; `None` if there are none, or they
+    /// are late already.
     pub(super) fn deadline_us(&self, now_us: u64) -> Option<u64> {
         let awaited = self.copying.filter(|copying| !copying.is_void);
         let late = awaited.map(|copying| copying.since_us + PATIENCE_US);
         late.filter(|late| *late > now_us)
     }
 
-    /// The labels change: copies on their way may lie on other leaves than those that will be believed.
+    /// Voids the copies under way, since the labels change: they may lie on other leaves than those
+    /// that will be believed.
     pub(super) fn void_copies(&mut self) {
         if let Some(copying) = &mut self.copying {
             copying.is_void = true;
         }
     }
 
-    /// Whether copies are on their way, and not late.
+    /// Reports whether copies are under way, and not late.
     fn is_prompt(&self, now_us: u64) -> bool {
         self.deadline_us(now_us).is_some()
     }
 
-    /// Forgets what is durable in the chain.
+    /// Forgets groups that are durable in the chain.
     fn settle(&mut self, durable_seq: u64) {
         self.promised_seq = self.promised_seq.max(durable_seq);
         for log in &mut self.vdevs {
@@ -173,7 +178,7 @@ impl LogVdevs {
         self.vdevs.iter_mut().find(|log| log.status.vdev == vdev)
     }
 
-    /// The copies of all groups that are kept, up to `seq`, as they lie from `start` on.
+    /// Makes the copies of all kept groups up to `seq`, with their places from `start` on.
     fn copies(&self, key: PoolKey, start: Address, seq: u64) -> Vec<(Address, Pages)> {
         let mut blocks = Vec::new();
         let mut sector = start.sector();
@@ -195,7 +200,7 @@ impl LogVdevs {
 }
 
 impl Pool {
-    /// How log vdevs do.
+    /// Returns the status of each log vdev.
     pub(super) fn log_statuses(&self) -> Vec<LogStatus> {
         let of = |log: &LogVdev| LogStatus {
             is_in_use: self.may_copy_to(log),
@@ -206,7 +211,7 @@ impl Pool {
         self.logs.vdevs.iter().map(of).collect()
     }
 
-    /// Whether a log vdev may be trusted with copies now.
+    /// Reports whether a log vdev may be trusted with copies now.
     fn may_copy_to(&self, log: &LogVdev) -> bool {
         !log.is_leaving
             && !self.are_labels_due()
@@ -216,37 +221,38 @@ impl Pool {
             && self.has_root(self.array.joined(log.status.vdev))
     }
 
-    /// Whether any log vdev may be, and none is late.
+    /// Reports whether any log vdev may be trusted with copies, and none is late.
     pub(super) fn has_log(&self) -> bool {
         let is_late = self.logs.copying.is_some() && !self.is_copying();
         !is_late && self.logs.vdevs.iter().any(|log| self.may_copy_to(log))
     }
 
-    /// Whether copies of groups are on their way to a log vdev that answers in time, so that a flush of
+    /// Reports whether copies are under way to a log vdev that answers in time, so that a flush of
     /// the chain would be in vain.
     pub(super) fn is_copying(&self) -> bool {
         self.logs.is_prompt(self.now_us)
     }
 
-    /// Whether what a log vdev promised must become durable in the chain first: labels are to say something
-    /// new, or it is to be taken away.
+    /// Reports whether promised groups must become durable in the chain first, since the labels are
+    /// to change or a log vdev is to be removed.
     pub(super) fn is_log_owing(&self) -> bool {
         let is_due = self.is_config_new || !self.logs.removals.is_empty();
         is_due && self.logs.promised_seq > self.commit.flushed_seq
     }
 
-    /// Whether a log vdev is about to be full of what the chain could flush.
+    /// Reports whether a log vdev is more than half full of groups that the chain could flush.
     pub(super) fn is_log_filling(&self) -> bool {
         let is_filling = |log: &LogVdev| 2 * log.ring.held_sectors() > log.ring.sectors();
         self.logs.vdevs.iter().any(is_filling)
     }
 
-    /// All groups up to this one are durable, somewhere.
+    /// Returns the last group such that all groups up to it are durable, on a log vdev or in the
+    /// chain.
     pub fn promised_seq(&self) -> u64 {
         self.logs.promised_seq.max(self.commit.chain.durable_seq)
     }
 
-    /// A group was sealed: it may have to be copied.
+    /// Keeps a sealed group that may have to be copied.
     pub(super) fn keep_for_log(&mut self, record: &Record, blocks: &[(Address, Pages)]) {
         if !self.has_log() {
             self.logs.recent.clear();
@@ -262,7 +268,7 @@ impl Pool {
             blocks,
             bytes,
         });
-        // What lies before a gap is of no use: the chain is flushed before the log takes over again.
+        // Groups before a gap are of no use: the chain is flushed before the log takes over again.
         while self.logs.recent_bytes > RECENT_BYTES
             && let Some(recent) = self.logs.recent.pop_front()
         {
@@ -306,7 +312,7 @@ impl Pool {
         self.array.write(tag, blocks, Priority::SyncWrite, now, out);
     }
 
-    /// Copies are on a log vdev, perhaps in its cache only.
+    /// Flushes the log vdev after copies were written, since they may be in its cache only.
     pub(super) fn copies_written(&mut self, vdev: u16, result: Result<(), ArrayError>) {
         if let Err(error) = result {
             return self.log_failed(vdev, &error);
@@ -316,7 +322,7 @@ impl Pool {
         self.array.flush_log(tag, vdev, now, out);
     }
 
-    /// Copies outlive a power cut.
+    /// Promises the groups whose copies were flushed, since these outlive a power cut.
     pub(super) fn copies_flushed(&mut self, vdev: u16, result: Result<(), ArrayError>) {
         if let Err(error) = result {
             return self.log_failed(vdev, &error);
@@ -331,7 +337,7 @@ impl Pool {
         self.remove_logs();
     }
 
-    /// What was promised there counts no more, and nothing new is promised there.
+    /// Gives up a log vdev: groups promised there count no more, and nothing new is promised there.
     fn log_failed(&mut self, vdev: u16, error: &ArrayError) {
         self.logs.copying = None;
         if let Some(log) = self.logs.vdev_mut(vdev) {
@@ -343,8 +349,8 @@ impl Pool {
         self.output.events.push(Event::LogFailed { vdev, reason });
     }
 
-    /// Takes a log vdev away, when all that it promised is durable elsewhere; answers when labels know
-    /// that it is gone.
+    /// Removes a log vdev when all groups that it promised are durable elsewhere. Answers when
+    /// labels know that it is gone.
     pub fn remove_log(&mut self, id: RequestId, vdev: u16, now_us: u64) {
         self.now_us = now_us;
         if let Some(error) = self.suspension() {
@@ -359,13 +365,14 @@ impl Pool {
         self.go_on();
     }
 
-    /// Who waits for a log vdev to be gone, and waits in vain: the pool takes no changes any more.
+    /// Takes the requests that wait in vain for a log vdev to be removed, since the pool takes no
+    /// changes any more.
     pub(super) fn give_up_removals(&mut self) -> impl Iterator<Item = RequestId> + use<> {
         let removals = std::mem::take(&mut self.logs.removals);
         removals.into_iter().map(|(_, id)| id)
     }
 
-    /// Takes away log vdevs that nothing needs any more.
+    /// Removes log vdevs that nothing needs any more.
     pub(super) fn remove_logs(&mut self) {
         self.logs.settle(self.commit.chain.durable_seq);
         for (vdev, id) in std::mem::take(&mut self.logs.removals) {

@@ -1,7 +1,8 @@
-//! The manifest of a checkpoint: everything that its root leads to, except what lies in trees.
+//! Manifest of a checkpoint: everything that its root leads to, except the contents of trees.
 //!
-//! JSON, in blocks of up to 128 KiB that the root points to. Pointers are written as 64 hexadecimal
-//! digits (their bytes in order), so that the length of a manifest is known before the pointers are.
+//! It is JSON, in blocks of up to 128 KiB that the root points to. Pointers are written as 64
+//! hexadecimal digits (their bytes in order), so that the length of a manifest is known before the
+//! pointers are.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,26 +14,27 @@ use crate::format::{DatasetId, Epoch, Pointer, Root};
 use crate::map::Tree;
 use crate::snapshot::deadlist::{self, Deadlist};
 
-/// The longest block of a manifest, in bytes.
+/// Longest block of a manifest, in bytes.
 pub(super) const BLOCK: usize = 128 << 10;
 
-/// The longest record of a volume or snapshot without its dead list, in bytes.
+/// Longest record of a volume or snapshot without its dead list, in bytes.
 pub(super) const CONTENTS: usize = 257;
-/// A part of a dead list in the record of what is being freed.
+/// Bytes of a part of a dead list in the record of a structure that is being freed.
 pub(super) const LISTED: usize = 2 * deadlist::RECORD;
-/// The longest part of a dead list in the record of a volume or snapshot: with its nodes and
-/// whole blocks, at most 2^56 of each.
+/// Longest part of a dead list in the record of a volume or snapshot, in bytes. It includes counts
+/// of nodes and of uncompressed blocks, each at most 2^56.
 pub(super) const PART: usize =
     LISTED + "[72057594037927936,72057594037927936],72057594037927936,".len();
-/// The longest record of a tree that is being freed.
+/// Longest record of a tree that is being freed, in bytes.
 pub(super) const TREE: usize = 185;
-/// That of a list, without its parts.
+/// Longest record of a list that is being freed, without its parts, in bytes.
 pub(super) const LIST: usize = 23;
-/// The longest record of a vdev's space map without its nodes, and one of these.
+/// Longest record of a vdev's space map without its nodes, in bytes; the next constant is for one
+/// node.
 pub(super) const SPACE: usize = 64;
 pub(super) const SPACE_NODE: usize = 67;
 
-/// How long something is in a manifest.
+/// Returns the length of a value in a manifest, in bytes.
 pub(super) fn json_len(of: &impl Serialize) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
@@ -51,10 +53,10 @@ pub(super) fn json_len(of: &impl Serialize) -> usize {
     count.0
 }
 
-/// The longest manifest, in bytes.
+/// Longest manifest, in bytes.
 pub(super) const MAX_MANIFEST: usize = Root::MAX_BLOCKS * BLOCK;
 
-/// Reads a manifest as opening a pool does, and writes it again. For tests of what lies on disks.
+/// Reads a manifest as an opening does, and writes it again. Tests of bytes on disks use this.
 ///
 /// # Errors
 /// It is no manifest of this version.
@@ -78,11 +80,11 @@ pub fn normal_manifest(bytes: &[u8]) -> Result<Vec<u8>, OpenError> {
 }
 
 impl Manifest {
-    /// What is written there. Its blocks are known to be as they were written, so what this program does not understand
-    /// is no damage, and nothing is to be given up for it.
+    /// Decodes the bytes of a manifest. Its blocks are known to be as they were written. So bytes
+    /// that this program does not understand are no damage, and no data is to be given up for them.
     ///
     /// # Errors
-    /// Another version of the program wrote it.
+    /// Another version of the program wrote the manifest.
     pub(super) fn understand(bytes: &[u8]) -> Result<Self, OpenError> {
         serde_json::from_slice(bytes).map_err(|error| {
             let context = format!(
@@ -94,7 +96,7 @@ impl Manifest {
     }
 }
 
-/// A pointer as text.
+/// Pointer as text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Hex(pub(super) Pointer);
 
@@ -136,34 +138,34 @@ pub(super) fn from_hex(text: &str) -> Option<Vec<u8>> {
     )
 }
 
-/// What a checkpoint keeps.
+/// Contents of a manifest.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
-    /// The epoch that ended with it.
+    /// Epoch that ended with the checkpoint.
     pub(super) epoch: u64,
     /// All datasets.
     pub(super) catalog: Catalog,
-    /// The volumes and snapshots among them.
+    /// Volumes and snapshots among the datasets.
     pub(super) contents: Vec<ContentsRecord>,
-    /// What is being freed in the background.
+    /// Structures that are being freed in the background.
     pub(super) jobs: Vec<JobRecord>,
-    /// The space map of each top-level vdev.
+    /// Space map of each top-level vdev.
     pub(super) space: Vec<SpaceRecord>,
-    /// The first chunk of what this checkpoint dropped; the hole if it dropped nothing.
+    /// First chunk of the list of blocks that this checkpoint dropped; the hole if it dropped none.
     pub(super) deferred: Hex,
-    /// How the last scan ended; absent where none has.
+    /// Outcome of the last scan; absent if none has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) scan: Option<ScanRecord>,
-    /// The scrub that has not ended; absent where none has been begun since.
+    /// Scrub that has not ended; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) scrub: Option<ScrubRecord>,
-    /// The trims that somebody asked for; absent where there were none.
+    /// Trims that users asked for; absent if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) trims: Vec<TrimRecord>,
 }
 
-/// Where a volume's or snapshot's blocks are found.
+/// Record of a volume or snapshot, which leads to its blocks.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ContentsRecord {
@@ -172,25 +174,26 @@ pub(super) struct ContentsRecord {
     pub(super) tree: TreeRecord,
     /// Sectors of its blocks, parity not counted.
     pub(super) referenced: u64,
-    /// How many blocks; not known of what an older program wrote.
+    /// Number of its blocks; unknown if an older program wrote them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) blocks: Option<u64>,
-    /// How many of them are not packed; not known as before.
+    /// Number of its uncompressed blocks; unknown if an older program wrote them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) whole: Option<u64>,
-    /// The records of its dead list, hexadecimal.
+    /// Records of its dead list, hexadecimal.
     pub(super) dead: String,
-    /// For each of these how many of its blocks are nodes, and their sectors; not known of what an older program
-    /// wrote.
+    /// Number and sectors of nodes among the blocks of each part of the dead list; unknown if an
+    /// older program wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) dead_nodes: Option<Vec<[u64; 2]>>,
-    /// And how many of the others are not packed.
+    /// Number of uncompressed blocks among the others of each part; unknown if an older program
+    /// wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) dead_whole: Option<Vec<u64>>,
 }
 
 impl ContentsRecord {
-    /// Its dead list; `None` where it is none.
+    /// Returns the dead list; `None` if the record is invalid.
     pub(super) fn open_dead(&self) -> Option<Deadlist> {
         let mut dead = Deadlist::decode(&from_hex(&self.dead)?)?;
         let [nodes, whole] = [
@@ -201,11 +204,11 @@ impl ContentsRecord {
     }
 }
 
-/// A tree.
+/// Record of a tree.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TreeRecord {
-    /// The number that its nodes carry.
+    /// Number that the tree's nodes carry.
     pub(super) map: DatasetId,
     pub(super) root: Hex,
     pub(super) height: u8,
@@ -227,33 +230,34 @@ impl TreeRecord {
     }
 }
 
-/// Blocks that nobody needs and that are not freed yet.
+/// Record of blocks that are no longer needed and not freed yet.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum JobRecord {
-    /// Those of a tree that were born after an epoch, from a position on.
+    /// Blocks of a tree that were born after an epoch, from a position on.
     Tree {
         tree: TreeRecord,
         after: u64,
         position: u64,
     },
-    /// Those on a dead list.
+    /// Blocks on a dead list.
     Dead { list: String },
-    /// The chunks of a dead list.
+    /// Chunks of a dead list.
     Chunks { list: String },
 }
 
-/// The space map of a top-level vdev.
+/// Record of the space map of a top-level vdev.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SpaceRecord {
-    /// Sectors in its address space.
+    /// Sectors in the vdev's address space.
     pub(super) sectors: u64,
-    /// Nodes of pointers to the pages of its bitmap, in order; the hole where all are holes.
+    /// Nodes of pointers to the pages of the vdev's bitmap, in order; the hole if all pointers are
+    /// holes.
     pub(super) index: Vec<Hex>,
 }
 
-/// Something that is being freed in the background.
+/// Structure that is being freed in the background.
 #[derive(Debug)]
 pub(super) enum Job {
     Tree {
@@ -262,12 +266,12 @@ pub(super) enum Job {
         position: u64,
     },
     Dead(Deadlist),
-    /// Only the chunks of a list: the blocks on it belong to those that stay.
+    /// Chunks of a list only: the blocks on it belong to datasets that stay.
     Chunks(Deadlist),
 }
 
 impl Job {
-    /// Bytes that its record takes at most.
+    /// Returns the most bytes that the job's record takes.
     pub(super) fn most_bytes(&self) -> usize {
         match self {
             Self::Tree { .. } => TREE,
@@ -276,24 +280,25 @@ impl Job {
     }
 }
 
-/// What the last durable checkpoint keeps, as far as the next one replaces it.
+/// Structures of the last durable checkpoint that the next one replaces.
 #[derive(Debug, Default)]
 pub(super) struct Persisted {
-    /// Its epoch.
+    /// Epoch of the checkpoint.
     pub(super) epoch: Epoch,
-    /// The last group in it.
+    /// Last group in the checkpoint.
     pub(super) seq: u64,
-    /// Where the manifest lies.
+    /// Blocks of the manifest.
     pub(super) manifest: Vec<Pointer>,
-    /// The chunks of what it dropped.
+    /// Chunks of the list of blocks that the checkpoint dropped.
     pub(super) deferred: Vec<Pointer>,
-    /// For each top-level vdev the pages of its bitmap.
+    /// Pages of the bitmap of each top-level vdev.
     pub(super) pages: Vec<Vec<Pointer>>,
-    /// And the nodes that lead to them.
+    /// Nodes that lead to these pages.
     pub(super) index: Vec<Vec<Pointer>>,
 }
 
-/// The number of the map whose nodes are a vdev's space index; no dataset ever has it.
+/// Returns the number of the map whose nodes are a vdev's space index. No dataset ever has this
+/// number.
 pub(super) fn space_map(vdev: u16) -> DatasetId {
     DatasetId(u32::MAX - u32::from(vdev))
 }
@@ -318,7 +323,7 @@ mod tests {
         assert_eq!(error.kind, OpenErrorKind::Version, "{error}");
     }
 
-    /// The bounds are of the longest records that there can be, with the comma behind each.
+    /// The bounds are those of the longest possible records, with the comma after each.
     #[test]
     fn no_record_is_longer_than_its_bound() {
         let contents = ContentsRecord {
@@ -342,7 +347,7 @@ mod tests {
         };
         assert_eq!(json_len(&tree) + 1, TREE);
         assert_eq!(json_len(&list) + 1, LIST);
-        // What a dataset leaves that is destroyed takes no more than it took itself.
+        // The records left by a destroyed dataset take no more than its own took.
         const { assert!(TREE + LIST <= CONTENTS) };
         let space = SpaceRecord {
             sectors: u64::MAX,
@@ -378,7 +383,7 @@ mod tests {
             dead_whole: whole.whole().or(Some(Vec::new())),
         };
         let empty = json_len(&of(&Deadlist::new(), &Deadlist::new()));
-        // Behind the last part there are no commas.
+        // There are no commas after the last part.
         assert_eq!(json_len(&of(&dead, &whole)) - empty + 2, PART);
     }
 }

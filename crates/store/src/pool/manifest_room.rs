@@ -1,12 +1,15 @@
-//! That a manifest is never longer than a root can point to: what would make it so is refused before.
+//! Ensures that a manifest is never longer than a root can point to: a change that could make it so
+//! is refused first.
 //!
-//! A checkpoint whose manifest is too long cannot be made, and the pool would stand still for ever. Dead lists grow by
-//! writes, which nobody refuses for that. So all is counted as what it can still become: a volume's list has one part for
-//! each snapshot that the volume builds on, and so has that of a snapshot until its layers are merged. What is
-//! being freed takes no more than the datasets that it was of. So a change that adds no dataset, name or value is always
-//! taken; only that volumes are rolled back again and again waits for what is being freed.
+//! A checkpoint whose manifest is too long cannot be made, and the pool would stand still for ever.
+//! Dead lists grow by writes, which are never refused for that. So each list is counted with the
+//! greatest length that it can still reach. A volume's list has one part for each snapshot that the
+//! volume builds on. So has a snapshot's list, until its layers are merged. Structures being freed
+//! take no more than the datasets that they belonged to. So a change that adds no dataset, name or
+//! value is always taken. One exception: repeated rollbacks wait for the structures being freed.
 //!
-//! What was counted once is carried on by what each change adds at most, and counted again only where that would be too much.
+//! After the first count, each change adds the most that it can add. The count is made again only
+//! if the sum would be too much.
 
 use std::collections::BTreeMap;
 
@@ -24,33 +27,34 @@ use crate::format::DatasetId;
 use crate::format::node::FAN_OUT;
 use crate::snapshot::deadlist::Deadlist;
 
-/// The history, in bytes: as long as it may be, and each character of it written as two.
+/// Longest history, in bytes, with each of its characters written as two.
 const HISTORY: usize = 2 * MAX_BYTES;
-/// What stands around the lists, with how the last scan ended and what scrub has not.
+/// Bytes around the lists, with the outcome of the last scan and the unfinished scrub.
 const ENVELOPE: usize = 1024;
-/// The share of all that is kept for the space maps of vdevs that are added, or grow.
+/// Divisor of the total that gives the share kept for the space maps of vdevs that are added, or
+/// grow.
 const SPACE_SHARE: usize = 32;
-/// The digits of the longest number, and of the longest of a dataset.
+/// Digits of the longest number, and of the longest number of a dataset.
 const DIGITS: usize = 20;
 const ID_DIGITS: usize = 10;
-/// What an entry of the catalogue has that does not stand in the operation that makes it, with the longest of these.
+/// Bytes of a catalogue entry that are not in the operation that makes it, for the longest entry.
 const ENTRY: usize = 368;
-/// The entry of a snapshot with the longest name.
+/// Bytes of the entry of a snapshot with the longest name.
 const LONGEST_SNAPSHOT: usize = 640;
 
 impl Pool {
-    /// Refuses what could make the manifest of a checkpoint too long, now or later.
+    /// Refuses an operation that could make the manifest of a checkpoint too long, now or later.
     ///
     /// # Errors
-    /// Refused.
+    /// The operation is refused.
     pub fn check_lists(&self, operation: &Operation) -> Result<(), PoolError> {
         self.lists_after(operation).map(drop)
     }
 
-    /// What lists take at most after an operation; `None` where they were not counted yet.
+    /// Returns the most bytes of the lists after an operation; `None` if they were not counted yet.
     ///
     /// # Errors
-    /// Refused where that is too much, and more than before.
+    /// The operation is refused if this is too much, and more than before.
     pub(super) fn lists_after(&self, operation: &Operation) -> Result<Option<usize>, PoolError> {
         let more = growth(&self.catalog, operation);
         if more == 0 {
@@ -68,7 +72,7 @@ impl Pool {
         }
         let mut catalog = self.catalog.clone();
         if catalog.apply(operation).is_err() {
-            // Whoever does it says why it cannot be done.
+            // The code that carries the operation out will say why it fails.
             return Ok(Some(before + more));
         }
         let after = self.count_lists(&catalog);
@@ -87,7 +91,8 @@ impl Pool {
         Err(error.into())
     }
 
-    /// Whether a rollback has to wait for what is being freed: it leaves a list more, and no dataset less.
+    /// Reports whether a rollback has to wait for structures being freed. A rollback adds a list,
+    /// and removes no dataset.
     pub(super) fn waits_for_freeing(&mut self, operation: &Operation) -> bool {
         let Operation::Rollback { volume, .. } = operation else {
             return false;
@@ -105,7 +110,7 @@ impl Pool {
         lists + self.freeing_len() + more > self.room_for_lists()
     }
 
-    /// Bytes of a manifest that datasets and what is being freed may take.
+    /// Returns the bytes of a manifest that datasets and structures being freed may take.
     fn room_for_lists(&self) -> usize {
         let most = self.longest_manifest();
         let space = self.space_records_len().max(most / SPACE_SHARE);
@@ -113,12 +118,12 @@ impl Pool {
         most.saturating_sub(HISTORY + ENVELOPE + space + trims)
     }
 
-    /// The longest manifest that may be written, in bytes.
+    /// Returns the length of the longest manifest that may be written, in bytes.
     pub(super) fn longest_manifest(&self) -> usize {
         self.limits.manifest_bytes.min(MAX_MANIFEST)
     }
 
-    /// The longest that the records of the space map can be, of the vdevs that there are.
+    /// Returns the greatest length of the space map's records, for the present vdevs.
     pub(super) fn space_records_len(&self) -> usize {
         let vdevs = 0..self.space.vdevs();
         let lens = vdevs.map(|vdev| {
@@ -129,7 +134,7 @@ impl Pool {
         lens.sum()
     }
 
-    /// Bytes that the records of what is being freed take at most.
+    /// Returns the most bytes that the records of structures being freed take.
     fn freeing_len(&self) -> usize {
         let making = self.checkpoint.as_ref();
         let jobs = making.into_iter().flat_map(|making| making.jobs());
@@ -138,11 +143,12 @@ impl Pool {
         jobs.sum::<usize>() + (self.dying.len() + usize::from(walking)) * TREE
     }
 
-    /// Bytes that the records of these datasets take at most, whatever is written, destroyed, resized or rolled back,
-    /// with what one rollback leaves.
+    /// Returns the most bytes that the records of these datasets can take, after any writes,
+    /// destructions, resizes and rollbacks. The records that one rollback leaves are included.
     pub(super) fn count_lists(&self, catalog: &Catalog) -> usize {
         let owners = Owners::of(self);
-        // How many snapshots each builds on. Those before have lower numbers, since they were taken before.
+        // This counts the snapshots that each dataset builds on. Those have lower numbers, since
+        // they were taken before.
         let mut depths: BTreeMap<DatasetId, usize> = BTreeMap::new();
         let (mut sum, mut longest) = (0, 0);
         let snapshots = catalog.datasets().filter(|of| of.as_snapshot().is_some());
@@ -175,10 +181,10 @@ impl Pool {
     }
 }
 
-/// Whose the dead lists are, also of those that a checkpoint is just writing.
+/// Owners of the dead lists, including lists that a checkpoint is just writing.
 struct Owners<'a> {
     pool: &'a Pool,
-    /// The volumes whose lists snapshots have, which were taken since the checkpoint began.
+    /// Volumes whose lists snapshots have that were taken since the checkpoint began.
     heirs: BTreeMap<DatasetId, DatasetId>,
 }
 
@@ -200,7 +206,7 @@ impl<'a> Owners<'a> {
         listed.into_iter().chain(own).chain(inherited)
     }
 
-    /// Whether nothing comes to the list of a snapshot any more but by destructions.
+    /// Reports whether only destructions can still add to the list of a snapshot.
     fn is_settled(&self, snapshot: DatasetId) -> bool {
         let of = self.pool.contents.get(&snapshot);
         let is_merged = of.is_some_and(|of| of.map.layers.closed().is_empty());
@@ -217,8 +223,9 @@ impl<'a> Owners<'a> {
     }
 }
 
-/// The longest that a dataset's entry in the catalogue becomes by what is never refused, with the comma behind it: numbers
-/// grow, also that of a try to receive, and a volume may get a refreservation that follows its size.
+/// Returns the greatest length of a dataset's catalogue entry after changes that are never refused,
+/// with the comma after it. Numbers grow, including that of an attempt to receive, and a volume may
+/// get a refreservation that follows its size.
 fn longest_entry(dataset: &Dataset) -> usize {
     let id = |of: DatasetId| ID_DIGITS - digits(of.0.into());
     let mut more = id(dataset.parent) + dataset.previous().map_or(0, id);
@@ -243,7 +250,7 @@ fn digits(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
 
-/// What an operation adds at most; 0 where it is never refused.
+/// Returns the most bytes that an operation adds; 0 if it is never refused.
 fn growth(catalog: &Catalog, operation: &Operation) -> usize {
     let len = || json_len(operation);
     let depth = |volume: DatasetId| catalog.chain(volume).count();
@@ -277,7 +284,8 @@ fn growth(catalog: &Catalog, operation: &Operation) -> usize {
     }
 }
 
-/// What snapshots add: each gets its volume's list as that may still become, and the volume begins another one.
+/// Returns the bytes that snapshots add. Each gets its volume's list at its greatest length, and
+/// the volume begins another list.
 fn taken_growth(catalog: &Catalog, taken: &NewSnapshots) -> usize {
     let each = ENTRY + CONTENTS + json_len(&taken.properties);
     let volumes = taken.snapshots.iter();
@@ -288,12 +296,14 @@ fn taken_growth(catalog: &Catalog, taken: &NewSnapshots) -> usize {
     all.sum()
 }
 
-/// What the snapshot adds that ends a receive, but for the properties that come with it.
+/// Returns the bytes added by the snapshot that ends a receive, without the properties that come
+/// with it.
 fn snapshot_ahead(depth: usize) -> usize {
     LONGEST_SNAPSHOT + CONTENTS + (depth + 1) * PART
 }
 
-/// The records that a rollback leaves of a volume that builds on so many snapshots.
+/// Returns the bytes of the records that a rollback leaves of a volume that builds on `depth`
+/// snapshots.
 fn left_by_rollback(depth: usize) -> usize {
     TREE + LIST + depth * LISTED
 }

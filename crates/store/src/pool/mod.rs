@@ -1,42 +1,44 @@
-//! The pool: vdevs, space, maps, the log and the catalogue, joined to what reads and writes volumes.
+//! The pool joins vdevs, space, maps, the log and the catalogue to the requests that read and write
+//! volumes.
 //!
-//! One state machine. [`Pool::submit`] takes requests, [`Pool::completed`] what devices answered,
-//! [`Pool::tick`] the time; each leaves in [`Pool::take_output`] what the devices have to do and which
-//! requests ended. No call waits, and each does a bounded amount of work.
+//! The pool is one state machine. [`Pool::submit`] takes requests, [`Pool::completed`] takes the
+//! answers of devices, and [`Pool::tick`] takes the time. Each call leaves in [`Pool::take_output`]
+//! the requests for the devices and the answers to requests that ended. No call waits, and each
+//! does a bounded amount of work.
 //!
 //! | question | file |
 //! |---|---|
-//! | what is there of an open pool, and what calls what | `state.rs` |
-//! | how is a write taken, what it overwrites in part first | `write.rs` |
+//! | what belongs to an open pool, and what calls what | `state.rs` |
+//! | how is a write taken, and what of a partly overwritten block is read first | `write.rs` |
 //! | where does a write become durable | `commit.rs` |
 //! | what lies on cache vdevs | `cache_vdevs.rs` |
 //! | what do log vdevs promise | `log_vdevs.rs` |
-//! | what of a write is done before the engine gets it | `prepared.rs` |
+//! | which part of a write is done before the engine gets it | `prepared.rs` |
 //! | how is a block found and read | `read.rs` |
 //! | when do labels say that a leaf missed something | `labels.rs` |
-//! | what makes the log short | `checkpoint.rs` and the files beside it; when it is time for one: `rest.rs` |
-//! | what is in no durable checkpoint yet | `unmerged.rs` |
+//! | what makes the log short | `checkpoint.rs` and the files beside it; when a checkpoint is due: `rest.rs` |
+//! | which changes are in no durable checkpoint yet | `unmerged.rs` |
 //! | what does a checkpoint keep | `manifest.rs` |
-//! | how does a pool open after a crash | `open.rs`; how does its log go on then: `anew.rs` |
-//! | what happens when it is full | `admission.rs` |
-//! | how are datasets changed | `administer.rs`; when are there too many: `manifest_room.rs` |
-//! | what does a stream carry | `send.rs`; who may receive one: `receive.rs` |
+//! | how does a pool open after a crash | `open.rs`; how its log goes on then: `anew.rs` |
+//! | what happens when the pool is full | `admission.rs` |
+//! | how are datasets changed | `administer.rs`; when there are too many: `manifest_room.rs` |
+//! | what does a stream carry | `send.rs`; which volume may receive one: `receive.rs` |
 //! | how are blocks verified and rebuilt | `scan.rs` |
-//! | what are devices told of free space | `trim.rs` |
-//! | what do datasets take | `usage.rs` |
-//! | how are devices replaced, vdevs added | `vdevs.rs`; which fail too often: `failures.rs`; what stands in: `spares.rs` |
-//! | how is all of it proven | `check.rs` and the files beside it |
-//! | which labels lie among its blocks | `inner_labels.rs`; how do they bring lost ones back: `open/rebuild.rs` |
+//! | which free space are devices told of | `trim.rs` |
+//! | how much space do datasets take | `usage.rs` |
+//! | how are devices replaced and vdevs added | `vdevs.rs`; which devices fail too often: `failures.rs`; which spares stand in: `spares.rs` |
+//! | how is the whole pool checked | `check.rs` and the files beside it |
+//! | which labels lie among the pool's blocks | `inner_labels.rs`; how they bring lost labels back: `open/rebuild.rs` |
 //! | how many devices can labels name | `label_room.rs` |
-//! | which host has it | `activity.rs` and the files beside it |
-//! | how does it end in order | `closing.rs` |
+//! | which host has the pool | `activity.rs` and the files beside it |
+//! | how is a pool closed in order | `closing.rs` |
 //! | how does a copy become a pool of its own | `open/reguid.rs` |
-//! | what may be asked of it | `request.rs`; of which sizes and limits: `config.rs` |
-//! | what must a program know to use it | `features.rs` |
-//! | what is brought into the cache before anybody asks | `read_ahead.rs` |
-//! | what may administrators set | `properties.rs` |
-//! | what lies twice, and where | `second.rs` |
-//! | what raidz leaves of a block's space | `padding.rs` |
+//! | which requests does a pool take | `request.rs`; its sizes and limits: `config.rs` |
+//! | what must a program know to use a pool | `features.rs` |
+//! | which blocks come into the cache before a request wants them | `read_ahead.rs` |
+//! | which properties may administrators set | `properties.rs` |
+//! | which blocks lie twice, and where | `second.rs` |
+//! | how much of a block's space does raidz leave | `padding.rs` |
 
 mod activity;
 mod administer;

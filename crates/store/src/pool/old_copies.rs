@@ -1,5 +1,8 @@
-//! A device that is used again may be older than the pool remembers: an image of last week, or a disk below us that was
-//! rolled back. What it lacks is judged by its own labels, as when a pool is opened (`open/behind.rs`).
+//! Finds out which data a device lacks that is used again as a leaf.
+//!
+//! The device may be older than the pool remembers: an image of last week, or a disk that a lower
+//! layer rolled back. The device's own labels tell what it lacks, as when a pool is opened
+//! (`open/behind.rs`).
 
 use super::open::{Behind, Claim, LeafLabels, OpenError, Short};
 use super::request::Event;
@@ -10,8 +13,9 @@ use crate::vdev::{LeafId, LeafSpec};
 
 use super::labels::ROUNDS;
 
-/// The newest root that surely was durable on all leaves when it came into the labels of a device: one of the second
-/// round, or of the first round with a newer one behind it. A newer one may have been given up since.
+/// Returns the newest root in a device's labels that surely was durable on all leaves when it was
+/// written there. This is a root of the second round, or a root of the first round that has a newer
+/// one after it. A newer root may have been given up since.
 fn settled_root(labels: &LeafLabels, key: PoolKey) -> Option<Epoch> {
     let roots = |round: usize| {
         let copies = ROUNDS[round].iter().map(|copy| &labels.copies[*copy]);
@@ -34,8 +38,9 @@ fn settled_root(labels: &LeafLabels, key: PoolKey) -> Option<Epoch> {
 }
 
 impl Pool {
-    /// Looks at the labels of a device that is about to be used again as a leaf ([`Pool::online`]): what it lacks by
-    /// them, beside what the pool knows, is rebuilt too.
+    /// Reads the labels of a device that is about to be used again as a leaf ([`Pool::online`]). If
+    /// the labels show that it lacks data, the data is rebuilt, beside the data that the pool knows
+    /// to be missing.
     pub fn take_back(&mut self, leaf: LeafId, labels: &LeafLabels) {
         let tree = self.array.tree();
         let guid = self.array.guid(leaf);
@@ -52,7 +57,7 @@ impl Pool {
         let Some(spec) = leaves().find(|of| Some(of.guid) == guid) else {
             return;
         };
-        // Nobody else can have what a lone leaf lacks.
+        // No other leaf can have the data that a lone leaf lacks.
         if leaves().count() < 2 {
             return;
         }
@@ -95,7 +100,7 @@ impl Pool {
         }
     }
 
-    /// Nothing is asked of devices behind their ends.
+    /// Notes devices that shrank, so that no request goes past their ends.
     pub(super) fn note_short(&mut self, short: &[Short]) {
         self.short = short.to_vec();
         for of in short.iter().filter(|of| of.lacks_labels()) {
@@ -105,7 +110,7 @@ impl Pool {
         }
     }
 
-    /// Devices that shrank and are still used as leaves.
+    /// Returns the devices that shrank and are still used as leaves.
     pub(super) fn short_devices(&self) -> Vec<Short> {
         let short = self.short.iter();
         let there = short.filter(|of| {
@@ -116,7 +121,7 @@ impl Pool {
         there.copied().collect()
     }
 
-    /// Why the pool does not open, with devices named that shrank: they may be the cause.
+    /// Adds the devices that shrank to an error of the opening, since they may be its cause.
     pub(super) fn named_short(&self, mut error: OpenError) -> OpenError {
         for short in &self.short {
             error.context = format!("{}; {}", error.context, short.told());
@@ -124,7 +129,7 @@ impl Pool {
         error
     }
 
-    /// A leaf is rebuilt, or left: nothing is behind any more.
+    /// Notes that a leaf is rebuilt, or has left the pool: it is no longer behind.
     pub(super) fn is_current(&mut self, leaf: LeafId) {
         if let Some(guid) = self.array.guid(leaf) {
             self.behind.remove(&guid);

@@ -1,16 +1,19 @@
-//! Opening a pool: from its labels to the state that it had.
+//! Opens a pool: from its labels to the state that it had.
 //!
-//! Labels say what the pool is made of, and hold roots of its last checkpoints; at least two equal
-//! copies make a root, since one alone may have been written or read in the wrong place. From the
-//! newest the manifest is read, from there the space map, and then the log is followed to its end
-//! ([`crate::log::replay`]). A crash meanwhile changes nothing.
+//! Labels say which vdevs make up the pool, and hold the roots of its last checkpoints. Only a root
+//! of which at least two equal copies exist counts, since a single copy may have been written or
+//! read in the wrong place. The newest root leads to the manifest, and the manifest to the space
+//! map. Then the log is followed to its end ([`crate::log::replay`]). A crash meanwhile changes
+//! nothing.
 //!
-//! What was found may lie in caches of devices only (the program was killed, they kept their power),
-//! and on one leaf of a mirror only. Before it counts, each group that is not known to have been durable is
-//! brought onto all its leaves. The end that was found is marked ([`mark`]): a record that could not be
-//! read there, or whose group is not whole, must not be found by the next opening. Before anybody sees what was found, and
-//! before anything is written that builds on it, all leaves are flushed: what one opening found, the next one finds, and
-//! not more. Nothing else is written.
+//! The groups found may lie only in caches of devices, if the program was killed and the devices
+//! kept their power. They may also lie on only one leaf of a mirror. So each group that is not
+//! known to be durable is brought onto all its leaves before it counts.
+//!
+//! The end of the log is marked ([`mark`]). If a record there could not be read, or its group is
+//! not whole, the next opening must not find it. All leaves are flushed before any caller sees the
+//! pool, and before anything is written that builds on the groups found. So the next opening finds
+//! exactly the groups that this opening found. Nothing else is written.
 
 mod behind;
 mod configurations;
@@ -68,52 +71,52 @@ pub use rewind::{Back, Rewound};
 pub use sizes::{Short, front_labels, rear_labels};
 pub use twins::{Standing, Twin, Twins};
 
-/// The kind of an [`OpenError`].
+/// Kind of an [`OpenError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OpenErrorKind {
     /// No label of a pool was found.
     NoPool,
-    /// Too many leaves are missing.
+    /// The pool misses too many leaves.
     Missing,
-    /// What must be there is damaged.
+    /// Data that the pool cannot do without is damaged.
     Damaged,
-    /// The log is damaged: groups that were durable are missing in it.
+    /// The log is damaged: it lacks groups that were durable.
     LogDamaged,
-    /// A log vdev is away, and durable writes may be there and nowhere else.
+    /// A log vdev is missing, and may hold the only copy of durable writes.
     LogMissing,
-    /// Another version of the program wrote it.
+    /// The pool was written by another version of the program.
     Version,
-    /// Another version of the program wrote it; this one may read it.
+    /// The pool was written by another version of the program; this version may only read it.
     ReadOnlyVersion,
-    /// Its leaves went on without each other.
+    /// Leaves of the pool were written to without each other.
     Parted,
-    /// A leaf holds an old copy, and no others make up for it.
+    /// A leaf holds an old copy, and no other leaf makes up for it.
     Old,
-    /// Another host has it, or may have it.
+    /// The pool belongs to another host, or may do so.
     InUse,
     /// Devices share an identity: one is a copy of the other.
     Twins,
-    /// The power failed while the pool got another identity (`open/reguid.rs`).
+    /// The power failed while the pool was given a new identity (`open/reguid.rs`).
     Reguid,
 }
 
-/// Why a pool cannot be opened. Nothing was changed.
+/// Reason why a pool cannot be opened. The attempt changed nothing.
 #[derive(Clone, Debug)]
 pub struct OpenError {
-    /// The step to take.
+    /// Kind of the error; it decides which step the administrator takes.
     pub kind: OpenErrorKind,
-    /// What was wrong.
+    /// Text that says what was wrong.
     pub context: String,
 }
 
 impl OpenError {
-    /// An error.
+    /// Makes an error of this kind with this text.
     pub fn new(kind: OpenErrorKind, context: impl Into<String>) -> Self {
         let context = context.into();
         Self { kind, context }
     }
 
-    /// A newer program wrote this.
+    /// Makes the error for a structure that a newer program wrote.
     fn later(what: &str, version: u16) -> Self {
         let context = format!(
             "{what} of the pool was written by a newer version of the program, in format {version}; this one knows \
@@ -136,30 +139,30 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// A pool being opened: reads what it asks for, then becomes a [`Pool`].
+/// Pool that is being opened: it reads what it needs, then becomes a [`Pool`].
 #[derive(Debug)]
 pub struct Opening {
     pool: Box<Pool>,
     root: Root,
     ring: ring::Ring,
     stage: Stage,
-    /// What is being read, by tag: what it is.
+    /// Reads and writes under way, by tag.
     reading: HashMap<u64, Wanted>,
-    /// What was read.
+    /// Data of the reads that succeeded.
     got: BTreeMap<Wanted, Pages>,
     manifest: Option<Manifest>,
     replay: replay::State,
     search: search::Search,
     copies: copies::Copies,
     proven: proven::Proven,
-    /// Whether the root must prove itself by the trees that it leads to.
+    /// Whether only the trees that the root leads to can prove that the root is right.
     is_lone: bool,
-    /// What may be given up; `None`: nothing.
+    /// Changes that may be given up; `None` if none may be.
     rewind: Option<rewind::Rewind>,
     failed: Option<OpenError>,
 }
 
-/// What is read.
+/// Purpose of a read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Wanted {
     Manifest(usize),
@@ -172,7 +175,7 @@ enum Wanted {
         number: usize,
     },
     Chunk,
-    /// The topmost node of a volume or snapshot.
+    /// Topmost node of a volume or snapshot.
     Tree(usize),
     /// Sectors of a leaf of a log vdev.
     Copies {
@@ -182,29 +185,30 @@ enum Wanted {
         count: u64,
     },
     Record,
-    /// The record of a group, from its copy; and one of its blocks.
+    /// Record of a group, read from the copy on a log vdev; [`Wanted::Inline`] is one of its
+    /// blocks.
     Copy,
     Inline(usize),
-    /// The write of a group into the chain, whose copy was found.
+    /// Write into the chain of a group whose copy was found.
     Restored,
-    /// What is not needed any more: a write or flush of a log vdev.
+    /// Write or flush of a log vdev that removes copies no longer needed.
     Wiped,
     Operation,
-    /// All copies of what is known to have been durable.
+    /// All copies of data that is known to have been durable.
     Proof,
     Block(usize),
     Search(search::Run),
     Ring,
-    /// A mark where something else fits as well; and the write of one.
+    /// Mark in a place that other data fits as well; [`Wanted::NewMark`] is the write of a mark.
     Mark,
     NewMark,
-    /// The write of a signpost that may not be there.
+    /// Write of a signpost that may be missing.
     Signpost,
     Flush,
 }
 
 impl Wanted {
-    /// What whoever has to decide what to do would call it.
+    /// Returns a name for errors that the administrator understands.
     fn name(self) -> &'static str {
         match self {
             Self::Manifest(_) => "the manifest of the newest checkpoint",
@@ -228,7 +232,7 @@ impl Wanted {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nothing is done before the labels say whose the pool is.
+    /// Nothing is done until the labels say which host has the pool.
     Hold,
     Manifest,
     Index,
@@ -251,11 +255,11 @@ enum Stage {
 }
 
 impl Pool {
-    /// A new pool on an array of vdevs that nothing else uses. It exists when its first checkpoint is
-    /// durable ([`super::Event::Checkpoint`]).
+    /// Makes a new pool on an array of vdevs that nothing else uses. The pool exists when its first
+    /// checkpoint is durable ([`super::Event::Checkpoint`]).
     ///
     /// # Errors
-    /// The vdevs are none.
+    /// The vdevs are invalid.
     pub fn create(
         config: PoolConfig,
         entropy: u64,
@@ -275,7 +279,7 @@ impl Pool {
             pool.config.features.require(Feature::InnerLabels);
         }
         pool.keep_inner_labels();
-        // There are no labels yet that somebody could read without them.
+        // No labels exist yet that a program without second copies could read.
         pool.want_second_copies();
         pool.use_second_copies();
         pool.heed_autotrim();
@@ -295,8 +299,8 @@ impl Opening {
     /// Begins to open the pool that was found in labels, at one of its roots.
     ///
     /// # Errors
-    /// The vdevs are none, a log vdev is away that may be the only place of durable writes, or a leaf that others were
-    /// being rebuilt from.
+    /// The vdevs are invalid; a log vdev is missing that may hold the only copy of durable writes;
+    /// or a leaf is missing that other leaves were being rebuilt from.
     pub fn new(
         examined: &Examined,
         root: &Candidate,
@@ -343,7 +347,7 @@ impl Opening {
         Ok(opening)
     }
 
-    /// What the devices have to do.
+    /// Takes the requests for the devices.
     pub fn take_requests(&mut self) -> Vec<DeviceRequest> {
         let pool = &mut self.pool;
         pool.array.release(pool.now_us, &mut pool.array_output);
@@ -354,7 +358,7 @@ impl Opening {
         }
     }
 
-    /// Whether the pool is still this host's; else the opening is over.
+    /// Reports whether this host still owns the pool. If it does not, the opening ends.
     fn is_owned(&mut self) -> bool {
         if !self.pool.is_owned() {
             let reason = self.pool.suspended.clone().unwrap_or_default();
@@ -363,7 +367,7 @@ impl Opening {
         self.pool.stopped.is_none()
     }
 
-    /// A device answered.
+    /// Takes the answer of a device.
     pub fn completed(&mut self, io: IoId, outcome: DeviceOutcome, now_us: u64) {
         self.pool.now_us = now_us;
         self.pool.heed_reservation(&outcome);
@@ -376,7 +380,7 @@ impl Opening {
         self.go_on();
     }
 
-    /// Time has passed.
+    /// Takes the time.
     pub fn tick(&mut self, now_us: u64, time_s: u64) {
         self.pool.now_us = now_us;
         self.pool.time_s = time_s;
@@ -389,7 +393,7 @@ impl Opening {
         self.go_on();
     }
 
-    /// When [`Opening::tick`] must be called at the latest.
+    /// Returns the latest time at which [`Opening::tick`] must be called.
     pub fn deadline_us(&self) -> Option<u64> {
         let activity = self.pool.activity_due_us();
         self.pool
@@ -400,20 +404,20 @@ impl Opening {
             .min()
     }
 
-    /// Which device a leaf's guid is in this array.
+    /// Finds the device in this array that has a leaf's guid.
     pub fn leaf(&self, guid: u64) -> Option<vdev::LeafId> {
         self.pool.leaf(guid)
     }
 
-    /// Whether it is done, well or not.
+    /// Reports whether the opening has ended, with success or an error.
     pub fn is_done(&self) -> bool {
         self.failed.is_some() || self.stage == Stage::Done
     }
 
-    /// The pool.
+    /// Returns the pool.
     ///
     /// # Errors
-    /// What was wrong; also where it is not done yet.
+    /// The opening failed, or has not ended yet.
     pub fn finish(self) -> Result<Pool, OpenError> {
         match self.failed {
             Some(error) => Err(self.pool.named_short(error)),
@@ -483,20 +487,21 @@ impl Opening {
     fn note(&mut self, wanted: Wanted, result: Result<Pages, vdev::ArrayError>) {
         match (wanted, result) {
             (_, Ok(data)) => drop(self.got.insert(wanted, data)),
-            // No record there, or a block that never came to be: that is for the replay to judge. It is known
-            // only where enough leaves answered that would have it (the array's `Checksum`). Otherwise the
-            // only copy of what was acknowledged may be the one that nobody can read now, so this is not the
-            // end of the log but a log whose end cannot be told.
+            // No record lies there, or the block was never completed: the replay judges that.
+            // `Checksum` proves it, since the array reports it only if enough of the leaves that
+            // would hold the data answered. Any other error may hide the only copy of acknowledged
+            // data. Then this is not the end of the log: the end cannot be told.
             (Wanted::Record | Wanted::Mark | Wanted::Block(_), Err(error))
                 if error.kind == ArrayErrorKind::Checksum => {}
             (Wanted::Record | Wanted::Mark | Wanted::Block(_), Err(error)) => {
                 self.failed = self.end_is_untold(Self::untold_end(&error));
             }
             (Wanted::Search(run), Err(error)) => self.search_again(run, &error),
-            // Whoever reads it is told.
+            // The error is reported where the data is used.
             (Wanted::Proof, Err(_)) => {}
-            // Of a copy that is torn, nothing was promised; what was proves the damage. One that cannot be read
-            // may be the only place of what was promised.
+            // A torn copy promised nothing. If its group was promised all the same, the proofs of
+            // durability show the damage. A copy that cannot be read may be the only place of
+            // promised data.
             (Wanted::Copy | Wanted::Inline(_), Err(error)) => {
                 if error.kind != ArrayErrorKind::Checksum {
                     self.failed = Some(copies::unreadable(&error.to_string()));
@@ -532,7 +537,7 @@ impl Opening {
         OpenError::new(kind, context)
     }
 
-    /// Everything that was asked for is here, or never will be.
+    /// Goes on when every read and write under way has ended, with or without success.
     fn advance(&mut self) -> Result<(), OpenError> {
         match self.stage {
             Stage::Hold => self.read_manifest(),
@@ -639,7 +644,7 @@ fn array_of(config: &PoolConfig, epoch: Epoch, limits: vdev::Limits) -> Result<A
         .map_err(|error| OpenError::damaged(format!("the pool's vdevs make no pool: {error}")))
 }
 
-/// A pool of which nothing is known but its vdevs.
+/// Makes a pool that knows nothing but its vdevs.
 fn empty(
     config: PoolConfig,
     array: Array,
@@ -651,7 +656,7 @@ fn empty(
     catalog.set_pool_name(&config.name);
     let sizes = array.top_levels().map(|top| match top.class {
         Class::Normal => top.sectors,
-        // No block ever gets a place there.
+        // No block is ever placed on a log vdev.
         Class::Log => 0,
     });
     let sizes: Vec<u64> = sizes.collect();
@@ -706,7 +711,7 @@ fn empty(
         heard_again: BTreeSet::new(),
         syncs: Vec::new(),
         unsettled: Vec::new(),
-        // What is amiss from the start is looked at, too.
+        // Faults that exist from the start are looked at, too.
         seen_events: 1,
         tended_events: 0,
         leaving_spares: BTreeSet::new(),

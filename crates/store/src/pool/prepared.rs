@@ -1,8 +1,9 @@
-//! Blocks that were made ready by whoever writes them, on a thread of their own.
+//! Blocks that the caller compressed and checksummed in advance, on a thread of its own.
 //!
-//! Packing a block and making its checksum is more than half of what a long write costs the engine, and needs nothing
-//! of the pool but the volume's settings. Who asks does it where several threads ask; the engine, which is one,
-//! takes the result. Settings may have changed by then: what was made by others is made again.
+//! Compressing a block and making its checksum is more than half of what a long write costs the
+//! engine, and needs nothing of the pool but the volume's settings. Callers have several threads
+//! for this, and the engine, which has one, takes the result. If the settings have changed by then,
+//! the blocks are made again.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::catalog::Settings;
 use crate::format::{Algorithm, Compression, SECTOR_SIZE};
 use crate::{checksum, compress};
 
-/// How the blocks of a volume are written.
+/// Settings that decide how the blocks of a volume are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recipe {
     block_size: u32,
@@ -20,7 +21,7 @@ pub struct Recipe {
     algorithm: Algorithm,
 }
 
-/// Whole blocks, in order, with what was made of them.
+/// Whole blocks, in order, with their compressed bytes and checksums.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     data: Pages,
@@ -28,20 +29,21 @@ pub struct Prepared {
     blocks: Arc<[PreparedBlock]>,
 }
 
-/// What was made of a block.
+/// Results of preparing a block.
 #[derive(Debug)]
 pub(super) struct PreparedBlock {
-    /// It is never written.
+    /// Whether the block is all zeros, so that it is never written.
     pub(super) is_zero: bool,
-    /// Where that saves a sector.
+    /// Compressed bytes, if they save a sector.
     pub(super) packed: Option<Pages>,
-    /// Of what was packed, else of the block.
+    /// Checksum of the compressed bytes if there are any, else of the block.
     pub(super) checksum: u128,
 }
 
 impl Recipe {
-    /// By a volume's settings; `None` where its blocks are left to the engine. Zstandard may take milliseconds for a
-    /// block, and those who ask have others to serve: they are not kept from it so long.
+    /// Returns the recipe of a volume's settings; `None` if its blocks are left to the engine.
+    /// Zstandard may take milliseconds for a block, and callers have other requests to serve, so
+    /// they do not use it.
     pub fn of(settings: &Settings, block_size: u32) -> Option<Self> {
         let compression = settings.compression.method();
         (compression != Compression::Zstd).then_some(Self {
@@ -51,8 +53,9 @@ impl Recipe {
         })
     }
 
-    /// Makes the bytes ready that are to be written from `offset` on, where they are whole blocks, and more than one
-    /// sector: for that handing the result over would cost as much.
+    /// Prepares the bytes that are to be written from `offset` on. They must be whole blocks and
+    /// more than one sector, since handing the result of one sector over would cost as much as
+    /// preparing it.
     pub fn prepare(self, offset: u64, data: &Pages) -> Option<Prepared> {
         let size = self.block_size as usize;
         let is_whole = offset.is_multiple_of(size as u64) && data.len().is_multiple_of(size);
@@ -87,26 +90,26 @@ impl Recipe {
 }
 
 impl Prepared {
-    /// The bytes.
+    /// Returns the bytes of the blocks.
     pub(super) fn data(&self) -> &Pages {
         &self.data
     }
 
-    /// Bytes that blocks were packed into.
+    /// Returns the bytes of the compressed blocks.
     pub(super) fn packed_bytes(&self) -> usize {
         let packed = self.blocks.iter().filter_map(|of| of.packed.as_ref());
         packed.map(Pages::len).sum()
     }
 
-    /// What was made of the blocks, if that was done so and they begin at `offset`.
+    /// Returns the prepared blocks, if they were made by `recipe` and begin at `offset`.
     pub(super) fn made_by(&self, recipe: Option<Recipe>, offset: u64) -> Option<&[PreparedBlock]> {
         let is_at_block = offset.is_multiple_of(self.recipe.block_size.into());
         (Some(self.recipe) == recipe && is_at_block).then_some(&self.blocks)
     }
 }
 
-/// Whose checksums pointers get. Also where nobody will verify them when the block is read: replay asks whether it
-/// is there.
+/// Returns the algorithm whose checksums pointers get. They get one even if no read verifies it,
+/// since replay uses it to find out whether the block is there.
 pub(super) fn written_with(algorithm: Algorithm) -> Algorithm {
     match algorithm {
         Algorithm::Off => Algorithm::Xxh3,

@@ -1,27 +1,29 @@
-//! Properties of a pool that administrators set. They lie in the labels' configuration, as texts by their names; what is
-//! not set is as the property's default says.
+//! Properties of a pool that administrators set.
+//!
+//! They lie in the labels' configuration, as texts by their names. A property that is not set has
+//! its default.
 
 use std::collections::BTreeMap;
 
 use super::open::{OpenError, OpenErrorKind};
 use super::state::Pool;
 
-/// A property of pools. All of them are on or off.
+/// Property of a pool. Each of them is on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PoolProperty {
     /// A vdev grows as soon as the devices of all its leaves have grown.
     Autoexpand,
-    /// A new, blank device at the place of one that failed takes its place.
+    /// A new, blank device in the place of a failed one replaces it.
     Autoreplace,
     /// Devices are told of space that becomes free.
     Autotrim,
-    /// The pool is protected against being open on two hosts. Where nobody has set it: if another host could reach its
-    /// devices.
+    /// The pool is protected against being open on two hosts. By default it is, if another host
+    /// could reach its devices.
     Multihost,
 }
 
 impl PoolProperty {
-    /// All of them, by name.
+    /// All properties, by name.
     pub const ALL: [Self; 4] = [
         Self::Autoexpand,
         Self::Autoreplace,
@@ -29,7 +31,7 @@ impl PoolProperty {
         Self::Multihost,
     ];
 
-    /// What it is called.
+    /// Returns the property's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Autoexpand => "autoexpand",
@@ -39,12 +41,12 @@ impl PoolProperty {
         }
     }
 
-    /// The property of this name.
+    /// Finds the property of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|of| of.name() == name)
     }
 
-    /// Whether it is on where nobody has set it.
+    /// Reports whether the property is on by default.
     pub fn default(self) -> bool {
         match self {
             Self::Autoexpand | Self::Autoreplace | Self::Autotrim | Self::Multihost => false,
@@ -52,32 +54,32 @@ impl PoolProperty {
     }
 }
 
-/// The properties that somebody has set.
+/// Properties that an administrator has set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolProperties(BTreeMap<PoolProperty, bool>);
 
 impl PoolProperties {
-    /// Whether it is on, as somebody set it; `None` where nobody has.
+    /// Returns the value that an administrator set; `None` if there is none.
     pub fn get(&self, property: PoolProperty) -> Option<bool> {
         self.0.get(&property).copied()
     }
 
-    /// Whether it is on, set or by default.
+    /// Reports whether the property is on, set or by default.
     pub fn is_on(&self, property: PoolProperty) -> bool {
         self.get(property).unwrap_or(property.default())
     }
 
-    /// Sets it; whether that changes anything.
+    /// Sets the property. Returns whether that changes anything.
     pub fn set(&mut self, property: PoolProperty, is_on: bool) -> bool {
         self.0.insert(property, is_on) != Some(is_on)
     }
 
-    /// Nobody has set it; whether that changes anything.
+    /// Resets the property to its default. Returns whether that changes anything.
     pub fn unset(&mut self, property: PoolProperty) -> bool {
         self.0.remove(&property).is_some()
     }
 
-    /// As labels keep them.
+    /// Returns the properties as labels keep them.
     pub(super) fn stored(&self) -> BTreeMap<String, String> {
         let texts = self.0.iter().map(|(property, is_on)| {
             let value = if *is_on { "on" } else { "off" };
@@ -86,10 +88,10 @@ impl PoolProperties {
         texts.collect()
     }
 
-    /// From a label.
+    /// Reads the properties of a label.
     ///
     /// # Errors
-    /// One has a name or value of a later time.
+    /// One has a name or value that only later programs know.
     pub(super) fn open(stored: &BTreeMap<String, String>) -> Result<Self, OpenError> {
         let properties = stored.iter().map(|(name, value)| {
             let is_on = match value.as_str() {
@@ -107,7 +109,7 @@ impl PoolProperties {
 }
 
 impl Pool {
-    /// Sets a property, or leaves it to its default; [`Pool::sync`] tells when the labels have it.
+    /// Sets a property, or resets it to its default. [`Pool::sync`] tells when the labels have it.
     pub fn set_property(&mut self, property: PoolProperty, is_on: Option<bool>) {
         let properties = &mut self.config.properties;
         let is_changed = match is_on {

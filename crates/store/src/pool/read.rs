@@ -1,10 +1,10 @@
-//! Reading: from a range of bytes to the blocks that hold it, from a block to its pointer, from there
-//! to the devices, and back.
+//! Reads volumes: from a range of bytes to the blocks that hold it, from a block to its pointer,
+//! from there to the devices, and back.
 //!
-//! A block is looked for in the open group, then in the map (layers, then tree: one look-up, so that
-//! there is no moment in which a block is in neither), then among what is being written, then in the
-//! cache, and only then on the devices. A node of the map that is missing is read first, and the
-//! look-up is made again.
+//! A block is looked for in this order: in the open group, in the map, among the blocks being
+//! written, in the cache, and last on the devices. In the map, one look-up covers the layers and
+//! then the tree, so at no moment is a block in neither. If a node of the map is missing, the node
+//! is read first, and the look-up is made again.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -26,14 +26,14 @@ use crate::map::{Missing, NodeCache, Tree};
 use crate::vdev::{ArrayError, ArrayErrorKind, Block, Priority};
 use crate::volume::blocks::{self, Part};
 
-/// Blocks that one answer about extents tells of at most.
+/// Most blocks that one answer about extents covers.
 const EXTENT_BLOCKS: u64 = 4096;
 
-/// Blocks that are looked up together at most. A leaf of a map has a multiple of it.
+/// Most blocks that are looked up together. A leaf of a map has a multiple of this number.
 const RUN: u64 = 64;
 const _: () = assert!(FAN_OUT.is_multiple_of(RUN as usize));
 
-/// A request that waits for blocks.
+/// Request that waits for blocks.
 #[derive(Debug)]
 pub(super) enum Pending {
     Read(PendingRead),
@@ -52,7 +52,7 @@ pub(super) enum Pending {
         id: RequestId,
         dataset: DatasetId,
         block: u64,
-        /// Where it lies, once that is known.
+        /// Place of the block, once it is known.
         pointer: Pointer,
     },
 }
@@ -65,7 +65,7 @@ pub(super) struct PendingRead {
     missing: usize,
 }
 
-/// Who wants a block: a part of a pending request.
+/// Block that a part of a pending request wants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) dataset: DatasetId,
@@ -74,23 +74,23 @@ pub(super) struct Wanted {
     pub(super) part: usize,
 }
 
-/// What is being read, and who waits for it. By pointers: while a read takes long, its place may be used again, and
-/// the block that lies there then be read as well.
+/// Reads under way, and the requests that wait for them. The key is the pointer, not the place:
+/// while a read takes long, its place may be reused, and the new block there may be read as well.
 #[derive(Debug, Default)]
 pub(super) struct BlockReads {
     blocks: HashMap<Pointer, Reading, BuildNumberHasher>,
-    /// Bytes of blocks that are read ahead, as they lie on devices.
+    /// Stored bytes of the blocks that are being read ahead.
     bytes_ahead: usize,
     nodes: HashMap<Missing, Vec<NodeWaiter>, BuildNumberHasher>,
 }
 
 impl BlockReads {
-    /// Bytes of blocks that are being read ahead.
+    /// Returns the stored bytes of the blocks that are being read ahead.
     pub(super) fn bytes_ahead(&self) -> usize {
         self.bytes_ahead
     }
 
-    /// Whether the block is being read.
+    /// Reports whether the block is being read.
     pub(super) fn is_reading(&self, pointer: &Pointer) -> bool {
         self.blocks.contains_key(pointer)
     }
@@ -113,18 +113,18 @@ impl BlockReads {
 
 #[derive(Debug)]
 struct Reading {
-    /// A cache vdev was asked, not the pool's devices.
+    /// Whether a cache vdev was asked, not the pool's devices.
     is_cached: bool,
-    /// Nobody waited for it when it began.
+    /// Whether no request waited for the block when the read began.
     is_ahead: bool,
     waiters: SmallVec<[Waiters; 1]>,
 }
 
-/// All who want the same block of the same dataset.
+/// All waiters for one block of one dataset.
 #[derive(Debug)]
 struct Waiters {
     key: Key,
-    /// What the cache gave when it was wanted first.
+    /// Ticket of the cache from the time when the block was first wanted.
     ticket: Ticket,
     all: SmallVec<[Wanted; 2]>,
 }
@@ -136,33 +136,33 @@ impl Waiters {
     }
 }
 
-/// Who waits for a node.
+/// Waiter for a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NodeWaiter {
     Block(Wanted),
     Extents(u64),
-    /// Differences of snapshots.
+    /// Request for the differences of snapshots.
     Changes(u64),
-    /// A block for a stream.
+    /// Request for a block of a stream.
     Stored(u64),
-    /// The checkpoint looks again by itself.
+    /// The checkpoint, which looks again by itself.
     Checkpoint,
-    /// So does the scan of this number.
+    /// Scan of this number, which looks again by itself.
     Scan(u64),
-    /// It will be asked for soon.
+    /// Nothing yet; the node will be asked for soon.
     Nobody,
-    /// So will the blocks below it.
+    /// Nothing yet; the node and the blocks below it will be asked for soon.
     Ahead(Ahead),
 }
 
 impl Wanted {
-    /// How the cache calls it.
+    /// Returns the block's key in the cache.
     fn cache_key(&self) -> Key {
         cache_key(self.dataset, self.block)
     }
 }
 
-/// Where a block was found.
+/// Place where a block was found, or its data.
 pub(super) enum Found {
     Data(Pages),
     Zeros,
@@ -170,7 +170,7 @@ pub(super) enum Found {
 }
 
 impl Pending {
-    /// Who asks something that is no data.
+    /// Returns the id of a request that asks for something other than a volume's data.
     pub(super) fn questioner(&self) -> Option<RequestId> {
         match self {
             Self::Extents { id, .. } | Self::Changes { id, .. } | Self::Stored { id, .. } => {
@@ -227,7 +227,7 @@ impl Pool {
         self.next_pending
     }
 
-    /// The volblocksize, where the range lies in the dataset.
+    /// Returns the volblocksize; fails if the range does not lie in the dataset.
     pub(super) fn check_range(
         &self,
         dataset: DatasetId,
@@ -249,7 +249,7 @@ impl Pool {
         Ok(contents)
     }
 
-    /// Gets a block for a pending request: at once, or when it is read.
+    /// Gets a block for a pending request, at once or when it is read.
     pub(super) fn want(&mut self, wanted: Wanted) {
         match self.find_outside_cache(wanted.dataset, wanted.block) {
             Ok(found) => self.want_found(wanted, found),
@@ -279,7 +279,7 @@ impl Pool {
         }
     }
 
-    /// The cache knows nothing that this does not: it is looked at last.
+    /// Finds a block without the cache. The cache comes last, since it knows nothing more.
     pub(super) fn find_outside_cache(
         &mut self,
         dataset: DatasetId,
@@ -295,7 +295,7 @@ impl Pool {
         Ok(self.found_at(pointer))
     }
 
-    /// What the open group has of a block: that is newer than what the map says.
+    /// Returns the open group's data for a block. It is newer than the map.
     pub(super) fn held(&self, dataset: DatasetId, block: u64) -> Option<Found> {
         Some(match self.commit.group.look_up(dataset, block)? {
             Held::Data(placed) => Found::Data(placed.data.clone()),
@@ -303,7 +303,7 @@ impl Pool {
         })
     }
 
-    /// What the map's pointer of a block says.
+    /// Follows the map's pointer of a block.
     pub(super) fn found_at(&self, pointer: Pointer) -> Found {
         if pointer.is_hole() {
             return Found::Zeros;
@@ -312,7 +312,8 @@ impl Pool {
         in_flight.map_or(Found::At(pointer), Found::Data)
     }
 
-    /// What the map says of neighbouring blocks: one look at its nodes, not one for each block.
+    /// Looks up neighbouring blocks in the map. The nodes are searched once for the run, not once
+    /// for each block.
     pub(super) fn look_up_run(
         &mut self,
         dataset: DatasetId,
@@ -328,7 +329,7 @@ impl Pool {
         Ok(found)
     }
 
-    /// Waits with others for a block that is being read; whether it is.
+    /// Waits with others for a block that is being read. Returns whether it is being read.
     fn wait_for_reading(&mut self, pointer: &Pointer, wanted: Wanted) -> bool {
         let Some(reading) = self.reads.blocks.get_mut(pointer) else {
             return false;
@@ -344,7 +345,7 @@ impl Pool {
         true
     }
 
-    /// Reads a block that nobody reads yet.
+    /// Starts the read of a block that is not being read yet.
     pub(super) fn read_block(&mut self, pointer: Pointer, wanted: Wanted, ticket: Ticket) {
         let cached = self.read_cached(wanted.cache_key(), &pointer);
         let reading = Reading {
@@ -367,7 +368,7 @@ impl Pool {
         self.array.read(tag, block, Priority::SyncRead, now, out);
     }
 
-    /// A cache vdev gave a block, or could not: then it is read from the pool.
+    /// Takes the answer of a cache vdev. If it has no data, the block is read from the pool.
     pub(super) fn cached_block_read(&mut self, pointer: &Pointer, data: Option<Pages>) {
         let reading = self.reads.blocks.get_mut(pointer);
         let Some(reading) = reading.filter(|of| of.is_cached) else {
@@ -384,7 +385,7 @@ impl Pool {
         }
     }
 
-    /// A block was read, or cannot be.
+    /// Takes a block that was read, or the error.
     pub(super) fn block_read(&mut self, pointer: &Pointer, result: Result<Pages, ArrayError>) {
         let Some(reading) = self.reads.ended(pointer) else {
             return;
@@ -402,7 +403,7 @@ impl Pool {
                 }
             };
             if is_overwritten || unpacked.is_err() && self.has_moved(pointer, wanted) {
-                // It lies elsewhere by now, or is in memory.
+                // The block lies elsewhere by now, or is in memory.
                 waiters.all.into_iter().for_each(|wanted| self.want(wanted));
             } else {
                 self.unpacked(waiters, &unpacked);
@@ -410,7 +411,7 @@ impl Pool {
         }
     }
 
-    /// Gives a block to all who want it, or tells them that it cannot be read.
+    /// Gives a block to all that wait for it, or tells them that it cannot be read.
     fn unpacked(&mut self, waiters: Waiters, data: &Result<Pages, PoolError>) {
         if let (Ok(data), Some(wanted)) = (data, waiters.all.first()) {
             self.keep(*wanted, waiters.ticket, data);
@@ -436,15 +437,16 @@ impl Pool {
         })
     }
 
-    /// Whether a block lies elsewhere by now, as far as that can be told at once.
+    /// Reports whether a block lies elsewhere by now, as far as is known without a read.
     fn has_moved(&mut self, pointer: &Pointer, wanted: Wanted) -> bool {
         let found = self.find_outside_cache(wanted.dataset, wanted.block);
         let is_there = matches!(found, Ok(Found::At(now)) if now == *pointer);
         !is_there || self.cache.holds(wanted.cache_key())
     }
 
-    /// Whether blocks of a dataset are kept in memory. Not while a stream is received into it: the cache answers whoever
-    /// asks, and nobody may see a volume that is half received.
+    /// Reports whether blocks of a dataset are kept in memory. While a stream is received into the
+    /// dataset, they are not: the cache answers any reader, and nobody may see a half-received
+    /// volume.
     pub(super) fn is_cached(&self, dataset: DatasetId) -> bool {
         let contents = self.contents.get(&dataset);
         contents
@@ -465,7 +467,7 @@ impl Pool {
         self.keep_evicted(evicted);
     }
 
-    /// Reads a node of a map for somebody.
+    /// Reads a node of a map for a waiter.
     pub(super) fn read_node(&mut self, missing: Missing, waiter: NodeWaiter) {
         if let Some(waiters) = self.reads.nodes.get_mut(&missing) {
             return waiters.push(waiter);
@@ -477,7 +479,7 @@ impl Pool {
         self.array.read(tag, block, Priority::SyncRead, now, out);
     }
 
-    /// A node was read, or cannot be.
+    /// Takes a node that was read, or the error.
     pub(super) fn node_read(&mut self, missing: &Missing, result: Result<Pages, ArrayError>) {
         let Some(waiters) = self.reads.nodes.remove(missing) else {
             return;
@@ -488,7 +490,7 @@ impl Pool {
                 let filled: Result<(), _> = NodeCache::fill(&mut self.nodes, missing, &block);
                 filled.map_err(|fault| PoolError::new(PoolErrorKind::Damaged, fault.to_string()))
             }
-            // Whoever waits looks again which node it is by now.
+            // The waiters look up the node again, since another one may have replaced it.
             Err(_) if is_overwritten => Ok(()),
             Err(error) => {
                 let context = format!("{} cannot be read", missing.id);
@@ -526,7 +528,7 @@ impl Pool {
         }
     }
 
-    /// Tells which bytes of a volume or snapshot cannot be read.
+    /// Reports which bytes of a volume or snapshot cannot be read.
     pub(super) fn tell_lost_blocks(&mut self, dataset: DatasetId, blocks: Option<Range<u64>>) {
         let Some((of, blocks)) = self.contents.get(&dataset).zip(blocks) else {
             return;
@@ -542,7 +544,7 @@ impl Pool {
         }
     }
 
-    /// A block that was wanted is here, or never will be.
+    /// Takes a wanted block that came, or the error.
     fn arrived(&mut self, wanted: Wanted, result: Result<Pages, PoolError>) {
         let result = result.map_err(|error| match &error.lost {
             None => error.with_lost(wanted.block..wanted.block + 1),
@@ -600,7 +602,7 @@ impl Pool {
         self.tell_extents(pending);
     }
 
-    /// Answers which blocks hold data, when all nodes that say so are here.
+    /// Answers which blocks hold data, once all nodes that say so are in memory.
     fn tell_extents(&mut self, pending: u64) {
         let Some(Pending::Extents {
             id,
@@ -640,7 +642,7 @@ impl Pool {
     }
 }
 
-/// Neighbouring blocks in pieces of which each lies below one node, [`RUN`] at most.
+/// Splits neighbouring blocks into runs of at most [`RUN`], each below one node.
 pub(super) fn runs(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let mut next = blocks.start;
     std::iter::from_fn(move || {
@@ -651,17 +653,17 @@ pub(super) fn runs(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-/// Bytes of a block as it lies on devices, parity not counted.
+/// Returns the bytes of a block as it lies on devices, parity not counted.
 fn stored_len(pointer: &Pointer) -> usize {
     usize::from(pointer.sectors) * SECTOR_SIZE
 }
 
-/// Whether a block was freed, and its place used again, while it was read.
+/// Reports whether a block was freed, and its place reused, while it was read.
 pub(super) fn is_overwritten(result: &Result<Pages, ArrayError>) -> bool {
     matches!(result, Err(error) if error.kind == ArrayErrorKind::Overwritten)
 }
 
-/// How the cache calls a block.
+/// Returns the key of a block in the cache.
 pub(super) fn cache_key(dataset: DatasetId, block: u64) -> Key {
     Key {
         volume: dataset.0.into(),

@@ -1,7 +1,8 @@
-//! Reading ahead: blocks are brought into the cache before anybody asks for them.
+//! Reads ahead: brings blocks into the cache before a request asks for them.
 //!
-//! Nothing waits for them, and nobody hears of one that cannot be read: it is told to who asks for it. All that is read
-//! ahead at a time is bounded, however many readers there are: until it has arrived, the cache does not count it.
+//! Nothing waits for these blocks. If one cannot be read, only a request that asks for it learns
+//! so. The blocks being read ahead are bounded in total, however many readers there are, since the
+//! cache does not count a block until it has arrived.
 
 use std::ops::Range;
 
@@ -10,12 +11,13 @@ use super::state::Pool;
 use crate::catalog::CachePolicy;
 use crate::format::{DatasetId, Pointer};
 
-/// The pending request of those whom nobody waits for: no request has this number.
+/// Number of the pending request for blocks that nothing waits for. No real request has this
+/// number.
 const NOBODY: u64 = 0;
 
-/// Bytes of blocks that are read ahead at a time; devices have enough to do with them.
+/// Most bytes of blocks that are read ahead at a time. This keeps devices busy enough.
 const MOST: usize = 32 << 20;
-/// The part of the cache's cap that they are at most.
+/// Divisor of the cache's cap that gives the most bytes read ahead.
 const SHARE: usize = 8;
 
 /// Blocks that are to be read ahead, and wait for a node.
@@ -27,8 +29,8 @@ pub(super) struct Ahead {
 }
 
 impl Pool {
-    /// Brings a range of bytes of a volume into the cache, where its data is cached; what lies beyond its end is not
-    /// there.
+    /// Brings a range of bytes of a volume into the cache, if the volume's data is cached. Bytes
+    /// beyond its end are ignored.
     pub fn read_ahead(&mut self, dataset: DatasetId, bytes: Range<u64>, now_us: u64) {
         self.now_us = now_us;
         let contents = self.contents.get(&dataset);
@@ -51,7 +53,8 @@ impl Pool {
         self.hand_out();
     }
 
-    /// Reads these blocks, up to the first whose node must be read first, and no more than is read ahead at a time.
+    /// Reads these blocks ahead, up to the first whose node must be read first, and within the
+    /// bound on read-ahead bytes.
     pub(super) fn go_ahead(&mut self, ahead: Ahead) {
         for run in runs(ahead.block..ahead.end) {
             let pointers = match self.look_up_run(ahead.dataset, &run) {
@@ -87,7 +90,7 @@ impl Pool {
 }
 
 impl Wanted {
-    /// Nobody waits for it: it is read ahead.
+    /// Reports whether the block is read ahead, so that no request waits for it.
     pub(super) fn is_ahead(&self) -> bool {
         self.pending == NOBODY
     }

@@ -1,4 +1,5 @@
-//! Volumes into which a stream is received: whose changes count, and whether one may begin.
+//! Volumes into which a stream is received: decides whose changes count, and whether a receive may
+//! begin.
 
 use super::request::{PoolError, PoolErrorKind};
 use super::state::Pool;
@@ -6,8 +7,8 @@ use crate::catalog::Operation;
 use crate::format::DatasetId;
 
 impl Pool {
-    /// Refuses to receive changes into a volume that is not what its newest snapshot is. A receive that goes
-    /// on finds what it wrote before.
+    /// Refuses to receive changes into a volume that differs from its newest snapshot. A resumed
+    /// receive may find the data that it wrote before.
     pub(super) fn check_receivable(&mut self, operation: &Operation) -> Result<(), PoolError> {
         let Operation::BeginReceive { volume, .. } = operation else {
             return Ok(());
@@ -27,8 +28,8 @@ impl Pool {
         Err(PoolError::new(PoolErrorKind::Modified, context))
     }
 
-    /// Whether a volume differs from its newest snapshot: both share tree and layers, and are merged together,
-    /// until the volume is written.
+    /// Reports whether a volume differs from its newest snapshot. Until the volume is written, both
+    /// share tree and layers, and are merged together.
     fn is_modified(&self, volume: DatasetId) -> bool {
         let newest = self.catalog.dataset(volume).and_then(|of| of.previous());
         let snapshot = newest.and_then(|id| self.contents.get(&id));
@@ -48,7 +49,7 @@ impl Pool {
     }
 }
 
-/// Why a change is refused where `attempt` receives, or nobody does.
+/// Makes the error for a change that does not belong to the receiving `attempt`, or to any.
 pub(super) fn out_of_turn(attempt: Option<u64>) -> PoolError {
     match attempt {
         Some(_) => incomplete(),

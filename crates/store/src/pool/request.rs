@@ -1,4 +1,4 @@
-//! What a pool is asked for, and what it answers.
+//! Requests that a pool takes, and its answers.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,202 +12,204 @@ use crate::format::{Compression, DatasetId};
 use crate::map::Change;
 use crate::vdev::{ArrayError, DeviceRequest, LeafId, VdevEvent};
 
-/// What the caller calls a request; comes back with its answer.
+/// Caller's number for a request, which comes back with the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// What may be asked of a volume, or, reading only, of a snapshot. Offsets and lengths in bytes; any
-/// are served, whole blocks fastest.
+/// Request for a volume; a snapshot only takes requests that read. Offsets and lengths are in
+/// bytes. Any are served, whole blocks fastest.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// Answer with `len` bytes.
+    /// Answers with `len` bytes.
     Read {
-        /// Of whom.
+        /// Volume or snapshot to read.
         dataset: DatasetId,
-        /// From here on.
+        /// First byte to read.
         offset: u64,
-        /// How many, not 0.
+        /// Bytes to read, not 0.
         len: u32,
     },
-    /// Write these bytes.
+    /// Writes `data`.
     Write {
-        /// To whom.
+        /// Volume to write.
         dataset: DatasetId,
-        /// From here on.
+        /// First byte to write.
         offset: u64,
-        /// Not empty.
+        /// Bytes to write, not empty.
         data: Pages,
-        /// Answer only when they outlive a power cut.
+        /// Whether to answer only when the write outlives a power cut.
         durable: bool,
     },
-    /// The same with blocks that were made ready.
+    /// Writes blocks that were prepared in advance.
     WritePrepared {
-        /// To whom.
+        /// Volume to write.
         dataset: DatasetId,
-        /// From here on; the beginning of a block, else they are made ready again.
+        /// First byte to write. If a block does not begin here, the blocks are prepared again.
         offset: u64,
-        /// They.
+        /// Blocks to write.
         prepared: Prepared,
-        /// Answer only when they outlive a power cut.
+        /// Whether to answer only when the write outlives a power cut.
         durable: bool,
     },
-    /// Free these bytes; they read as zeros. Where the pool is too full to write the rest of a block that the range
-    /// covers in part, what it covers of that stays as it is (SBC-4, UNMAP: mapped, and unchanged).
+    /// Frees bytes, which then read as zeros. The range may cover a block in part, and the pool may
+    /// be too full to write the rest of that block. Then the covered part stays as it is (SBC-4,
+    /// UNMAP: mapped, and unchanged).
     Unmap {
-        /// Of whom.
+        /// Volume to change.
         dataset: DatasetId,
-        /// From here on.
+        /// First byte to free.
         offset: u64,
-        /// How many, not 0.
+        /// Bytes to free, not 0.
         len: u64,
-        /// Answer only when that outlives a power cut.
+        /// Whether to answer only when the change outlives a power cut.
         durable: bool,
     },
-    /// Write zeros; whole blocks of them are free.
+    /// Writes zeros; whole blocks of them become free.
     Clear {
-        /// Of whom.
+        /// Volume to change.
         dataset: DatasetId,
-        /// From here on.
+        /// First byte to write.
         offset: u64,
-        /// How many, not 0.
+        /// Bytes to write, not 0.
         len: u64,
-        /// Answer only when that outlives a power cut.
+        /// Whether to answer only when the change outlives a power cut.
         durable: bool,
     },
-    /// Answer when everything that was answered before outlives a power cut; at once where the volume's
-    /// `sync` is `disabled`.
+    /// Answers when everything that was answered before outlives a power cut; at once if the
+    /// volume's `sync` is `disabled`.
     Flush {
-        /// Of whom.
+        /// Volume to flush.
         dataset: DatasetId,
     },
-    /// Tell which parts of a range hold data.
+    /// Reports which parts of a range hold data.
     Extents {
-        /// Of whom.
+        /// Volume or snapshot that is asked about.
         dataset: DatasetId,
-        /// From here on.
+        /// First byte of the range.
         offset: u64,
-        /// How many bytes, not 0.
+        /// Bytes of the range, not 0.
         len: u64,
     },
-    /// Change blocks of a volume into which a stream is received.
+    /// Changes blocks of a volume into which a stream is received.
     Receive {
-        /// Of whom.
+        /// Volume to change.
         dataset: DatasetId,
-        /// Which try: where another one took over, or it was given up, nothing is changed.
+        /// Number of the attempt. If another one took over, or this one was given up, nothing is
+        /// changed.
         attempt: u64,
-        /// From here on; the beginning of a block.
+        /// First byte to change, the beginning of a block.
         offset: u64,
-        /// What.
+        /// New contents.
         content: Received,
     },
-    /// Tell which blocks of a snapshot differ from those of an older one.
+    /// Reports which blocks of a snapshot differ from those of an older one.
     Changes(WantedChanges),
-    /// Answer with a block as it lies on the devices.
+    /// Answers with a block as it lies on the devices.
     Stored {
-        /// Of which snapshot.
+        /// Snapshot that has the block.
         dataset: DatasetId,
-        /// Its number.
+        /// Number of the block.
         block: u64,
     },
 }
 
-/// What a stream brings.
+/// Contents that a stream brings.
 #[derive(Clone, Debug)]
 pub enum Received {
-    /// Whole blocks.
+    /// Data of whole blocks.
     Data(Pages),
-    /// As many bytes of holes.
+    /// Holes; the number of their bytes.
     Holes(u64),
 }
 
-/// Which differences are asked for.
+/// Question about differences between snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WantedChanges {
-    /// The older snapshot; without one all blocks differ that are no holes.
+    /// Older snapshot; without one, all blocks differ that are no holes.
     pub from: Option<DatasetId>,
-    /// The snapshot.
+    /// Newer snapshot.
     pub to: DatasetId,
-    /// From this block on.
+    /// First block to compare.
     pub start: u64,
 }
 
-/// Some differences, in the order of block numbers.
+/// Differences, in the order of block numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changes {
-    /// They; none behind the snapshot's end.
+    /// Differences found; there are none after the snapshot's end.
     pub changes: Vec<Change>,
-    /// Where there may be more; `None`: these are all.
+    /// Block from which there may be more differences; `None` if these are all.
     pub next: Option<u64>,
 }
 
-/// A block as it lies on the devices.
+/// Block as it lies on the devices.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// How it is packed.
+    /// Method by which the block is compressed.
     pub compression: Compression,
-    /// What of; whole sectors.
+    /// Stored bytes of the block, whole sectors.
     pub payload: Pages,
 }
 
-/// How a request ended well.
+/// Result of a request that succeeded.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// It is done.
+    /// The request is done.
     Done,
-    /// The bytes.
+    /// Bytes that were read.
     Data(Pages),
-    /// Runs of a non-empty part of the range, from its start on: length in bytes, and whether it holds
-    /// data.
+    /// Runs of a non-empty part of the range, from its start on: length in bytes, and whether the
+    /// run holds data.
     Extents(Vec<(u64, bool)>),
-    /// Differences.
+    /// Differences between snapshots.
     Changes(Changes),
-    /// The block.
+    /// Stored block.
     Stored(Stored),
 }
 
-/// The kind of a [`PoolError`]: what the caller does about it.
+/// Kind of a [`PoolError`], which decides what the caller does about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PoolErrorKind {
-    /// The request makes no sense for that dataset.
+    /// The request makes no sense for the dataset.
     Invalid,
-    /// Some of it lies behind the dataset's end, which may have been moved meanwhile.
+    /// Part of the range lies beyond the dataset's end, which may have been moved meanwhile.
     OutOfRange,
-    /// There is no such dataset.
+    /// The dataset does not exist.
     NotFound,
     /// The dataset cannot be written.
     ReadOnly,
-    /// A stream is being received into it.
+    /// The volume is receiving a stream.
     Receiving,
-    /// It is not what its newest snapshot is, and a stream goes on from that.
+    /// The volume differs from its newest snapshot, which the stream builds on.
     Modified,
-    /// The pool has no space left for it.
+    /// The pool has no space left for the request.
     NoSpace,
-    /// The data cannot be read: no copy of it is right. It will not get better by itself.
+    /// The data cannot be read: no copy of it is right. Trying again does not help.
     Damaged,
-    /// Devices failed, or are away; it may work when they come back.
+    /// Devices failed, or are away. The request may work when they come back.
     Device,
-    /// The pool takes no changes since some were lost; see its status.
+    /// The pool takes no changes since some were lost; its status says more.
     Suspended,
-    /// The catalogue refused it.
+    /// The catalogue refused the request.
     Refused,
 }
 
-/// Why a request failed.
+/// Reason why a request failed.
 #[derive(Clone, Debug)]
 pub struct PoolError {
-    /// What to do about it.
+    /// Kind of the error.
     pub kind: PoolErrorKind,
-    /// What was wrong.
+    /// Text that says what was wrong.
     pub context: String,
-    /// What the devices said.
+    /// Error of the devices.
     pub source: Option<ArrayError>,
-    /// Blocks of the volume or snapshot that cannot be read since this cannot: of a node of its map all that it may lead
-    /// to.
+    /// Blocks of the volume or snapshot that cannot be read because of this error. For a node of
+    /// its map: all blocks that it may lead to.
     pub lost: Option<Range<u64>>,
 }
 
 impl PoolError {
-    /// An error of the pool itself.
+    /// Makes an error of the pool itself.
     pub fn new(kind: PoolErrorKind, context: impl Into<String>) -> Self {
         Self {
             kind,
@@ -217,14 +219,14 @@ impl PoolError {
         }
     }
 
-    /// The same where that leads to these blocks.
+    /// Adds the blocks that the unreadable node leads to.
     pub(super) fn with_lost(self, blocks: Range<u64>) -> Self {
         let is_unread = matches!(self.kind, PoolErrorKind::Damaged | PoolErrorKind::Device);
         let lost = is_unread.then_some(blocks);
         Self { lost, ..self }
     }
 
-    /// What came of an array's error.
+    /// Makes the error of a request from an array's error.
     pub(super) fn of_array(error: ArrayError, context: impl Into<String>) -> Self {
         use crate::vdev::ArrayErrorKind as Array;
         let kind = match error.kind {
@@ -266,98 +268,100 @@ impl std::error::Error for PoolError {
     }
 }
 
-/// What came of calls, to be taken by the caller.
+/// Results of calls, to be taken by the caller.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// For the devices.
+    /// Requests for the devices.
     pub requests: Vec<DeviceRequest>,
-    /// Requests that ended.
+    /// Requests that ended, with their answers.
     pub answers: Vec<(RequestId, Result<Answer, PoolError>)>,
-    /// What an administrator should know.
+    /// Events for the administrator.
     pub events: Vec<Event>,
 }
 
-/// Bytes of a volume or snapshot.
+/// Range of bytes of a volume or snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
-    /// Whose.
+    /// Volume or snapshot that has the bytes.
     pub dataset: DatasetId,
-    /// Where they begin.
+    /// First byte.
     pub offset: u64,
-    /// How many they are.
+    /// Number of bytes.
     pub len: u64,
 }
 
-/// Something happened.
+/// Event that an administrator should know.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// To a device or a vdev.
+    /// A device or a vdev has an event.
     Vdev(VdevEvent),
     /// A checkpoint was made.
     Checkpoint {
-        /// Its epoch.
+        /// Epoch of the checkpoint.
         epoch: u64,
     },
     /// The pool takes no changes any more.
     Suspended {
-        /// Why.
+        /// Reason for the suspension.
         reason: String,
     },
-    /// A log vdev failed, and is not used any more: changes become durable among the blocks, as they do
-    /// without one. Nothing is lost.
+    /// A log vdev failed, and is not used any more. Changes become durable among the blocks, as
+    /// without a log vdev. No data is lost.
     LogFailed {
-        /// Its number.
+        /// Number of the vdev.
         vdev: u16,
-        /// Why.
+        /// Reason for the failure.
         reason: String,
     },
-    /// A read, scrub or resilver found no right copy of a block: these bytes of a volume or snapshot cannot be read. Where
-    /// it is a node of its map, they are all that it may lead to.
+    /// A read, scrub or resilver found no right copy of a block, so these bytes of a volume or
+    /// snapshot cannot be read. For a node of its map, they are all bytes that it may lead to.
     Unrecoverable(Span),
     /// A leaf is older than the pool. It does not count until it is rebuilt.
     Behind {
-        /// Which, and by how much.
+        /// Leaf that is behind, and by how much.
         behind: super::open::Behind,
     },
-    /// Of all labels only one could be read. What it leads to is whole, and all were written anew.
+    /// The labels were lost except one, which could be read. The data that it leads to is whole,
+    /// and all labels were rewritten.
     LabelsLost,
     /// A device is shorter than it was.
     Short {
-        /// Which, and by how much.
+        /// Device that is too short, and the bytes it lacks.
         short: super::open::Short,
     },
-    /// A leaf lacked something of the log that the others had; it was written to it when the pool was opened.
+    /// A leaf lacked a part of the log that the others had. The part was written to the leaf when
+    /// the pool was opened.
     CaughtUp {
-        /// Its position in the array.
+        /// Position of the leaf in the array.
         leaf: LeafId,
-        /// How many blocks and records.
+        /// Number of blocks and records written.
         blocks: u64,
     },
-    /// What leads to other blocks is written once only from now on where it was to be written twice: a checkpoint found
-    /// no room for second copies.
+    /// A checkpoint found no room for second copies: some metadata is now written once that should
+    /// lie twice.
     WrittenOnce {
         /// Blocks of that checkpoint.
         blocks: u64,
     },
-    /// A spare stands in for a leaf that failed: its device is this leaf's from now on.
+    /// A spare stands in for a leaf that failed. Its device is this leaf's from now on.
     SpareInUse {
-        /// Its position in the array.
+        /// Position of the leaf in the array.
         leaf: LeafId,
-        /// The spare.
+        /// Guid of the spare.
         guid: u64,
     },
-    /// A trim that somebody asked for begins, rests or ends.
+    /// A trim that a user asked for begins, pauses or ends.
     Trim {
-        /// The guid of the leaf.
+        /// Guid of the leaf.
         leaf: u64,
-        /// Its state from now on.
+        /// State of the trim from now on.
         state: TrimState,
-        /// Bytes that the device was told of.
+        /// Bytes that the device was told are free.
         bytes: u64,
     },
-    /// A device said that it does not trim.
+    /// A device reported that it cannot trim.
     TrimUnsupported {
-        /// The guid of the leaf.
+        /// Guid of the leaf.
         leaf: u64,
     },
 }

@@ -1,52 +1,57 @@
-//! A pool at rest: soon after the last change its checkpoints are made, until nothing that was freed waits for one.
+//! Makes checkpoints for a pool at rest: soon after the last change, until no freed space waits for
+//! one.
 //!
-//! Freed space is free when two more checkpoints are durable. While a pool is in use they come by themselves. After
-//! the last change nobody would make them for long, and figures would tell of space that is on its way.
+//! Freed space becomes free when two more checkpoints are durable. While a pool is in use,
+//! checkpoints come by themselves. After the last change none would come for a long time, and
+//! figures would show space that is still to be freed.
 //!
-//! Some guests write a block now and then, so that each write is the last for a while. A rest that a change ends is therefore
-//! the only one for as long as a checkpoint may take to come by itself: otherwise each such write would cost several.
+//! Some guests write a block now and then, so each write is the last for a while. If a change ends
+//! a rest, the next rest therefore comes only after the usual time between checkpoints. Otherwise
+//! each of these writes would cost several checkpoints.
 //!
-//! Each checkpoint replaces tables of its own: pages of the space map, lists, the manifest. Their former places wait for
-//! two checkpoints as well, so some space waits at all times. It counts as in use, and asks for no checkpoint.
+//! Each checkpoint replaces its own tables: pages of the space map, lists, the manifest. The old
+//! tables wait for two checkpoints as well, so some space waits at all times. This space counts as
+//! in use, and asks for no checkpoint.
 
 use super::state::{Limits, Pool};
 use crate::format::Pointer;
 use crate::space::Counts;
 
-/// Checkpoints in a row at rest, at most: one for the changes, and two until what they freed is free. Whatever would ask
-/// for more is a fault, and no reason to write for ever.
+/// Most checkpoints in a row at rest: one for the changes, and two until the space that they freed
+/// is free. Only a fault could ask for more, and a fault is no reason to write for ever.
 const MOST: u8 = 4;
 
-/// The state of a pool's rest.
+/// State of a pool's rest.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rest {
-    /// When the last change came.
+    /// Time of the last change.
     changed_us: u64,
-    /// When the last checkpoint at rest began.
+    /// Time at which the last checkpoint at rest began.
     rested_us: Option<u64>,
-    /// Checkpoints that became durable since, and since blocks of deleted datasets were freed.
+    /// Checkpoints that became durable since the last change, and since the last blocks of deleted
+    /// datasets were freed.
     checkpoints: u8,
     /// Sectors of tables that the checkpoint being made replaces.
     replacing: u64,
-    /// Sectors of tables that the last durable one replaced.
+    /// Sectors of tables that the last durable checkpoint replaced.
     replaced: u64,
 }
 
 impl Rest {
-    /// A group of changes came.
+    /// Notes that a group of changes came.
     pub(super) fn note_change(&mut self, now_us: u64) {
         self.changed_us = now_us;
         self.checkpoints = 0;
     }
 
-    /// A checkpoint begins.
+    /// Notes that a checkpoint begins.
     pub(super) fn begin_checkpoint(&mut self, now_us: u64, limits: &Limits) {
         if self.due_us(limits) <= now_us {
             self.rested_us = Some(now_us);
         }
     }
 
-    /// When the pool is at rest, if nothing changes until then.
+    /// Returns the time at which the pool is at rest, if nothing changes until then.
     fn due_us(&self, limits: &Limits) -> u64 {
         let rested_us = self.changed_us.saturating_add(limits.rest_us);
         match self.rested_us {
@@ -57,7 +62,7 @@ impl Rest {
         }
     }
 
-    /// A checkpoint is durable; perhaps more is to be freed with the next one.
+    /// Notes that a checkpoint is durable. `is_freeing` says that the next one has more to free.
     pub(super) fn commit_checkpoint(&mut self, is_freeing: bool) {
         self.checkpoints = match is_freeing {
             true => 0,
@@ -68,7 +73,8 @@ impl Rest {
 }
 
 impl Pool {
-    /// When a checkpoint is to be made though nobody asks for it; `None` where none is, or one is being made.
+    /// Returns the time at which a checkpoint is to be made even if none was asked for; `None` if
+    /// none is due, or one is being made.
     pub(super) fn timed_checkpoint_us(&self) -> Option<u64> {
         if self.checkpoint.is_some() {
             return None;
@@ -80,7 +86,7 @@ impl Pool {
         old.into_iter().chain(rested).min()
     }
 
-    /// Sectors of the pool. Tables that checkpoints replaced count as in use.
+    /// Returns the counts of the pool's sectors. Tables that checkpoints replaced count as in use.
     pub(super) fn counts(&self) -> Counts {
         let counts = self.space.counts();
         let tables = self.rest.replacing + self.rest.replaced;
@@ -92,7 +98,7 @@ impl Pool {
         }
     }
 
-    /// A checkpoint replaces a table of the one before.
+    /// Drops a table of the previous checkpoint that the one being made replaces.
     pub(super) fn drop_table(&mut self, table: &Pointer) {
         for extent in self.extents_of(table) {
             self.rest.replacing += u64::from(extent.sectors);

@@ -1,22 +1,26 @@
-//! Scrub and resilver: every block that is allocated is read, in the order in which blocks lie.
+//! Scrub and resilver: every allocated block is read, in the order in which blocks lie.
 //!
-//! A scrub verifies every copy and column of every block and repairs what is bad. A resilver rebuilds,
-//! on a leaf that was away or is new, the blocks born in the epochs that it missed. Both walk the trees
-//! of the last checkpoint, each block once: of a volume or snapshot those born after the snapshot before
-//! it. Walking gathers pointers; a batch of them is sorted by address and worked off, so that disks
-//! are read forwards.
+//! A scrub verifies every copy and column of every block and repairs bad ones. A resilver rebuilds
+//! blocks on a leaf that was away or is new: the blocks born in the epochs that the leaf missed.
+//! Both walk the trees of the last checkpoint, each block once: of a volume or snapshot, the blocks
+//! born after the snapshot before it. The walk gathers pointers; a batch of them is sorted by
+//! address and worked off, so that disks are read forwards.
 //!
-//! What a batch names stays as it is until two more checkpoints are durable. A batch that takes longer
-//! is thrown away, and a smaller one gathered in its place. What a scrub verified of it is known by where it lies and when
-//! it was born, and is not read again: a scrub that is paused for long goes on where it was.
+//! The blocks of a batch stay as they are until two more checkpoints are durable. A batch that
+//! takes longer is thrown away, and a smaller one gathered in its place. Blocks that a scrub
+//! verified of it are known by their places and births, and are not read again. So a scrub that is
+//! paused for long goes on where it was.
 //!
-//! Datasets come and go meanwhile. What of a dataset was not visited yet is visited in the one that has its blocks
-//! from then on ([`Pool::scan_follows`]): in the snapshot that is taken of a volume, in what builds on a snapshot that
-//! is destroyed. What is being freed is not rebuilt, so a resilver is not over before that is free: its nodes and lists
-//! are read until then, and nobody else may have them. Under load one checkpoint begins when the one before ends: what can
-//! only be done between them ([`Pool::scan_between_checkpoints`]) is done in the moment at which one ends.
+//! Datasets come and go meanwhile. If a dataset was not fully visited, the rest is visited in the
+//! dataset that has its blocks from then on ([`Pool::scan_follows`]). This is the snapshot that is
+//! taken of a volume, or the dataset that builds on a destroyed snapshot. Blocks being freed are
+//! not rebuilt, so a resilver ends only when they are free: their nodes and lists are read until
+//! then, and no other leaf may have them. Under load one checkpoint begins when the one before
+//! ends. Work that is only possible between them ([`Pool::scan_between_checkpoints`]) is done in
+//! the moment at which one ends.
 //!
-//! A resilver goes before a scrub: the scrub that it interrupts begins again after it (`scan/scrub.rs`).
+//! A resilver goes before a scrub: the scrub that it interrupts begins again after it
+//! (`scan/scrub.rs`).
 
 mod gather;
 mod outcome;
@@ -39,95 +43,100 @@ pub(super) use record::{ScanRecord, ScrubRecord};
 pub use status::{ScanKind, ScanState, ScanStatus};
 use targets::{Found, Place, Target, Walking};
 
-/// Sectors of blocks under way at once: 16 MiB, enough for neighbours to become large requests and for
-/// several devices to work.
+/// Sectors of blocks under way at once: 16 MiB, enough for neighbours to become large requests and
+/// for several devices to work.
 const IN_FLIGHT: u64 = 4096;
 
-/// A scan under way.
+/// Scan under way.
 #[derive(Debug)]
 pub(super) struct Scan {
-    /// Answers to what another one asked for are none of its business.
+    /// Number of the scan. Answers to another scan's requests are ignored.
     number: u64,
     pub(super) status: ScanStatus,
-    /// When it was paused. Microseconds.
+    /// Time at which the scan was paused, in microseconds.
     paused_us: u64,
-    /// Blocks born later are of no interest: they are new.
+    /// Last epoch whose blocks are scanned. Blocks born later are new, and are ignored.
     epoch: Epoch,
-    /// The trees hold all blocks up to that epoch, and all of it is on the devices, when so many
-    /// checkpoints are durable. (One that is being made has named its blocks already, and not written them.)
+    /// Number of durable checkpoints at which the scan begins. The trees then hold all blocks up to
+    /// that epoch, and all of these are on the devices. (A checkpoint being made has named its
+    /// blocks already, and not written them.)
     begins_with: u64,
     has_begun: bool,
     leaves: Vec<Resilver>,
-    /// A leaf left while it was rebuilt.
+    /// Whether a leaf left while it was rebuilt.
     has_left: bool,
-    /// What cannot be rebuilt by it is to be tried again: something has changed since it began.
+    /// Whether blocks that this scan cannot rebuild are to be tried again, since something has
+    /// changed after it began.
     is_to_be_repeated: bool,
     targets: VecDeque<Target>,
     walking: Option<(Target, Walking)>,
-    /// The targets that the batch is of, each from where it begins there, to gather it again.
+    /// Targets of the batch, each from its first block in the batch, to gather the batch again.
     batch_targets: Vec<Target>,
     batch: Vec<Found>,
-    /// Blocks of a batch at most: fewer after one that took too long.
+    /// Most blocks of a batch. The number is smaller after a batch that took too long.
     most: usize,
-    /// Dead lists as they were when no checkpoint was being made, to be walked next.
+    /// Dead lists to be walked next, as they were when no checkpoint was being made.
     lists: VecDeque<(DatasetId, Deadlist)>,
-    /// A part of the list that is walked, as it was read.
+    /// Chunk of the walked list that was read.
     chunk: Option<((Address, Epoch), Chunk)>,
-    /// How many blocks of the batch were begun.
+    /// Number of the batch's blocks that were begun.
     next: usize,
-    /// Their sectors, but for those that a scrub verified: these count for good.
+    /// Sectors of these blocks, except those that a scrub verified, which count for good.
     batch_examined: u64,
-    /// What a scrub verified of the batch, or of one that was thrown away: it is not read again.
+    /// Blocks that a scrub verified of this batch, or of one that was thrown away. They are not
+    /// read again.
     verified: BTreeSet<(Address, Epoch)>,
-    /// Blocks that were in the batch that was thrown away, and have not been gathered again.
+    /// Blocks of the batch that was thrown away that have not been gathered again.
     again: usize,
-    /// What of the batch cannot be read, and whose it is; it counts when the batch is done.
+    /// Places of the batch's unreadable blocks. They count when the batch is done.
     batch_lost: Vec<Option<Place>>,
-    /// Leaves that did not get something of the batch.
+    /// Leaves that did not get a block of the batch.
     batch_short: BTreeMap<LeafId, Short>,
     /// Leaves that did not get all that they miss.
     short: BTreeMap<LeafId, Short>,
-    /// Nodes and parts of lists that cannot be read: walks go on behind them, also where one begins again because that
-    /// was slow to tell.
+    /// Nodes and chunks of lists that cannot be read. Walks go on after them, even a walk that
+    /// begins again because the error came late.
     unreadable: BTreeSet<(Address, Epoch)>,
     /// Checkpoints that were durable when the batch was gathered.
     batch_checkpoints: u64,
     /// Sectors under way.
     in_flight: u64,
-    /// A node or a part of a list that is read for the walk.
+    /// Node or chunk of a list that is read for the walk.
     awaited: Option<(Address, Epoch)>,
-    /// A dead list comes next, and a checkpoint is being made.
+    /// Whether a dead list comes next, and a checkpoint is being made.
     waits_for_checkpoint: bool,
-    /// The batch is not complete.
+    /// Whether the batch is incomplete.
     is_gathering: bool,
-    /// All was rebuilt; it counts when that many checkpoints are durable.
+    /// Number of durable checkpoints at which the rebuilt data counts; `None` if not all is
+    /// rebuilt.
     ends_with: Option<u64>,
-    /// That many are, and nothing was being freed when the last of them was.
+    /// Whether that number is reached, and nothing was being freed when the last of them became
+    /// durable.
     is_settled: bool,
 }
 
-/// A block under way.
+/// Block under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ScanBlock {
-    /// The scan that asked for it.
+    /// Number of the scan that asked for the block.
     number: u64,
     of: (Address, Epoch),
     sectors: u64,
-    /// Checkpoints that were durable when it was found.
+    /// Checkpoints that were durable when the block was found.
     gathered: u64,
-    /// Whose it is.
+    /// Place of the block in a tree.
     place: Option<Place>,
-    /// The leaf that it is rebuilt on; `None` in a scrub.
+    /// Leaf on which the block is rebuilt; `None` in a scrub.
     leaf: Option<LeafId>,
 }
 
 impl Scan {
-    /// It has not ended.
+    /// Reports whether the scan has not ended.
     fn is_active(&self) -> bool {
         matches!(self.status.state, ScanState::Running | ScanState::Paused)
     }
 
-    /// Lists that were not walked are asked for again.
+    /// Gives back lists that were not walked, to be asked for again.
     fn give_lists_back(&mut self) {
         for (id, _) in std::mem::take(&mut self.lists).into_iter().rev() {
             self.targets.push_front(Target::Dead(id));
@@ -136,7 +145,7 @@ impl Scan {
 }
 
 impl Pool {
-    /// The scan under way, or the last one that ended, also where that was before the pool was opened.
+    /// Returns the scan under way, or the last one that ended, even before the pool was opened.
     pub fn scan_status(&self) -> Option<ScanStatus> {
         let Some(scan) = &self.scan else {
             return self.ended_scan.map(|record| record.status());
@@ -150,26 +159,26 @@ impl Pool {
         })
     }
 
-    /// How the last scan that has ended did: what checkpoints keep.
+    /// Returns the outcome of the last ended scan, for checkpoints to keep.
     pub(super) fn last_ended_scan(&self) -> Option<ScanRecord> {
         let own = self.scan.as_ref();
         own.and_then(|scan| ScanRecord::of(&scan.status))
             .or(self.ended_scan)
     }
 
-    /// What scan there was since the pool was opened, and where it is.
+    /// Returns the kind and state of the last scan since the pool was opened.
     pub fn scan_state(&self) -> Option<(ScanKind, ScanState)> {
         let status = &self.scan.as_ref()?.status;
         Some((status.kind, status.state))
     }
 
-    /// Sectors of a block, of all its copies, parity included.
+    /// Returns the sectors of a block, of all its copies, parity included.
     fn sectors_of(&self, pointer: &Pointer) -> u64 {
         let footprint = |at: Address| self.array.footprint(at.vdev(), pointer.sectors);
         pointer.places().map(|at| u64::from(footprint(at))).sum()
     }
 
-    /// Something was rewritten because it was bad.
+    /// Notes that a bad copy was rewritten.
     pub(super) fn note_repair(&mut self, event: &VdevEvent) {
         if let VdevEvent::Repaired { len, .. } = event
             && let Some(scan) = self.running_scrub()
@@ -178,7 +187,7 @@ impl Pool {
         }
     }
 
-    /// Leaves that are there and miss something.
+    /// Returns the leaves that are there and miss data.
     fn incomplete_leaves(&self) -> Vec<Resilver> {
         let online = self.array.leaves().filter(|leaf| {
             leaf.is_incomplete && matches!(leaf.state, State::Online | State::Degraded)
@@ -243,7 +252,7 @@ impl Pool {
         self.is_checkpoint_wanted = true;
     }
 
-    /// Whether a scan could do something now.
+    /// Reports whether a scan could do something now.
     pub(super) fn is_scan_working(&self) -> bool {
         let Some(scan) = &self.scan else { return false };
         if !scan.is_active() && self.waiting_scrub.is_some() {
@@ -261,7 +270,7 @@ impl Pool {
         }
     }
 
-    /// Begins a resilver where a leaf needs one; where none does, the scrub that waits for that.
+    /// Begins a resilver if a leaf needs one; else the scrub that waits.
     fn begin_due_scan(&mut self) {
         let is_resilvering = self.scan.as_ref().is_some_and(|scan| {
             scan.status.kind == ScanKind::Resilver && scan.status.state == ScanState::Running
@@ -271,7 +280,7 @@ impl Pool {
         }
         let leaves = self.incomplete_leaves();
         if leaves.iter().any(|of| !self.unrebuilt.contains(&of.leaf)) {
-            // What is to be rebuilt goes first.
+            // Rebuilding goes first.
             self.interrupt_scrub();
             self.begin_scan(ScanKind::Resilver, leaves);
         } else {
@@ -309,7 +318,7 @@ impl Pool {
         self.work_off();
     }
 
-    /// No checkpoint is being made: the scan gets what is a checkpoint's otherwise.
+    /// Gives the scan the lists that belong to a checkpoint while one is being made.
     pub(super) fn scan_between_checkpoints(&mut self) {
         let (is_freeing, checkpoints) = (self.is_freeing(), self.checkpoints);
         let Some(scan) = &mut self.scan else { return };
@@ -324,9 +333,9 @@ impl Pool {
         if !std::mem::take(&mut scan.waits_for_checkpoint) {
             return;
         }
-        // The batch begins with them: there is nothing in it yet.
+        // The batch begins with these lists, since it is still empty.
         scan.batch_checkpoints = checkpoints;
-        // A part has a chunk at least.
+        // A part has at least one chunk.
         let mut parts = 0;
         while let Some(Target::Dead(id)) = scan.targets.front().cloned()
             && parts < scan.most
@@ -340,7 +349,7 @@ impl Pool {
         }
     }
 
-    /// Everything that the trees of this moment reach.
+    /// Plans a scan of everything that the trees of this moment reach.
     fn plan_scan(&mut self) {
         let datasets = self.contents.keys().flat_map(|id| {
             let after = self.catalog.shared_until(*id);
@@ -361,7 +370,8 @@ impl Pool {
         }
     }
 
-    /// What `from` had of what a scan has not visited yet, `to` has from now on.
+    /// Moves the targets not yet visited from one dataset to another, which has its blocks from now
+    /// on.
     pub(super) fn scan_follows(&mut self, from: DatasetId, to: DatasetId) {
         let Some(scan) = &mut self.scan else { return };
         let walking = scan.walking.iter_mut().map(|(target, _)| target);
@@ -379,7 +389,8 @@ impl Pool {
         }
     }
 
-    /// Begins as many blocks of the batch as may be under way; gathers the next when all are done.
+    /// Begins as many blocks of the batch as may be under way; gathers the next batch when all are
+    /// done.
     fn work_off(&mut self) {
         let now = self.now_us;
         loop {
@@ -399,7 +410,8 @@ impl Pool {
                 if !scan.batch.is_empty() && self.checkpoints == scan.batch_checkpoints {
                     scan.most = (scan.most * 2).min(self.limits.scan_batch);
                 }
-                // When as many were gathered as were thrown away, none of those is still to come.
+                // When as many blocks were gathered as were thrown away, none of those is still to
+                // come.
                 scan.again = scan.again.saturating_sub(scan.batch.len());
                 if scan.again == 0 {
                     scan.verified.clear();
@@ -420,7 +432,8 @@ impl Pool {
         }
     }
 
-    /// Whether what the batch names may have been freed and used again.
+    /// Reports whether the batch is so old that its blocks may have been freed and their places
+    /// reused.
     fn is_batch_old(&self) -> bool {
         let scan = self.scan.as_ref();
         scan.is_some_and(|scan| self.checkpoints > scan.batch_checkpoints + 1)

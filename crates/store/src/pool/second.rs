@@ -1,16 +1,18 @@
-//! Second copies: of what a pool keeps two, and where there is room for them.
+//! Second copies of blocks: decides which blocks have two, and where there is room for them.
 //!
-//! Whatever leads to other blocks (nodes of maps, the space map, manifests, lists, operations of the log that lie in
-//! blocks of their own) is written twice where its vdev has no redundancy: one bad sector would otherwise take all
-//! that it leads to. The second copy lies on another top-level vdev where there is one, else far away on the same.
-//! A volume's own blocks lie twice where its `copies` say so.
+//! Metadata leads to other blocks: nodes of maps, the space map, manifests, lists, and operations
+//! of the log in blocks of their own. Metadata is written twice if its vdev has no redundancy;
+//! otherwise one bad sector would take all that it leads to. The second copy lies on another
+//! top-level vdev if there is one, else far away on the same. A volume's own blocks lie twice if
+//! its `copies` say so.
 //!
-//! Records of the log lie once. A second one far away would be a second request for each durable write, and they
-//! are needed until the next checkpoint only. One that rots is found, and told ([`super::signpost`]); a log vdev keeps
-//! copies of all of them.
+//! Records of the log lie once. A second record far away would cost a second request for each
+//! durable write, and records are needed only until the next checkpoint. A record that rots is
+//! found and reported ([`super::signpost`]), and a log vdev keeps copies of all records.
 //!
-//! Metadata takes what nobody else needs: where a second copy would use what is kept for first copies, for reservations
-//! or for emptying a full pool, the block lies once, which is counted and told. A checkpoint never fails for it.
+//! Second copies of metadata use only space that nothing else needs. Space for first copies, for
+//! reservations and for emptying a full pool comes first. If there is no other space, the block
+//! lies once, which is counted and reported. A checkpoint never fails for lack of second copies.
 
 use smallvec::SmallVec;
 
@@ -22,31 +24,31 @@ use crate::format::{Address, Pointer};
 use crate::space::{Claim, Extent, Purpose, Space, Stream};
 use crate::vdev::Array;
 
-/// Where a block is going to lie.
+/// Future place of a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Site {
     pub(super) address: Address,
     pub(super) second: Option<Address>,
 }
 
-/// What is left for second copies of metadata.
+/// Space that is left for second copies of metadata.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spare {
-    /// They are wanted at all.
+    /// Whether second copies of metadata are wanted at all.
     is_wanted: bool,
-    /// Free sectors that others may need.
+    /// Free sectors that may be needed otherwise.
     kept: u64,
     /// Free runs that nodes of maps may need.
     kept_runs: u64,
 }
 
 impl Spare {
-    /// Whether a block that lies there is to lie twice.
+    /// Reports whether a block in this place is to lie twice.
     pub(super) fn wants(&self, array: &Array, first: Extent) -> bool {
         self.is_wanted && array.redundancy(first.vdev) == 0
     }
 
-    /// A place for the second copy of a block, where nobody else needs it.
+    /// Finds a place for the second copy of a block that nothing else needs.
     pub(super) fn place(
         &self,
         array: &Array,
@@ -55,7 +57,7 @@ impl Spare {
         purpose: Purpose,
     ) -> Option<Extent> {
         let has_room = space.counts().available >= self.kept + u64::from(first.sectors);
-        // It may cost two of them.
+        // The copy may cost two runs.
         if !has_room || !space.has_node_runs(self.kept_runs + 2) {
             return None;
         }
@@ -64,7 +66,8 @@ impl Spare {
     }
 }
 
-/// A place for the second copy of a block: on another top-level vdev, else far away from the first.
+/// Finds a place for the second copy of a block: on another top-level vdev, else far away from the
+/// first copy.
 pub(super) fn place_apart(
     array: &Array,
     space: &mut Space,
@@ -86,17 +89,18 @@ pub(super) fn place_apart(
     })
 }
 
-/// Blocks that were to lie twice, and for whose second copies there was no room.
+/// Counts of blocks that lie once since there was no room for their second copies.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WrittenOnce {
-    /// Since the pool was opened.
+    /// Blocks since the pool was opened.
     pub(super) all: u64,
-    /// By the last checkpoint.
+    /// Blocks of the last checkpoint.
     lately: u64,
 }
 
 impl Pool {
-    /// A checkpoint is durable that lacked room for so many second copies. That is told where the one before had room.
+    /// Notes that a checkpoint is durable that lacked room for `blocks` second copies. This is
+    /// reported if the checkpoint before had room.
     pub(super) fn note_written_once(&mut self, blocks: u64) {
         let once = &mut self.written_once;
         once.all += blocks;
@@ -106,12 +110,12 @@ impl Pool {
         }
     }
 
-    /// Whether what leads to other blocks is written twice on some vdev.
+    /// Reports whether metadata is written twice on some vdev.
     pub(super) fn is_metadata_double(&self) -> bool {
         self.may_lie_twice && self.lacks_redundancy()
     }
 
-    /// Whether blocks lie on a vdev that has no redundancy.
+    /// Reports whether blocks lie on a vdev that has no redundancy.
     fn lacks_redundancy(&self) -> bool {
         let has_none = |vdev: u16| {
             let is_used = self.space.size(vdev) > 0;
@@ -120,7 +124,7 @@ impl Pool {
         (0..self.space.vdevs()).any(has_none)
     }
 
-    /// Begins to use second copies where something is to have one. The labels say so first
+    /// Begins to use second copies if something is to have one. The labels say so first
     /// ([`Pool::use_second_copies`]).
     pub(super) fn want_second_copies(&mut self) {
         let mut settings = self.contents.values().map(|of| of.settings);
@@ -130,15 +134,16 @@ impl Pool {
         }
     }
 
-    /// The labels say which features are active, so that nobody who does not know of second copies meets one.
+    /// Notes that the labels say which features are active. So no program that lacks second copies
+    /// meets one.
     pub(super) fn use_second_copies(&mut self) {
         self.may_lie_twice = self.config.features.is_active(Feature::TwoCopies);
     }
 
-    /// Refuses what needs second copies in a pool that may have none.
+    /// Refuses an operation that needs second copies in a pool that may have none.
     ///
     /// # Errors
-    /// Refused.
+    /// The operation is refused.
     pub(super) fn check_second_copies(&self, operation: &Operation) -> Result<(), PoolError> {
         let state = self.config.features.state(Feature::TwoCopies);
         let of_new = |new: &NewDataset| new.properties.get(&Native::Copies.into()).cloned();
@@ -166,7 +171,7 @@ impl Pool {
         Err(PoolError::new(PoolErrorKind::Refused, context))
     }
 
-    /// What second copies of metadata may take now.
+    /// Returns the space that second copies of metadata may take now.
     pub(super) fn spare(&self) -> Spare {
         let cost = self.cost_of_all();
         Spare {
@@ -176,7 +181,8 @@ impl Pool {
         }
     }
 
-    /// A place for the second copy of a volume's block. Whoever wants two has both or none.
+    /// Finds a place for the second copy of a volume's block. A volume that wants two copies has
+    /// both or none.
     pub(super) fn place_second(
         &mut self,
         first: Extent,
@@ -189,7 +195,7 @@ impl Pool {
         Some(second)
     }
 
-    /// Sectors of a block, in all places where it lies, parity and padding included.
+    /// Returns the extents of a block, in all its places, parity and padding included.
     pub(super) fn extents_of(&self, pointer: &Pointer) -> SmallVec<[Extent; 2]> {
         let sectors = pointer.sectors;
         let extent = |at: Address| Extent::at(at, self.array.footprint(at.vdev(), sectors));

@@ -1,8 +1,8 @@
-//! What a stream carries: which blocks of a snapshot differ from those of an older one, and blocks as they
-//! lie on the devices, so that they need not be unpacked and packed again.
+//! Answers questions of a stream's sender: which blocks of a snapshot differ from those of an older
+//! one, and blocks as they lie on the devices, so that they need not be compressed anew.
 //!
-//! Every question is answered by itself, from any block on: a sender keeps a number, and goes on there
-//! after whatever happened.
+//! Every question stands alone, and may start at any block. So a sender keeps a block number, and
+//! goes on from there after any interruption.
 
 use pages::Pages;
 
@@ -14,9 +14,9 @@ use crate::map::walk::Progress;
 use crate::map::{Change, Diff, Tree};
 use crate::vdev::{ArrayError, Block, Priority};
 
-/// Differences after which an answer is given; a leaf more may be in it.
+/// Number of differences after which an answer is given. The answer may hold a leaf more.
 const ENOUGH: usize = 1024;
-/// Pairs of nodes that are compared for one answer, where that brought it further.
+/// Most pairs of nodes that are compared for one answer, unless no difference was found.
 const PAIRS: usize = 8;
 
 impl Pool {
@@ -27,7 +27,7 @@ impl Pool {
         self.tell_changes(pending);
     }
 
-    /// Answers which blocks differ, when all nodes that say so are here.
+    /// Answers which blocks differ, once all nodes that say so are in memory.
     pub(super) fn tell_changes(&mut self, pending: u64) {
         let Some(Pending::Changes { id, wanted }) = self.pending.get(&pending) else {
             return;
@@ -77,7 +77,8 @@ impl Pool {
         self.answer(id, Ok(Answer::Changes(Changes { changes, next })));
     }
 
-    /// The trees to be compared, and how many blocks count; `None` while they do not hold all yet.
+    /// Returns the trees to be compared, and the number of blocks that count; `None` if the trees
+    /// do not hold all yet.
     fn compared(&self, wanted: WantedChanges) -> Result<Option<(Tree, Tree, u64)>, PoolError> {
         let find = |dataset: DatasetId| {
             self.contents
@@ -107,14 +108,14 @@ impl Pool {
         found.is_some_and(|of| of.as_snapshot().is_some())
     }
 
-    /// A checkpoint was made: what waited for it looks again.
+    /// Resumes the questions that waited for a checkpoint.
     pub(super) fn changes_are_settled(&mut self) {
         for pending in std::mem::take(&mut self.unsettled) {
             self.tell_changes(pending);
         }
     }
 
-    /// No checkpoint will be made any more: who waits for one.
+    /// Takes the questions that wait for a checkpoint, since none will be made any more.
     pub(super) fn give_up_unsettled(&mut self) -> Vec<RequestId> {
         let waiting = std::mem::take(&mut self.unsettled).into_iter();
         let given_up = waiting.filter_map(|pending| self.pending.remove(&pending)?.questioner());
@@ -133,7 +134,7 @@ impl Pool {
         self.find_stored(pending);
     }
 
-    /// Reads a block of a snapshot, when it is known where it lies.
+    /// Reads a block of a snapshot, once its place is known.
     pub(super) fn find_stored(&mut self, pending: u64) {
         let Some(Pending::Stored { dataset, block, .. }) = self.pending.get(&pending) else {
             return;
@@ -169,7 +170,7 @@ impl Pool {
         self.array.read(tag, block, Priority::Background, now, out);
     }
 
-    /// A block that is still being written, packed by nobody yet.
+    /// Returns a block that is still being written, not compressed.
     fn payload_in_flight(&self, pointer: &Pointer) -> Option<Stored> {
         let payload = self.in_flight(pointer.address)?.clone();
         let compression = crate::format::Compression::Off;
@@ -179,7 +180,7 @@ impl Pool {
         })
     }
 
-    /// A block of a snapshot was read, or cannot be.
+    /// Takes a block of a snapshot that was read, or the error.
     pub(super) fn stored_read(&mut self, pending: u64, result: Result<Pages, ArrayError>) {
         let Some(Pending::Stored {
             dataset,
@@ -194,7 +195,7 @@ impl Pool {
         if super::read::is_overwritten(&result) {
             return self.find_stored(pending);
         }
-        // What was destroyed meanwhile may have been overwritten.
+        // A dataset that was destroyed meanwhile may have been overwritten.
         let stored = match self.contents.contains_key(dataset) {
             false => Err(gone()),
             true => result
@@ -223,7 +224,7 @@ impl Pool {
     }
 }
 
-/// A difference as far as it lies below `blocks`.
+/// Cuts a difference to the part below `blocks`; `None` if there is none.
 fn within(change: Change, blocks: u64) -> Option<Change> {
     match change {
         Change::Block { index, .. } => (index < blocks).then_some(change),

@@ -1,13 +1,14 @@
-//! A second copy of a record behind which the log goes on far away.
+//! Second copies of records after which the log goes on far away.
 //!
-//! Each record says where the next one lies. So where a record becomes unreadable and nothing else has it, all behind it
-//! cannot be reached; and whether anything is there, that was promised to somebody, can only be told by looking for
-//! records near it ([`super::open`] does). Where the next record is not near, nothing would be found, and the end of
-//! the log would be taken for one that a power cut left: what was acknowledged behind it would be gone without a word.
+//! Each record says where the next one lies. If a record becomes unreadable and no copy has it,
+//! none of the records after it can be reached. Whether acknowledged groups lie there can then only
+//! be found out by searching for records near it ([`super::open`] does). If the next record is not
+//! near, nothing would be found, and the end would be taken for one that a power cut left. All
+//! acknowledged groups after it would be lost silently.
 //!
-//! So such a record is written twice: its *signpost* lies near it, is durable when the group is, and leads on. The
-//! place for one is taken in advance, since nothing may be free there any more when it is needed. Until it is used it
-//! is known to no checkpoint: a power cut makes it free.
+//! So such a record is written twice: its *signpost* lies near it, is durable when the group is,
+//! and leads on. The place for a signpost is taken in advance, since nothing may be free there any
+//! more when it is needed. No checkpoint knows the place until it is used, so a power cut frees it.
 
 use std::collections::BTreeMap;
 
@@ -16,43 +17,45 @@ use crate::format::Address;
 use crate::log::replay;
 use crate::space::{Extent, Purpose};
 
-/// What is known of the log's places on each top-level vdev.
+/// Places of the log on each top-level vdev, as far as signposts need them.
 #[derive(Debug, Default)]
 pub(super) struct Signposts {
-    /// Where the last record lies of those behind the checkpoint that was begun last: an opening knows these.
+    /// Place of the last record on each vdev since the last checkpoint began. An opening knows
+    /// these places.
     known: BTreeMap<u16, Address>,
-    /// Places for signposts to come: that of each vdev is near the last of its places that the log got.
+    /// Places for future signposts. On each vdev the place is near the last place that the log got
+    /// there.
     kept: BTreeMap<u16, Extent>,
 }
 
 impl Signposts {
-    /// Whether an opening would find a record though nothing says where it is.
+    /// Reports whether an opening would find a record that no other record leads to.
     fn is_found(&self, record: Address) -> bool {
         let known = self.known.get(&record.vdev());
         known.is_some_and(|known| replay::is_near(*known, record))
     }
 
-    /// Places that are not used yet.
+    /// Returns the places that are not used yet.
     pub(super) fn kept(&self) -> impl Iterator<Item = Extent> + '_ {
         self.kept.values().copied()
     }
 }
 
 impl Pool {
-    /// Where a signpost for the record at this place is to lie, if it needs one since the next record lies at `next`.
-    /// Where nothing is free near it, it has none.
+    /// Returns the place for a signpost of the record at `record`, if it needs one since the next
+    /// record lies at `next`. If nothing is free near the record, it has none.
     pub(super) fn signpost(&mut self, record: Address, next: Address) -> Option<Extent> {
         let vdev = record.vdev();
         self.signposts.known.insert(vdev, record);
         if self.signposts.is_found(next) {
             return None;
         }
-        // Kept when the record got its place.
+        // This place was kept when the record got its own.
         let kept = self.signposts.kept.remove(&vdev);
         kept.or_else(|| self.place_signpost(record))
     }
 
-    /// Keeps a place for a signpost near where the next record will lie.
+    /// Keeps a place for a signpost near the place of the next record.
     pub(super) fn keep_signpost(&mut self, next: Address) {
         let vdev = next.vdev();
         let kept = self.signposts.kept.get(&vdev).copied();
@@ -68,7 +71,8 @@ impl Pool {
         }
     }
 
-    /// A checkpoint begins: an opening from it knows no record before it, and no signpost that is not used.
+    /// Begins anew for a checkpoint: an opening from it knows no record before it, and no unused
+    /// signpost.
     pub(super) fn begin_signposts(&mut self) {
         self.signposts.known.clear();
         for extent in self.signposts.kept() {

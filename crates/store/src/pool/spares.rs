@@ -1,8 +1,9 @@
-//! Spares: leaves that stand ready, and stand in for others that break.
+//! Spares: leaves that are available, and stand in for leaves that break.
 //!
-//! A spare in use is a leaf of the slot of the one that it stands in for ([`Pool::tend_vdevs`] looks after slots). From
-//! there it may leave: by hand, since the other is whole again, or with a log that is removed. It stands ready when the
-//! labels say so and its device has answered; one whose device is not there is not called.
+//! A spare in use is a leaf of the slot of the leaf that it stands in for ([`Pool::tend_vdevs`]
+//! looks after slots). It leaves the slot when a user detaches it, when the other leaf is whole
+//! again, or with a log vdev that is removed. It is available when the labels say so and its device
+//! has answered. A spare whose device is missing is not used.
 
 use std::collections::BTreeSet;
 
@@ -11,18 +12,18 @@ use super::state::Pool;
 use crate::vdev::{LeafId, LeafSpec, LeafStatus, ShapeError, ShapeErrorKind, SlotKind, State};
 
 impl Pool {
-    /// Adds spares: they stand ready.
+    /// Adds spares, which are available.
     pub fn add_spares(&mut self, spares: impl IntoIterator<Item = LeafSpec>) {
         self.config.spares.extend(spares);
-        // One that is broken may have waited for it.
+        // A broken leaf may have waited for a spare.
         self.seen_events += 1;
         self.shape_changed();
     }
 
-    /// Takes a spare away that stands ready.
+    /// Removes an available spare.
     ///
     /// # Errors
-    /// It stands in for a leaf, or there is no such spare.
+    /// The spare stands in for a leaf, or does not exist.
     pub fn remove_spare(&mut self, guid: u64) -> Result<(), ShapeError> {
         if let Some(leaf) = self.array.find(guid) {
             let context = "the spare stands in for another device";
@@ -38,24 +39,25 @@ impl Pool {
         Ok(())
     }
 
-    /// Sets the spares whose devices are not there: they are not called. They are in no slot.
+    /// Sets the spares whose devices are missing, so that they are not used. They are in no slot.
     pub fn set_away_spares(&mut self, away: BTreeSet<u64>) {
-        // Where one is back, a broken leaf may have waited for it.
+        // If a spare is back, a broken leaf may have waited for it.
         self.seen_events += u64::from(!self.away_spares.is_subset(&away));
         self.away_spares = away;
     }
 
-    /// The spares whose devices are not there.
+    /// Returns the spares whose devices are missing.
     pub fn away_spares(&self) -> &BTreeSet<u64> {
         &self.away_spares
     }
 
-    /// Lets a spare stand in for a leaf; where that is well, the spare takes its place for good. The event of
-    /// it follows.
+    /// Lets a spare stand in for a leaf. If the leaf is well, the spare takes its place for good.
+    /// The event follows.
     ///
     /// # Errors
-    /// There is no such spare, it is in use, or it is too small. `Away` where its device is. `Busy` while it leaves another place: until the labels say
-    /// so, and its device has answered all that it was asked there.
+    /// The spare does not exist, is in use, or is too small. `Away` if its device is missing.
+    /// `Busy` while it leaves another place: until the labels say so, and its device has answered
+    /// all requests made there.
     pub fn use_spare(&mut self, leaf: LeafId, guid: u64) -> Result<LeafId, ShapeError> {
         if self.leaving_spares.contains(&guid) {
             let context = "the spare is still leaving its last place";
@@ -85,7 +87,7 @@ impl Pool {
         Ok(new)
     }
 
-    /// Whether a leaf is one of the pool's spares.
+    /// Reports whether a leaf is one of the pool's spares.
     pub(super) fn is_spare(&self, leaf: LeafId) -> bool {
         let guid = self.array.guid(leaf);
         self.config
@@ -94,7 +96,8 @@ impl Pool {
             .any(|spare| Some(spare.guid) == guid)
     }
 
-    /// A leaf leaves its slot. If it is a spare it stands ready again, as soon as that may be.
+    /// Notes that a leaf leaves its slot. If it is a spare, it becomes available as soon as
+    /// possible.
     pub(super) fn note_leaving(&mut self, leaf: LeafId) {
         let guid = self.array.guid(leaf);
         let mut spares = self.config.spares.iter().map(|spare| spare.guid);
@@ -102,27 +105,28 @@ impl Pool {
             .extend(spares.find(|spare| Some(*spare) == guid));
     }
 
-    /// Spares that were taken out of a slot stand ready when the labels say that they left it, and their devices have
-    /// answered all that they were asked there.
+    /// Makes spares available that left a slot, once the labels say so and their devices have
+    /// answered all requests made there.
     ///
-    /// Until the labels say so an opening takes what is on them for parts of blocks, that nobody else may have: none of
-    /// it may be written over. And a write of before that comes late would destroy what was written since.
+    /// Until the labels say so, an opening takes the data on them for parts of blocks that no other
+    /// leaf may have. So none of it may be overwritten. And a late write of the former slot would
+    /// destroy data written since.
     pub(super) fn let_spares_leave(&mut self) {
         let left: Vec<u64> = self.spares_that_left().collect();
         for guid in left {
             self.leaving_spares.remove(&guid);
-            // A broken leaf may have waited for it.
+            // A broken leaf may have waited for a spare.
             self.seen_events += 1;
         }
     }
 
-    /// Spares that stand ready as soon as that is noticed.
+    /// Returns spares that left a slot and will be available as soon as that is noticed.
     pub(super) fn spares_that_left(&self) -> impl Iterator<Item = u64> {
         let leaving = self.leaving_spares.iter().copied();
         leaving.filter(|guid| !self.are_labels_due() && !self.array.is_unanswered(*guid))
     }
 
-    /// A spare may be called for the slot of a leaf again when that breaks.
+    /// Allows spares for the slot of a leaf again, if the leaf breaks later.
     pub(super) fn allow_spare(&mut self, leaf: LeafId) {
         let others = self.others_in_slot(leaf).into_iter();
         let guids = others.map(|other| other.guid).chain(self.array.guid(leaf));
@@ -135,7 +139,7 @@ impl Pool {
         }
     }
 
-    /// Lets a spare stand in for the leaves of a slot, if one is ready.
+    /// Lets an available spare stand in for the leaves of a slot.
     pub(super) fn call_spare(&mut self, leaves: &[LeafStatus]) {
         let Some(first) = leaves.first().map(|first| first.leaf) else {
             return;
@@ -148,7 +152,7 @@ impl Pool {
             |guid| !self.leaving_spares.contains(guid) && !self.away_spares.contains(guid);
         let spares = self.config.spares.iter();
         let mut ready = spares.filter(|spare| is_ready(&spare.guid));
-        // One that is in use is refused, and so is one that is too small for this leaf.
+        // A spare that is in use is refused, and so is one that is too small for this leaf.
         let called = ready.find_map(|spare| {
             let new = self.array.replace(first, spare, SlotKind::Spare).ok()?;
             Some((new, spare.guid))

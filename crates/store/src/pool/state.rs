@@ -1,4 +1,4 @@
-//! The state of an open pool, and the ways in.
+//! State of an open pool, and its entry points.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -28,32 +28,34 @@ use crate::snapshot::deadlist::Deadlist;
 use crate::space::{Extent, Space};
 use crate::vdev::{self, Array, ArrayDone, DeviceOutcome, IoId, LeafId};
 
-/// What bounds a pool's memory and delays.
+/// Bounds on a pool's memory and delays.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of changes that are not on the devices yet; more wait.
+    /// Bytes of changes that are not on the devices yet. Further changes wait.
     pub dirty_bytes: usize,
     /// Bytes of map nodes that are kept.
     pub node_bytes: usize,
     /// Changes of maps after which a checkpoint is made.
     pub updates: u64,
-    /// Groups of the log after which a checkpoint is made: following them takes time at import.
+    /// Groups of the log after which a checkpoint is made. Import has to follow them, which takes
+    /// time.
     pub groups: u64,
-    /// After so long without a checkpoint one is made, if anything changed. Microseconds.
+    /// Time without a checkpoint after which one is made, in microseconds, if anything changed.
     pub checkpoint_us: u64,
-    /// After so long without a change one is made, if anything changed or what was freed waits for one. Microseconds.
+    /// Idle time after which a checkpoint is made, in microseconds, if anything changed or freed
+    /// space waits for one.
     pub rest_us: u64,
-    /// A group that nobody waits for is written after this. Microseconds.
+    /// Time after which a group is written that no request waits for, in microseconds.
     pub gather_us: u64,
-    /// Nodes of maps that a call handles at most in work that nobody waits for; each takes about
-    /// 80 microseconds.
+    /// Most nodes of maps that a call handles in background work. Each takes about 80 microseconds.
     pub budget: usize,
-    /// Blocks and nodes of deleted datasets that one checkpoint frees at most: each is an extent that
-    /// waits in memory until two more are durable.
+    /// Most blocks and nodes of deleted datasets that one checkpoint frees. Each is an extent that
+    /// waits in memory until two more checkpoints are durable.
     pub freed_blocks: usize,
-    /// Blocks that a scan gathers, to work them off in the order in which they lie.
+    /// Blocks that a scan gathers before it works them off in the order of their places.
     pub scan_batch: usize,
-    /// Bytes that the manifest of a checkpoint may have, no more than a root can point to: what could need more is refused.
+    /// Most bytes of a checkpoint's manifest, no more than a root can point to. A change that could
+    /// need more is refused.
     pub manifest_bytes: usize,
 }
 
@@ -76,8 +78,9 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// So that maps, the changes that no checkpoint has, and what waits to be written take no more than about so many bytes
-    /// of memory together, where that is less than these take by default. However few they are, a pool works.
+    /// Returns limits for about `bytes` of memory. Maps, changes without a checkpoint and data
+    /// waiting to be written take no more than that together. No limit exceeds its default, and a
+    /// pool works even with few bytes.
     pub fn within(bytes: usize) -> Self {
         let by_default = Self::default();
         let bytes = bytes.max(LEAST_MEMORY);
@@ -91,54 +94,56 @@ impl Limits {
     }
 }
 
-/// What is taken in any case: with less, each long write would wait for the one before it.
+/// Memory that is taken in any case. With less, each long write would wait for the one before it.
 const LEAST_MEMORY: usize = 32 << 20;
 
-/// Changes are in memory as often as those after which a checkpoint is made: while it is made, twice as many are taken
-/// at most, and others wait.
+/// Factor of changes in memory over those after which a checkpoint is made. While it is made, at
+/// most twice as many more are taken, and further ones wait.
 const LAYERS_OF_CHANGES: usize = 3;
 
-/// While requests are served, a share of the work that nobody waits for is done so often: with the budget of
-/// [`Limits`], a third of the time.
+/// Time between shares of background work while requests are served. With the budget of [`Limits`],
+/// the work takes a third of the time.
 const WORK_EVERY_US: u64 = 240;
-/// Requests are served as long as the last one came no longer ago.
+/// Time since the last request during which requests count as being served.
 const SERVING_US: u64 = 2_000;
-/// How often it is counted what is in memory beside the cache.
+/// Time between two counts of the memory beside the cache.
 const CHARGE_EVERY_US: u64 = 50_000;
 /// Extents that become free in one call.
 const SETTLE_AT_ONCE: usize = 256;
 
-/// A volume or snapshot at work.
+/// Volume or snapshot that is in use.
 #[derive(Debug)]
 pub(super) struct Contents {
-    /// Where its blocks lie.
+    /// Map from blocks to their places.
     pub(super) map: Map,
-    /// Bytes.
+    /// Size in bytes.
     pub(super) size: u64,
-    /// Bytes.
+    /// Size of a block in bytes.
     pub(super) block_size: u32,
     pub(super) settings: Settings,
-    /// While a stream is received into it: whose changes count. Nobody else changes or reads it.
+    /// Attempt of the stream that is being received into the volume: only its changes count. No
+    /// other request changes or reads the volume.
     pub(super) attempt: Option<u64>,
     /// Blocks of the snapshot before it that are not its own any more.
     pub(super) dead: Deadlist,
-    /// Its blocks as of the last checkpoint.
+    /// Counts of its blocks as of the last checkpoint.
     pub(super) referenced: Referenced,
 }
 
-/// The blocks of a volume or snapshot, counted.
+/// Counts of the blocks of a volume or snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Referenced {
-    /// Their sectors, parity not counted.
+    /// Sectors of the blocks, parity not counted.
     pub(super) sectors: u64,
-    /// How many they are; `None` where a program wrote the checkpoint that did not count them.
+    /// Number of blocks; `None` if the program that wrote the checkpoint did not count them.
     pub(super) blocks: Option<u64>,
-    /// How many of them are not packed; `None` as before.
+    /// Number of blocks that are not compressed; `None` if the program that wrote the checkpoint
+    /// did not count them.
     pub(super) whole: Option<u64>,
 }
 
 impl Referenced {
-    /// No block.
+    /// Counts of no blocks.
     pub(super) const NOTHING: Self = Self {
         sectors: 0,
         blocks: Some(0),
@@ -146,50 +151,50 @@ impl Referenced {
     };
 }
 
-/// A volume or snapshot that was deleted and whose blocks are still to be freed.
+/// Deleted volume or snapshot whose blocks are still to be freed.
 #[derive(Debug)]
 pub(super) struct Dying {
     pub(super) map: Map,
-    /// Blocks born up to this epoch are others'.
+    /// Blocks born up to this epoch belong to other datasets.
     pub(super) after: Epoch,
 }
 
-/// What an operation of the array was for.
+/// Purpose of an operation of the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tag {
-    /// The write of a group.
+    /// Write of a group.
     Group(u64),
-    /// A flush for all groups up to this one.
+    /// Flush for all groups up to this one.
     Flush(u64),
-    /// The write of copies of groups to a log vdev, and its flush.
+    /// Write of copies of groups to a log vdev, or its flush.
     Copies(u16),
     CopiesFlush(u16),
-    /// The read of a node.
+    /// Read of a node.
     Node(Missing),
-    /// The read of a volume's block.
+    /// Read of a volume's block.
     Block(Pointer),
-    /// The read of a block for a stream; by the number of who waits for it.
+    /// Read of a block for a stream, by the number of the pending request.
     Stored(u64),
-    /// The read of a part of a dead list, for the checkpoint, or for the scan.
+    /// Read of a part of a dead list, for the checkpoint or for the scan.
     Chunk(Address),
     ScanChunk(u64),
-    /// A block that a scan works off.
+    /// Block that a scan works off.
     Scan(super::scan::ScanBlock),
-    /// A write of the checkpoint being made.
+    /// Write of the checkpoint being made.
     Checkpoint(u64),
-    /// The flush before its root is written.
+    /// Flush before the checkpoint's root is written.
     CheckpointFlush,
-    /// A write or flush of a root into a label; of a leaf.
+    /// Write or flush of a root in a label of this leaf.
     Label(u32),
-    /// A write or flush of the configuration into a label.
+    /// Write or flush of the configuration in a label.
     Configuration,
-    /// A look at an activity record, or the write of one; of a leaf.
+    /// Read or write of an activity record on this leaf.
     Activity(u32),
-    /// A trim of free space of a top-level vdev.
+    /// Trim of free space of a top-level vdev.
     Trim(u16),
 }
 
-/// An open pool.
+/// Open pool.
 #[derive(Debug)]
 pub struct Pool {
     pub(super) key: PoolKey,
@@ -198,99 +203,104 @@ pub struct Pool {
     pub(super) space: Space,
     pub(super) nodes: NodeCache,
     pub(super) cache: Arc<Cache>,
-    /// What the maps take of its cap.
+    /// Share of the cache's cap that the maps take.
     pub(super) charge: Charge,
-    /// When that was looked at last.
+    /// Time at which that share was last counted.
     pub(super) charged_us: u64,
     pub(super) catalog: Catalog,
     pub(super) contents: BTreeMap<DatasetId, Contents>,
-    /// In which blocks are born now.
+    /// Epoch in which blocks are born now.
     pub(super) epoch: Epoch,
     pub(super) now_us: u64,
-    /// When the last request came.
+    /// Time of the last request.
     pub(super) asked_us: Option<u64>,
-    /// When work that nobody waits for was last done.
+    /// Time at which background work was last done.
     pub(super) worked_us: u64,
-    /// That is long enough ago, and something happened since.
+    /// Whether background work is owed: the last share is long enough ago, and something happened
+    /// since.
     pub(super) is_work_owed: bool,
     /// Changes of maps since the last checkpoint began.
     pub(super) updates: u64,
-    /// What is in no durable checkpoint yet.
+    /// Changes that are in no durable checkpoint yet.
     pub(super) unmerged: Unmerged,
     /// Sectors that volumes have reserved and do not use yet.
     pub(super) reserved: u64,
-    /// Whether there are such volumes.
+    /// Whether there are volumes with reservations.
     pub(super) has_promised: bool,
-    /// Seconds since 1970.
+    /// Wall clock in seconds since 1970.
     pub(super) time_s: u64,
     pub(super) commit: Commit,
     pub(super) logs: LogVdevs,
     pub(super) caches: CacheVdevs,
-    /// Requests that wait for something, by a number of ours.
+    /// Requests that wait for something, by an internal number.
     pub(super) pending: HashMap<u64, Pending, BuildNumberHasher>,
     pub(super) next_pending: u64,
     pub(super) reads: BlockReads,
-    /// Blocks that waiting changes touch, by the first of each: others who change them wait.
+    /// Blocks that waiting changes touch, by the first of each. Other changes of these blocks wait.
     pub(super) locks: BTreeMap<(DatasetId, u64), super::write::Lock>,
     /// Changes that wait for room in memory or on the devices, in their order.
     pub(super) stalled: VecDeque<super::write::Ready>,
-    /// Bytes that these hold beside their own: what their blocks were packed into. No more than may be dirty; what
-    /// is beyond is packed again, on the one thread that has all else to do.
+    /// Bytes of compressed blocks that the stalled changes keep beside their own data. They are
+    /// bounded as dirty bytes are. Data beyond the bound is compressed again, on the one thread
+    /// that has all other work to do.
     pub(super) kept_packed: usize,
     /// Checkpoints since changes began to wait for space.
     pub(super) vain_checkpoints: u32,
     /// Changes of datasets that wait for their turn.
     pub(super) waiting: VecDeque<super::administer::Waiting>,
-    /// Bytes that the lists of datasets take at most in a manifest, whatever is written; `None` where they were not
-    /// counted yet.
+    /// Most bytes that the lists of datasets can take in a manifest, whatever is written; `None` if
+    /// they were not counted yet.
     pub(super) lists: Option<usize>,
     pub(super) dying: Vec<Dying>,
-    /// What is being freed, a part with each checkpoint.
+    /// Structures that are being freed, a part with each checkpoint.
     pub(super) jobs: VecDeque<super::manifest::Job>,
-    /// Chunks of dead lists that were read for them.
+    /// Chunks of dead lists that were read for the jobs.
     pub(super) chunks: BTreeMap<u64, Chunk>,
     pub(super) config: PoolConfig,
-    /// The labels do not say it yet.
+    /// Whether the configuration changed and the labels do not have it yet.
     pub(super) is_config_new: bool,
-    /// The labels are to say that any host may import the pool, when all else is written.
+    /// Whether the labels are to say that any host may import the pool, when all else is written.
     pub(super) is_export_wanted: bool,
-    /// This host lets the pool go when all is written.
+    /// Whether this host lets the pool go when all is written.
     pub(super) is_closing: bool,
-    /// It is being written into them.
+    /// Write of the configuration into the labels that is under way.
     pub(super) renewal: Option<super::labels::Renewal>,
     pub(super) checkpoint: Option<Making>,
     /// Checkpoints that became durable since the pool was opened.
     pub(super) checkpoints: u64,
     pub(super) scan: Option<Scan>,
-    /// The last one that ended before that began, or before the pool was opened.
+    /// Last scan that ended before the present one began, or before the pool was opened.
     pub(super) ended_scan: Option<ScanRecord>,
-    /// A scrub that a resilver interrupted, running or paused: it begins again when that is over.
+    /// Scrub, running or paused, that a resilver interrupted. It begins again when the resilver is
+    /// over.
     pub(super) waiting_scrub: Option<ScanState>,
     /// Leaves that came back older than the pool and are not rebuilt yet, by guid.
     pub(super) behind: BTreeMap<u64, super::open::Behind>,
     /// Devices that were shorter than remembered when the pool was opened.
     pub(super) short: Vec<super::open::Short>,
-    /// Leaves that the last resilver could not rebuild in full. That is not tried again before something has changed.
+    /// Leaves that the last resilver could not rebuild in full. The resilver is not tried again
+    /// before something has changed.
     pub(super) unrebuilt: BTreeSet<LeafId>,
-    /// Leaves that answered again after they had been given up, since something else has changed.
+    /// Given-up leaves that answered again, since something else last changed.
     pub(super) heard_again: BTreeSet<LeafId>,
-    /// Who waits for a checkpoint: the number that [`Pool::checkpoints`] must have reached.
+    /// Requests that wait for a checkpoint, each with the number that [`Pool::checkpoints`] must
+    /// reach.
     pub(super) syncs: Vec<(u64, RequestId)>,
     /// Questions that wait for a checkpoint to put a snapshot's changes into its tree.
     pub(super) unsettled: Vec<u64>,
-    /// Changes of leaves that were seen, and up to which they were acted upon.
+    /// Number of changes of leaves seen; the next field is the number acted upon.
     pub(super) seen_events: u64,
     pub(super) tended_events: u64,
-    /// Spares that left a slot and do not stand ready yet.
+    /// Spares that left a slot and are not available yet.
     pub(super) leaving_spares: BTreeSet<u64>,
-    /// Spares whose devices are not there.
+    /// Spares whose devices are missing.
     pub(super) away_spares: BTreeSet<u64>,
-    /// Leaves that fail often.
+    /// Counts of the failures of leaves.
     pub(super) failures: super::failures::Failures,
     pub(super) is_checkpoint_wanted: bool,
-    /// The labels say that blocks may lie twice.
+    /// Whether the labels say that blocks may lie twice.
     pub(super) may_lie_twice: bool,
-    /// What was to lie twice and lies once.
+    /// Blocks that should lie twice and lie once.
     pub(super) written_once: super::second::WrittenOnce,
     pub(super) last_checkpoint_us: u64,
     pub(super) rest: super::rest::Rest,
@@ -298,32 +308,33 @@ pub struct Pool {
     pub(super) taken: u64,
     pub(super) tags: HashMap<u64, Tag, BuildNumberHasher>,
     pub(super) next_tag: u64,
-    /// Where records lie that the last checkpoint's log needs, oldest first.
+    /// Places of the records that the last checkpoint's log needs, oldest first.
     pub(super) records: VecDeque<(u64, Extent)>,
     pub(super) signposts: Signposts,
     pub(super) trims: Trims,
     pub(super) persisted: super::manifest::Persisted,
-    /// Why no changes are taken.
+    /// Reason why no changes are taken.
     pub(super) suspended: Option<String>,
-    /// That is since none are to be taken.
+    /// Whether changes are refused because the pool is open for reading only.
     pub(super) is_read_only: bool,
-    /// How the labels say that this host has the pool, where another one could reach its devices.
+    /// Activity records with which this host claims the pool, if another host could reach its
+    /// devices.
     pub(super) activity: Option<Box<super::activity::Owner>>,
-    /// They are to say that it let the pool go, and then nothing more.
+    /// Whether the records are to let the pool go, after which no more are written.
     pub(super) is_unprotecting: bool,
-    /// Another host has the pool, or may have it: nothing is done any more.
+    /// Reason for which all work ended, since another host has the pool or may have it.
     pub(super) stopped: Option<super::activity::Stop>,
     pub(super) array_output: vdev::Output,
     pub(super) output: Output,
 }
 
 impl Pool {
-    /// Takes a request; its answer comes with [`Pool::take_output`], perhaps at once.
+    /// Takes a request. Its answer comes with [`Pool::take_output`], perhaps at once.
     pub fn submit(&mut self, id: RequestId, request: Request, now_us: u64) {
         self.submit_all([(id, request)], now_us);
     }
 
-    /// Takes requests that came together: writes among them that are to be durable share a group.
+    /// Takes requests that came together. Durable writes among them share a group.
     pub fn submit_all(
         &mut self,
         requests: impl IntoIterator<Item = (RequestId, Request)>,
@@ -333,7 +344,8 @@ impl Pool {
         self.asked_us = Some(now_us);
         let mut requests = requests.into_iter().peekable();
         while let Some((id, request)) = requests.next() {
-            // Most of what a block costs is waiting for memory: the next one comes near meanwhile.
+            // Most of a block's cost is waiting for memory, so the next block is prefetched
+            // meanwhile.
             if let Some((_, Request::Write { data, .. })) = requests.peek() {
                 data.prefetch(0);
             }
@@ -391,12 +403,12 @@ impl Pool {
         }
     }
 
-    /// A device answered.
+    /// Takes the answer of a device.
     pub fn completed(&mut self, io: IoId, outcome: DeviceOutcome, now_us: u64) {
         self.completed_all([(io, outcome)], now_us);
     }
 
-    /// Devices answered, in this order.
+    /// Takes answers of devices, in this order.
     pub fn completed_all(
         &mut self,
         answers: impl IntoIterator<Item = (IoId, DeviceOutcome)>,
@@ -404,7 +416,7 @@ impl Pool {
     ) {
         self.now_us = now_us;
         if !self.is_owned() {
-            // Whatever it was, nobody is told of it.
+            // The answers do not matter: no caller is told of them.
             return self.hand_out();
         }
         for (io, outcome) in answers {
@@ -419,14 +431,14 @@ impl Pool {
                     .completed(io, outcome, now_us, &mut self.array_output);
             }
         }
-        // Whoever waits for one of these shall not wait for that.
+        // A request that waits for one of these answers shall not wait for background work.
         self.is_work_owed |= now_us >= self.worked_us + WORK_EVERY_US;
         self.serve();
         self.hand_out();
     }
 
-    /// Time has passed. `time_s` is the wall clock's, in seconds since 1970: it is noted in
-    /// checkpoints and decides nothing.
+    /// Takes the time. `time_s` is the wall clock in seconds since 1970. Checkpoints note it, and
+    /// it decides nothing.
     pub fn tick(&mut self, now_us: u64, time_s: u64) {
         self.now_us = now_us;
         self.time_s = time_s;
@@ -439,15 +451,16 @@ impl Pool {
         self.go_on();
     }
 
-    /// When [`Pool::tick`] must be called at the latest; `None`: nothing waits for time.
+    /// Returns the latest time at which [`Pool::tick`] must be called; `None` if nothing waits for
+    /// time.
     pub fn deadline_us(&self) -> Option<u64> {
         let work = self.work_due_us();
         self.service_due_us().into_iter().chain(work).min()
     }
 
-    /// When a share of what nobody waits for is to be done.
+    /// Returns the time at which a share of background work is due.
     pub fn work_due_us(&self) -> Option<u64> {
-        // Changes that wait for a checkpoint are served by making it.
+        // Changes may wait for a checkpoint; then making it serves requests.
         let serves = (self.asked_us).is_some_and(|asked| self.now_us < asked + SERVING_US)
             && self.stalled.is_empty();
         let has_work = self.is_work_owed && self.suspended.is_none() || self.has_work();
@@ -458,7 +471,8 @@ impl Pool {
         })
     }
 
-    /// When something is to be done that somebody waits for, or that is promised for a time.
+    /// Returns the time at which work is due that a request waits for, or that is promised for a
+    /// time.
     pub fn service_due_us(&self) -> Option<u64> {
         if self.stopped.is_some() {
             return None;
@@ -476,19 +490,20 @@ impl Pool {
         all.into_iter().flatten().min()
     }
 
-    /// What the calls since the last one brought.
+    /// Takes the output of the calls since the last one.
     pub fn take_output(&mut self) -> Output {
         std::mem::take(&mut self.output)
     }
 
-    /// The same, into what the last call brought and whoever was meant has taken: its memory is used again.
+    /// Takes the output into `taken`, whose previous contents the caller has used. Its memory is
+    /// reused.
     pub fn take_output_into(&mut self, taken: &mut Output) {
         debug_assert!(taken.requests.is_empty() && taken.answers.is_empty());
         taken.events.clear();
         std::mem::swap(&mut self.output, taken);
     }
 
-    /// Does everything that somebody waits for, and a share of what nobody does.
+    /// Does all work that requests wait for, and a share of the background work.
     pub(super) fn go_on(&mut self) {
         self.worked_us = self.now_us;
         self.is_work_owed = false;
@@ -505,8 +520,8 @@ impl Pool {
         self.charge_memory();
     }
 
-    /// What is in memory of the maps, what waits to be written, and the lists of what waits to be free, counts into the cap
-    /// of the cache.
+    /// Charges the pool's memory to the cap of the cache: loaded maps, data waiting to be written,
+    /// and lists of space waiting to be free.
     fn charge_memory(&mut self) {
         if self.now_us < self.charged_us + CHARGE_EVERY_US {
             return;
@@ -516,28 +531,29 @@ impl Pool {
         let maps = self.nodes.bytes() + layers.sum::<usize>();
         let records = self.records.capacity() * size_of::<(u64, Extent)>();
         let lists = self.space.lists_memory() + records;
-        // Pages between those of blocks. Throwing blocks out may make more of them, so there is an end to it.
+        // This counts the free pages between those of blocks. Evicting blocks may make more of
+        // them, so the count is capped.
         let idle = pages::idle_bytes().min(self.cache.cap() / pages::IDLE_SHARE);
         let dirty = self.commit.dirty_bytes() + self.kept_packed;
         self.charge.set(maps + dirty + lists + idle);
     }
 
-    /// Does everything that somebody waits for.
+    /// Does all work that requests wait for.
     pub(super) fn serve(&mut self) {
         loop {
-            // What became of leaves first: acknowledgements depend on it.
+            // Changes of leaves come first, since acknowledgements depend on them.
             self.labels_go_on();
             let mut all_done = std::mem::take(&mut self.array_output.done);
             for (tag, done) in all_done.drain(..) {
                 self.tag_done(tag, done);
             }
-            // Its memory is used again, unless something was done at once meanwhile.
+            // The memory is reused, unless new results came at once meanwhile.
             if self.array_output.done.is_empty() {
                 self.array_output.done = all_done;
             }
             self.administer_go_on();
             self.resume_stalled();
-            // Who waited for one of those.
+            // This serves changes that waited for a stalled one.
             self.administer_go_on();
             self.commit_go_on();
             self.labels_go_on();
@@ -547,7 +563,7 @@ impl Pool {
         }
     }
 
-    /// What was asked of the array by this tag is done.
+    /// Takes the end of the array's operation with this tag.
     pub(super) fn tag_done(&mut self, tag: u64, done: ArrayDone) {
         if let Some(what) = self.tags.remove(&tag) {
             self.array_done(what, done);
@@ -556,7 +572,7 @@ impl Pool {
 
     pub(super) fn hand_out(&mut self) {
         if !self.is_owned() {
-            // Whoever waits is told by whoever runs the pool.
+            // The caller that runs the pool tells those that wait.
             self.output.answers.clear();
             self.output.requests.clear();
             self.array_output.requests.clear();
@@ -564,7 +580,7 @@ impl Pool {
             return;
         }
         if self.is_let_go() {
-            // Another host may have it from now on.
+            // Another host may have the pool from now on.
             self.array_output.requests.clear();
             self.caches.take_requests();
         }
@@ -602,21 +618,21 @@ impl Pool {
             }
             (Tag::Activity(leaf), done) => self.activity_done(LeafId(leaf), done),
             (Tag::Trim(vdev), ArrayDone::Trimmed(result)) => {
-                // An address that is none was asked of nobody.
+                // No device was asked about an invalid address.
                 self.trimmed(vdev, result.unwrap_or_default());
             }
             (what, done) => debug_assert!(false, "{what:?} was answered with {done:?}"),
         }
     }
 
-    /// A number for an operation of the array.
+    /// Makes a number for an operation of the array.
     pub(super) fn tag(&mut self, what: Tag) -> u64 {
         self.next_tag += 1;
         self.tags.insert(self.next_tag, what);
         self.next_tag
     }
 
-    /// Whether there is something to do that waits for nothing but its turn.
+    /// Reports whether there is work that waits only for its turn.
     fn has_work(&self) -> bool {
         let making = self.checkpoint.as_ref();
         let is_due = self.is_checkpoint_due();
@@ -629,15 +645,16 @@ impl Pool {
         self.suspended.is_none() && has_more || self.is_close_due()
     }
 
-    /// Whether a checkpoint should be made for another reason than that the last one is old.
+    /// Reports whether a checkpoint is due for another reason than the age of the last one.
     pub(super) fn is_checkpoint_due(&self) -> bool {
         let is_long = self.updates >= self.limits.updates;
-        // Writes that were under way when closing began lie behind the checkpoint that it asked for.
+        // Writes that were under way when closing began come after the checkpoint that closing
+        // asked for.
         let is_last = self.is_closing && self.has_changed();
         self.is_checkpoint_wanted || is_last || is_long || self.is_space_running_short()
     }
 
-    /// Whether a checkpoint would find anything new.
+    /// Reports whether a checkpoint would find anything new.
     pub(super) fn has_changed(&self) -> bool {
         self.commit.chain.sealed_seq() > self.persisted.seq || !self.commit.group.is_empty()
     }
@@ -650,14 +667,14 @@ impl Pool {
         self.answer(id, Err(PoolError::new(kind, context)));
     }
 
-    /// Data is born in another epoch from now on. Trees may still be born in any since the last
-    /// checkpoint: in that which ended with the layer that they are made of.
+    /// Begins an epoch: data is born in it from now on. Trees may still be born in any epoch since
+    /// the last checkpoint: the epoch that ended with the layer from which the tree is made.
     pub(super) fn begin_epoch(&mut self, epoch: Epoch) {
         self.epoch = epoch;
         self.array.set_epochs(self.persisted.epoch.next(), epoch);
     }
 
-    /// A block that something durable may still reach is needed no more.
+    /// Drops a block that is no longer needed but that a durable structure may still reach.
     pub(super) fn drop_block(&mut self, pointer: &Pointer) {
         for extent in self.extents_of(pointer) {
             if let Err(fault) = self.space.drop_later(extent) {
@@ -666,7 +683,7 @@ impl Pool {
         }
     }
 
-    /// Takes no changes from now on: what is on the devices stays as it is.
+    /// Takes no changes from now on. The data on the devices stays as it is.
     pub(super) fn suspend(&mut self, reason: String) {
         if self.suspended.is_none() {
             self.output.events.push(Event::Suspended {
@@ -676,7 +693,7 @@ impl Pool {
         }
     }
 
-    /// The error of a change that is not taken any more.
+    /// Returns the error for changes that are no longer taken.
     pub(super) fn suspension(&self) -> Option<PoolError> {
         let reason = self.suspended.as_ref()?;
         let kind = match self.is_read_only {
@@ -687,7 +704,7 @@ impl Pool {
         Some(PoolError::new(kind, context))
     }
 
-    /// The bytes of blocks that are being written, by where they will lie.
+    /// Returns the bytes of a block that is being written, by its future place.
     pub(super) fn in_flight(&self, address: Address) -> Option<&Pages> {
         self.commit.in_flight.get(&address.to_bits())
     }

@@ -1,22 +1,25 @@
-//! Devices are told which space is free: by themselves where the property `autotrim` is on, and by `pool trim`.
+//! Tells devices which space is free: by itself if the property `autotrim` is on, and for `pool
+//! trim`.
 //!
-//! A trimmed range reads as anything. The rule for a trim is therefore that for a write: only sectors that are free in
-//! [`Space`](crate::space::Space). Neither the last two durable checkpoints reach such a sector nor the log
-//! since them, with its signposts, its mark and the place of its next record. A dropped block becomes free only when
-//! two more checkpoints are durable. A power cut at any moment of a trim therefore finds all that an opening needs.
+//! A trimmed range reads as anything. So a trim follows the rule of a write: it may touch only
+//! sectors that are free in [`Space`](crate::space::Space). No such sector is reached by the last
+//! two durable checkpoints. Nor is it reached by the log since them, with its signposts, its mark
+//! and the place of its next record. A dropped block becomes free only when two more checkpoints
+//! are durable. So a power cut at any moment of a trim loses nothing that an opening needs.
 //!
-//! The order that matters, for each step:
+//! Each step keeps this order:
 //! 1. free runs of one region are held back from allocation (`crate::space::Space::hold`);
 //! 2. the devices are told;
-//! 3. when all have answered, the hold ends. Where allocation needs the sectors sooner, it ends before that: each
-//!    device's queue lets no write into a range that the device is still trimming.
+//! 3. when all have answered, the hold ends. If allocation needs the sectors sooner, it ends before
+//!    that: each device's queue lets no write into a range that the device is still trimming.
 //!
-//! Each top-level vdev has one step under way, in the background class of its leaves' queues. While somebody is served,
-//! a step is followed by a rest three times as long as it took.
+//! Each top-level vdev has one step under way, in the background class of its leaves' queues. While
+//! the pool serves requests, a rest follows each step, three times as long as the step.
 //!
-//! Blocks' vdevs are trimmed, with all leaves that are used: mirrors, raidz, new ones of a replacement, spares in use. A
-//! log vdev and a cache vdev overwrite the same space again and again, and a spare that stands ready holds nothing
-//! that the pool put there: they are not trimmed.
+//! Only vdevs for blocks are trimmed, but all their leaves in use: of mirrors, of raidz, new ones
+//! of a replacement, and spares in use. Log vdevs and cache vdevs are not trimmed, since they
+//! overwrite the same space again and again. An available spare is not trimmed, since the pool put
+//! nothing on it.
 
 mod record;
 
@@ -35,58 +38,58 @@ use crate::vdev::{DeviceError, DeviceErrorKind, LeafId};
 
 /// Runs that devices are told of in one step.
 const RUNS_AT_ONCE: usize = 32;
-/// Sectors of each leaf that `autotrim` bothers its device with, at least: 32 KiB, as zpool does.
+/// Least sectors of each leaf that `autotrim` tells its device of: 32 KiB, as zpool does.
 const LEAST_FREED: u64 = 8;
-/// The pool serves somebody if the last request came no longer ago. Microseconds.
+/// Time since the last request during which the pool counts as serving, in microseconds.
 const SERVING_US: u64 = 100_000;
-/// While it does, a step is followed by a rest of so many times what it took.
+/// Ratio of the rest after a step to the step, while the pool is serving.
 const REST: u64 = 3;
-/// A step that cannot begin yet is tried again after this. Microseconds.
+/// Time after which a step that could not begin is tried again, in microseconds.
 const AGAIN_US: u64 = 1_000;
 
 /// All trims of a pool.
 #[derive(Debug, Default)]
 pub(super) struct Trims {
-    /// Those that somebody asked for, by the guids of leaves.
+    /// Trims that a user asked for, by the guids of leaves.
     by_leaf: BTreeMap<u64, TrimRecord>,
-    /// The step that each top-level vdev has under way.
+    /// Step that each top-level vdev has under way.
     steps: BTreeMap<u16, Step>,
-    /// Before this a top-level vdev is left alone.
+    /// Time before which a top-level vdev is left alone.
     due_us: BTreeMap<u16, u64>,
-    /// Leaves whose devices said that they do not trim.
+    /// Leaves whose devices reported that they cannot trim.
     unable: BTreeSet<u64>,
-    /// Bytes that devices were told of by themselves since the pool was opened.
+    /// Bytes that `autotrim` told devices of since the pool was opened.
     auto_bytes: u64,
-    /// The pool is let go: no step begins any more.
+    /// Whether trims are over: the pool is let go, and no step begins any more.
     is_over: bool,
 }
 
-/// Free runs that devices are being told of.
+/// Step of a trim: free runs that devices are being told of.
 #[derive(Debug)]
 struct Step {
-    /// The leaf of a trim that somebody asked for; otherwise all leaves of the vdev.
+    /// Leaf of the trim that a user asked for; `None` for all leaves of the vdev.
     of: Option<u64>,
     extents: Vec<Extent>,
     /// Answers that are still to come.
     waiting: usize,
     failed: Vec<(LeafId, DeviceError)>,
     asked_us: u64,
-    /// Where the trim of the leaf goes on.
+    /// Sector at which the trim of the leaf goes on.
     next: u64,
 }
 
-/// Why a trim is not begun, paused or ended.
+/// Reason why a trim is not begun, paused or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrimRefused {
-    /// It is no leaf of a vdev for blocks.
+    /// The leaf is not of a vdev for blocks.
     NotOfBlocks,
-    /// It is away.
+    /// The leaf is away.
     Away,
-    /// Its device does not trim.
+    /// The device cannot trim.
     Unable,
-    /// It is being trimmed.
+    /// The leaf is already being trimmed.
     Running,
-    /// It is not being trimmed.
+    /// The leaf is not being trimmed.
     NotRunning,
 }
 
@@ -105,29 +108,29 @@ impl fmt::Display for TrimRefused {
 }
 
 impl Trims {
-    /// As the last checkpoint has them.
+    /// Restores the trims that the last checkpoint kept.
     pub(super) fn open(&mut self, records: &[TrimRecord]) {
         let by_leaf = records.iter().map(|record| (record.leaf, record.clone()));
         self.by_leaf = by_leaf.collect();
     }
 
-    /// As the next checkpoint is to have them.
+    /// Returns the trims for the next checkpoint to keep.
     pub(super) fn records(&self) -> Vec<TrimRecord> {
         self.by_leaf.values().cloned().collect()
     }
 
-    /// Whether no device is being told of anything.
+    /// Reports whether no step is under way.
     pub(super) fn is_at_rest(&self) -> bool {
         self.steps.is_empty()
     }
 }
 
-/// Administrators' orders.
+/// Orders of administrators.
 impl Pool {
-    /// Begins to trim all free space of a leaf, at most so many bytes a second; or goes on with it.
+    /// Begins or resumes a trim of all free space of a leaf, at most `rate` bytes a second.
     ///
     /// # Errors
-    /// It is running, or cannot be.
+    /// The leaf is already being trimmed, or cannot be.
     pub fn start_trim(
         &mut self,
         leaf: LeafId,
@@ -149,18 +152,18 @@ impl Pool {
         Ok(())
     }
 
-    /// Lets a trim of a leaf rest until it is started again.
+    /// Pauses a trim of a leaf until it is started again.
     ///
     /// # Errors
-    /// There is none.
+    /// The leaf is not being trimmed.
     pub fn pause_trim(&mut self, leaf: LeafId, now_us: u64) -> Result<(), TrimRefused> {
         self.end_trim(leaf, TrimState::Suspended, now_us)
     }
 
-    /// Ends a trim of a leaf.
+    /// Cancels a trim of a leaf.
     ///
     /// # Errors
-    /// There is none.
+    /// The leaf is not being trimmed.
     pub fn cancel_trim(&mut self, leaf: LeafId, now_us: u64) -> Result<(), TrimRefused> {
         self.end_trim(leaf, TrimState::Canceled, now_us)
     }
@@ -192,7 +195,7 @@ impl Pool {
         }
     }
 
-    /// The next checkpoint is to keep this of it.
+    /// Stores a trim's record for the next checkpoint.
     fn trim_changed(&mut self, record: TrimRecord) {
         let event = Event::Trim {
             leaf: record.leaf,
@@ -205,7 +208,7 @@ impl Pool {
         self.go_on();
     }
 
-    /// The trims that somebody asked for, of leaves that there are.
+    /// Returns the trims that users asked for, of leaves that still exist.
     pub fn trims(&self) -> Vec<TrimStatus> {
         let records = self.trims.by_leaf.values().filter_map(|record| {
             let (vdev, _) = self.array.blocks_of(self.array.find(record.leaf)?)?;
@@ -214,26 +217,27 @@ impl Pool {
         records.collect()
     }
 
-    /// The guids of leaves whose devices said that they do not trim.
+    /// Returns the guids of leaves whose devices reported that they cannot trim.
     pub fn leaves_without_trim(&self) -> Vec<u64> {
         self.trims.unable.iter().copied().collect()
     }
 
-    /// Bytes that devices were told of by `autotrim` since the pool was opened.
+    /// Returns the bytes that `autotrim` told devices of since the pool was opened.
     pub fn auto_trimmed(&self) -> u64 {
         self.trims.auto_bytes
     }
 }
 
-/// The work.
+/// Steps of trims.
 impl Pool {
-    /// `autotrim` was set, or the pool is open: from now on it is noted what becomes free, or no more.
+    /// Starts or stops noting freed space for `autotrim`. Called when the property is set, and when
+    /// the pool is open.
     pub(super) fn heed_autotrim(&mut self) {
         let is_on = self.config.properties.is_on(PoolProperty::Autotrim);
         self.space.note_freed(is_on && !self.is_read_only);
     }
 
-    /// No step begins any more; or they may again.
+    /// Stops new steps, or allows them again.
     pub(super) fn end_trims(&mut self, is_over: bool) {
         self.trims.is_over = is_over;
     }
@@ -251,7 +255,8 @@ impl Pool {
         }
     }
 
-    /// When a step is to begin; `None`: there is nothing to trim, or devices are asked for an answer.
+    /// Returns the time at which a step is to begin; `None` if there is nothing to trim, or devices
+    /// still have to answer.
     pub(super) fn trim_due_us(&self) -> Option<u64> {
         if self.trims.is_over {
             return None;
@@ -268,7 +273,7 @@ impl Pool {
         due.min().map(|due| due.max(least))
     }
 
-    /// The leaf of a top-level vdev whose turn it is among those that somebody wants to be trimmed.
+    /// Returns the leaf of a top-level vdev whose turn it is, among those that users want trimmed.
     fn next_leaf(&self, vdev: u16) -> Option<(u64, LeafId)> {
         let running = self.trims.by_leaf.values();
         let running = running.filter(|record| record.state == TrimState::Running);
@@ -311,7 +316,7 @@ impl Pool {
         }
     }
 
-    /// How many leaves of a top-level vdev are used and may trim.
+    /// Returns the number of leaves of a top-level vdev that are used and may trim.
     fn able_leaves(&self, vdev: u16) -> u64 {
         let leaves = self.array.leaves_of(vdev);
         let able = leaves.filter(|leaf| {
@@ -347,7 +352,7 @@ impl Pool {
         }
     }
 
-    /// Devices were told of one run.
+    /// Takes the devices' answers for one run.
     pub(super) fn trimmed(&mut self, vdev: u16, failed: Vec<(LeafId, DeviceError)>) {
         let Some(step) = self.trims.steps.get_mut(&vdev) else {
             return;
@@ -386,7 +391,8 @@ impl Pool {
         self.is_work_owed = true;
     }
 
-    /// A leaf's trim came so far, if it is still wanted; the most bytes of it a second.
+    /// Notes the progress of a leaf's trim, if it was not cancelled. Returns its limit in bytes a
+    /// second.
     fn note_step(&mut self, guid: u64, step: &Step, bytes: u64) -> Option<u64> {
         let record = self.trims.by_leaf.get_mut(&guid)?;
         let is_away = step.failed.iter().any(|(_, error)| {
@@ -395,7 +401,7 @@ impl Pool {
                 DeviceErrorKind::Gone | DeviceErrorKind::TimedOut
             )
         });
-        // One that is back begins there again.
+        // If the leaf is away, the trim goes on at this place when it is back.
         if !is_away {
             record.position = record.position.max(step.next);
             match step.failed.is_empty() {
@@ -406,7 +412,7 @@ impl Pool {
         record.rate
     }
 
-    /// A device said that it does not trim: it is told once, and not asked again.
+    /// Notes that a device cannot trim. The event comes once, and the device is not asked again.
     fn is_unable(&mut self, leaf: LeafId) {
         let Some(guid) = self.array.guid(leaf) else {
             return;
@@ -436,7 +442,7 @@ impl Pool {
         self.is_checkpoint_wanted = true;
     }
 
-    /// Of leaves that left, nothing is kept.
+    /// Forgets the trims of leaves that have left the pool.
     pub(super) fn forget_trims(&mut self) {
         let array = &self.array;
         let is_there = |guid: &u64| array.find(*guid).is_some();

@@ -1,10 +1,13 @@
-//! Changes enter the maps, and what it will cost to bring them into the trees is counted.
+//! Enters changes into the maps, and counts the cost of bringing them into the trees.
 //!
-//! A change takes more than its blocks: a checkpoint writes the nodes above them anew, and lists what they replace. Where
-//! writes are scattered over a large volume, that is more than the data. A checkpoint that finds no room cannot be
-//! made, and the pool would stand still for ever. So the room is counted before a change is taken
-//! ([`admission`](super::admission)): for the worst case, since nobody has read those nodes yet. Where little is free that
-//! makes checkpoints come earlier, and each of them turns what was counted into what it really takes.
+//! A change takes more space than its blocks: a checkpoint rewrites the nodes above them, and lists
+//! the blocks and nodes that they replace. If writes are scattered over a large volume, this takes
+//! more space than the data.
+//!
+//! A checkpoint that finds no room cannot be made, and the pool would stand still for ever. So the
+//! room is counted before a change is admitted ([`admission`](super::admission)). The count is for
+//! the worst case, since nobody has read those nodes yet. If little space is free, checkpoints
+//! therefore come earlier. Each checkpoint replaces the estimated cost by the real one.
 
 use super::state::{Contents, Pool};
 use super::write::Write;
@@ -13,39 +16,39 @@ use crate::format::{DatasetId, Node, Pointer, SECTOR_SIZE};
 use crate::map::Tree;
 use crate::map::touched::nodes_over;
 
-/// Bytes of a node that nothing makes smaller.
+/// Most bytes of a node, which are counted for every node.
 pub(super) const NODE_SIZE: u32 = Node::<FAN_OUT>::MAX_SIZE as u32;
-/// Blocks and nodes that were replaced and that a sector of a list has at least: once as what becomes free, once as what only
-/// snapshots hold.
+/// Replaced blocks and nodes that a sector of lists holds at least. Each of them may be listed
+/// twice: as space to free, and as a block that only snapshots hold.
 const LISTED_PER_SECTOR: u64 = 64;
 
-/// Sectors of the chunks that lists are made of, which find room where a node does.
+/// Sectors of the chunks that lists are made of. A chunk finds room in any run that a node fits in.
 const CHUNK_SECTORS: u64 = (crate::format::list::MAX_SIZE / SECTOR_SIZE) as u64;
 
-/// What a checkpoint has to do for changes, at most.
+/// Most work that a checkpoint has to do for changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Work {
     /// Nodes to be written.
     nodes: u64,
-    /// Blocks that are not in the map any more.
+    /// Blocks that are no longer in the map.
     replaced: u64,
 }
 
-/// What that takes at most.
+/// Most space that the work of a checkpoint takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cost {
     /// Sectors, parity included.
     pub(super) sectors: u64,
-    /// Runs of sectors that a node finds room in.
+    /// Runs of sectors with room for a node.
     pub(super) runs: u64,
 }
 
-/// Sectors that things take at most, wherever they lie.
+/// Most sectors that a structure takes, in any place.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Widths {
-    /// A node of a map.
+    /// Sectors of a node of a map.
     pub(super) node: u64,
-    /// A sector of a list.
+    /// Sectors that one sector of a list takes.
     pub(super) list: u64,
 }
 
@@ -61,32 +64,33 @@ impl Work {
 /// Changes that no durable checkpoint has.
 #[derive(Debug, Default)]
 pub(super) struct Unmerged {
-    /// In layers that the checkpoint being made merges.
+    /// Work for changes in layers that the checkpoint being made merges.
     merging: Work,
-    /// In layers that the next one merges.
+    /// Work for changes in layers that the next checkpoint merges.
     sealed: Work,
-    /// In the group that is open.
+    /// Work for changes in the open group.
     unsealed: Work,
-    /// The leaf that the last change of that ended in.
+    /// Leaf of the map in which the last change of the open group ended.
     last_leaf: Option<(DatasetId, u64)>,
-    /// As the vdevs are.
+    /// Widths of structures on the present vdevs.
     pub(super) widths: Widths,
 }
 
 impl Unmerged {
-    /// All layers were closed.
+    /// Notes that all layers were closed for a checkpoint.
     pub(super) fn begin_checkpoint(&mut self) {
         self.merging = std::mem::take(&mut self.sealed);
     }
 
-    /// So many of the nodes that a checkpoint may have to write are written. What they replace is still to be listed.
+    /// Notes that `nodes` of the nodes that a checkpoint may have to write are written. The nodes
+    /// that they replace are still to be listed.
     pub(super) fn written(&mut self, nodes: u64) {
         let nodes = nodes.min(self.merging.nodes);
         self.merging.nodes -= nodes;
         self.merging.replaced += nodes;
     }
 
-    /// Those that were closed are in trees.
+    /// Notes that the closed layers are in the trees.
     pub(super) fn commit_checkpoint(&mut self) {
         self.merging = Work::default();
     }
@@ -95,20 +99,20 @@ impl Unmerged {
         self.merging.and(self.sealed).and(self.unsealed)
     }
 
-    /// The changes of the open group are in layers.
+    /// Notes that the changes of the open group are in layers.
     pub(super) fn sealed(&mut self) {
         self.unsealed = Work::default();
         self.last_leaf = None;
     }
 
-    /// A layer touches so many nodes instead of so many, as far as it knows; the more it has, the better it may
-    /// know.
+    /// Notes that a layer touches `after` nodes instead of `before`, by its own estimate. The more
+    /// changes a layer has, the better is its estimate.
     fn note_sealed(&mut self, before: u64, after: u64, replaced: u64) {
         self.sealed.nodes = (self.sealed.nodes + after).saturating_sub(before);
         self.sealed.replaced = self.sealed.replaced.saturating_add(replaced);
     }
 
-    /// A change came into the open group.
+    /// Notes that a change came into the open group.
     fn taken(&mut self, work: Work, last_leaf: (DatasetId, u64)) {
         self.unsealed = self.unsealed.and(work);
         self.last_leaf = Some(last_leaf);
@@ -116,14 +120,14 @@ impl Unmerged {
 }
 
 impl Pool {
-    /// A block is about to be mapped: what that waits for is brought near.
+    /// Prefetches the memory that mapping a block will need soon.
     pub(super) fn foresee_mapping(&self, dataset: DatasetId, block: u64) {
         if let Some(of) = self.contents.get(&dataset) {
             of.map.layers.top().prefetch(block);
         }
     }
 
-    /// A block lies there from now on.
+    /// Maps a block to its new place. Returns whether the dataset exists.
     pub(super) fn map_block(&mut self, dataset: DatasetId, block: u64, pointer: Pointer) -> bool {
         let Some(of) = self.contents.get_mut(&dataset) else {
             return false;
@@ -140,7 +144,7 @@ impl Pool {
         true
     }
 
-    /// Blocks are zeros from now on.
+    /// Maps blocks to zeros. Returns whether the dataset exists.
     pub(super) fn map_zeros(&mut self, dataset: DatasetId, block: u64, count: u64) -> bool {
         let Some(of) = self.contents.get_mut(&dataset) else {
             return false;
@@ -161,7 +165,7 @@ impl Pool {
         true
     }
 
-    /// A change that was admitted is in the open group, or the last part of it is.
+    /// Notes that an admitted change, or the last part of it, is in the open group.
     pub(super) fn note_taken(&mut self, write: &Write) {
         if let Some(of) = self.contents.get(&write.dataset) {
             let last = (write.touched(of.block_size.into()).end - 1) / FAN_OUT as u64;
@@ -170,23 +174,23 @@ impl Pool {
         }
     }
 
-    /// What all changes that were admitted and are in no durable checkpoint will cost at most.
+    /// Returns the most that all admitted changes will cost that no durable checkpoint has.
     pub(super) fn cost_of_all(&self) -> Cost {
         self.cost(self.unmerged.all())
     }
 
-    /// The same with one more.
+    /// Returns the most that these changes and one more will cost.
     pub(super) fn cost_with(&self, write: &Write) -> Cost {
         self.cost(self.unmerged.all().and(self.work_of(write)))
     }
 
-    /// The same of those only that the checkpoint being made does not have.
+    /// Returns the most that the changes will cost that the checkpoint being made does not have.
     pub(super) fn cost_of_next(&self) -> Cost {
         self.cost(self.unmerged.sealed.and(self.unmerged.unsealed))
     }
 
     fn cost(&self, work: Work) -> Cost {
-        // There are not more blocks to be replaced than there are.
+        // No more blocks can be replaced than exist.
         let replaced = work.replaced.min(self.space.counts().allocated);
         let lists = (work.nodes + replaced).div_ceil(LISTED_PER_SECTOR);
         let Widths { node, list } = self.unmerged.widths;
@@ -204,13 +208,14 @@ impl Pool {
         let count = touched.end - touched.start;
         let height = height_of(of);
         let blocks = touched.start..=touched.end - 1;
-        // What lies wholly in a range of zeros is dropped; only nodes at its two ends are written anew.
+        // Nodes wholly inside a range of zeros are dropped; only nodes at its two ends are
+        // rewritten.
         let leaves = match write.is_zeros() {
             true => count.min(2),
             false => count,
         };
         let nodes = nodes_over(&blocks, leaves, height);
-        // Who goes on in the leaf of the change before needs no other path to it.
+        // A change in the leaf of the previous change shares its path.
         let leaf = (write.dataset, touched.start / FAN_OUT as u64);
         let shared = match self.unmerged.last_leaf == Some(leaf) {
             true => u64::from(height),
@@ -223,7 +228,7 @@ impl Pool {
     }
 }
 
-/// The levels that a volume's tree has at most once all changes are in it.
+/// Returns the most levels that a volume's tree has once all changes are in it.
 fn height_of(of: &Contents) -> u8 {
     let last = of.size.div_ceil(of.block_size.into()).saturating_sub(1);
     of.map.tree.height.max(Tree::<FAN_OUT>::height_for(last))
@@ -244,7 +249,7 @@ mod tests {
         unmerged.sealed = work(3, 2);
         unmerged.written(4);
         assert_eq!(unmerged.all(), work(6 + 3, 9 + 2));
-        // What the next checkpoint has to do is not taken for written.
+        // The work of the next checkpoint does not count as written.
         unmerged.written(7);
         assert_eq!(unmerged.all(), work(3, 15 + 2));
         unmerged.commit_checkpoint();

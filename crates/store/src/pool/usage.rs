@@ -1,14 +1,17 @@
-//! The space of datasets, in zfs's parts: their own, their snapshots', and that kept for them. Parity is not counted.
+//! Counts the space of datasets, in the parts that zfs shows: their own, their snapshots', and
+//! space reserved for them. Parity is not counted.
 //!
-//! Figures are of now: those of the last checkpoint, and what the layers above the trees change in them
-//! ([`Tally`]). They differ from what the next checkpoint will find in two ways only:
-//! - Nodes of maps count where only a snapshot keeps them, and as written where they replaced others. Both is known when
-//!   a checkpoint has replaced them.
-//! - Where the leaf of a replaced block is not in memory, the block is a guess: the volume is taken to be equally full
-//!   everywhere. What snapshots keep of guessed blocks counts for their volume, and as a snapshot's own where there is
-//!   only one.
+//! Figures are of the present: the counts of the last checkpoint, plus the effect of the layers
+//! above the trees ([`Tally`]). They differ from the counts of the next checkpoint in two ways
+//! only:
+//! - A node of a map counts as written if it replaces another one, and for a snapshot if only the
+//!   snapshot keeps it. Both are known only after a checkpoint has replaced the node.
+//! - If the leaf of a replaced block is not in memory, the block is a guess: the volume is taken
+//!   to be equally full everywhere. Guessed blocks that snapshots keep count for their volume;
+//!   if there is only one snapshot, they also count as its own.
 //!
-//! Admission counts as of the last checkpoint ([`Moment::Checkpoint`]): a guess must not promise space.
+//! Admission uses the counts of the last checkpoint ([`Moment::Checkpoint`]), since a guess must
+//! not promise space.
 
 use std::collections::BTreeMap;
 
@@ -18,26 +21,27 @@ use crate::format::{DatasetId, Epoch, SECTOR_SIZE};
 use crate::map::{Count, Tally};
 use crate::snapshot::deadlist::{BlockCount, Figure};
 
-/// Of when a figure is.
+/// Moment of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment {
-    /// The last durable checkpoint.
+    /// The moment of the last durable checkpoint.
     Checkpoint,
     Now,
 }
 
-/// The blocks of a dataset, beside those of the snapshot that it builds on.
+/// Blocks of a dataset, beside the blocks of the snapshot that it builds on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Own {
     pub(super) referenced: Referenced,
-    /// The blocks of that snapshot, where there is one.
+    /// Blocks of that snapshot; `None` if the dataset builds on none.
     pub(super) before: Option<Referenced>,
-    /// The blocks of it that the dataset lost.
+    /// Blocks of the snapshot that the dataset lost.
     lost: Figure,
 }
 
 impl Own {
-    /// The blocks that the dataset has and the snapshot before it has not; `None` where they were not counted.
+    /// Returns the blocks that the dataset has and the snapshot before it lacks; `None` if they
+    /// were not counted.
     pub(super) fn written(&self) -> Option<BlockCount> {
         let kept = match self.before {
             Some(before) => count_of(before)?.without(self.lost.volume_blocks()?),
@@ -46,7 +50,7 @@ impl Own {
         Some(count_of(self.referenced)?.without(kept))
     }
 
-    /// How many of these are not packed; `None` as before.
+    /// Returns how many of the written blocks are not compressed; `None` if they were not counted.
     pub(super) fn whole(&self) -> Option<u64> {
         let kept = match self.before {
             Some(before) => before.whole?.saturating_sub(self.lost.whole_blocks()?),
@@ -55,7 +59,7 @@ impl Own {
         Some(self.referenced.whole?.saturating_sub(kept))
     }
 
-    /// Sectors of these, with the nodes of maps that replaced others.
+    /// Returns the sectors of the written blocks, including nodes of maps that replaced others.
     fn written_sectors(&self) -> u64 {
         let before = self.before.map_or(0, |before| before.sectors);
         let kept = before.saturating_sub(self.lost.sectors);
@@ -63,17 +67,17 @@ impl Own {
     }
 }
 
-/// Blocks of volumes, in bytes. Nodes of maps, parity, and what is only kept are not counted.
+/// Bytes of volumes' blocks. Nodes of maps, parity and reserved space are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockBytes {
-    /// As they were written.
+    /// Bytes as they were written.
     pub logical: u64,
-    /// As they lie on disks, compressed.
+    /// Bytes as they lie on disks, compressed.
     pub physical: u64,
 }
 
 impl BlockBytes {
-    /// How many bytes were written for each byte that is stored, in hundredths; 100 where there is nothing.
+    /// Returns the bytes written for each byte stored, in hundredths; 100 if there are none.
     pub fn ratio_percent(&self) -> u64 {
         match self.physical {
             0 => 100,
@@ -92,36 +96,37 @@ impl BlockBytes {
 /// Space that a dataset takes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatasetUsage {
-    /// All of it: of volumes and folders the sum of the parts below, of a snapshot what only it has.
+    /// All space of the dataset: for volumes and folders the sum of the parts below; for a snapshot
+    /// the space of its own only.
     pub used: u64,
-    /// What can be reached through it.
+    /// Space of all blocks that can be reached through the dataset.
     pub referenced: u64,
-    /// What was written since the snapshot before it.
+    /// Space that was written since the snapshot before it.
     pub written: u64,
-    /// What destroying it alone would free, were there no snapshots.
+    /// Space that destroying the dataset alone would free, if it had no snapshots.
     pub by_dataset: u64,
-    /// What only its snapshots keep.
+    /// Space that only its snapshots keep.
     pub by_snapshots: u64,
-    /// What is kept for it and not used yet.
+    /// Space that is reserved for the dataset and not used yet.
     pub by_refreservation: u64,
-    /// What lies below a folder takes.
+    /// Space that the datasets below a folder take.
     pub by_children: u64,
-    /// The space that data of a volume may still take, uncompressed; the largest volume that a folder could still get, all of it
-    /// reserved. Not told of snapshots.
+    /// Space that data of a volume may still take, uncompressed. For a folder: the largest volume
+    /// it could still get, with all of it reserved. `None` for snapshots.
     pub available: Option<u64>,
-    /// The blocks of `by_dataset` and `by_snapshots`, or of `by_children`; not told of snapshots. `None`: a program
-    /// wrote some of it that did not count blocks.
+    /// Blocks of `by_dataset` and `by_snapshots`, or of `by_children`. `None` for snapshots, and if
+    /// some were written by a program that did not count blocks.
     pub used_blocks: Option<BlockBytes>,
-    /// The blocks of `referenced`, in the same way.
+    /// Blocks of `referenced`; `None` if some were written by a program that did not count blocks.
     pub referenced_blocks: Option<BlockBytes>,
 }
 
 impl Pool {
-    /// What all datasets take.
+    /// Returns the space that each dataset takes.
     pub fn usage(&self) -> BTreeMap<DatasetId, DatasetUsage> {
         let mut all = BTreeMap::new();
         let mut datasets = self.catalog.subtree(crate::catalog::ROOT);
-        // What lies below comes first now.
+        // Datasets below a folder now come before the folder.
         datasets.reverse();
         for dataset in datasets {
             let usage = match dataset.kind {
@@ -178,7 +183,7 @@ impl Pool {
         let shared = origin_has.map_or(0, |of| of.sectors);
         let shared = shared.saturating_sub(lost.sectors.saturating_sub(by_snapshots.sectors));
         let by_dataset = bytes(own.referenced.sectors.saturating_sub(shared));
-        // The blocks that a volume and its snapshots have, and its origin has not.
+        // These are the blocks that a volume and its snapshots have, and its origin has not.
         let used_blocks = || {
             let (lost, by_snapshots) = (lost.volume_blocks()?, by_snapshots.volume_blocks()?);
             let shared = match origin_has {
@@ -218,7 +223,8 @@ impl Pool {
         })
     }
 
-    /// The space that is reserved and not used; where a volume builds on a snapshot, all of it may be written anew.
+    /// Returns the space that is reserved and not used. If a volume builds on a snapshot, all of
+    /// the volume may be rewritten.
     fn kept_for(&self, contents: &Contents, own: &Own) -> u64 {
         match contents.settings.copies {
             1 => self.unused_bytes(contents, own),
@@ -236,7 +242,7 @@ impl Pool {
         }
     }
 
-    /// The blocks of a dataset.
+    /// Returns the counts of a dataset's blocks.
     pub(super) fn referenced(&self, of: &Contents, at: Moment) -> Referenced {
         match at {
             Moment::Checkpoint => of.referenced,
@@ -252,7 +258,7 @@ impl Pool {
         }
     }
 
-    /// The blocks of a dead list that were born after an epoch.
+    /// Counts the blocks of a dead list that were born after an epoch.
     fn dead(&self, dataset: DatasetId, after: Epoch, at: Moment) -> Figure {
         let listed = self.listed(dataset, after);
         match at {
@@ -261,7 +267,7 @@ impl Pool {
         }
     }
 
-    /// The dead list as of the last checkpoint; one that is being made has taken it.
+    /// Counts the dead list as of the last checkpoint. A checkpoint being made has taken that list.
     fn listed(&self, dataset: DatasetId, after: Epoch) -> Figure {
         let listed = self.contents.get(&dataset).map(|of| of.dead.after(after));
         let making = self.checkpoint.iter().flat_map(|making| {
@@ -277,7 +283,8 @@ impl Pool {
             .fold(Figure::default(), Figure::and)
     }
 
-    /// The blocks that checkpoints will add to it: the dataset's own layers replace them, and the snapshot before it holds them.
+    /// Counts the blocks that checkpoints will add to the dead list: the dataset's own layers
+    /// replace them, and the snapshot before it holds them.
     fn to_be_listed(&self, dataset: DatasetId, after: Epoch) -> Figure {
         let (Some(of), Some(before)) = (
             self.contents.get(&dataset),
@@ -303,8 +310,9 @@ impl Pool {
         sum.into()
     }
 
-    /// Blocks that a layer replaces unseen and the snapshot holds that the dataset builds on: the share of those that both
-    /// have. `lost` is what the dataset has lost of them beside its list.
+    /// Guesses how many of the blocks that a layer replaces unseen the snapshot below the dataset
+    /// holds. The guess is the share of blocks that both have. `lost` counts the blocks that the
+    /// dataset has lost of the snapshot's beside its list.
     fn guessed_held(
         &self,
         snapshot: DatasetId,
@@ -332,7 +340,7 @@ impl Pool {
     }
 }
 
-/// A dataset's blocks, where they were counted.
+/// Returns the count of a dataset's blocks; `None` if they were not counted.
 fn count_of(referenced: Referenced) -> Option<BlockCount> {
     let (blocks, sectors) = (referenced.blocks?, referenced.sectors);
     Some(BlockCount { blocks, sectors })
@@ -342,7 +350,8 @@ fn referenced_blocks(referenced: Referenced, of: &Contents) -> Option<BlockBytes
     Some(BlockBytes::new(count_of(referenced)?, of.block_size))
 }
 
-/// The blocks of a dataset's tree. Where they were not counted, there are at least so many.
+/// Returns the count of the blocks of a dataset's tree. If they were not counted, it is the least
+/// that there can be.
 fn counted(of: &Contents) -> Count {
     let sectors = of.referenced.sectors;
     let longest = u64::from(of.block_size) / SECTOR_SIZE as u64;
@@ -353,7 +362,7 @@ fn counted(of: &Contents) -> Count {
     }
 }
 
-/// How many blocks a dataset can have.
+/// Returns the most blocks that a dataset can have.
 fn places(of: &Contents) -> u64 {
     of.size.div_ceil(of.block_size.into())
 }

@@ -1,8 +1,9 @@
-//! What a pool is made of, changed while it is in use: devices put aside and used again, attached,
-//! detached and replaced, vdevs added and grown. Spares: `spares.rs`.
+//! Changes the vdevs of a pool while it is in use: devices are taken offline and used again,
+//! attached, detached and replaced; vdevs are added and grown. For spares, see `spares.rs`.
 //!
-//! A change takes effect at once. The labels are told at once, too, and nothing is acknowledged before they
-//! say it (`labels.rs`); [`Pool::sync`] tells when. Sectors of a new or larger vdev are used from then on. Rebuilding begins by itself (`scan.rs`).
+//! A change takes effect at once. It is also written to the labels at once, and nothing is
+//! acknowledged before they hold it (`labels.rs`). [`Pool::sync`] tells when they do. Sectors of a
+//! new or larger vdev are used from then on. Rebuilding begins by itself (`scan.rs`).
 
 use std::collections::BTreeMap;
 
@@ -19,53 +20,56 @@ use crate::vdev::{
     VdevEvent,
 };
 
-/// How a pool is.
+/// State of a pool, as users see it.
 #[derive(Clone, Debug)]
 pub struct PoolStatus {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
-    /// Its number.
+    /// Guid of the pool.
     pub guid: u64,
-    /// Its worst top-level vdev's; suspended or not.
+    /// State of the worst top-level vdev, even if the pool is suspended.
     pub state: State,
-    /// Why it takes no changes any more; `None` where it does, or never did.
+    /// Reason why the pool takes no more changes; `None` if it takes them, or never did.
     pub suspended: Option<String>,
-    /// Why it is not served at all any more; `None`: it is.
+    /// Reason why the pool is not served at all any more; `None` if it is served.
     pub stopped: Option<Stop>,
-    /// How it is protected against being open on two hosts; `None`: it is not.
+    /// Protection against being open on two hosts; `None` if the pool has none.
     pub protected: Option<Protected>,
-    /// It only serves reads.
+    /// Whether the pool only serves reads.
     pub is_read_only: bool,
-    /// Its top-level vdevs.
+    /// Top-level vdevs of the pool.
     pub top_levels: Vec<TopLevelStatus>,
-    /// The guids of spares that are in no slot.
+    /// Guids of spares that are in no slot.
     pub spares: Vec<u64>,
-    /// Those of them that are still leaving one: they stand ready when the labels say so and their devices have answered.
+    /// Guids of `spares` that are still leaving a slot. They are available when the labels say so
+    /// and their devices have answered.
     pub leaving_spares: Vec<u64>,
-    /// The guids of spares that stand in for a leaf.
+    /// Guids of spares that stand in for a leaf.
     pub spares_in_use: Vec<u64>,
-    /// Leaves whose devices fail so often that they are not trusted to last; degraded, and still used.
+    /// Leaves whose devices fail so often that they are not trusted to last. They are degraded, and
+    /// still used.
     pub failing: Vec<LeafId>,
-    /// Leaves that came back older than the pool, and do not count until they are rebuilt.
+    /// Leaves that came back older than the pool. They do not count until they are rebuilt.
     pub behind: Vec<LeafId>,
-    /// Devices that were shorter than they had been when the pool was opened.
+    /// Devices that were shorter than remembered when the pool was opened.
     pub short: Vec<super::open::Short>,
-    /// The scan under way, or the last one.
+    /// Scan under way, or the last one.
     pub scan: Option<ScanStatus>,
-    /// A scrub that a resilver interrupted, running or paused: it begins again when that is over.
+    /// Scrub, running or paused, that a resilver interrupted. It begins again when the resilver is
+    /// over.
     pub waiting_scrub: Option<ScanState>,
-    /// Sectors, parity included.
+    /// Counts of the pool's sectors, parity included.
     pub counts: Counts,
-    /// Sectors that data may still take.
+    /// Sectors that are left for data.
     pub available: u64,
-    /// Sectors of each top-level vdev by number; none of those that are not for blocks.
+    /// Sectors of each top-level vdev, by its number; zeros for vdevs that take no blocks.
     pub space: Vec<VdevSpace>,
-    /// Its cache vdevs.
+    /// Cache vdevs of the pool.
     pub caches: Vec<CacheStatus>,
-    /// Its log vdevs.
+    /// Log vdevs of the pool.
     pub logs: Vec<LogStatus>,
-    /// Blocks that lead to others and that were written once since the pool was opened, since there was no room for
-    /// their second copies.
+    /// Blocks leading to other blocks that were written only once since the pool was opened, for
+    /// lack of room for second copies.
     pub written_once: u64,
 }
 
@@ -76,10 +80,10 @@ impl From<ShapeError> for PoolError {
 }
 
 impl Pool {
-    /// How it is now.
+    /// Returns the present state of the pool.
     pub fn status(&self) -> PoolStatus {
         let top_levels = self.top_levels();
-        // Without its log a pool is slower, and does all that it did.
+        // A pool without its log vdevs is slower, but works.
         let state = top_levels.iter().map(|top| match top.class {
             Class::Log if severity(&top.state) > severity(&State::Degraded) => State::Degraded,
             _ => top.state,
@@ -118,28 +122,29 @@ impl Pool {
         }
     }
 
-    /// zpool's FRAG, per cent: that of the worst vdev. Looks at some hundred regions of each.
+    /// Returns the fragmentation of the worst vdev in per cent, as FRAG of zpool. Looks at some
+    /// hundred regions of each vdev.
     pub fn fragmentation(&self) -> u8 {
         let all = (0..self.space.vdevs()).map(|vdev| self.space.fragmentation(vdev));
         all.max().unwrap_or(0)
     }
 
-    /// Who it is and what it is made of, as its labels say or will say.
+    /// Returns the pool's identity and its vdevs, as the labels say or will say.
     pub fn config(&self) -> &PoolConfig {
         &self.config
     }
 
-    /// The guid of a leaf, also of one that was detached.
+    /// Returns the guid of a leaf, even of one that was detached.
     pub fn guid(&self, leaf: LeafId) -> Option<u64> {
         self.array.guid(leaf).or_else(|| self.caches.guid(leaf))
     }
 
-    /// The position of a leaf in the array.
+    /// Returns the position of a leaf in the array.
     pub fn leaf(&self, guid: u64) -> Option<LeafId> {
         self.array.find(guid).or_else(|| self.caches.find(guid))
     }
 
-    /// Whether requests may come for a leaf: it is there, and neither put aside nor given up.
+    /// Reports whether a leaf may get requests: it is there, and neither offline nor given up.
     pub fn uses(&self, leaf: LeafId) -> bool {
         let mut leaves = self.array.leaves();
         let is_used = leaves.any(|status| {
@@ -152,13 +157,14 @@ impl Pool {
         is_used || self.caches.uses(leaf)
     }
 
-    /// Whether the device of a leaf went away.
+    /// Reports whether the device of a leaf went away.
     pub fn is_removed(&self, leaf: LeafId) -> bool {
         let mut leaves = self.array.leaves();
         leaves.any(|status| status.leaf == leaf && status.state == State::Removed)
     }
 
-    /// Answers when a checkpoint that began after this is durable: with it all changes of vdevs.
+    /// Answers the request when a checkpoint is durable that begins after this call. All changes of
+    /// vdevs are then durable too.
     pub fn sync(&mut self, id: RequestId, now_us: u64) {
         self.now_us = now_us;
         if let Some(error) = self.suspension() {
@@ -169,17 +175,18 @@ impl Pool {
         self.go_on();
     }
 
-    /// Answers when a checkpoint that begins after this is durable.
+    /// Answers the request when a checkpoint is durable that begins after this call.
     pub(super) fn await_checkpoint(&mut self, id: RequestId) {
         self.syncs.push((self.next_checkpoint(), id));
     }
 
-    /// How many checkpoints will have been made when the first one that begins after this is.
+    /// Returns the count of checkpoints at which the first one that begins after this call is
+    /// durable.
     fn next_checkpoint(&self) -> u64 {
         self.checkpoints + 1 + u64::from(self.checkpoint.is_some())
     }
 
-    /// Notes that the pool is given up by this host, or taken by it; [`Pool::sync`] makes it durable.
+    /// Notes that this host exports or imports the pool. [`Pool::sync`] makes the change durable.
     pub fn set_exported(&mut self, is_exported: bool, host: &str) {
         self.config.is_exported = is_exported;
         self.config.host = host.to_owned();
@@ -198,10 +205,10 @@ impl Pool {
         }
     }
 
-    /// Puts a leaf aside; it keeps what it has, and misses what is written from now on.
+    /// Takes a leaf offline. The leaf keeps its data, and misses all later writes.
     ///
     /// # Errors
-    /// The others do not hold all that it holds.
+    /// The other leaves do not hold all that this leaf holds.
     pub fn offline(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
         self.now_us = now_us;
         self.array.offline(leaf, now_us, &mut self.array_output)?;
@@ -209,23 +216,23 @@ impl Pool {
         Ok(())
     }
 
-    /// Uses a leaf again, which was put aside, failed or was away; what it misses is rebuilt.
+    /// Uses a leaf again that was offline, failed or away. The data that it missed is rebuilt.
     ///
     /// # Errors
-    /// Its device has not answered yet all that it was asked.
+    /// The leaf's device has not yet answered all earlier requests.
     pub fn online(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
         self.now_us = now_us;
         self.array.online(leaf, &mut self.array_output)?;
         self.failures.forget(leaf);
         self.allow_spare(leaf);
-        // It may have what could not be rebuilt without it.
+        // The leaf may have data that could not be rebuilt without it.
         self.heard_again.clear();
         self.rebuild_again();
         self.shape_changed();
         Ok(())
     }
 
-    /// A device is gone.
+    /// Notes that the device of a leaf is gone.
     ///
     /// # Errors
     /// There is no such leaf.
@@ -236,11 +243,12 @@ impl Pool {
         Ok(())
     }
 
-    /// The name of a device is gone, whatever it still answers: it is given up where it has failed, or the others hold
-    /// all that it holds.
+    /// Notes that the name of a device is gone, even if the device still answers. The leaf is given
+    /// up if it has failed, or if the other leaves hold all that it holds.
     ///
     /// # Errors
-    /// They do not. It stays in use, as long as it answers.
+    /// The other leaves lack data of this leaf. The leaf stays in use as long as its device
+    /// answers.
     pub fn pulled(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
         if self.uses(leaf) {
             self.array.require_spare(leaf)?;
@@ -248,10 +256,11 @@ impl Pool {
         self.removed(leaf, now_us)
     }
 
-    /// Makes a mirror of a leaf and a new one, or adds the new one to its mirror.
+    /// Attaches a new leaf: makes a mirror of an existing leaf and the new one, or adds the new
+    /// leaf to the mirror.
     ///
     /// # Errors
-    /// The new one is too small, or the vdev takes none.
+    /// The new leaf is too small, or the vdev takes none.
     pub fn attach(&mut self, beside: LeafId, new: &LeafSpec) -> Result<LeafId, ShapeError> {
         self.require_label_room(1)?;
         let leaf = self.array.attach(beside, new)?;
@@ -259,10 +268,10 @@ impl Pool {
         Ok(leaf)
     }
 
-    /// Rebuilds what a leaf holds on a new one, which then takes its place.
+    /// Rebuilds the data of a leaf on a new one, which then takes the old leaf's place.
     ///
     /// # Errors
-    /// The new one is too small.
+    /// The new leaf is too small.
     pub fn replace(&mut self, old: LeafId, new: &LeafSpec) -> Result<LeafId, ShapeError> {
         self.require_label_room(1)?;
         let leaf = self.array.replace(old, new, SlotKind::Replacing)?;
@@ -270,11 +279,12 @@ impl Pool {
         Ok(leaf)
     }
 
-    /// Takes a leaf out of its mirror, or out of a replacement. A spare stands ready again, and none comes by itself;
-    /// where the one that it stood in for is taken out, it is no spare any more ([`Pool::tend_vdevs`]).
+    /// Takes a leaf out of its mirror or replacement. A detached spare is available again, and no
+    /// other spare replaces it by itself. If the leaf that a spare stands in for is detached, the
+    /// spare becomes an ordinary leaf ([`Pool::tend_vdevs`]).
     ///
     /// # Errors
-    /// The others do not hold all that it holds.
+    /// The other leaves do not hold all that this leaf holds.
     pub fn detach(&mut self, leaf: LeafId, now_us: u64) -> Result<(), ShapeError> {
         let others = self.others_in_slot(leaf);
         let is_spare = self.is_spare(leaf);
@@ -298,7 +308,7 @@ impl Pool {
         Ok(())
     }
 
-    /// The leaves that hold the same as this one for a while.
+    /// Returns the other leaves of the slot, which hold the same data as this leaf for a while.
     pub(super) fn others_in_slot(&self, leaf: LeafId) -> Vec<LeafStatus> {
         let slots = self.top_levels().into_iter().flat_map(|top| top.slots);
         let mut slots = slots.map(|slot| slot.leaves);
@@ -308,7 +318,7 @@ impl Pool {
         others
     }
 
-    /// All top-level vdevs; leaves that fail too often are degraded.
+    /// Returns all top-level vdevs. Leaves that fail too often show as degraded.
     fn top_levels(&self) -> Vec<TopLevelStatus> {
         let mut tops: Vec<TopLevelStatus> = self.array.top_levels().collect();
         self.failures.mark(&mut tops);
@@ -318,7 +328,7 @@ impl Pool {
     /// Adds a top-level vdev.
     ///
     /// # Errors
-    /// It is none.
+    /// The vdev is invalid.
     pub fn add(&mut self, top: &TopLevelSpec) -> Result<u16, ShapeError> {
         let top = self.with_known_labels(top);
         let vdev = self.array.add_top_level(&top, self.next_root())?;
@@ -333,7 +343,7 @@ impl Pool {
     /// Adds top-level vdevs and caches, all or none of them.
     ///
     /// # Errors
-    /// Why one of them cannot be added; then nothing was.
+    /// One of them cannot be added; then none was.
     pub fn add_all(
         &mut self,
         tops: &[TopLevelSpec],
@@ -355,10 +365,10 @@ impl Pool {
         Ok(())
     }
 
-    /// A leaf's device has another size; its vdev grows where all its leaves allow it.
+    /// Notes the new size of a leaf's device. The vdev grows if all its leaves allow it.
     ///
     /// # Errors
-    /// The device is smaller than what is used of it.
+    /// The device is smaller than the part of it in use.
     pub fn resize_leaf(&mut self, leaf: LeafId, vdev: u16, size: u64) -> Result<(), ShapeError> {
         self.array.resize_leaf(leaf, size)?;
         self.array.grow(vdev)?;
@@ -366,8 +376,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Where the devices are now, by the guids of their leaves. They decide nothing; where one is missing
-    /// later, they say which.
+    /// Stores the present paths of devices, by the guids of their leaves. The paths decide nothing;
+    /// if a device is missing later, they tell the administrator which one.
     pub fn set_paths(&mut self, paths: BTreeMap<u64, String>) {
         if self.config.paths != paths {
             self.config.paths = paths;
@@ -375,7 +385,7 @@ impl Pool {
         }
     }
 
-    /// Forgets counts of errors; what could not be rebuilt is tried again.
+    /// Resets the error counts of a leaf. Data that could not be rebuilt is tried again.
     ///
     /// # Errors
     /// There is no such leaf.
@@ -383,7 +393,7 @@ impl Pool {
         self.failures.forget(leaf);
         self.heard_again.clear();
         self.rebuild_again();
-        // A spare that was called for it may stand ready again.
+        // A spare that stood in for the leaf may become available again.
         self.seen_events += 1;
         self.array.clear(leaf)
     }
@@ -393,7 +403,7 @@ impl Pool {
         self.is_checkpoint_wanted = true;
     }
 
-    /// What a device or vdev told of itself. A leaf that fails too often is looked after.
+    /// Takes an event of a device or vdev. Notes whether a leaf fails too often.
     pub(super) fn observe(&mut self, event: &VdevEvent) {
         match event {
             VdevEvent::LeafState { leaf, state, .. } => {
@@ -401,10 +411,11 @@ impl Pool {
                     self.scan_without(*leaf);
                 }
                 self.seen_events += 1;
-                // The labels of the others must say that this one is not to be believed.
+                // The labels of the other leaves must say that this leaf is not to be believed.
                 self.shape_changed();
             }
-            // One that hangs at the same place each time must not keep a resilver going for ever.
+            // A leaf that hangs at the same place each time must not keep a resilver going for
+            // ever.
             VdevEvent::Answers { leaf } if self.heard_again.insert(*leaf) => self.rebuild_again(),
             VdevEvent::DeviceError { leaf, .. } | VdevEvent::ChecksumError { leaf, .. }
                 if self.failures.count(*leaf, self.now_us) =>
@@ -430,14 +441,14 @@ impl Pool {
         slots.for_each(|slot| self.tend_slot(&slot.leaves));
     }
 
-    /// Of the leaves of a slot the first was there before the others: new ones that replace it, and spares. Where it left,
-    /// there may be spares only.
+    /// Looks after the leaves of one slot. The first was there before the others, which are new
+    /// leaves that replace it, and spares. If the first has left, all may be spares.
     fn tend_slot(&mut self, leaves: &[LeafStatus]) {
         let Some(first) = leaves.first() else { return };
         let (spares, own): (Vec<&LeafStatus>, Vec<&LeafStatus>) =
             leaves.iter().partition(|leaf| self.is_spare(leaf.leaf));
         let new = own.iter().filter(|leaf| leaf.leaf != first.leaf);
-        // The one that was attached last counts, unless it broke.
+        // Of several new leaves, the last one attached counts, unless it broke.
         let new = new.rev().find(|new| !is_lost(new.state));
         let is_any_well = leaves.iter().any(is_well);
         let spare = spares.iter().rev().find(|spare| is_well(spare));
@@ -450,7 +461,7 @@ impl Pool {
         if let Some(new) = new.filter(|new| is_well(new) || is_whole(new) && !is_any_well) {
             self.keep_only(new, leaves.iter());
         } else if is_well(first) && !own.is_empty() {
-            // It is whole again: the spares stand ready once more.
+            // The first leaf is whole again, so the spares become available again.
             self.allow_spare(first.leaf);
             self.keep_only(first, spares.into_iter());
         } else if let Some(spare) = spare {
@@ -459,7 +470,8 @@ impl Pool {
             let out = &mut self.array_output;
             let failing = leaves.iter().filter(|leaf| leaf.state == State::Degraded);
             for leaf in failing {
-                // Nothing depends on it any more. Where that is not so, it stays in use.
+                // Nothing depends on the failing leaf any more. If something does, the call fails
+                // and the leaf stays in use.
                 let _ = self
                     .array
                     .fault(leaf.leaf, "too many errors", self.now_us, out);
@@ -469,7 +481,8 @@ impl Pool {
         }
     }
 
-    /// Takes all others out of their slot. One that must stay still is tried again after the next change.
+    /// Takes all other leaves out of their slot. A leaf that cannot be taken out is tried again
+    /// after the next change.
     fn keep_only<'a>(&mut self, kept: &LeafStatus, leaves: impl Iterator<Item = &'a LeafStatus>) {
         for other in leaves.filter(|other| other.leaf != kept.leaf) {
             let _ = self.take_out(other.leaf, self.now_us);
@@ -477,12 +490,12 @@ impl Pool {
     }
 }
 
-/// It has all that it should have.
+/// Reports whether the leaf has all data that it should have.
 fn is_whole(leaf: &LeafStatus) -> bool {
     is_used(leaf.state) && !leaf.is_incomplete
 }
 
-/// So it has, and does not fail.
+/// Reports whether the leaf has all data that it should have, and does not fail.
 fn is_well(leaf: &LeafStatus) -> bool {
     leaf.state == State::Online && is_whole(leaf)
 }
@@ -495,12 +508,12 @@ fn is_lost(state: State) -> bool {
     matches!(state, State::Faulted | State::Unavailable | State::Removed)
 }
 
-/// Another one should stand in for it.
+/// Reports whether another leaf should stand in for a leaf in this state.
 fn is_broken(state: State) -> bool {
     is_lost(state) || state == State::Degraded
 }
 
-/// Which of several states is told for all.
+/// Ranks states: of several, the one with the highest rank is reported for all.
 fn severity(state: &State) -> u8 {
     match state {
         State::Online => 0,

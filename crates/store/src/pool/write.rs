@@ -1,9 +1,9 @@
-//! Taking changes: writes and clearings, cut into blocks, put into the open group.
+//! Takes changes: writes and clearings are cut into blocks and put into the open group.
 //!
-//! A block that is written in part is read first. A change that has everything it needs and finds no
-//! room in memory or on the devices waits, and all behind it, in their order. While a change waits for
-//! either, nobody else may change or read for a change any block that it touches: what they kept of it
-//! would be what was there before.
+//! A block that is written in part is read first. A change that finds no room in memory or on the
+//! devices waits, and all changes after it wait too, in their order. While a change waits for old
+//! contents or for room, its blocks are locked. No other change may alter them or read them, since
+//! it would keep contents from before the waiting change.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -24,16 +24,16 @@ use crate::space::{Claim, Purpose, Stream};
 use crate::volume::blocks;
 use crate::{checksum, compress};
 
-/// A change of a range of bytes.
+/// Change of a range of bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Write {
     pub(super) dataset: DatasetId,
     pub(super) offset: u64,
     content: Content,
     is_durable: bool,
-    /// Which try to receive a stream it belongs to.
+    /// Attempt to receive a stream that the change belongs to.
     attempt: Option<u64>,
-    /// What was made of its blocks before it came.
+    /// Blocks that another thread compressed and checksummed in advance.
     pub(super) prepared: Option<Prepared>,
 }
 
@@ -43,47 +43,50 @@ enum Content {
     Zeros(u64, Edges),
 }
 
-/// What zeros do to blocks that they cover in part.
+/// Effect of zeros on blocks that they cover in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Edges {
-    /// What they cover becomes zeros.
+    /// The covered part becomes zeros.
     Zeroed,
-    /// The same where there is room for the rest of the block.
+    /// The covered part becomes zeros if there is room to rewrite the rest of the block.
     ZeroedWithRoom,
-    /// Nothing.
+    /// The block stays as it is.
     Kept,
 }
 
-/// A change with the old contents of the blocks that it touches in part: at most the first and the
+/// Change with the old contents of the blocks that it covers in part: at most the first and the
 /// last one.
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) id: RequestId,
     pub(super) write: Write,
     olds: Vec<(u64, Pages)>,
-    /// The last durable checkpoint when no place was found for it, though enough sectors were free.
+    /// Last durable checkpoint at the time when no place was found for the change, though enough
+    /// sectors were free.
     scattered: Option<Epoch>,
-    /// Bytes that it holds beside its own while it waits for room: what its blocks were packed into.
+    /// Bytes of compressed blocks that the change keeps beside its own data while it waits for
+    /// room.
     kept_packed: usize,
 }
 
-/// How a change went.
+/// Outcome of an attempt to place a change.
 enum Put {
     Done,
-    /// Nothing of it that must not be seen in part was done: enough sectors are free, but not in a row.
+    /// Enough sectors are free, but not in a row. Nothing was done of a change that must not be
+    /// seen in part.
     Unplaced,
 }
 
-/// Blocks that a waiting change touches.
+/// Lock on blocks that a waiting change touches.
 #[derive(Debug)]
 pub(super) struct Lock {
-    /// The block behind the last.
+    /// Block after the last locked one.
     end: u64,
-    /// Changes that touch some of them too.
+    /// Changes that wait since they touch some of the blocks too.
     waiting: VecDeque<(RequestId, Write)>,
 }
 
-/// A change that waits for old contents.
+/// Change that waits for old contents.
 #[derive(Debug)]
 pub(super) struct PendingWrite {
     ready: Ready,
@@ -103,7 +106,7 @@ impl Write {
         }
     }
 
-    /// Blocks that were made ready.
+    /// Makes a write of blocks that were prepared in advance.
     pub(super) fn prepared(
         dataset: DatasetId,
         offset: u64,
@@ -117,12 +120,13 @@ impl Write {
         }
     }
 
-    /// Bytes that its blocks were packed into before it came.
+    /// Returns the bytes of the blocks that were compressed in advance.
     fn packed_bytes(&self) -> usize {
         self.prepared.as_ref().map_or(0, Prepared::packed_bytes)
     }
 
-    /// Without what was made of its blocks: that is made again when its turn comes, and takes no memory until then.
+    /// Drops the blocks prepared in advance, to save memory. They are made again when the change's
+    /// turn comes.
     fn unprepared(self) -> Self {
         Self {
             prepared: None,
@@ -130,7 +134,7 @@ impl Write {
         }
     }
 
-    /// What a stream brings.
+    /// Makes the change for a piece of a received stream.
     pub(super) fn received(
         dataset: DatasetId,
         offset: u64,
@@ -170,7 +174,8 @@ impl Write {
         }
     }
 
-    /// Lets it leave alone the blocks that it covers in part; false where it must not, or does already.
+    /// Lets the change leave alone the blocks that it covers in part. Returns false if it must not,
+    /// or already does.
     pub(super) fn keep_edges(&mut self) -> bool {
         let Content::Zeros(_, edges @ Edges::ZeroedWithRoom) = &mut self.content else {
             return false;
@@ -179,7 +184,7 @@ impl Write {
         true
     }
 
-    /// Takes back [`Self::keep_edges`].
+    /// Undoes [`Self::keep_edges`].
     pub(super) fn zero_edges(&mut self) {
         if let Content::Zeros(_, edges @ Edges::Kept) = &mut self.content {
             *edges = Edges::ZeroedWithRoom;
@@ -197,7 +202,7 @@ impl Write {
         self.offset + self.len()
     }
 
-    /// Its bytes from `start` on, counted in the volume.
+    /// Returns `len` bytes of the change from the volume's byte `start` on.
     fn bytes(&self, start: u64, len: usize) -> Pages {
         match &self.content {
             Content::Data(data) => {
@@ -208,7 +213,7 @@ impl Write {
         }
     }
 
-    /// The blocks that it changes in part, in order.
+    /// Returns the blocks that the change covers in part and alters, in order.
     fn partial(&self, block_size: u64) -> impl Iterator<Item = u64> + use<> {
         let (offset, end) = (self.offset, self.end());
         let first = offset / block_size;
@@ -221,28 +226,28 @@ impl Write {
         first.into_iter().chain(is_last.then_some(last))
     }
 
-    /// All blocks that it touches.
+    /// Returns all blocks that the change touches.
     pub(super) fn touched(&self, block_size: u64) -> Range<u64> {
         self.offset / block_size..self.end().div_ceil(block_size)
     }
 
-    /// The blocks that it covers whole.
+    /// Returns the blocks that the change covers whole.
     fn whole(&self, block_size: u64) -> Range<u64> {
         self.offset.div_ceil(block_size)..self.end() / block_size
     }
 
-    /// Whether all that it covers stays as it is.
+    /// Reports whether the change alters nothing.
     pub(super) fn is_nothing(&self, block_size: u64) -> bool {
         let are_kept = matches!(self.content, Content::Zeros(_, Edges::Kept));
         are_kept && self.whole(block_size).is_empty()
     }
 
-    /// Whether it unmaps blocks, or writes zeros.
+    /// Reports whether the change unmaps blocks, or writes zeros.
     pub(super) fn is_zeros(&self) -> bool {
         matches!(self.content, Content::Zeros(..))
     }
 
-    /// Blocks of data that it may add.
+    /// Returns the most blocks of data that the change may add.
     pub(super) fn blocks(&self, block_size: u64) -> u64 {
         match &self.content {
             Content::Data(_) => self.end().div_ceil(block_size) - self.offset / block_size,
@@ -307,7 +312,7 @@ impl Pool {
         if attempt.is_some() {
             let size = u64::from(block_size);
             return match write.offset.is_multiple_of(size) && write.len().is_multiple_of(size) {
-                // It is read-only for others.
+                // The volume is read-only for other writers.
                 true => Ok(()),
                 false => Err(PoolError::new(
                     PoolErrorKind::Invalid,
@@ -323,7 +328,7 @@ impl Pool {
         Ok(())
     }
 
-    /// The old contents of a block that is written in part are here, or cannot be had.
+    /// Takes the old contents of a block that is written in part, or the error.
     pub(super) fn old_arrived(&mut self, wanted: Wanted, result: Result<Pages, PoolError>) {
         let Some(Pending::Write(waiting)) = self.pending.get_mut(&wanted.pending) else {
             return;
@@ -349,7 +354,7 @@ impl Pool {
         }
     }
 
-    /// A change has all it needs: it takes effect, waits, or fails.
+    /// Takes a change that has all old contents: it takes effect, or waits.
     fn take(&mut self, mut ready: Ready) {
         if self.stalled.is_empty() && self.may_take(&mut ready.write) {
             match self.carry_out(ready) {
@@ -373,8 +378,8 @@ impl Pool {
         self.stalled.push_back(ready);
     }
 
-    /// Keeps others from blocks until a change that waits has been done. No block is locked twice:
-    /// whoever finds one locked waits.
+    /// Locks blocks until a waiting change has been done. No block is locked twice: a change that
+    /// finds one locked waits.
     fn lock(&mut self, dataset: DatasetId, blocks: Range<u64>) {
         let lock = Lock {
             end: blocks.end,
@@ -387,7 +392,7 @@ impl Pool {
     pub(super) fn resume_stalled(&mut self) {
         while let Some(mut ready) = self.stalled.pop_front() {
             let scattered = ready.scattered;
-            // Only a checkpoint makes room where there is enough in pieces.
+            // If enough sectors are free but scattered, only a checkpoint makes room.
             let is_news = scattered.is_none_or(|epoch| epoch < self.persisted.epoch);
             if is_news && self.may_take(&mut ready.write) {
                 if let Some(unplaced) = self.carry_out(ready) {
@@ -402,7 +407,8 @@ impl Pool {
         }
     }
 
-    /// A change takes effect: from here on every reader sees it. Gives it back where no place was found for it.
+    /// Makes a change take effect: every reader sees it from here on. Returns the change if no
+    /// place was found for it.
     fn carry_out(&mut self, mut ready: Ready) -> Option<Ready> {
         let mut done = self.put(&ready.write, &ready.olds);
         if matches!(done, Ok(Put::Unplaced)) && ready.write.keep_edges() {
@@ -440,8 +446,8 @@ impl Pool {
         None
     }
 
-    /// Puts the blocks of a change into the open group; into one, where one can hold them: then all of them have
-    /// their places before the first is seen.
+    /// Puts the blocks of a change into the open group. If one group can hold them, all go into
+    /// one, so all have their places before the first is seen.
     fn put(&mut self, write: &Write, olds: &[(u64, Pages)]) -> Result<Put, PoolError> {
         let Some(contents) = self.contents.get(&write.dataset) else {
             return Err(PoolError::new(
@@ -507,7 +513,7 @@ impl Pool {
         Ok(Put::Done)
     }
 
-    /// Blocks have new bytes: all of these, or none where one finds no place.
+    /// Gives new bytes to all these blocks, or to none if one finds no place.
     fn put_blocks<'a>(
         &mut self,
         dataset: DatasetId,
@@ -546,7 +552,7 @@ impl Pool {
         }
     }
 
-    /// Gives a block that is written its place; `None` where there is none.
+    /// Finds a place for a block that is written; `None` if there is none.
     fn place_block(
         &mut self,
         dataset: DatasetId,
@@ -565,11 +571,12 @@ impl Pool {
             Some(made) => made.packed.clone(),
             None => compress::pack(choice.method(), choice.level().into(), &data),
         };
-        // Of what was packed, where anything was.
+        // The checksum is of the compressed bytes, if the block was compressed.
         let checksum = made.map(|made| made.checksum);
         let plain_checksum = checksum.filter(|_| packed.is_none());
-        // Runs that are kept for blocks as long as they can be are not cut up for one that is shorter: where what nobody
-        // reserved, or pieces of it, are too little for that, it is not packed.
+        // Reserved volumes keep runs for blocks of full length. A shorter block must not cut such a
+        // run up. If the unreserved space is too small for the short block, or only whole runs are
+        // left, the block is not compressed.
         let packed = packed.filter(|payload| {
             let vdev = self.commit.chain.next.vdev();
             let sectors = payload.len().div_ceil(SECTOR_SIZE) as u16;
@@ -591,7 +598,7 @@ impl Pool {
         Ok(self.place_payload(&settings, payload, plain_checksum, claim, &data))
     }
 
-    /// Gives what is written of a block its place; `None` where there is none.
+    /// Finds a place for the bytes that are written of a block; `None` if there is none.
     fn place_payload(
         &mut self,
         settings: &Settings,
@@ -641,7 +648,7 @@ impl Pool {
         })
     }
 
-    /// From here on a block has its new bytes.
+    /// Enters a block into the open group: it has its new bytes from here on.
     fn enter_block(&mut self, dataset: DatasetId, block: u64, placed: Placed) {
         self.open_group();
         let mut evicted = EvictedBlocks::new();
@@ -650,7 +657,7 @@ impl Pool {
             let data = placed.data.clone();
             self.cache.insert(key, data, |of| evicted.push(of));
         } else {
-            // It may be there from before the property was changed.
+            // The block may be in the cache from before the property was changed.
             self.cache.invalidate(cache_key(dataset, block));
         }
         if let Some(void) = self.commit.group.write(dataset, block, placed) {
@@ -659,7 +666,7 @@ impl Pool {
         self.keep_evicted(evicted);
     }
 
-    /// Blocks are zeros from now on.
+    /// Turns blocks into zeros from now on.
     fn clear_blocks(&mut self, dataset: DatasetId, block: u64, count: u64) {
         if !self.commit.group.has_room(0) {
             self.seal();
@@ -679,7 +686,7 @@ impl Pool {
         }
     }
 
-    /// Lets those go on who waited for blocks that a change wrote, or failed to write.
+    /// Resumes the changes that waited for blocks which a change wrote, or failed to write.
     pub(super) fn let_go_on(&mut self, ready: &Ready) {
         self.kept_packed -= ready.kept_packed;
         let write = &ready.write;
@@ -690,7 +697,7 @@ impl Pool {
                 let lock = self.locks.remove(&(write.dataset, touched.start));
                 waiting.extend(lock.into_iter().flat_map(|lock| lock.waiting));
             }
-            // It was destroyed meanwhile: whoever waits learns that.
+            // The volume was destroyed meanwhile, and the waiting changes will be told so.
             None => {
                 let all = (write.dataset, 0)..=(write.dataset, u64::MAX);
                 let locked: Vec<_> = self.locks.range(all).map(|(of, _)| *of).collect();

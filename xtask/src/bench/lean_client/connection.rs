@@ -8,13 +8,13 @@ use super::Options;
 use super::login::{Login, Parameters, Progress};
 use super::wire::{FINAL, HEADER_LEN, Header, RESERVED_TAG, crc32c, opcode, transfer_cdb};
 
-/// Slices handed to one `writev`.
+/// Number of slices in one `writev`.
 const SLICES: usize = 256;
 
-/// The bytes of every write, shared by all commands of all sessions.
+/// Bytes of every write, shared by all commands of all sessions.
 pub(super) struct Payload {
     bytes: Vec<u8>,
-    /// Digests by length, since every data segment starts at the front.
+    /// Digests by length, since every data segment starts at the front of the payload.
     digests: Vec<(u32, [u8; 4])>,
 }
 
@@ -39,7 +39,7 @@ impl Payload {
     }
 }
 
-/// What one command outstanding needs.
+/// State of one outstanding command.
 struct Slot {
     template: Header,
     sent_ns: u64,
@@ -60,11 +60,11 @@ impl Outgoing {
     }
 }
 
-/// A finished transfer, or something the caller must know.
+/// Finished transfer, or another event for the caller.
 pub(super) enum Event {
-    /// The slot's transfer ended with GOOD.
+    /// The transfer of the slot ended with GOOD.
     Finished { slot: u32, sent_ns: u64 },
-    /// The slot's transfer is to be sent again (unit attention, busy).
+    /// The transfer of the slot is to be sent again (unit attention, busy).
     Retry { slot: u32 },
 }
 
@@ -76,20 +76,20 @@ pub(super) struct Connection {
     /// Slots that wait for the command window.
     waiting: VecDeque<(u32, u32)>,
     outgoing: VecDeque<Outgoing>,
-    /// Bytes of the first outgoing PDU that the socket took.
+    /// Number of bytes of the first outgoing PDU that the socket took.
     taken: usize,
     incoming: Vec<u8>,
-    /// Bytes of a header at the front of `incoming` that an earlier read left.
+    /// Number of bytes at the front of `incoming` that an earlier read left, as part of a header.
     kept: usize,
-    /// Bytes of a data segment still to come.
+    /// Number of bytes of a data segment still to come.
     skip: usize,
     block: u32,
     is_write: bool,
 }
 
 impl Connection {
-    /// Logs in and asks the capacity, blocking; returns the unit's length in bytes and its block
-    /// length too.
+    /// Logs in and asks the capacity, blocking. Also returns the unit's length in bytes and its
+    /// block length.
     pub(super) fn open(options: &Options, number: u32) -> Result<(Self, u64, u32), String> {
         let lost = |e: std::io::Error| format!("session {number}: {e}");
         let mut stream = TcpStream::connect(options.portal).map_err(lost)?;
@@ -125,7 +125,7 @@ impl Connection {
         Ok((connection, bytes, block_len))
     }
 
-    /// READ CAPACITY(16), sent again while the unit announces conditions.
+    /// Sends READ CAPACITY(16), again while the unit announces conditions.
     fn capacity(&mut self, lun: u8) -> Result<(u64, u32), String> {
         let mut cdb = [0; 16];
         (cdb[0], cdb[1], cdb[13]) = (0x9e, 0x10, 32);
@@ -247,7 +247,7 @@ impl Connection {
         self.parameters.cmd_sn = self.parameters.cmd_sn.wrapping_add(1);
     }
 
-    /// A Data-Out PDU of the command in `like`.
+    /// Appends a Data-Out PDU of the command in `like`.
     #[allow(clippy::too_many_arguments)] // the fields of the PDU
     fn push_data(
         &mut self,
@@ -290,7 +290,7 @@ impl Connection {
         self.outgoing.push_back(pdu);
     }
 
-    /// Writes what is queued; `true` where the socket takes no more for now.
+    /// Writes the queued bytes. Returns `true` if the socket takes no more for now.
     pub(super) fn flush(&mut self, payload: &Payload) -> Result<bool, String> {
         while !self.outgoing.is_empty() {
             let mut slices = [IoSlice::new(&[]); SLICES];
@@ -315,7 +315,7 @@ impl Connection {
         }
     }
 
-    /// Reads once and reports what ended. `false` where nothing was waiting.
+    /// Reads once, and reports the transfers that ended. Returns `false` if nothing was waiting.
     pub(super) fn receive(
         &mut self,
         payload: &mut Payload,
@@ -340,7 +340,7 @@ impl Connection {
             {
                 return Err("header digest error in what the target sent".into());
             }
-            // A segment for sense is looked at only where it came along in the same read.
+            // Sense data is read only if its segment came along in this read.
             let segment = at + HEADER_LEN + digest_len;
             let sense = self
                 .incoming
@@ -403,7 +403,7 @@ impl Connection {
         }
     }
 
-    /// Takes StatSN and MaxCmdSN; `true` where the PDU ends a command.
+    /// Takes over StatSN and MaxCmdSN. Returns `true` if the PDU ends a command.
     fn take_numbers(&mut self, header: &Header) -> bool {
         let max = header.u32(32);
         if (max.wrapping_sub(self.parameters.max_cmd_sn) as i32) > 0 {
@@ -486,7 +486,7 @@ impl Connection {
     }
 }
 
-/// The answer to a ping (RFC 7143 11.18).
+/// Builds the answer to a ping (RFC 7143 11.18).
 pub(super) fn pong(ping: &Header, cmd_sn: u32, exp_stat_sn: u32) -> Header {
     let mut header = Header::new(opcode::NOP_OUT | super::wire::IMMEDIATE, FINAL);
     header.0[8..16].copy_from_slice(&ping.0[8..16]);
@@ -497,7 +497,7 @@ pub(super) fn pong(ping: &Header, cmd_sn: u32, exp_stat_sn: u32) -> Header {
     header
 }
 
-/// Fills `slices` with what is to be written, after the `skip` bytes already taken.
+/// Fills `slices` with the bytes to write, after the `skip` bytes already taken.
 fn gather<'a>(
     queue: &'a VecDeque<Outgoing>,
     mut skip: usize,

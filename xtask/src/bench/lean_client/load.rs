@@ -1,4 +1,4 @@
-//! The closed loop: every slot of every session is sent again as soon as it is answered.
+//! Closed loop of the load: every slot of every session is sent again as soon as it is answered.
 
 use std::io::Write;
 use std::sync::OnceLock;
@@ -10,20 +10,20 @@ use super::super::histogram::Histogram;
 use super::connection::{Connection, Event, Payload};
 use super::{Mode, Options, own_cpu_s};
 
-/// Nanoseconds since the first call.
+/// Returns the nanoseconds since the first call.
 pub(super) fn now_ns() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
-/// Chooses the blocks of the next transfer.
+/// Chooser of the blocks of the next transfer.
 struct Positions {
     seed: u64,
-    /// Transfers that fit in the unit.
+    /// Number of transfers that fit in the unit.
     count: u64,
     blocks: u64,
     is_random: bool,
-    /// Where each session's stream goes on.
+    /// Place at which each session's stream goes on.
     next: Vec<u64>,
 }
 
@@ -71,19 +71,19 @@ impl Positions {
     }
 }
 
-/// How a run ends.
+/// End of a run.
 enum Until {
-    /// At this time.
+    /// Ends at this time.
     Time(u64),
-    /// After this many transfers.
+    /// Ends after this many transfers.
     Count(u64),
-    /// When nothing is outstanding.
+    /// Ends when nothing is outstanding.
     Quiet,
 }
 
 struct Load {
     connections: Vec<Connection>,
-    /// Whether the session waits for its socket to take more.
+    /// Whether each session waits for its socket to take more.
     blocked: Vec<bool>,
     payload: Payload,
     positions: Positions,
@@ -93,16 +93,16 @@ struct Load {
     retries: u64,
     sending: bool,
     measuring: bool,
-    /// Time spent looking in vain while measuring.
+    /// Time spent polling in vain while measuring.
     vain_ns: u64,
 }
 
-/// How long the client looks again and again before it sleeps. On loopback it is the target that
-/// pays for telling and waking a client that waits; on a network it is not. A client that looks by
-/// itself compares what the targets can do.
+/// Time for which the client polls before it sleeps, in nanoseconds. On loopback the target pays
+/// for waking a client that waits, and on a network it does not. With a client that polls, the
+/// benchmark compares the abilities of the targets.
 const AWAKE_NS: u64 = 200_000;
 
-/// Runs the load and prints its result as one line of JSON.
+/// Runs the load, and prints its result as one line of JSON.
 pub(super) fn run(options: &Options) -> Result<(), String> {
     let mut load = Load::open(options)?;
     load.start(options)?;
@@ -212,7 +212,7 @@ impl Load {
         }
     }
 
-    /// Sleeps until a socket has input, or room where it was full.
+    /// Sleeps until a socket has input, or can take output after it was full.
     fn sleep(&self) -> Result<(), String> {
         let interest = |blocked: &bool| match blocked {
             true => PollFlags::IN | PollFlags::OUT,
@@ -235,7 +235,8 @@ impl Load {
         }
     }
 
-    /// Takes what has arrived in a session and sends what follows. `false` where nothing has.
+    /// Takes the bytes that have arrived in a session, and sends the next commands. Returns `false`
+    /// if nothing has arrived.
     fn serve_session(&mut self, session: usize, events: &mut Vec<Event>) -> Result<bool, String> {
         if !self.connections[session].receive(&mut self.payload, events)? {
             if self.blocked[session] {
@@ -267,7 +268,7 @@ impl Load {
         Ok(true)
     }
 
-    /// Writes what the socket takes.
+    /// Writes as much as the socket takes.
     fn flush(&mut self, session: usize) -> Result<(), String> {
         self.blocked[session] = self.connections[session].flush(&self.payload)?;
         Ok(())

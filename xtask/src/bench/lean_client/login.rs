@@ -1,11 +1,11 @@
-//! The login of one session: straight to the operational stage, all keys in the first request.
+//! Login of one session: straight to the operational stage, with all keys in the first request.
 
 use super::wire::{Header, IMMEDIATE, opcode};
 
-/// What was negotiated that the load needs to know.
+/// Negotiated parameters that the load needs.
 #[derive(Clone, Debug)]
 pub(super) struct Parameters {
-    /// What the target takes in one data segment.
+    /// Longest data segment that the target takes.
     pub target_segment: u32,
     pub first_burst: u32,
     pub immediate_data: bool,
@@ -16,26 +16,26 @@ pub(super) struct Parameters {
     pub exp_stat_sn: u32,
 }
 
-/// What a login response leads to.
+/// Next step after a login response.
 pub(super) enum Progress {
-    /// Send this and wait for the next response.
+    /// Send these bytes and wait for the next response.
     Send(Vec<u8>),
-    /// Full feature phase.
+    /// Full feature phase is reached.
     Done(Parameters),
 }
 
-/// The state of one login.
+/// State of one login.
 pub(super) struct Login {
     isid: u32,
     parameters: Parameters,
     rounds: u32,
 }
 
-/// The declared MaxRecvDataSegmentLength: one PDU for any transfer of the benchmark.
+/// Declared MaxRecvDataSegmentLength: one PDU for any transfer of the benchmark.
 const OWN_SEGMENT: u32 = 262_144;
 
 impl Login {
-    /// The state and the first request.
+    /// Returns the state and the first request.
     pub(super) fn start(number: u32, target: &str, digests: bool) -> (Self, Vec<u8>) {
         let digest = if digests { "CRC32C" } else { "None" };
         let text = [
@@ -57,7 +57,7 @@ impl Login {
             "DataPDUInOrder=Yes".into(),
             "DataSequenceInOrder=Yes".into(),
         ];
-        // The standard's defaults stand where the target does not answer.
+        // The standard's defaults hold if the target does not answer.
         let parameters = Parameters {
             target_segment: 8192,
             first_burst: 65_536,
@@ -81,7 +81,7 @@ impl Login {
         (login, request)
     }
 
-    /// Operational stage, asking for full feature phase (RFC 7143 11.12).
+    /// Builds a request of the operational stage that asks for full feature phase (RFC 7143 11.12).
     fn request(&self, text: Vec<u8>) -> Vec<u8> {
         let mut header = Header::new(opcode::LOGIN | IMMEDIATE, 0x87);
         header.set_data_len(text.len() as u32);

@@ -1,4 +1,4 @@
-//! Many logins at once, then silence: what a rack of hosts does after a power cut.
+//! Many logins at once, then silence, as from a rack of hosts after a power cut.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -12,18 +12,19 @@ use super::connection::pong;
 use super::login::{Login, Parameters, Progress};
 use super::wire::{HEADER_LEN, Header, RESERVED_TAG, opcode};
 
-/// What epoll says for standard input.
+/// Token of standard input in epoll.
 const STDIN: u64 = u64::MAX;
 
 struct Session {
     stream: TcpStream,
     login: Login,
-    /// `Some` after login.
+    /// Parameters of the session, `Some` after login.
     parameters: Option<Parameters>,
     received: Vec<u8>,
 }
 
-/// Logs in, prints how long that took as one line of JSON, answers pings until standard input ends.
+/// Logs in all sessions, prints the time taken as one line of JSON, and answers pings until
+/// standard input ends.
 pub(super) fn run(options: &Options) -> Result<(), String> {
     let wanted = options.sessions as u64 + 64;
     let limit = Rlimit {
@@ -112,7 +113,7 @@ fn open(options: &Options, number: u32) -> std::io::Result<Session> {
 }
 
 impl Session {
-    /// Takes what arrived; `true` where it ended the login.
+    /// Takes the bytes that arrived. Returns `true` if they ended the login.
     fn serve(&mut self) -> Result<bool, String> {
         let mut buffer = [0; 4096];
         match self.stream.read(&mut buffer) {
@@ -144,7 +145,8 @@ impl Session {
         Ok(completed)
     }
 
-    /// Without digests: the storm does not offer them in the full feature phase.
+    /// Returns the next PDU, which has no digests: the storm does not offer them in the full
+    /// feature phase.
     fn next_pdu(&mut self) -> Option<(Header, Vec<u8>)> {
         if self.received.len() < HEADER_LEN {
             return None;

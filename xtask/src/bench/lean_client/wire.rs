@@ -1,4 +1,4 @@
-//! The few iSCSI headers a load generator needs, as bytes (RFC 7143 clause 11).
+//! Headers of iSCSI that a load generator needs, as bytes (RFC 7143 clause 11).
 
 /// Length of a basic header segment.
 pub(super) const HEADER_LEN: usize = 48;
@@ -18,12 +18,12 @@ pub(super) mod opcode {
 
 /// Immediate delivery.
 pub(super) const IMMEDIATE: u8 = 0x40;
-/// The F bit.
+/// F bit.
 pub(super) const FINAL: u8 = 0x80;
-/// "No tag".
+/// Value for "no tag".
 pub(super) const RESERVED_TAG: u32 = 0xffff_ffff;
 
-/// A basic header segment.
+/// Basic header segment.
 #[derive(Clone, Copy)]
 pub(super) struct Header(pub [u8; HEADER_LEN]);
 
@@ -35,14 +35,14 @@ impl Header {
         Self(bytes)
     }
 
-    /// The first 48 bytes of `bytes`, which must hold them.
+    /// Reads the first 48 bytes of `bytes`, which must hold them.
     pub(super) fn at(bytes: &[u8]) -> Self {
         let mut header = [0; HEADER_LEN];
         header.copy_from_slice(&bytes[..HEADER_LEN]);
         Self(header)
     }
 
-    /// A SCSI Command with its CDB; EDTL is `transfer` (11.3).
+    /// Builds a SCSI Command with its CDB. EDTL is `transfer` (11.3).
     pub(super) fn scsi_command(lun: u8, tag: u32, flags: u8, transfer: u32, cdb: &[u8]) -> Self {
         let mut header = Self::new(opcode::SCSI_COMMAND, flags);
         header.0[9] = lun;
@@ -68,12 +68,12 @@ impl Header {
         self.0[at..at + 4].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// Initiator task tag.
+    /// Returns the initiator task tag.
     pub(super) fn tag(&self) -> u32 {
         self.u32(16)
     }
 
-    /// DataSegmentLength.
+    /// Returns DataSegmentLength.
     pub(super) fn data_len(&self) -> u32 {
         self.u32(4) & 0x00ff_ffff
     }
@@ -82,23 +82,23 @@ impl Header {
         self.set_u32(4, len);
     }
 
-    /// Bytes of additional header segments.
+    /// Returns the number of bytes of additional header segments.
     pub(super) fn additional_len(&self) -> usize {
         usize::from(self.0[4]) * 4
     }
 
-    /// CRC32C of the header, as it stands on the wire (13.1).
+    /// Returns the CRC32C of the header, as it stands on the wire (13.1).
     pub(super) fn digest(&self) -> [u8; 4] {
         crc32c(&self.0)
     }
 }
 
-/// CRC32C as it stands on the wire: least significant byte first.
+/// Returns the CRC32C as it stands on the wire: least significant byte first.
 pub(super) fn crc32c(bytes: &[u8]) -> [u8; 4] {
     crc_fast::crc32_iscsi(bytes).to_le_bytes()
 }
 
-/// READ(10) or WRITE(10) without an LBA.
+/// Builds a READ(10) or WRITE(10) without an LBA.
 pub(super) fn transfer_cdb(is_write: bool, blocks: u16) -> [u8; 10] {
     let mut cdb = [0; 10];
     cdb[0] = if is_write { 0x2a } else { 0x28 };

@@ -1,18 +1,19 @@
-//! btrfs on a loop device over a file: a file system that copies on write and has checksums, as the pool.
+//! btrfs on a loop device over a file: a file system that, like the pool, copies on write and has
+//! checksums.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::debian;
 
-/// A file system that is mounted; it goes when this is dropped.
+/// Mounted file system, which is removed when dropped.
 pub(super) struct Peer {
     device: String,
     folder: PathBuf,
 }
 
 impl Peer {
-    /// Makes and mounts it in a file of `size` bytes.
+    /// Makes the file system in a file of `size` bytes, and mounts it.
     pub(super) fn start(dir: &Path, size: u64) -> Result<Self, String> {
         debian::ensure("/usr/sbin/mkfs.btrfs", "btrfs-progs")?;
         let image = dir.join("btrfs-device.bench");
@@ -27,7 +28,7 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Where its files are.
+    /// Returns the folder of its files.
     pub(super) fn folder(&self) -> PathBuf {
         self.folder.clone()
     }
@@ -36,7 +37,7 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         if let Ok(folder) = text(&self.folder) {
-            // It may not be mounted yet.
+            // The file system may not be mounted yet.
             let _ = command("umount", &[folder]);
         }
         if let Err(error) = command("losetup", &["--detach", &self.device]) {

@@ -1,4 +1,4 @@
-//! What is measured, in phases: each begins with a pool of its own.
+//! Measurements in phases. Each phase begins with a pool of its own.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ use super::Options;
 use super::process::{Figures, Load, Loader};
 use super::table::{Line, Side, Table, Wanted};
 
-/// The phases, in their order: the first one needs the room that the files of the others take.
+/// Names of the phases, in their order. The first one needs the space that the files of the others
+/// take.
 pub(super) const NAMES: [&str; 10] = [
     LARGE,
     "fresh",
@@ -24,43 +25,45 @@ pub(super) const NAMES: [&str; 10] = [
     "resilver",
     "variants",
 ];
-/// The phase that has a file of its own.
+/// Phase that has a file of its own.
 const LARGE: &str = "large";
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-/// What the process that is measured keeps for its loads: `DATA` there.
+/// Memory in bytes that the measured process keeps for its loads: `DATA` there.
 const LOAD_DATA: u64 = 64 * MIB;
-/// Just less than those after which a checkpoint is made.
+/// Number of changes just below the one after which a checkpoint is made.
 const CHANGES_OF_A_LOG: u64 = 1_000_000;
-/// Where the cache is smaller, checkpoints are made earlier.
+/// Size of the cache below which checkpoints are made earlier.
 const CACHE_OF_A_LONG_LOG: u64 = 2 << 30;
-/// Blocks of 4 KiB in a large volume.
+/// Number of 4 KiB blocks in a large volume.
 const LARGE_BLOCKS: u64 = 10_000_000;
-/// What a pool may have of memory beyond its cache, for each TiB or part of one.
+/// Memory that a pool may use beyond its cache, for each TiB or part of one.
 const MEMORY_OF_A_TIB_MIB: f64 = 64.0;
-/// Seconds of a run of reads beside a scrub, short so that the scrub is seldom at its end before it is.
+/// Duration of a run of reads beside a scrub, in seconds. It is short so that the scrub seldom ends
+/// first.
 const BESIDE_SCRUB: f64 = 0.1;
-/// Scrubs of one round.
+/// Most scrubs in one round.
 const MOST_SCRUBS: usize = 1000;
-/// Short turns of reads in place of a long one.
+/// Number of short turns of reads in place of a long one.
 const READ_TURNS: usize = 4;
-/// Pieces in which all sides are read in turn, from one end to the other: with the defaults, larger than the cache.
+/// Number of pieces in which all sides are read in turn, from one end to the other. With the
+/// defaults each piece is larger than the cache.
 const SEQUENTIAL_TURNS: u64 = 8;
-/// Pieces in which all sides are written in turn.
+/// Number of pieces in which all sides are written in turn.
 const SLICES: u64 = 64;
-/// How full volumes make the pool, in percent.
+/// Share of the pool that volumes fill, in percent.
 const FILL: u64 = 70;
 
-/// The benchmark at work.
+/// Benchmark at work.
 pub(super) struct Bench<'a> {
     pub(super) options: &'a Options,
     pub(super) program: PathBuf,
     pub(super) loader: Loader,
-    /// Where btrfs is mounted.
+    /// Folder at which btrfs is mounted.
     pub(super) peer: Option<PathBuf>,
     pub(super) table: &'a mut Table,
-    /// Whether the files that all phases but one need are there.
+    /// Whether the files that all phases but one need exist.
     pub(super) has_files: bool,
 }
 
@@ -102,7 +105,7 @@ impl Bench<'_> {
         self.options.dir.join(format!("{name}.bench"))
     }
 
-    /// Bytes of a volume that fills a pool on the one device.
+    /// Returns the bytes of a volume that fills a pool on the one device.
     fn filling(&self) -> u64 {
         (self.options.size * FILL / 100) >> 20 << 20
     }
@@ -122,8 +125,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The raw file, btrfs's file and the pool's device: every byte of them is written once. Those that another build
-    /// was measured on are used again.
+    /// Makes the raw file, btrfs's file and the pool's device, and writes every byte of them once.
+    /// Files on which another build was measured are used again.
     fn make_files(&mut self) -> Result<(), String> {
         let len = self.filling();
         let mut files = vec![("raw", self.path("raw"))];
@@ -145,9 +148,9 @@ impl Bench<'_> {
         self.make(path, len)
     }
 
-    /// A pool `tank` on these files, instead of what was on them.
+    /// Makes a pool `tank` on these files, in place of their old content.
     fn new_pool(&mut self, kind: &str, paths: &[PathBuf]) -> Result<(), String> {
-        // There may be none.
+        // There may be no pool yet.
         let _ = self.ask(json!({ "do": "destroy", "pool": "tank" }));
         let vdevs = json!([{ "kind": kind, "paths": paths }]);
         self.ask(json!({ "do": "create", "name": "tank", "vdevs": vdevs, "force": true }))?;
@@ -178,15 +181,15 @@ impl Bench<'_> {
         [Side::Raw, Side::Pool].into_iter().chain(peer).collect()
     }
 
-    /// Random reads on all sides. They change nothing, so their time is cut into many short turns: what the machine
-    /// does besides falls on all sides alike.
+    /// Compares random reads on all sides. They change nothing, so their time is cut into many
+    /// short turns. Other load of the machine then affects all sides alike.
     fn compare_reads(&mut self, line: Line, load: impl Fn(Side) -> Load) -> Result<(), String> {
         let seconds = self.options.seconds / READ_TURNS as f64;
         let rounds = self.options.rounds * READ_TURNS;
         self.compare_in(rounds, line, kiops, |side| load(side).seconds(seconds))
     }
 
-    /// A load on all sides, in turns.
+    /// Compares a load on all sides, in turns.
     fn compare(
         &mut self,
         line: Line,
@@ -216,7 +219,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Writes into a volume that holds nothing.
+    /// Measures writes into a volume that holds nothing.
     fn fresh(&mut self) -> Result<(), String> {
         let size = self.filling();
         let load = Load::random_write(4096, 32).bytes(size / 4).flushed();
@@ -238,7 +241,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Large requests of incompressible data, in their order.
+    /// Measures large requests of incompressible data, in their order.
     fn sequential(&mut self) -> Result<(), String> {
         let size = self.filling();
         let names = [
@@ -247,8 +250,8 @@ impl Bench<'_> {
         ];
         let wanted = [Wanted::OfRaw(0.85)];
         let [mut writes, mut reads] = names.map(|name| Line::new(name, "MB/s", &wanted));
-        // Who verifies has to look at each byte, and that alone may cost a virtual machine a third of what it reads, when
-        // the host brings the bytes from a processor far away.
+        // A reader that verifies has to look at each byte. If the host brings the bytes from a
+        // processor far away, that alone may cost a virtual machine a third of its read speed.
         let name = "1 MiB sequential read QD4, each byte summed";
         let mut sums = Line::new(name, "MB/s", &[Wanted::Nothing]);
         let sides = self.sides();
@@ -265,8 +268,9 @@ impl Bench<'_> {
                 let figures = self.one(write.on(target(side)))?;
                 writes.push(side, figures.mb_s());
             }
-            // What the machine does besides falls on all sides alike, as with other reads. Each time from one end to the
-            // other: of a part that was read just before, the pool's cache would have some.
+            // Other load of the machine affects all sides alike, as with other reads. Each read
+            // goes from one end to the other: of a part that was read just before, the pool's cache
+            // would have some.
             let read = Load::sequential_read(MIB as u32, 4);
             for (read, line) in [(read.clone(), &mut reads), (read.looked_at(), &mut sums)] {
                 for start in (0..bytes).step_by(slice as usize) {
@@ -285,15 +289,16 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Has the cache full of memory of its own: the first time that a process uses memory, the machine has to find it,
-    /// which is no matter of storage. Writes alone do not: the cache keeps the very pages that the load gave.
+    /// Fills the cache with memory of its own. The first time that a process uses memory, the
+    /// machine has to find it, which has nothing to do with storage. Writes alone do not help,
+    /// because the cache keeps the very pages that the load gave.
     fn touch_memory(&mut self, volume: &str) -> Result<(), String> {
         let bytes = 2 * self.options.cache;
         let read = Load::sequential_read(MIB as u32, 4).bytes(bytes);
         self.one(read.on(volume)).map(drop)
     }
 
-    /// The same in a pool whose volume holds nothing yet.
+    /// Fills the cache in a pool whose volume holds nothing yet.
     fn touch_memory_of_new_pool(&mut self) -> Result<(), String> {
         let bytes = 2 * self.options.cache;
         self.ask(json!({
@@ -305,14 +310,16 @@ impl Bench<'_> {
         self.touch_memory("tank/memory")
     }
 
-    /// A pool with a 4K volume of which every block was written, in order.
+    /// Makes a pool with a 4K volume of which every block was written, in order.
     fn fill(&mut self) -> Result<(), String> {
         self.fill_sides(&[Side::Pool])
     }
 
-    /// The same of these sides, a slice of each in turn: below a virtual machine's disk there may be memory, which has what
-    /// was written or read last. With only the pool's blocks there, the raw file did 18 K reads in a second where it
-    /// does 74 K; with the pool's written first, the pool did 42 K.
+    /// Writes every block of these sides, a slice of each in turn.
+    ///
+    /// Below a virtual machine's disk there may be memory, which holds the data that was written or
+    /// read last. With only the pool's blocks there, the raw file did 18 K reads in a second where
+    /// it does 74 K. With the pool's written first, the pool did 42 K.
     fn fill_sides(&mut self, sides: &[Side]) -> Result<(), String> {
         let size = self.filling();
         self.new_disk_pool(size, 4 * KIB)?;
@@ -327,7 +334,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Reads, durable writes, and both together.
+    /// Measures reads, durable writes, and both together.
     fn filled(&mut self) -> Result<(), String> {
         self.fill_sides(&self.sides())?;
         self.touch_memory("tank/v")?;
@@ -344,7 +351,7 @@ impl Bench<'_> {
         );
         let write = Load::random_write(4096, 16).seconds(seconds).durable();
         self.compare(line, kiops, |_| write.clone())?;
-        // No more of btrfs than the device itself does of it.
+        // btrfs must not use more space than the device itself does.
         let line = Line::new(
             "4K random write QD1, each durable (raw: fdatasync)",
             "K/s",
@@ -359,7 +366,7 @@ impl Bench<'_> {
         self.memory("memory beyond the cache's cap, the program's too")
     }
 
-    /// How much memory there was at most beyond what it is allowed and loads take.
+    /// Measures the most memory used beyond the allowed amount and that of loads.
     fn memory(&mut self, name: &str) -> Result<(), String> {
         let known = self.options.cache + LOAD_DATA;
         let beyond = self.loader.peak_memory()?.saturating_sub(known);
@@ -369,7 +376,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Reads alone, then beside a scrub of all that there is.
+    /// Measures reads alone, then beside a scrub of the whole pool.
     fn scrub(&mut self) -> Result<(), String> {
         self.fill()?;
         self.touch_memory("tank/v")?;
@@ -388,10 +395,10 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Reads in a second while a scrub is under way, which begins anew where it ends.
+    /// Returns reads in a second while a scrub is under way. The scrub is restarted when it ends.
     fn beside_scrub(&mut self, read: &Load, round: usize) -> Result<f64, String> {
         let (mut operations, mut seconds, mut scrubs) = (0, 0.0, 0);
-        // What was read once is in the cache: each run reads elsewhere.
+        // Data that was read once is in the cache, so each run reads other places.
         let mut seeds = (round as u64 + 1) << 32..;
         while seconds < self.options.seconds {
             if scrubs == MOST_SCRUBS {
@@ -403,7 +410,7 @@ impl Bench<'_> {
                 let read = read.clone().seed(seeds.next().unwrap_or_default());
                 let figures = self.one(read.seconds(BESIDE_SCRUB))?;
                 let status = self.ask(json!({ "do": "status", "pool": "tank" }))?;
-                // Where it ended meanwhile, it is not known how long it was under way.
+                // If the scrub ended meanwhile, the time for which it was under way is unknown.
                 if status["scan_status"]["state"] != "running" {
                     break;
                 }
@@ -414,7 +421,7 @@ impl Bench<'_> {
         Ok(operations as f64 / seconds)
     }
 
-    /// Reads of what the cache holds.
+    /// Measures reads of data that the cache holds.
     fn hot(&mut self) -> Result<(), String> {
         let within = self.options.cache / 4;
         let warm = Load::sequential_read(MIB as u32, 4).within(within);
@@ -430,7 +437,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Reads alone, then beside as many writes as the pool takes.
+    /// Measures reads alone, then beside as many writes as the pool takes.
     fn beside_writes(&mut self) -> Result<(), String> {
         let seconds = self.options.seconds;
         let mut line = Line::new(
@@ -453,7 +460,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Overwritten three times in a scattered order, then measured.
+    /// Measures a volume after it was overwritten three times in a scattered order.
     fn aged(&mut self) -> Result<(), String> {
         self.fill()?;
         let size = self.filling();
@@ -474,7 +481,8 @@ impl Bench<'_> {
         })
     }
 
-    /// A volume of 1 TiB of which as much is written as the device holds: far apart, each block has nodes of its own, twice.
+    /// Measures snapshots of a volume of 1 TiB with as much data as the device holds. The blocks
+    /// lie far apart, so each has nodes of its own, twice.
     fn snapshots(&mut self) -> Result<(), String> {
         self.new_disk_pool(1 << 40, 4 * KIB)?;
         let bytes = self.options.size / 8 * 3;
@@ -484,7 +492,8 @@ impl Bench<'_> {
         self.destroy_beside_reads(bytes)
     }
 
-    /// The same with ten million blocks, written in their order, on a device that grows with them.
+    /// Measures snapshots with ten million blocks, written in their order, on a device that grows
+    /// with them.
     fn large(&mut self) -> Result<(), String> {
         let bytes = LARGE_BLOCKS * 4096;
         let needed = bytes + bytes / 4;
@@ -510,7 +519,7 @@ impl Bench<'_> {
         self.memory("memory beyond the cache's cap, ten million blocks of 1 TiB")?;
         self.ask(json!({ "do": "destroy", "pool": "tank" }))?;
         std::fs::remove_file(&device).map_err(|error| error.to_string())?;
-        // What memory it took is no matter of the other phases.
+        // Memory that this phase took does not concern the other phases.
         self.begin_again("large-done", self.options.cache)
     }
 
@@ -535,7 +544,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// How much longer the slowest hundredth takes while blocks of a destroyed volume are freed.
+    /// Measures how much longer the slowest hundredth takes while blocks of a destroyed volume are
+    /// freed.
     fn destroy_beside_reads(&mut self, bytes: u64) -> Result<(), String> {
         let small = self.options.size / 16;
         self.ask(json!({
@@ -574,9 +584,10 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The process is killed when the log is long, and the pool imported by another one.
+    /// Kills the process when the log is long, and imports the pool with another process.
     fn crash(&mut self) -> Result<(), String> {
-        // Nothing is free before a checkpoint: there must be room for all changes. Holes in the file do.
+        // No space is freed before a checkpoint, so all changes must fit. Holes in the file provide
+        // the space.
         let device = self.path("device");
         self.lengthen(&device, 8 * CHANGES_OF_A_LOG * 4096)?;
         self.begin_again("before", CACHE_OF_A_LONG_LOG)?;
@@ -602,7 +613,7 @@ impl Bench<'_> {
                 wrote.seconds
             )),
         }
-        // Nothing else has these changes: what is right came from the log.
+        // Only the log has these changes, so every right value came from the log.
         let (right, wrong) = self.loader.verify(&write)?;
         if wrong > 0 {
             return Err(format!(
@@ -621,18 +632,20 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Kills the process that is measured; another one, with a state folder of its own and no pool, takes its place.
+    /// Kills the measured process. Another one, with a state folder of its own and no pool, takes
+    /// its place.
     fn begin_again(&mut self, folder: &str, cache: u64) -> Result<(), String> {
         let folder = self.path(folder);
-        // A round before this one may have left its pools in it.
+        // An earlier round may have left its pools in the folder.
         let _ = std::fs::remove_dir_all(&folder);
         let next = Loader::start(&self.program, &folder, cache)?;
         std::mem::replace(&mut self.loader, next).kill()
     }
 
-    /// A disk gets a mirror, beside what copying as many bytes from the one file to the other takes.
+    /// Measures the attach of a mirror to a disk, beside the time to copy as many bytes from one
+    /// file to the other.
     fn resilver(&mut self) -> Result<(), String> {
-        // There may be none; the next files need its room.
+        // There may be no pool. The next files need its space.
         let _ = self.ask(json!({ "do": "destroy", "pool": "tank" }));
         let len = self.options.size / 2;
         let bytes = (len * FILL / 100) >> 20 << 20;
@@ -664,7 +677,8 @@ impl Bench<'_> {
             let scan = self.ask(json!({ "do": "await", "pool": "tank" }))?;
             let seconds = start.elapsed().as_secs_f64();
             let copied = scan["issued"].as_u64().unwrap_or(0);
-            // All that is allocated, maps too, and not what is free: a third of the device.
+            // All allocated data is copied, maps too. Free space, about a third of the device, is
+            // not.
             if !(bytes..bytes + bytes / 16).contains(&copied) {
                 return Err(format!("{copied} of {bytes} bytes were resilvered: {scan}"));
             }
@@ -675,9 +689,9 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Other block sizes and redundancies: what they take and what they write.
+    /// Measures other block sizes and redundancies: the space they take and the bytes they write.
     fn variants(&mut self) -> Result<(), String> {
-        // There may be none; the next files need its room.
+        // There may be no pool. The next files need its space.
         let _ = self.ask(json!({ "do": "destroy", "pool": "tank" }));
         let leaf = (self.options.size / 8).max(512 * MIB);
         let leaves: Vec<PathBuf> = (0..5).map(|at| self.path(&format!("leaf{at}"))).collect();
@@ -750,7 +764,8 @@ fn target(side: Side) -> &'static str {
     }
 }
 
-/// The epoch of the newest root in the labels at the front of a device (docs/format.md, sections 2 and 3).
+/// Returns the epoch of the newest root in the labels at the front of a device (docs/format.md,
+/// sections 2 and 3).
 fn newest_checkpoint(device: &Path) -> Result<u64, String> {
     let failed = |error| format!("{}: {error}", device.display());
     let mut labels = vec![0; 512 << 10];
@@ -764,7 +779,7 @@ fn newest_checkpoint(device: &Path) -> Result<u64, String> {
         .ok_or_else(|| format!("{} has no checkpoint", device.display()))
 }
 
-/// Bytes that the disk under a folder has free.
+/// Returns the free bytes of the disk under a folder.
 fn free_bytes(dir: &Path) -> Result<u64, String> {
     let output = Command::new("df")
         .args(["--output=avail", "-B1"])

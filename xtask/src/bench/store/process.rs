@@ -1,4 +1,4 @@
-//! The process that is measured, and how it is spoken to: a line of JSON for each command and answer.
+//! Measured process, and the conversation with it: a line of JSON for each command and answer.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// A load as it is asked for.
+/// Load as it is requested.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     fields: serde_json::Map<String, Value>,
@@ -42,7 +42,7 @@ impl Load {
         self
     }
 
-    /// On this file or volume.
+    /// Directs the load to this file or volume.
     pub(super) fn on(&self, target: &str) -> Self {
         self.clone().with("target", target)
     }
@@ -55,32 +55,32 @@ impl Load {
         self.with("bytes", bytes)
     }
 
-    /// Only so many bytes from the start.
+    /// Limits the load to `len` bytes from the start.
     pub(super) fn within(self, len: u64) -> Self {
         self.with("len", len)
     }
 
-    /// From this byte on.
+    /// Starts the load at this byte.
     pub(super) fn from(self, start: u64) -> Self {
         self.with("start", start)
     }
 
-    /// Each write is asked to be durable by itself.
+    /// Makes each write durable by itself.
     pub(super) fn durable(self) -> Self {
         self.with("sync", "durable")
     }
 
-    /// A flush follows each write.
+    /// Adds a flush after each write.
     pub(super) fn flushed_each(self) -> Self {
         self.with("sync", "flush")
     }
 
-    /// A flush at the end counts.
+    /// Counts a flush at the end.
     pub(super) fn flushed(self) -> Self {
         self.with("flush", true)
     }
 
-    /// Each byte that was read is looked at.
+    /// Looks at each byte that was read.
     pub(super) fn looked_at(self) -> Self {
         self.with("look", true)
     }
@@ -90,7 +90,7 @@ impl Load {
     }
 }
 
-/// What a load brought.
+/// Results of a load.
 #[derive(Clone, Copy, Debug, serde::Deserialize)]
 pub(super) struct Figures {
     pub(super) operations: u64,
@@ -100,18 +100,18 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Operations in a second.
+    /// Returns operations in a second.
     pub(super) fn iops(&self) -> f64 {
         self.operations as f64 / self.seconds
     }
 
-    /// Megabytes in a second.
+    /// Returns megabytes in a second.
     pub(super) fn mb_s(&self) -> f64 {
         self.bytes as f64 / self.seconds / 1e6
     }
 }
 
-/// Builds the program with optimizations; its path.
+/// Builds the program with optimizations, and returns its path.
 pub(super) fn build() -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
@@ -126,7 +126,7 @@ pub(super) fn build() -> Result<PathBuf, String> {
     Ok(crate::target_folder().join("release/examples/pool_load"))
 }
 
-/// The process at work.
+/// Process at work.
 pub(super) struct Loader {
     child: Child,
     commands: ChildStdin,
@@ -156,7 +156,7 @@ impl Loader {
         })
     }
 
-    /// Obeys one command.
+    /// Runs one command.
     pub(super) fn ask(&mut self, command: &Value) -> Result<Value, String> {
         let gone = |error: std::io::Error| format!("the process that is measured ended: {error}");
         writeln!(self.commands, "{command}").map_err(gone)?;
@@ -179,7 +179,7 @@ impl Loader {
         serde_json::from_value(answer["results"].clone()).map_err(|error| error.to_string())
     }
 
-    /// Bytes that the process had written to devices so far.
+    /// Returns the bytes that the process has written to devices so far.
     pub(super) fn written(&self) -> Result<u64, String> {
         let path = format!("/proc/{}/io", self.child.id());
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
@@ -190,7 +190,7 @@ impl Loader {
             .ok_or_else(|| format!("{path} is not as expected"))
     }
 
-    /// Whether a load's writes are there: places that are right, and wrong ones.
+    /// Checks that a load's writes are there. Returns the numbers of right and of wrong places.
     pub(super) fn verify(&mut self, load: &Load) -> Result<(u64, u64), String> {
         let answer = self.ask(&json!({ "do": "verify", "load": load.fields }))?;
         let count = |what: &str| answer[what].as_u64();
@@ -199,13 +199,13 @@ impl Loader {
             .ok_or_else(|| format!("{answer} is no answer"))
     }
 
-    /// Forgets the most memory that it had until now.
+    /// Resets the recorded peak of memory.
     pub(super) fn reset_peak_memory(&self) -> Result<(), String> {
         let path = format!("/proc/{}/clear_refs", self.child.id());
         std::fs::write(&path, "5").map_err(|error| format!("{path}: {error}"))
     }
 
-    /// The most memory that it had, in bytes, ever or since that was forgotten.
+    /// Returns the most memory that the process had, in bytes, ever or since the last reset.
     pub(super) fn peak_memory(&self) -> Result<u64, String> {
         let path = format!("/proc/{}/status", self.child.id());
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
@@ -215,7 +215,7 @@ impl Loader {
             .ok_or_else(|| format!("{path} is not as expected"))
     }
 
-    /// Ends it without any warning.
+    /// Kills the process without any warning.
     pub(super) fn kill(mut self) -> Result<(), String> {
         let killed = self.child.kill().and_then(|()| self.child.wait());
         killed.map(drop).map_err(|error| error.to_string())
@@ -224,7 +224,7 @@ impl Loader {
 
 impl Drop for Loader {
     fn drop(&mut self) {
-        // It may have ended by itself, or be killed.
+        // The process may have ended by itself, or been killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

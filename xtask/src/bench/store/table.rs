@@ -1,4 +1,4 @@
-//! The table: what was measured on each side, the ratio, what is wanted, and whether it is reached.
+//! Table of results: the figure of each side, the ratio, the demand, and whether it is met.
 
 use serde::Serialize;
 
@@ -6,27 +6,28 @@ use super::Options;
 use crate::bench::machine::Machine;
 use crate::bench::report::Spread;
 
-/// How much of the build before each speed must reach: less is more than what machines do besides.
+/// Share of the earlier build's speed that must be reached. Anything below is more than the usual
+/// noise of machines.
 const OF_BEFORE: f64 = 0.97;
 
-/// What must hold.
+/// Demand on a line.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) enum Wanted {
-    /// The pool over the raw file.
+    /// Ratio of the pool to the raw file.
     OfRaw(f64),
-    /// The pool over btrfs.
+    /// Ratio of the pool to btrfs.
     OfBtrfs(f64),
-    /// The pool over that of the build before; of what takes time, the other way round.
+    /// Ratio of the pool to that of the earlier build, or its inverse for a duration.
     OfBefore(f64),
-    /// The pool's figure at least.
+    /// Least figure of the pool.
     AtLeast(f64),
-    /// The pool's figure at most.
+    /// Greatest figure of the pool.
     AtMost(f64),
-    /// It is only listed.
+    /// No demand: the line is only listed.
     Nothing,
 }
 
-/// A line.
+/// Line of the table.
 #[derive(Debug, Serialize)]
 pub(super) struct Line {
     name: String,
@@ -51,7 +52,7 @@ impl Line {
         }
     }
 
-    /// A line of which only the pool has a figure.
+    /// Makes a line of which only the pool has a figure.
     pub(super) fn single(
         name: impl Into<String>,
         unit: &'static str,
@@ -71,7 +72,7 @@ impl Line {
         }
     }
 
-    /// More figures of the same.
+    /// Adds more figures of this measurement.
     fn extend(&mut self, more: Self) {
         self.raw.extend(more.raw);
         self.pool.extend(more.pool);
@@ -79,7 +80,8 @@ impl Line {
         self.before.extend(more.before);
     }
 
-    /// Beside this line of the build before: speed is judged, what else is told is listed.
+    /// Puts the earlier build's line beside this one. Speed is judged, and other figures are
+    /// listed.
     fn beside(self, before: Self) -> Self {
         let is_speed = matches!(self.unit, "K/s" | "MB/s" | "ms" | "s");
         let wanted = is_speed.then_some(Wanted::OfBefore(OF_BEFORE));
@@ -91,8 +93,8 @@ impl Line {
         }
     }
 
-    /// The figure or ratio that a demand is about, the demand, and whether it is met; `None` where the
-    /// other side was not measured.
+    /// Returns the figure or ratio that a demand concerns, the demand, and whether it is met.
+    /// Returns `None` if the other side was not measured.
     fn judge(&self, wanted: Wanted) -> Option<(f64, String, bool)> {
         let median = |figures: &[f64]| {
             let spread = Spread::of(figures.iter().copied());
@@ -126,7 +128,7 @@ impl Line {
     }
 }
 
-/// Who was measured.
+/// Side that was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Raw,
@@ -161,7 +163,7 @@ impl Table {
         })
     }
 
-    /// Adds a line, or to the line of that name what was measured again.
+    /// Adds a line, or adds new measurements to the line of that name.
     pub(super) fn push(&mut self, line: Line) {
         eprintln!("bench: {}", show(&line));
         match self.lines.iter_mut().find(|of| of.name == line.name) {
@@ -170,7 +172,7 @@ impl Table {
         }
     }
 
-    /// This table with the figures of the build before beside its own.
+    /// Returns this table with the earlier build's figures beside its own.
     pub(super) fn beside(mut self, before: Self) -> Self {
         let mut others = before.lines;
         let lines = self.lines.into_iter().filter_map(|line| {
@@ -181,7 +183,7 @@ impl Table {
         self
     }
 
-    /// What a reader has to know besides.
+    /// Adds a note that readers need.
     pub(super) fn note(&mut self, note: String) {
         eprintln!("bench: {note}");
         self.notes.push(note);
@@ -213,7 +215,7 @@ impl Table {
         self.judge()
     }
 
-    /// Says how many demands are not reached, to whoever reads no tables.
+    /// Reports the number of demands that are not met, for readers who skip the tables.
     fn judge(&self) -> Result<(), String> {
         let of_line = |line: &Line| {
             let judged = line.wanted.iter().filter_map(|wanted| line.judge(*wanted));

@@ -1,4 +1,4 @@
-//! The names in a login's first text: who logs in, to what, and for what kind of session.
+//! Names in a login's first text: the initiator, the target, and the kind of session.
 
 use super::policy::{LoginIdentity, SessionKind};
 use super::refusal::Refusal;
@@ -6,7 +6,7 @@ use crate::name;
 use crate::pdu::{LoginRequest, LoginStatus};
 use crate::text_keys::TextPairs;
 
-/// Keys that name the two sides; they belong to the first text.
+/// Reports whether a key names one of the two sides. Those keys belong to the first text.
 pub(super) fn is_identity(key: &str) -> bool {
     matches!(
         key,
@@ -72,7 +72,8 @@ pub(super) fn identify(request: &LoginRequest, text: &[u8]) -> Result<LoginIdent
     })
 }
 
-/// Some initiators repeat their names in each stage; another name is an attempt to get in as somebody else.
+/// Checks names that are repeated. Some initiators repeat their names in each stage, but another
+/// name is an attempt to get in as another initiator.
 pub(super) fn check_identity(
     identity: &LoginIdentity,
     key: &str,

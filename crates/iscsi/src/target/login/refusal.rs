@@ -1,4 +1,4 @@
-//! Why a login is refused: what the initiator is told, and what only the log is told.
+//! Reasons why a login is refused: the part for the initiator, and the part only for the log.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use crate::negotiation::NegotiationError;
 use crate::pdu::LoginStatus;
 use crate::text_keys::TextError;
 
-/// A login that failed, in words for the log.
+/// Login that failed, in words for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoginRefusal {
-    /// What the initiator was told.
+    /// Status that was sent to the initiator.
     pub status: LoginStatus,
-    /// What it was not told.
+    /// Reason, which was not sent to the initiator.
     pub reason: String,
-    /// InitiatorName, if it got so far.
+    /// InitiatorName, if the login came so far.
     pub initiator_name: Option<String>,
-    /// TargetName, if it got so far.
+    /// TargetName, if the login came so far.
     pub target_name: Option<String>,
 }
 
@@ -35,12 +35,12 @@ impl fmt::Display for LoginRefusal {
     }
 }
 
-/// A status to refuse with, and why.
+/// Status to refuse with, and the reason.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) status: LoginStatus,
     pub(super) reason: String,
-    /// TargetAddress, if the initiator is sent elsewhere.
+    /// TargetAddress, if the initiator is sent to another address.
     pub(super) target_address: Option<String>,
 }
 
@@ -53,8 +53,8 @@ impl Refusal {
         }
     }
 
-    /// To an address, of which a portal group tag is not told: in a login response it must be omitted, with its
-    /// comma (RFC 7143 §13.8).
+    /// Sends the initiator to an address. The portal group tag of the address is not sent: in a
+    /// login response it must be omitted, with its comma (RFC 7143 §13.8).
     pub(super) fn redirect(mut address: String, permanent: bool) -> Self {
         address.truncate(address.find(',').unwrap_or(address.len()));
         let status = if permanent {

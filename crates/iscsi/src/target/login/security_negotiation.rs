@@ -1,11 +1,11 @@
-//! The SecurityNegotiation stage of a login: AuthMethod and CHAP, seen from the target
-//! (RFC 7143 §12, §6.3.2).
+//! SecurityNegotiation stage of a login: AuthMethod and CHAP, seen from the target (RFC 7143 §12,
+//! §6.3.2).
 
 use super::policy::Authentication;
 use crate::chap::{self, ChapAlgorithm, ChapChallenge, ChapError, Entropy};
 use crate::text_keys::{TextOutput, parse_list};
 
-/// The security keys of one text.
+/// Security keys of one text.
 #[derive(Debug, Default)]
 pub(super) struct SecurityKeys<'a> {
     auth_method: Option<&'a str>,
@@ -17,7 +17,7 @@ pub(super) struct SecurityKeys<'a> {
 }
 
 impl<'a> SecurityKeys<'a> {
-    /// Takes a pair if its key is one of these. `Some(false)`: it came twice.
+    /// Takes a pair if its key is a security key. Returns `Some(false)` if the key came twice.
     pub(super) fn take(&mut self, key: &str, value: &'a str) -> Option<bool> {
         let slot = match key {
             "AuthMethod" => &mut self.auth_method,
@@ -43,12 +43,12 @@ impl<'a> SecurityKeys<'a> {
     }
 }
 
-/// Why the initiator is not believed.
+/// Reasons why the initiator is not authenticated.
 #[derive(Debug)]
 pub(super) enum SecurityError {
-    /// It offers no method that is acceptable here.
+    /// The initiator offers no method that is acceptable here.
     NoCommonMethod,
-    /// It tries to leave the stage, or to skip it, without proof.
+    /// The initiator tries to leave the stage, or to skip it, without proof.
     NotAuthenticated,
     /// CHAP failed.
     Chap(ChapError),
@@ -60,7 +60,7 @@ impl From<ChapError> for SecurityError {
     }
 }
 
-/// Where the stage stands.
+/// State of the stage.
 #[derive(Debug)]
 enum State {
     AwaitAuthMethod,
@@ -69,7 +69,7 @@ enum State {
     Done,
 }
 
-/// The stage itself.
+/// SecurityNegotiation stage.
 #[derive(Debug)]
 pub(super) struct SecurityNegotiation {
     authentication: Authentication,
@@ -86,7 +86,7 @@ impl SecurityNegotiation {
         }
     }
 
-    /// The stage may be left: all that is required has been proved.
+    /// Reports whether the stage may be left: all that is required has been proved.
     pub(super) const fn may_leave(&self) -> bool {
         match self.state {
             State::Done => true,
@@ -95,7 +95,7 @@ impl SecurityNegotiation {
         }
     }
 
-    /// The CHAP name that was proved.
+    /// Returns the CHAP name that was proved.
     pub(super) fn authenticated_as(&self) -> Option<&str> {
         self.authenticated_as.as_deref()
     }

@@ -1,4 +1,5 @@
-//! The errands of two hosts with two paths each against the device server's own state machine, in every order.
+//! Tests that run the errands of two hosts with two paths each against the device server's own
+//! state machine, in every order.
 
 use proptest::prelude::*;
 
@@ -25,7 +26,6 @@ fn key(host: u8) -> ReservationKey {
     ReservationKey::new(["a/1", "b/2"][usize::from(host)], 7)
 }
 
-/// A logical unit.
 #[derive(Default)]
 struct Unit(PersistentReservations);
 
@@ -51,7 +51,7 @@ impl Unit {
         }
     }
 
-    /// One command of an errand; its end, where it ended.
+    /// Runs one command of an errand. Returns the errand's result if the errand ended.
     fn step(&mut self, from: &Registrant, errand: &mut Reserving, is_owner: bool) -> Option<End> {
         let (status, sense, data) = self.perform(from, &errand.command());
         match errand.answer(status, &sense, &data, is_owner) {
@@ -114,7 +114,7 @@ fn all_paths_of_the_host_write_and_no_other_does() {
         holder(&unit.0.read_reservation()),
         Some(Some((key(0).get(), 5)))
     );
-    // Released by any of them, nothing is left.
+    // After a release by any path, nothing is left.
     assert_eq!(unit.run(&path(0, 1), key(0), Goal::Release), End::Done);
     assert_eq!(unit.keys(), []);
     assert!(unit.may_write(&path(1, 0)));
@@ -179,7 +179,7 @@ fn a_unit_without_persistent_reservations_is_told() {
 fn a_unit_that_forgets_with_its_power_is_registered_with_all_the_same() {
     let refusals = [
         Sense::invalid_field_in_parameter_list(20),
-        // As tgt says it.
+        // Refusal as tgt words it.
         Sense::illegal(Asc::INVALID_FIELD_IN_CDB),
     ];
     for sense in refusals {
@@ -187,7 +187,7 @@ fn a_unit_that_forgets_with_its_power_is_registered_with_all_the_same() {
         assert_eq!(progress, Progress::Go { later: false });
         assert_eq!(errand.command().data_out[20], 0, "APTPL");
     }
-    // Refused without it as well, the service action is not known.
+    // If the target refuses the command without APTPL as well, it does not know the service action.
     let (_, progress) = answers(Goal::Register, &[(2, Some(refusals[1])); 2]);
     assert_eq!(progress, Progress::Over(End::Unsupported));
     let (errand, _) = answers(Goal::Register, &[]);
@@ -223,20 +223,21 @@ fn keys_tell_their_host_and_are_never_zero() {
     assert!((0..1000).all(|opening| ReservationKey::new("", opening).get() != 0));
 }
 
-/// What a path of a host is at.
+/// Progress of one path of a host.
 struct Path {
     of: Registrant,
     host: u8,
     errand: Option<Reserving>,
-    /// It carries commands.
+    /// Whether the path carries commands.
     is_up: bool,
 }
 
-/// Host 0 has the unit with both paths; host 1 takes it. In between anything may happen.
+/// World of the test: host 0 has the unit with both paths, and host 1 takes it. Anything may happen
+/// in between.
 struct World {
     unit: Unit,
     paths: Vec<Path>,
-    /// Host 1 has proven by other means that host 0 is over.
+    /// Whether host 1 has proven by other means that host 0 is over.
     has_won: bool,
     has_taken: bool,
 }
@@ -260,7 +261,7 @@ impl World {
         }
     }
 
-    /// A session is lost, and comes up again.
+    /// Loses a session, which comes up again.
     fn lose(&mut self, at: usize) {
         let path = &mut self.paths[at];
         path.is_up = false;
@@ -319,7 +320,7 @@ proptest! {
                 0..=11 => world.step(usize::from(event % 4)),
                 12 | 13 => world.lose(usize::from(event % 4)),
                 14 if world.has_won && power_fails => {
-                    // The target forgets all, and its sessions end.
+                    // The target forgets everything, and its sessions end.
                     world.unit = Unit::default();
                     (0..4).for_each(|at| world.lose(at));
                 }
@@ -331,7 +332,7 @@ proptest! {
             }
             world.check();
         }
-        // In the end the new host has it on all of its paths, and the old one on none.
+        // In the end the new host has the unit on all of its paths, and the old host on none.
         world.has_won = true;
         world.lose(2);
         for round in 0..200 {

@@ -74,7 +74,7 @@ fn a_deferred_error_is_not_taken_for_an_error_of_this_command() {
     bytes[0] |= 1;
     let code = SenseCode::decode(&bytes).unwrap();
     assert!(code.deferred);
-    // No repetition of this command repairs what an earlier one has lost.
+    // No repetition of this command repairs the data that an earlier command lost.
     assert_eq!(code.reaction(), Reaction::MediumError);
     assert!(code.tells_of_lost_writes(false));
 }

@@ -1,9 +1,9 @@
-//! Copies runs of blocks from unit to unit, one bounded chunk at a time: the engine of EXTENDED COPY
-//! and WRITE USING TOKEN.
+//! Copier of runs of blocks from unit to unit, one bounded chunk at a time: the engine of EXTENDED
+//! COPY and WRITE USING TOKEN.
 //!
-//! A chunk is read, then written; between the two nothing is held but its bytes. Parts of a thin
-//! source that are not allocated are written as zeros that allocate nothing, so that the clone of a
-//! thin unit stays thin.
+//! A chunk is read, then written. Between the two, the copy holds nothing but the chunk's bytes.
+//! Parts of a thin source that are not allocated are written as zeros that allocate nothing. So the
+//! clone of a thin unit stays thin.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::sense::Sense;
 use crate::token::TokenUse;
 use crate::{BlockError, BlockRange, Input, Status, Step};
 
-/// How much is read and written at once: a multiple of every block length.
+/// Bytes that are read and written at once: a multiple of every block length.
 pub(crate) const CHUNK: u64 = 1 << 20;
-/// How much is asked about, or zeroed, at once.
+/// Bytes that are asked about, or zeroed, at once.
 const EXTENT_CHUNK: u64 = 64 << 20;
 
-/// Where the bytes come from.
+/// Origin of the bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     /// Blocks of a unit, from `lba` on.
@@ -28,7 +28,7 @@ pub(crate) enum Source {
         /// The first block.
         lba: u64,
     },
-    /// Nowhere: zeros.
+    /// Zeros without an origin.
     Zeros,
 }
 
@@ -36,15 +36,15 @@ pub(crate) enum Source {
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) source: Source,
-    /// The nexus to the unit written.
+    /// Nexus to the unit that is written.
     pub(crate) destination: Arc<ItlNexus>,
-    /// The first block written.
+    /// First block that is written.
     pub(crate) lba: u64,
-    /// How many bytes: whole blocks of both units.
+    /// Bytes of the run: whole blocks of both units.
     pub(crate) bytes: u64,
 }
 
-/// What a copy needs next.
+/// Next action that a copy needs.
 #[derive(Debug)]
 pub(crate) enum Progress {
     Step(Step),
@@ -52,19 +52,19 @@ pub(crate) enum Progress {
     Failed(CopyFailure),
 }
 
-/// Why a copy stopped.
+/// Reasons why a copy stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyFailure {
     /// A block action failed.
     Block(BlockError),
-    /// A reservation, access state or write protection came in between; the status an ordinary
-    /// command would have got.
+    /// A reservation, access state or write protection came in between. The status is that of an
+    /// ordinary command.
     Refused(Status),
     /// A unit left the initiator's view meanwhile.
     NotReachable,
     /// A unit shrank meanwhile.
     OutOfRange,
-    /// The token that the source blocks belong to does not hold any more.
+    /// The token for the source blocks is no longer valid.
     Token(Sense),
 }
 
@@ -76,19 +76,19 @@ enum Waiting {
     Write { bytes: u64 },
 }
 
-/// A copy in progress.
+/// Copy in progress.
 #[derive(Debug)]
 pub(crate) struct BlockCopy {
     runs: Vec<Run>,
-    /// The run being copied.
+    /// Number of the run that is being copied.
     current: usize,
     /// Bytes of the current run that are done.
     done_in_run: u64,
     bytes_done: u64,
-    /// Bytes of the current run, from `done_in_run` on, known to be allocated.
+    /// Bytes of the current run, from `done_in_run` on, that are known to be allocated.
     mapped: u64,
     waiting: Waiting,
-    /// What must hold after every read (WRITE USING TOKEN).
+    /// Token that must still be valid after every read (WRITE USING TOKEN).
     token: Option<TokenUse>,
 }
 
@@ -105,7 +105,7 @@ impl BlockCopy {
         }
     }
 
-    /// A copy of the blocks a token stands for.
+    /// Makes a copy of the blocks for which a token stands.
     pub(crate) fn with_token(runs: Vec<Run>, token: Option<TokenUse>) -> Self {
         Self {
             token,
@@ -113,18 +113,18 @@ impl BlockCopy {
         }
     }
 
-    /// Runs wholly copied.
+    /// Returns the number of runs that are completely copied.
     pub(crate) fn runs_done(&self) -> u16 {
         u16::try_from(self.current).unwrap_or(u16::MAX)
     }
 
-    /// Bytes copied.
+    /// Returns the number of bytes copied.
     pub(crate) fn bytes_done(&self) -> u64 {
         self.bytes_done
     }
 
-    /// Takes the outcome of the last step and names the next. `own` is the unit whose task this
-    /// is: steps on it are not wrapped in [`Step::On`].
+    /// Takes the result of the last step and names the next. `own` is the unit whose task this is:
+    /// steps on it are not wrapped in [`Step::On`].
     pub(crate) fn advance(&mut self, own: &Arc<LogicalUnit>, input: Input<'_>) -> Progress {
         match self.take_outcome(own, input) {
             Ok(Some(step)) => Progress::Step(step),
@@ -133,7 +133,7 @@ impl BlockCopy {
         }
     }
 
-    /// Asks again for the step that was named last, which may have waited since.
+    /// Checks the last named step again, because it may have waited since.
     pub(crate) fn check_step(&self) -> Result<(), CopyFailure> {
         let Some(run) = self.runs.get(self.current) else {
             return Ok(());
@@ -145,7 +145,7 @@ impl BlockCopy {
         }
     }
 
-    /// Accounts for the last step; a read is followed by its write at once.
+    /// Accounts for the last step. The write of a chunk follows its read at once.
     fn take_outcome(
         &mut self,
         own: &Arc<LogicalUnit>,
@@ -155,7 +155,7 @@ impl BlockCopy {
             std::mem::replace(&mut self.waiting, Waiting::Nothing),
             input,
         ) {
-            // Not knowing what is allocated, take it that all is.
+            // If the extents are unknown, all blocks count as allocated.
             (Waiting::Extents, Input::Extents([]) | Input::Failed(_) | Input::Done) => {
                 self.mapped = EXTENT_CHUNK;
                 Ok(None)
@@ -177,7 +177,7 @@ impl BlockCopy {
             (Waiting::Blocks { offset, bytes }, Input::Blocks(data)) => {
                 self.check_token()?;
                 let run = &self.runs[self.current];
-                // What was read goes with a map that went away meanwhile.
+                // Data that was read is dropped if its unit left the view meanwhile.
                 run.may_read()?;
                 let range = run.destination_range(offset, bytes)?;
                 run.may_write()?;
@@ -200,7 +200,7 @@ impl BlockCopy {
         }
     }
 
-    /// The first step of the next chunk.
+    /// Returns the first step of the next chunk.
     fn next(&mut self, own: &Arc<LogicalUnit>) -> Progress {
         while self
             .runs
@@ -240,7 +240,8 @@ impl BlockCopy {
             left.min(self.mapped)
         };
         let bytes = allowed.min(CHUNK);
-        // Whole blocks of the destination: an extent of the source may end within one.
+        // Only whole blocks of the destination are copied: an extent of the source may end within
+        // one.
         let bytes = match bytes - bytes % run.destination_block() {
             0 => run.destination_block().min(left),
             whole => whole,
@@ -277,7 +278,7 @@ impl BlockCopy {
     }
 }
 
-/// The step, on another unit where it is for another.
+/// Wraps the step if it is for another unit.
 fn on(own: &Arc<LogicalUnit>, unit: &Arc<LogicalUnit>, step: Step) -> Step {
     if Arc::ptr_eq(own, unit) {
         return step;
@@ -289,7 +290,7 @@ fn on(own: &Arc<LogicalUnit>, unit: &Arc<LogicalUnit>, step: Step) -> Step {
 }
 
 impl Run {
-    /// Whether all blocks exist, on both units.
+    /// Reports whether all blocks exist, on both units.
     pub(crate) fn fits(&self) -> bool {
         self.source_range(0, self.bytes).is_ok() && self.destination_range(0, self.bytes).is_ok()
     }
@@ -316,8 +317,8 @@ impl Run {
         range_in(self.destination.unit(), self.lba, offset, bytes)
     }
 
-    /// Whether a copy from front to back would read what it has written: then it goes from back to
-    /// front, as memmove does.
+    /// Reports whether a copy from front to back would read its own writes. The copy then goes from
+    /// back to front, as memmove does.
     fn overlaps_forwards(&self) -> bool {
         let Source::Unit { itl, lba } = &self.source else {
             return false;

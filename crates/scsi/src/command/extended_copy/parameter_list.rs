@@ -1,5 +1,5 @@
-//! The parameter lists of EXTENDED COPY (SPC-4 6.4.2 and 6.5.2): headers, CSCD descriptors and segment
-//! descriptors, checked in the order in which the standard names the errors.
+//! Parameter lists of EXTENDED COPY (SPC-4 6.4.2 and 6.5.2): headers, CSCD descriptors and segment
+//! descriptors. They are checked in the order in which the standard names the errors.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::third_party_copy::{
     MAX_CSCD_DESCRIPTORS, MAX_DESCRIPTOR_LIST_LEN, MAX_SEGMENT_DESCRIPTORS, MAX_SEGMENT_LEN,
 };
 
-/// Which of the two commands.
+/// Layout of the parameter list, which differs between the two commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
     /// One-byte list identifier, 16-byte header.
@@ -34,29 +34,29 @@ const IDENTIFICATION_CSCD: u8 = 0xE4;
 const BLOCK_TO_BLOCK: u8 = 0x02;
 const BLOCK_TO_BLOCK_WITH_OFFSET: u8 = 0x0A;
 
-/// A parameter list whose form is right; what it names has not been looked for.
+/// Parameter list of the right form. The units it names have not been looked for.
 #[derive(Debug)]
 pub(super) struct ParameterList {
-    /// `None` where no list identifier is kept.
+    /// List identifier, or `None` if none is kept.
     pub(super) list_id: Option<u32>,
     cscds: Vec<Cscd>,
     segments: Vec<Segment>,
 }
 
-/// An identification CSCD descriptor (SPC-4 6.4.3.2).
+/// Identification CSCD descriptor (SPC-4 6.4.3.2).
 #[derive(Debug)]
 struct Cscd {
     /// PERIPHERAL DEVICE TYPE.
     device_type: u8,
     /// The NAA designator; `None` for designators of another kind.
     naa: Option<Vec<u8>>,
-    /// DISK BLOCK LENGTH, zero where not told.
+    /// DISK BLOCK LENGTH, or zero if not given.
     block_len: u32,
-    /// Where it lies in the parameter list.
+    /// Offset of the descriptor in the parameter list.
     at: u16,
 }
 
-/// A segment descriptor (SPC-4 6.4.4.5 and 6.4.4.11).
+/// Segment descriptor (SPC-4 6.4.4.5 and 6.4.4.11).
 #[derive(Debug)]
 struct Segment {
     source: u16,
@@ -79,7 +79,7 @@ enum SegmentLen {
     },
 }
 
-/// The fields of either header.
+/// Fields of either header.
 struct Header {
     list_id: u32,
     usage: u8,
@@ -88,8 +88,8 @@ struct Header {
     inline_len: usize,
 }
 
-/// Checks the form of a parameter list. `list_len` is the PARAMETER LIST LENGTH; `list` may be
-/// shorter only where it exceeds every limit.
+/// Checks the form of a parameter list. `list_len` is the PARAMETER LIST LENGTH. `list` may be
+/// shorter only if that length exceeds every limit.
 pub(super) fn parse(layout: Layout, list: &[u8], list_len: u32) -> Result<ParameterList, Sense> {
     let header_len = layout.header_len();
     if list.len() < header_len {
@@ -143,7 +143,7 @@ fn lid4_header(list: Cdb<'_>) -> Result<Header, Sense> {
             return Err(Sense::invalid_field_in_parameter_list(at as u16));
         }
     }
-    // IMMED: a copy in the background, which is not offered.
+    // IMMED asks for a copy in the background, which is not offered.
     if list.bit(15, 0) {
         return Err(Sense::invalid_field_in_parameter_list(15));
     }
@@ -256,7 +256,7 @@ impl ParameterList {
         Ok(runs)
     }
 
-    /// The unit behind a CSCD descriptor index, if the initiator sees it.
+    /// Returns the unit behind a CSCD descriptor index if the initiator sees the unit.
     fn unit(&self, index: u16, reachable: &[Arc<ItlNexus>]) -> Result<Arc<ItlNexus>, Sense> {
         let aborted = |asc| Sense::new(SenseKey::CopyAborted, asc);
         let cscd = self

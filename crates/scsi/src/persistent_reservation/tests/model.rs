@@ -1,5 +1,5 @@
-//! A model of SPC-4 5.13 for three nexuses, written as plainly as its tables, and random commands
-//! against both it and the implementation.
+//! Model of SPC-4 5.13 for three nexuses, written as plainly as its tables. Random commands run
+//! against the model and the implementation.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use super::{ALONE, nexus};
 #[derive(Clone, Debug, Default)]
 struct Model {
     keys: [u64; 3],
-    /// Type and, for the types that have one, the holder.
+    /// Type of the reservation, and its holder for the types that have one.
     reservation: Option<(u8, Option<usize>)>,
     generation: u32,
 }
@@ -220,7 +220,7 @@ impl Model {
         End::Good
     }
 
-    /// SPC-4 table 48, by cases.
+    /// Reports whether a nexus may read or write, by the cases of SPC-4 table 48.
     fn may(&self, who: usize, writes: bool) -> bool {
         let Some((kind, _)) = self.reservation else {
             return true;
@@ -281,8 +281,8 @@ fn end(result: &Result<Outcome, Refusal>) -> End {
     }
 }
 
-/// Two of the keys collide with likely ones, so that wrong keys, shared keys and self-preemption
-/// all occur.
+/// Generates keys. Two of them collide with likely ones, so that wrong keys, shared keys and
+/// self-preemption all occur.
 fn keys() -> impl Strategy<Value = u64> {
     0..4u64
 }
@@ -303,7 +303,7 @@ fn ops() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Most commands of real initiators carry the right key; let most of ours.
+/// Gives most commands the right key, because most commands of real initiators carry it.
 fn with_own_key(op: Op, own: u64) -> Op {
     match op {
         Op::Register { new, .. } => Op::Register { key: own, new },

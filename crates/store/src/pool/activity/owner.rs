@@ -1,5 +1,7 @@
-//! The host that has a pool: which record it writes where and when, and whether the pool is still its own. Pure; the pool
-//! carries it out (`../activity.rs`).
+//! Owner of a pool: decides which record it writes, where and when, and whether the pool is still
+//! its own.
+//!
+//! The code here is pure; the pool carries out what it decides (`../activity.rs`).
 
 use std::collections::BTreeMap;
 
@@ -12,10 +14,11 @@ use crate::vdev::LeafId;
 
 /// Label copies of a leaf.
 pub(super) const COPIES: usize = 4;
-/// Records of which the shortest promise counts: an opener that looks and then claims may miss all but the first.
+/// Number of last records, of which the shortest promise counts. An opener that looks and then
+/// claims may miss all but the first of them.
 const TOLD: usize = 3;
 
-/// The owner's side.
+/// State of the host that has the pool.
 #[derive(Debug)]
 pub(in super::super) struct Owner {
     key: PoolKey,
@@ -27,11 +30,12 @@ pub(in super::super) struct Owner {
     seen: BTreeMap<u64, [Seen; COPIES]>,
     leaves: BTreeMap<LeafId, OnLeaf>,
     phase: Phase,
-    /// Nobody else can know the leaves that it begins with.
+    /// Whether the pool is new, so that no other host can know its first leaves.
     is_new: bool,
-    /// The pool is this host's until then, by records on leaves; where none is in use any more, by the last ones.
+    /// Time until which the pool is this host's, by the records on leaves. If no leaf is in use any
+    /// more, the last records count.
     owned_us: u64,
-    /// Then at the latest something is out of date.
+    /// Earliest time at which a record is out of date.
     until_us: u64,
     /// Records that were written.
     pub(super) records: u64,
@@ -39,10 +43,10 @@ pub(in super::super) struct Owner {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Not every leaf has a record of this opening yet: nothing may be done.
+    /// Nothing may be done, since not every leaf has a record of this opening yet.
     Beginning,
     Open,
-    /// The last records are to be written; so many writes are under way.
+    /// The last records are to be written; the number counts the writes under way.
     Closing(Option<usize>),
     Closed,
 }
@@ -53,7 +57,8 @@ struct OnLeaf {
     copy: usize,
     step: Step,
     next_us: u64,
-    /// When the last good record was begun; without one, when the leaf came.
+    /// Time at which the last good record was begun; before the first one, the time at which the
+    /// leaf came.
     since_us: u64,
     is_held: bool,
     told: [u64; TOLD],
@@ -73,14 +78,14 @@ enum Step {
     },
 }
 
-/// What follows from a look at a record.
+/// Action that follows from a look at a record.
 #[derive(Debug)]
 pub(super) enum Next {
     Nothing,
-    /// Time has passed since it was read: look again.
+    /// Look again, since too much time has passed since the read began.
     Read(usize),
     Write(usize, Pages),
-    /// Another host has the pool.
+    /// Stop: another host has the pool.
     Lost(Box<Activity>),
 }
 
@@ -90,7 +95,7 @@ impl OnLeaf {
         self.since_us.saturating_add(promise_us)
     }
 
-    /// Goes on to the next copy.
+    /// Moves on to the next copy.
     fn rest(&mut self, next_us: u64) {
         (self.step, self.next_us) = (Step::Idle, next_us);
         self.copy = (self.copy + 1) % COPIES;
@@ -98,7 +103,8 @@ impl OnLeaf {
 }
 
 impl Owner {
-    /// `is_new`: nobody else knows the pool, so it is held from the beginning.
+    /// Makes an owner. With `is_new`, no other host knows the pool, so it is held from the
+    /// beginning.
     pub(super) fn new(key: PoolKey, protection: Protection, is_new: bool) -> Self {
         Self {
             key,
@@ -125,7 +131,7 @@ impl Owner {
         self.pace
     }
 
-    /// Whether every leaf that was there at the beginning has a record of this opening.
+    /// Reports whether every leaf that was there at the beginning has a record of this opening.
     pub(super) fn is_held(&self) -> bool {
         self.phase != Phase::Beginning
     }
@@ -138,7 +144,7 @@ impl Owner {
         self.phase == Phase::Closed
     }
 
-    /// Takes these leaves to be those that the pool uses.
+    /// Sets the leaves that the pool uses.
     pub(super) fn use_leaves(&mut self, used: &[(LeafId, u64)], now_us: u64) {
         let is_used = |leaf: &LeafId| used.iter().any(|(of, _)| of == leaf);
         self.leaves.retain(|leaf, _| is_used(leaf));
@@ -164,7 +170,7 @@ impl Owner {
 
     fn count(&mut self) {
         self.until_us = match self.phase {
-            // Nothing is done yet, or any more.
+            // Nothing is done yet, or nothing is done any more.
             Phase::Beginning | Phase::Closed => u64::MAX,
             Phase::Open | Phase::Closing(_) => {
                 let held = self.leaves.values().filter(|on| on.is_held);
@@ -176,25 +182,25 @@ impl Owner {
         };
     }
 
-    /// Until when the pool is this host's, as far as is known.
+    /// Returns the time until which this host surely owns the pool.
     pub(super) fn until_us(&self) -> u64 {
         self.until_us
     }
 
-    /// Leaves on which the last record is too old.
+    /// Returns the leaves on which the last record is too old.
     pub(super) fn expired(&self, now_us: u64) -> Vec<LeafId> {
         let leaves = self.leaves.iter();
         let expired = leaves.filter(|(_, on)| now_us >= on.until_us());
         expired.map(|(leaf, _)| *leaf).collect()
     }
 
-    /// How long ago the oldest record of those was begun.
+    /// Returns the age of the oldest of the leaves' last records.
     pub(super) fn silent_for_us(&self, now_us: u64) -> u64 {
         let since = self.leaves.values().map(|on| on.since_us).min();
         now_us.saturating_sub(since.unwrap_or(now_us))
     }
 
-    /// Whether no leaf is this host's any more, where the records on these are too old.
+    /// Reports whether this host owns no leaf any more, given the leaves whose records are too old.
     pub(super) fn is_over(&self, expired: &[LeafId], now_us: u64) -> bool {
         let mut held = self.leaves.iter().filter(|(_, on)| on.is_held).peekable();
         match held.peek() {
@@ -203,7 +209,7 @@ impl Owner {
         }
     }
 
-    /// When something is due.
+    /// Returns the time at which something is due.
     pub(super) fn deadline_us(&self) -> Option<u64> {
         if !matches!(self.phase, Phase::Beginning | Phase::Open) {
             return (self.until_us < u64::MAX).then_some(self.until_us);
@@ -215,7 +221,7 @@ impl Owner {
             .min()
     }
 
-    /// The leaves and copies that are to be looked at now.
+    /// Begins the turns that are due; returns the leaves and copies to read.
     pub(super) fn begin_turns(&mut self, now_us: u64) -> Vec<(LeafId, usize)> {
         if !matches!(self.phase, Phase::Beginning | Phase::Open) {
             return Vec::new();
@@ -230,7 +236,7 @@ impl Owner {
         due
     }
 
-    /// A copy was read, or could not be.
+    /// Takes a record that was read; `None` if it could not be.
     pub(super) fn looked(&mut self, leaf: LeafId, sector: Option<&Pages>, now_us: u64) -> Next {
         let found = sector.and_then(|sector| Activity::decode(sector, self.key));
         let Some(on) = self.leaves.get_mut(&leaf) else {
@@ -242,7 +248,8 @@ impl Owner {
         if let Some(found) = found.filter(|found| found.opening != self.opening) {
             let seen = &mut self.seen.entry(on.guid).or_default()[on.copy];
             let it = Seen::Other(found.opening, found.sequence);
-            // Whoever comes after this opening's first record has a later turn, and has not let the pool go.
+            // A host that came after this opening's first record has a later turn. Its record is
+            // unexpected unless it is closed.
             let is_later = self.records > 0 && found.turn > self.turn;
             match *seen {
                 Seen::Unknown if !is_later || found.state == ActivityState::Closed => {
@@ -258,7 +265,7 @@ impl Owner {
             on.rest(now_us + self.pace.interval_us / 4);
             return Next::Nothing;
         }
-        // Somebody may have come since.
+        // Another host may have written a record since.
         if now_us > since_us.saturating_add(self.pace.interval_us) {
             on.step = Step::Reading { since_us: now_us };
             return Next::Read(on.copy);
@@ -286,7 +293,7 @@ impl Owner {
         record.encode(self.key)
     }
 
-    /// A record was written, or could not be.
+    /// Takes the end of a record's write.
     pub(super) fn wrote(&mut self, leaf: LeafId, is_good: bool, now_us: u64) {
         if let Phase::Closing(Some(left)) = &mut self.phase {
             *left -= 1;
@@ -318,7 +325,7 @@ impl Owner {
         }
         self.records += 1;
         self.seen.entry(on.guid).or_default()[on.copy] = Seen::Own;
-        // The leaves take turns.
+        // The leaves' first turns are spread over an interval.
         let phase_us = if is_first(on) {
             interval_us * (number + 1) / count.max(1)
         } else {
@@ -336,7 +343,7 @@ impl Owner {
         self.count();
     }
 
-    /// Ends in order, when no turn is under way; what is to be written then.
+    /// Closes in order, as soon as no turn is under way; returns the records to write then.
     pub(super) fn close(&mut self) -> Vec<(LeafId, usize, Pages)> {
         if matches!(self.phase, Phase::Open | Phase::Beginning) {
             self.phase = Phase::Closing(None);

@@ -1,26 +1,28 @@
-//! How often a host says that it has a pool, and for how long it goes on where it cannot: by how fast the leaves are.
+//! Adapts the owner's records to the speed of the leaves: how often one is written, and how long
+//! the owner goes on without one.
 //!
-//! A turn on a leaf is one read and one write of a sector. The interval between two of them is two hundred times what a
-//! turn takes on the slowest leaf when nothing else keeps that one busy. So no leaf gives more than half a per cent of its
-//! time to them. The promise covers three turns that fail and the slowest ones of late.
+//! A turn on a leaf is one read and one write of a sector. The interval between two turns is two
+//! hundred times the length of a turn on the slowest leaf, measured when other work does not keep
+//! that leaf busy. So turns take at most half a per cent of any leaf's time. The promise covers
+//! three failed turns and the slowest recent turns.
 
-/// The shortest and longest interval.
+/// Shortest interval, and the longest.
 const LEAST_INTERVAL_US: u64 = 1_000_000;
 const MOST_INTERVAL_US: u64 = 8_000_000;
-/// Half a per cent of a leaf's time.
+/// Ratio of the interval to a turn, so that turns take half a per cent of a leaf's time.
 const SHARE: u64 = 200;
-/// The shortest and longest promise.
+/// Shortest promise, and the longest.
 pub(super) const LEAST_PROMISE_US: u64 = 5_000_000;
 const MOST_PROMISE_US: u64 = 60_000_000;
 
-/// An interval and a promise.
+/// Interval and promise of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// The shortest promise: devices may be silent for so long without harm.
+    /// Shortest promise; the time for which devices may be silent without harm.
     pub least_promise_us: u64,
-    /// From one record on a leaf to the next.
+    /// Time from one record on a leaf to the next.
     pub interval_us: u64,
-    /// So long the host goes on without one.
+    /// Time that the host goes on without a record.
     pub promise_us: u64,
 }
 
@@ -31,7 +33,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// The fastest, for devices that may be silent for so long.
+    /// Returns the fastest pace for devices that may be silent for `promise_us`.
     pub fn at_least(promise_us: u64) -> Self {
         let promise_us = promise_us.clamp(LEAST_PROMISE_US, MOST_PROMISE_US);
         Self {
@@ -41,7 +43,7 @@ impl Pace {
         }
     }
 
-    /// The pace for leaves with these turns.
+    /// Adapts the pace to the turns on the leaves.
     pub(super) fn adapt<'a>(&mut self, turns: impl Iterator<Item = &'a Turns>) {
         let (mut quickest, mut slowest) = (0, 0);
         for turns in turns {
@@ -54,7 +56,7 @@ impl Pace {
     }
 }
 
-/// What the last turns on a leaf took, in microseconds.
+/// Durations of the last turns on a leaf, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Turns {
     last: [u64; 8],
@@ -105,7 +107,7 @@ mod tests {
     #[test]
     fn a_leaf_gives_at_most_half_a_per_cent_of_its_time() {
         assert_eq!(pace(&[&[100, 300]]), (1_000_000, 5_000_000));
-        // A disk that turns, beside a fast one.
+        // A spinning disk, beside a fast one.
         assert_eq!(pace(&[&[100], &[16_000]]), (3_200_000, 9_632_000));
         assert_eq!(pace(&[&[900_000]]), (8_000_000, 25_800_000));
     }
@@ -113,7 +115,7 @@ mod tests {
     #[test]
     fn a_leaf_that_others_keep_busy_is_not_asked_less_but_believed_for_longer() {
         assert_eq!(pace(&[&[200, 2_000_000, 200]]), (1_000_000, 7_000_000));
-        // What is long past does not count.
+        // Old turns do not count.
         let mut long_past = vec![2_000_000];
         long_past.extend([200; 8]);
         assert_eq!(pace(&[&long_past]), (1_000_000, 5_000_000));

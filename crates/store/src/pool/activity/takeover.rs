@@ -1,7 +1,8 @@
-//! Proving that no other host has a pool, before it is opened. Sans-IO, as all of the store: what to read and write goes
-//! out in [`Takeover::take_requests`], and the answers and the time come in.
+//! Proves that no other host has a pool, before the pool is opened.
 //!
-//! Why each wait is as long as it is: `../activity.rs`.
+//! The code is sans-IO, as all of the store: the reads and writes go out in
+//! [`Takeover::take_requests`], and the answers and the time come in. For the reason of each wait's
+//! length, see `../activity.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,70 +14,72 @@ use super::pace::{Pace, Turns};
 use super::{Protection, Seen};
 use crate::format::{Activity, ActivityState, PoolKey, Who};
 
-/// Between two looks at all records.
+/// Time between two looks at all records.
 const POLL_US: u64 = 200_000;
-/// From the last look to the last answer of the claim, where nobody had the pool.
+/// Longest time from the last look to the last answer of the claim that still allows the short
+/// wait.
 const QUICK_US: u64 = 250_000;
-/// So long a claim on a pool that nobody had lies there before it counts.
+/// Time for which a claim must lie there before it counts, if no host had the pool.
 const SHORT_US: u64 = 2 * QUICK_US;
-/// What two clocks may differ by, and what a machine needs to act.
+/// Allowance for the difference of two clocks, and for the time that a machine needs to act.
 const SLACK_US: u64 = 250_000;
-/// A device that has not answered for so long is left out.
+/// Time after which a device that has not answered is left out.
 const GIVE_UP_US: u64 = 20_000_000;
-/// Claims that may take too long before the opener gives up.
+/// Attempts to write a claim in time before the opener gives up.
 const ATTEMPTS: u32 = 5;
 
-/// Under which circumstances a pool is opened.
+/// Facts about a pool and its opener that decide how the pool is taken over.
 #[derive(Clone, Debug)]
 pub struct Circumstances {
-    /// The pool's key.
+    /// Key of the pool.
     pub key: PoolKey,
-    /// The opener.
+    /// Identity of the opener.
     pub who: Who,
-    /// A random number: the opening's.
+    /// Random number of this opening.
     pub opening: u64,
-    /// Another one: a share of the wait.
+    /// Second random number; it decides a share of the wait.
     pub chance: u64,
-    /// The pace to begin with.
+    /// Pace to begin with.
     pub pace: Pace,
-    /// The labels say that any host may import the pool.
+    /// Whether the labels say that any host may import the pool.
     pub is_exported: bool,
-    /// The host that the labels name.
+    /// Host that the labels name.
     pub host: String,
-    /// Nothing is to be written.
+    /// Whether nothing is to be written.
     pub is_read_only: bool,
 }
 
-/// A record to be read, or written: one sector at [`crate::format::activity::ACTIVITY_OFFSET`] of a label copy.
+/// Request to read or write a record: one sector at [`crate::format::activity::ACTIVITY_OFFSET`] of
+/// a label copy.
 #[derive(Clone, Debug)]
 pub struct RecordRequest {
-    /// To be named with the answer.
+    /// Number of the round, to be handed back with the answer.
     pub round: u64,
-    /// The device, by its place in the list that was given.
+    /// Device, as a position in the list given to [`Takeover::new`].
     pub device: usize,
-    /// The label copy.
+    /// Number of the label copy.
     pub copy: usize,
-    /// The bytes to write; `None`: read it.
+    /// Bytes to write; `None` for a read.
     pub write: Option<Pages>,
 }
 
-/// The pool is the opener's.
+/// Result of an opener that won: the pool is its own.
 #[derive(Clone, Debug)]
 pub struct Taken {
-    /// How it goes on; `None` where it is only to be read.
+    /// Protection from now on; `None` if the pool is only read.
     pub protection: Option<Protection>,
-    /// Devices that did not take part: they must not be used.
+    /// Devices that did not take part. They must not be used.
     pub left_out: Vec<usize>,
 }
 
-/// Why the pool is not the opener's. Where another host is active, nothing was written.
+/// Reason why the opener cannot have the pool. If another host is active, nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Another host has it open.
+    /// The pool is open on another host.
     Active(Box<Activity>),
-    /// Another host wants it at the same moment.
+    /// The pool is being taken by another host at this moment.
     Contested(Box<Activity>),
-    /// The devices are too slow to claim it in time.
+    /// The devices are too slow to write the claim in time.
     Slow,
     /// No device answers.
     NoDevice,
@@ -99,25 +102,25 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What an opener waits for.
+/// Event that an opener waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Waits {
-    /// The records are read for the first time.
+    /// The opener reads the records for the first time.
     Looks,
-    /// Whether the host that had the pool still writes records.
+    /// The opener watches whether the host that had the pool still writes records.
     Watches(Box<Activity>),
-    /// Whether a host that says nothing of itself does.
+    /// The opener watches whether an unknown host writes records.
     WatchesUnknown,
-    /// Whether another host objects to the claim.
+    /// The opener waits for another host to object to its claim.
     Verifies,
 }
 
-/// How far an opener is.
+/// Progress of an opener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What it waits for.
+    /// Event that the opener waits for.
     pub waits: Waits,
-    /// Until when, all in all.
+    /// Time at which the opener expects to be done.
     pub until_us: u64,
 }
 
@@ -126,22 +129,22 @@ struct Device {
     guid: u64,
     is_out: bool,
     seen: [Seen; COPIES],
-    /// Copies that cannot be read or written.
+    /// Label copies that cannot be read or written.
     is_dead: [bool; COPIES],
     turns: Turns,
 }
 
-/// All records are read, or written, at once.
+/// Round of reads or writes of all records, which are under way together.
 #[derive(Debug, Default)]
 struct Round {
     number: u64,
     since_us: u64,
     waiting: Vec<(usize, usize)>,
-    /// Somebody else's that were not there before.
+    /// Record of another host that was not there before.
     new: Option<Box<Activity>>,
-    /// All that could be read.
+    /// All records that could be read, except those of this opening.
     found: Vec<Activity>,
-    /// Devices of which a record is no claim of ours.
+    /// Devices where a copy that had this opening's claim no longer has a record.
     odd: Vec<usize>,
 }
 
@@ -160,7 +163,7 @@ enum Stage {
     Over,
 }
 
-/// An opener.
+/// Opener: the host that wants the pool, and how far it got.
 #[derive(Debug)]
 pub struct Takeover {
     of: Circumstances,
@@ -170,12 +173,14 @@ pub struct Takeover {
     next_us: u64,
     requests: Vec<RecordRequest>,
     turn: u64,
-    /// Who had the pool last.
+    /// Newest record of the host that had the pool last.
     last: Option<Box<Activity>>,
-    /// The longest that this host goes on without a record, and the longest interval between two.
+    /// Longest time that the last owner goes on without a record; the next field is its longest
+    /// interval between two.
     promise_us: u64,
     interval_us: u64,
-    /// Somebody may have it: the claim must lie there for longer than that one goes on.
+    /// Whether another host may have the pool. Then the claim must lie there for longer than that
+    /// host goes on.
     is_long: bool,
     looked_us: u64,
     attempts: u32,
@@ -187,7 +192,7 @@ fn installation(host: &str) -> Option<&str> {
 }
 
 impl Takeover {
-    /// Begins to look at the records on devices: their leaves' guids.
+    /// Begins to look at the records on devices, which are given by the guids of their leaves.
     pub fn new(of: Circumstances, leaves: &[u64], now_us: u64) -> Self {
         let device = |guid: &u64| Device {
             guid: *guid,
@@ -217,12 +222,12 @@ impl Takeover {
         takeover
     }
 
-    /// What is to be read and written.
+    /// Takes the requests to read and write records.
     pub fn take_requests(&mut self) -> Vec<RecordRequest> {
         std::mem::take(&mut self.requests)
     }
 
-    /// When [`Takeover::tick`] is to be called, unless something is answered before.
+    /// Returns the time at which [`Takeover::tick`] is to be called, unless an answer comes before.
     pub fn deadline_us(&self) -> Option<u64> {
         match (&self.outcome, self.round.waiting.is_empty()) {
             (Some(_), _) => None,
@@ -231,12 +236,12 @@ impl Takeover {
         }
     }
 
-    /// How it ended; `None`: not yet.
+    /// Returns the outcome; `None` if the opener is not done yet.
     pub fn outcome(&self) -> Option<&Result<Taken, Refusal>> {
         self.outcome.as_ref()
     }
 
-    /// What it waits for.
+    /// Returns the event that the opener waits for, and the time at which it expects to be done.
     pub fn progress(&self, now_us: u64) -> Progress {
         let verifies_us = match self.is_long {
             true => self.long_us(),
@@ -256,8 +261,8 @@ impl Takeover {
         Progress { waits, until_us }
     }
 
-    /// Longer than whoever had the pool goes on without noticing a claim. A copy that is dead for this host alone may
-    /// be the one that the other looks at next.
+    /// Returns a wait that is longer than the last owner goes on without noticing a claim. A copy
+    /// that is dead for this host alone may be the one that the owner looks at next.
     fn long_us(&self) -> u64 {
         let devices = self.devices.iter().filter(|device| !device.is_out);
         let dead = devices.map(|device| device.is_dead.iter().filter(|is| **is).count());
@@ -265,7 +270,7 @@ impl Takeover {
         self.promise_us + self.promise_us / 16 + blind * self.interval_us + SLACK_US
     }
 
-    /// Reads all records, or writes this one over all of them.
+    /// Reads all records, or writes `write` over all of them.
     fn begin_round(&mut self, write: Option<&Pages>, now_us: u64) {
         self.round = Round {
             number: self.round.number + 1,
@@ -289,7 +294,7 @@ impl Takeover {
         }
     }
 
-    /// A record was read, or written; `None`: it could not be.
+    /// Takes the answer to a request: the sector, or `None` if the request failed.
     pub fn completed(&mut self, request: &RecordRequest, answer: Option<&Pages>, now_us: u64) {
         let place = (request.device, request.copy);
         let waiting = &mut self.round.waiting;
@@ -333,7 +338,7 @@ impl Takeover {
         }
     }
 
-    /// Time has passed.
+    /// Takes the time.
     pub fn tick(&mut self, now_us: u64) {
         if self.outcome.is_some() {
             return;
@@ -376,7 +381,7 @@ impl Takeover {
         }
     }
 
-    /// All records were read once.
+    /// Decides what to do when all records were read once.
     fn decide(&mut self, now_us: u64) {
         let found = std::mem::take(&mut self.round.found);
         let newest = found
@@ -404,7 +409,7 @@ impl Takeover {
         self.last = newest.map(Box::new);
         let share_us = self.of.chance % self.interval_us.max(1);
         let watch_us = match () {
-            // The lock on its devices keeps others of this machine out.
+            // The lock on the pool's devices keeps other processes of this machine out.
             () if is_this_boot && is_own && !is_exported => return self.succeed(),
             () if is_closed && (is_exported || is_own) => None,
             () if is_reboot => Some(2 * self.interval_us + share_us),
@@ -421,7 +426,7 @@ impl Takeover {
         }
     }
 
-    /// Nobody has the pool, as far as was seen in the round that ended.
+    /// Writes a claim, since the round that ended saw no host that has the pool.
     fn claim(&mut self, now_us: u64) {
         if self.of.is_read_only {
             return self.succeed();
@@ -447,7 +452,7 @@ impl Takeover {
         self.begin_round(Some(&claim.encode(self.of.key)), now_us);
     }
 
-    /// The claim lies on all devices.
+    /// Goes on when the claim lies on all devices.
     fn claimed(&mut self, now_us: u64) {
         let took_us = now_us - self.looked_us;
         self.is_long |= took_us > QUICK_US;

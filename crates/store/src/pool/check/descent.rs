@@ -1,11 +1,13 @@
-//! A dataset's tree beside that of the snapshot that it builds on, both from the root down, only where
-//! they differ: what the dataset has for itself, and what it has no more.
+//! A dataset's tree beside that of the snapshot that it builds on, both from the root down, only
+//! where they differ: what the dataset has for itself, and what it has no more.
 //!
-//! All that a dataset shares is that snapshot's, which shares it with the one before, and so on. So when
-//! each dataset claims what it has for itself, every block of the pool is claimed exactly once.
+//! All that a dataset shares is that snapshot's, which shares it with the one before, and so on. So
+//! when each dataset claims what it has for itself, every block of the pool is claimed exactly
+//! once.
 //!
-//! Where a node of the snapshot cannot be read, nobody knows what it led to. What the dataset has there that is no
-//! younger than that node is the snapshot's, too, and possibly that of others who build on it.
+//! Where a node of the snapshot cannot be read, nobody knows what it led to. What the dataset has
+//! there that is no younger than that node is the snapshot's, too, and possibly that of others who
+//! build on it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -85,7 +87,8 @@ enum Children {
 }
 
 impl Descent {
-    /// `old` is the tree of the snapshot before, an empty one where there is none, and `after` its epoch.
+    /// `old` is the tree of the snapshot before, an empty one where there is none, and `after` its
+    /// epoch.
     pub(super) fn new(
         (dataset, own): (DatasetId, Tree),
         (before, old): (Option<DatasetId>, Tree),
@@ -118,7 +121,8 @@ impl Descent {
         }
     }
 
-    /// Looks at the next place; whether there was one. `lost` are addresses of nodes that cannot be read.
+    /// Looks at the next place; whether there was one. `lost` are addresses of nodes that cannot be
+    /// read.
     ///
     /// # Errors
     /// The node that has to be read first.
@@ -156,7 +160,8 @@ impl Descent {
         }
         for slot in (0..FAN_OUT).rev() {
             let (own, old) = (child(&own, slot), child(&old, slot));
-            // Where it is not known what the dataset has nothing can be told, nor where only the snapshot may have something.
+            // Where it is not known what the dataset has nothing can be told, nor where only the
+            // snapshot may have something.
             let is_untold = match (own, old) {
                 (Side::Unknown(_), _) => true,
                 (Side::At(pointer), Side::Unknown(_)) => pointer.is_hole(),

@@ -1,4 +1,5 @@
-//! Which sectors are needed, a bit each: proof that nobody shares them, and that the space map agrees.
+//! Which sectors are needed, a bit each: proof that nobody shares them, and that the space map
+//! agrees.
 
 use crate::format::Extent;
 use crate::space::Space;

@@ -1,7 +1,8 @@
 //! The log behind the checkpoint, from its end backwards.
 //!
-//! Where a record lies, another may fit as well: that of a group that was given up, left on a leaf that missed what was
-//! written over it. Which one counts is known from behind: each record has the checksum of the one before.
+//! Where a record lies, another may fit as well: that of a group that was given up, left on a leaf
+//! that missed what was written over it. Which one counts is known from behind: each record has the
+//! checksum of the one before.
 
 use std::sync::Arc;
 
@@ -23,7 +24,8 @@ pub(super) struct Records {
 }
 
 impl Check<'_> {
-    /// Claims records, the place of the next one, signposts, and operations that lie beside their records.
+    /// Claims records, the place of the next one, signposts, and operations that lie beside their
+    /// records.
     pub(super) fn claim_log(&mut self) {
         let chain = &self.pool.commit.chain;
         let (written_seq, checksum) = (chain.written_seq, Some(chain.previous));
@@ -71,8 +73,8 @@ impl Check<'_> {
         self.read(Wanted::Record(seq, records), block);
     }
 
-    /// A record tells which one is before it, and where its operation lies if that has a block of its own. One that
-    /// cannot be read is found to be so where its copies are verified.
+    /// A record tells which one is before it, and where its operation lies if that has a block of
+    /// its own. One that cannot be read is found to be so where its copies are verified.
     pub(super) fn take_record(&mut self, seq: u64, before: Records, sector: Option<Pages>) {
         let sector = sector.map(|sector| sector.to_vec());
         let record = sector.and_then(|sector| Record::decode(&sector, self.pool.key));

@@ -27,8 +27,8 @@ pub(super) enum Task {
     Dead {
         dataset: DatasetId,
         list: Deadlist,
-        /// The epochs of the snapshots before, ascending, each with the sectors of blocks born after it
-        /// and up to the next.
+        /// The epochs of the snapshots before, ascending, each with the sectors of blocks born
+        /// after it and up to the next.
         sectors: Vec<(Epoch, u64)>,
         /// What the list says of the same, and of all that follow.
         said: Vec<Figure>,
@@ -97,7 +97,8 @@ impl Check<'_> {
         }
     }
 
-    /// Somebody needs a block, and may not be the only one: nobody can tell whether it is allocated twice.
+    /// Somebody needs a block, and may not be the only one: nobody can tell whether it is allocated
+    /// twice.
     fn share_block(&mut self, owner: Owner, pointer: &Pointer) {
         let extents = self.pool.extents_of(pointer);
         if self.stage == Stage::Hunt || !extents.iter().all(|of| self.shared.holds(*of)) {

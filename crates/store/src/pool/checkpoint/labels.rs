@@ -1,5 +1,6 @@
-//! The root comes into the label rings: into one copy of each end first, then into the other. What the labels
-//! say besides is true by then (`../labels.rs`): a root leads to blocks that a leaf may lack.
+//! The root comes into the label rings: into one copy of each end first, then into the other. What
+//! the labels say besides is true by then (`../labels.rs`): a root leads to blocks that a leaf may
+//! lack.
 
 use pages::Pages;
 
@@ -27,8 +28,9 @@ impl Pool {
         }
     }
 
-    /// The epoch of the first root that a leaf gets which is used from now on, or one before that. The root of a
-    /// checkpoint that is being made waits for labels that know the leaf, and what it leads to may lie there already.
+    /// The epoch of the first root that a leaf gets which is used from now on, or one before that.
+    /// The root of a checkpoint that is being made waits for labels that know the leaf, and what it
+    /// leads to may lie there already.
     pub(in super::super) fn next_root(&self) -> Epoch {
         let is_early = |making: &&Making| !matches!(making.stage, Stage::Labels { .. });
         let making = self.checkpoint.as_ref().filter(is_early);
@@ -79,8 +81,8 @@ impl Pool {
         }
     }
 
-    /// A label was written or flushed, or a leaf failed that: it is the array's business then, as long as
-    /// another leaf does better.
+    /// A label was written or flushed, or a leaf failed that: it is the array's business then, as
+    /// long as another leaf does better.
     pub(in super::super) fn label_done(&mut self, _leaf: u32, result: Result<(), ArrayError>) {
         let Some(making) = &mut self.checkpoint else {
             return;

@@ -14,7 +14,8 @@ use crate::map::walk::Progress;
 use crate::map::{Closed, Map, Tree};
 use crate::snapshot::deadlist::Dead;
 
-/// Nodes that are read before the merge asks for them: few beside those that the smallest cache holds.
+/// Nodes that are read before the merge asks for them: few beside those that the smallest cache
+/// holds.
 const NODES_AHEAD: usize = 8;
 
 /// A layer that is to be merged.
@@ -80,8 +81,8 @@ impl Pool {
             let owner = |closed: &Closed| owner_of(catalog, *id, closed.epoch);
             plan(&contents.map, contents.referenced, &owner);
         }
-        // Of those that are being deleted, a layer is the oldest one's: what it drops is its own as far
-        // as none of those before has it.
+        // Of those that are being deleted, a layer is the oldest one's: what it drops is its own as
+        // far as none of those before has it.
         let all = &self.dying;
         let owner = |closed: &Closed| {
             let holds = |of: &&Dying| {

@@ -1,8 +1,8 @@
 //! The rest of a checkpoint: dead lists, what it dropped, the space map, the manifest, the root.
 //!
-//! Finding places changes the space map, which is itself to be written. So first everything gets its
-//! place, and what was there before is dropped, until nothing changes any more; only then is anything
-//! encoded.
+//! Finding places changes the space map, which is itself to be written. So first everything gets
+//! its place, and what was there before is dropped, until nothing changes any more; only then is
+//! anything encoded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -191,8 +191,8 @@ impl Pool {
         Some(write(&mut writer))
     }
 
-    /// The length of the manifest at most: pointers are all of the same length, and what the space map needs is not
-    /// known before everything has its place.
+    /// The length of the manifest at most: pointers are all of the same length, and what the space
+    /// map needs is not known before everything has its place.
     fn manifest_len(&self, manifest: &Manifest) -> usize {
         json_len(manifest) + self.space_records_len()
     }

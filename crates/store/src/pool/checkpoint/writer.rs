@@ -33,7 +33,8 @@ pub(super) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// A place for a block of so many sectors, and for its second copy where it is to have one and there is room.
+    /// A place for a block of so many sectors, and for its second copy where it is to have one and
+    /// there is room.
     pub(super) fn place(&mut self, sectors: u16) -> Result<Site, NoSpace> {
         let first = self.place_first(sectors)?;
         let mut second = None;

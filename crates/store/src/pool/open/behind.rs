@@ -1,18 +1,21 @@
-//! Leaves that came back older than the pool: an old image, a disk of last week, a snapshot below us that was rolled back.
+//! Leaves that came back older than the pool: an old image, a disk of last week, or a snapshot that
+//! a lower layer rolled back.
 //!
-//! By the configuration such a leaf is online and misses nothing, since nobody noticed that it was away. What it holds says
-//! otherwise:
-//! - its newest root is not the pool's newest. A root reaches labels of the first round on all leaves, and is durable
-//!   there, before a label of the second round has it. And one that stayed in the first round counts only where all leaves
-//!   that are here have it ([`super::roots`]). So a leaf without the newest root is older than that root, or failed to
-//!   take it: what was born behind its own newest root may be missing;
-//! - its configuration is older than the pool's. By the same order of rounds it had the newest one once. What it says
-//!   that it missed then, it may miss still.
+//! By the configuration such a leaf is online and misses nothing, since nobody noticed that it was
+//! away. Its contents say otherwise:
+//! - its newest root is not the pool's newest. A root reaches labels of the first round on all
+//!   leaves, and is durable there, before a label of the second round has it. A root that stayed
+//!   in the first round counts only if all leaves that are here have it ([`super::roots`]). So a
+//!   leaf without the newest root is older than that root, or failed to take it. It may lack blocks
+//!   born after its own newest root;
+//! - its configuration is older than the pool's. By the same order of rounds it had the newest one
+//!   once. It may still miss what it says that it missed then.
 //!
-//! A leaf that has the newest root may lack groups of the log behind that. The replay finds those ([`super::proven`]).
+//! A leaf that has the newest root may lack groups of the log after that. The replay finds those
+//! ([`super::proven`]).
 //!
-//! Until such a leaf is rebuilt it does not count. Its ring is left as it is until the labels say what it lacks: with
-//! the newest root in it, the next opening would take it for current.
+//! Until such a leaf is rebuilt it does not count. Its ring is left as it is until the labels say
+//! what it lacks: with the newest root in it, the next opening would take it for current.
 
 use super::super::config::PoolConfig;
 use super::super::labels::ROUNDS;
@@ -22,25 +25,25 @@ use super::roots::Roots;
 use crate::format::{Epoch, Label};
 use crate::vdev::{Class, Dtl, LeafSpec, LeafState};
 
-/// A leaf that is older than the pool, or lacks a part of it.
+/// Leaf that is older than the pool, or lacks a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behind {
-    /// Its guid.
+    /// Guid of the leaf.
     pub leaf: u64,
-    /// The epoch of its newest checkpoint; `None`: it has none that counts.
+    /// Epoch of the leaf's newest checkpoint; `None` if it has none that counts.
     pub root: Option<Epoch>,
-    /// That of the pool's newest.
+    /// Epoch of the pool's newest checkpoint.
     pub newest: Epoch,
-    /// Others do not hold all that it should hold.
+    /// Whether the leaf is needed: the other leaves do not hold all that it should hold.
     pub is_needed: bool,
-    /// What it missed by the configuration.
+    /// Epochs that the leaf missed by the configuration.
     before: Dtl,
-    /// It may have the newest root in a label that cannot be read.
+    /// Whether the leaf may have the newest root in a label that cannot be read.
     is_doubtful: bool,
 }
 
 impl Behind {
-    /// Of a leaf that is used again while the pool is open.
+    /// Describes a leaf that is used again while the pool is open.
     pub(in crate::pool) fn of_returned(leaf: u64, root: Option<Epoch>, newest: Epoch) -> Self {
         Self {
             leaf,
@@ -52,7 +55,7 @@ impl Behind {
         }
     }
 
-    /// How far it is behind, in words.
+    /// Returns a text that says how far the leaf is behind.
     pub fn told(&self) -> String {
         let newest = self.newest.0;
         match self.root {
@@ -66,16 +69,16 @@ impl Behind {
     }
 }
 
-/// What the labels of a device say of the leaf that it is, beside what the pool knows of it.
+/// Statements of a device's labels about its leaf, beside what the pool knows of the leaf.
 pub(in crate::pool) struct Claim<'a> {
-    /// The newest root that counts.
+    /// Newest root that counts.
     pub(in crate::pool) root: Option<Epoch>,
-    /// Its label, where that is older than the pool's.
+    /// Label of the device, if it is older than the pool's.
     pub(in crate::pool) old_label: Option<&'a Label>,
 }
 
 impl Claim<'_> {
-    /// What a leaf lacks in a pool whose newest root is of an epoch.
+    /// Returns the epochs that a leaf lacks in a pool whose newest root is of the epoch `newest`.
     pub(in crate::pool) fn lacks(&self, spec: &LeafSpec, newest: Epoch) -> Dtl {
         let mut lacks = Dtl::new();
         if spec.joined <= newest && self.root < Some(newest) {
@@ -88,7 +91,7 @@ impl Claim<'_> {
         let own = config.as_ref().and_then(|of| parted::leaf(of, spec.guid));
         match own.filter(|own| own.joined == spec.joined) {
             Some(own) => lacks.add_all(&missing_now(own)),
-            // It was in no slot then, or in another stay there.
+            // The leaf was in no slot then, or in an earlier stay there.
             None => lacks.add_since(Epoch(0)),
         }
         lacks
@@ -118,7 +121,7 @@ pub(super) fn judge(
         let Some(device) = leaves.iter().position(|leaf| *leaf == Some(spec.guid)) else {
             continue;
         };
-        // These are looked at when somebody uses them again.
+        // These leaves are examined when they are used again.
         if matches!(spec.state, LeafState::Offline | LeafState::Faulted) {
             continue;
         }
@@ -142,7 +145,8 @@ pub(super) fn judge(
                 newest,
                 is_needed: false,
                 before,
-                // The power may have failed while roots were written, and labels that would show it are lost.
+                // The power may have failed while roots were written, and labels that would show it
+                // are lost.
                 is_doubtful: root.is_some()
                     && root == previous
                     && (!roots.is_newest_settled || !shows_first_round(&devices[device])),
@@ -154,13 +158,13 @@ pub(super) fn judge(
     behind
 }
 
-/// Whether a label of the first round can be read.
+/// Reports whether a label of the first round can be read.
 fn shows_first_round(device: &LeafLabels) -> bool {
     let mut first = ROUNDS[0].iter().map(|copy| &device.copies[*copy]);
     first.any(|copy| Label::read(copy).is_ok())
 }
 
-/// Notes which of them nobody can do without: their vdevs have not enough leaves that are whole.
+/// Notes which leaves that are behind are needed, since their vdevs have too few whole leaves.
 fn note_needed(config: &PoolConfig, leaves: &[Option<u64>], behind: &mut [Behind]) {
     let is_here = |leaf: &LeafSpec| leaves.contains(&Some(leaf.guid));
     let is_usable = |leaf: &LeafSpec| {
@@ -178,7 +182,7 @@ fn note_needed(config: &PoolConfig, leaves: &[Option<u64>], behind: &mut [Behind
         };
         let spare = top.kind.redundancy(top.slots.len());
         let is_lacking = lacking(&|leaf| is_here(leaf) && parted::is_whole(leaf)) > spare;
-        // Where too few are here at all, that is to be said, and nothing else.
+        // If too few leaves are here at all, only that is reported.
         if is_lacking && lacking(&is_usable) <= spare {
             let leaves = || top.slots.iter().flat_map(|slot| &slot.leaves);
             let own = behind
@@ -189,7 +193,8 @@ fn note_needed(config: &PoolConfig, leaves: &[Option<u64>], behind: &mut [Behind
     }
 }
 
-/// Takes leaves for current that nobody can do without, on somebody's word: the pool has what they have.
+/// Takes needed leaves for current because the administrator says so: the pool then has what they
+/// have.
 pub(super) fn believe_needed(config: &mut PoolConfig, behind: &mut Vec<Behind>) {
     believe(config, behind, |of| of.is_needed);
 }

@@ -1,12 +1,18 @@
-//! Which of the configurations counts that labels have.
+//! Decides which of the configurations in labels counts.
 //!
-//! A configuration is written into the labels of one round on all leaves in use, and when these are durable into those of
-//! the other round (`pool/labels.rs`). Nothing is promised before both are. So one that a leaf has in labels of the first
-//! round only, beside something else in those of the second, was never relied on: the power failed while it was
-//! written. It may be on that leaf alone, which may have been away or unreadable when the pool was opened without it and
-//! went on. Whatever its generation, it must not come back then: it is given up wherever it is found. One of which a
-//! label of the second round is left was on every leaf in use before that: whoever opens the pool with one of these
-//! leaves sees it. Where a leaf's labels of the second round cannot be read, nobody knows, and the newest counts.
+//! A configuration is written into the labels of the first round on all leaves in use. When these
+//! are durable, it is written into those of the second round (`pool/labels.rs`). Nothing is
+//! promised before both are durable.
+//!
+//! So a configuration was never relied on if a leaf has it only in labels of the first round,
+//! beside another one in labels of the second: the power failed while it was written. It may be on
+//! that leaf alone. The leaf may have been away or unreadable when the pool was opened without it
+//! and went on. The configuration must not come back then, whatever its generation. So it is given
+//! up wherever it is found.
+//!
+//! If a label of the second round has a configuration, every leaf in use had it before that. So an
+//! opening with any of these leaves sees it. If a leaf's labels of the second round cannot be read,
+//! nobody knows, and the newest counts.
 
 use pages::Pages;
 
@@ -16,34 +22,35 @@ use super::{OpenError, OpenErrorKind, reguid};
 use crate::format::label::NoLabel;
 use crate::format::{Label, SECTOR_SIZE};
 
-/// The labels of devices.
+/// Labels of all devices.
 #[derive(Debug)]
 pub(super) struct Labels(Vec<OfDevice>);
 
-/// Those of one device.
+/// Labels of one device.
 type OfDevice = [Copy; 4];
 
-/// What lies where a label belongs.
+/// Contents of a label's place.
 #[derive(Debug)]
 enum Copy {
     Says(Found),
-    /// Zeros: none was ever written there, or it was wiped.
+    /// Zeros: no label was ever written there, or it was wiped.
     SaysNothing,
-    /// It cannot be read, is torn, or is something else.
+    /// Bytes that cannot be read, are torn, or are no label.
     IsUnknown,
 }
 
 #[derive(Debug)]
 struct Found {
     label: Label,
-    /// Those that say the same of the same pool have the same number.
+    /// Number of the configuration; equal configurations of one pool have the same number.
     configuration: usize,
 }
 
-/// What counts more is greater: what was given up counts least, and of one generation that most which is surely settled.
+/// Weight of a label; the greatest counts. A given-up label weighs least, and of one generation a
+/// surely settled label weighs most.
 type Weight = (bool, u64, bool);
 
-/// Whether a copy was read and is zeros where a label begins.
+/// Reports whether a copy was read and has zeros where a label begins.
 fn is_blank(copy: &Pages) -> bool {
     let mut head = [1; SECTOR_SIZE];
     let is_read = copy.len() >= head.len();
@@ -63,7 +70,7 @@ impl Copy {
 }
 
 impl Labels {
-    /// The labels on devices, as far as they can be read.
+    /// Decodes the labels on devices, as far as they can be read.
     ///
     /// # Errors
     /// One is of a later version.
@@ -98,7 +105,7 @@ impl Labels {
         Ok(Self(labels))
     }
 
-    /// Every label that can be read.
+    /// Returns every label that can be read.
     pub(super) fn all(&self) -> impl Iterator<Item = &Label> {
         let found = self.0.iter().flatten().filter_map(Copy::found);
         found.map(|found| &found.label)
@@ -128,13 +135,14 @@ impl Labels {
         heaviest.map(|found| &found.label)
     }
 
-    /// The label with the configuration that counts, of the pool that is asked for or of any.
+    /// Returns the label with the configuration that counts, of the pool `guid` or of any.
     pub(super) fn newest(&self, guid: Option<u64>) -> Option<&Label> {
         let all = self.0.iter().flatten().filter_map(Copy::found);
         self.heaviest(all.filter(|found| guid.is_none_or(|guid| found.label.pool == guid)))
     }
 
-    /// The label of each device that counts there; `None`: it is of another pool, or none.
+    /// Returns the label of each device that counts in the pool; `None` if it is of another pool,
+    /// or has none.
     pub(super) fn of_pool(&self, guid: u64) -> Vec<Option<&Label>> {
         let devices = self
             .0
@@ -144,7 +152,8 @@ impl Labels {
         own.map(|own| self.heaviest(own)).collect()
     }
 
-    /// Of each device the old and the new guid of its pool, where its labels say both (`reguid.rs`).
+    /// Returns the old and the new guid of each device's pool, if its labels have both
+    /// (`reguid.rs`).
     pub(super) fn identities(&self) -> impl Iterator<Item = Option<(u64, u64)>> {
         self.0.iter().map(|device| {
             let labels = || device.iter().filter_map(Copy::found).map(|of| &of.label);
@@ -154,7 +163,7 @@ impl Labels {
         })
     }
 
-    /// Refuses the devices of this pool, or of any, where one has an old and a new identity.
+    /// Refuses the devices of this pool, or of any, if one has an old and a new identity.
     pub(super) fn require_one_identity(&self, guid: Option<u64>) -> Result<(), OpenError> {
         let is_ours = |(old, new): &(u64, u64)| guid.is_none_or(|of| [*old, *new].contains(&of));
         let Some((old, new)) = self.identities().flatten().find(is_ours) else {
@@ -166,7 +175,8 @@ impl Labels {
         Err(OpenError::new(OpenErrorKind::Reguid, context))
     }
 
-    /// Whether a label of a leaf says something else than this, or cannot be read.
+    /// Reports whether a label of a leaf has another configuration than `newest`, or cannot be
+    /// read.
     pub(super) fn say_else(&self, newest: &Label, leaves: &[Option<u64>]) -> bool {
         let is_else = |copy: &Copy| {
             copy.found()
@@ -184,7 +194,8 @@ mod tests {
 
     const POOL: u64 = 7;
 
-    /// Devices with labels of configurations, each of a generation; 0: it cannot be read or, empty, was never written.
+    /// Makes devices with labels of configurations, each of a generation. Generation 0 means that
+    /// the label cannot be read or, if the text is empty, was never written.
     fn labels(devices: &[[(u64, &str); 4]]) -> Labels {
         let device = |(leaf, copies): (usize, &[(u64, &str); 4])| LeafLabels {
             size: 0,
@@ -228,9 +239,9 @@ mod tests {
             for devices in [[alone, [NEW; 4]], [[NEW; 4], alone]] {
                 assert_eq!(newest(&devices), "new");
             }
-            // On a disk that was new there is nothing else.
+            // A disk that was new has no other label.
             assert_eq!(newest(&[[left, EMPTY, left, EMPTY], [NEW; 4]]), "new");
-            // The one that was written then may have come no further, either.
+            // The configuration written after that may have come no further, either.
             assert_eq!(newest(&[alone, [NEW, OLD, NEW, OLD]]), "old");
         }
     }
@@ -244,7 +255,7 @@ mod tests {
         );
     }
 
-    /// Nobody knows what was in labels that cannot be read: then the newest counts.
+    /// The contents of unreadable labels are unknown, so the newest counts.
     #[test]
     fn what_cannot_be_read_gives_nothing_up() {
         assert_eq!(
@@ -256,7 +267,7 @@ mod tests {
         assert_eq!(newest(&[[NEW, UNREADABLE, NEW, OLD], [OLD; 4]]), "old");
     }
 
-    /// A pool of which nothing else is left is found nevertheless.
+    /// A pool of which nothing else is left is still found.
     #[test]
     fn what_was_given_up_is_better_than_nothing() {
         assert_eq!(newest(&[[NEW, EMPTY, NEW, EMPTY]]), "new");

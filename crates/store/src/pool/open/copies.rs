@@ -1,14 +1,15 @@
-//! Copies of groups on log vdevs: what was promised there and had not reached the chain when the power
-//! went.
+//! Copies of groups on log vdevs: groups that were promised there and had not reached the chain
+//! when the power failed.
 //!
-//! All that log vdevs use for copies is read once, leaf by leaf, and what is newer than the checkpoint is
-//! noted. Where the chain has no record, or a group in it has not all its blocks, and a copy fits there
-//! (its number, and the checksum of the record before), the copy's record and blocks are written into
-//! the chain; from then on they are there as if the power had failed later. A copy also proves how far
-//! the log was durable: where it proves more than can be found, the log is damaged.
+//! The part of log vdevs that is used for copies is read once, leaf by leaf, and copies newer than
+//! the checkpoint are noted. A copy is used if the chain has no record, or a group in the chain
+//! lacks blocks, and the copy fits there: by its number, and the checksum of the record before. The
+//! copy's record and blocks are then written into the chain, as if the power had failed later. A
+//! copy also proves how far the log was durable. If it proves more than can be found, the log is
+//! damaged.
 //!
-//! At the end copies that were not used are wiped: they were promised to nobody, and must not be taken
-//! for what comes in their places.
+//! At the end copies that were not used are wiped: nobody was promised their groups, and they must
+//! not be taken for the groups that come in their places.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,35 +22,36 @@ use crate::log::replay::{self, Damage, Found};
 use crate::log::ring::MOST_SECTORS;
 use crate::vdev::{Class, LeafId, Priority, State, Verify, layout};
 
-/// Sectors that are read at once, and how many of such reads.
+/// Sectors that are read at once; the next constant counts the reads.
 const CHUNK: u64 = 256;
 const CHUNKS_AT_ONCE: usize = 16;
 
 /// Copies that were found.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
-    /// By the number of their groups.
+    /// Copies by the number of their groups.
     found: BTreeMap<u64, Vec<Copy>>,
     /// Leaves that are still to be read.
     leaves: VecDeque<Scan>,
-    /// Sectors that could not be read, and by how many of the leaves that have all copies.
+    /// Sectors that could not be read, with the number of failed leaves among those that have all
+    /// copies.
     unread: BTreeMap<(u16, u64), usize>,
-    /// How many leaves of each vdev have all copies.
+    /// Number of leaves of each vdev that have all copies.
     whole: BTreeMap<u16, usize>,
-    /// Groups that the chain does not have, and where their copies lie.
+    /// Groups that the chain does not have, with their copies.
     pub(super) used: BTreeMap<u64, Copy>,
-    /// The group whose blocks are read from its copy.
+    /// Group whose blocks are read from its copy.
     restoring: Option<Found>,
 }
 
-/// A copy of a group.
+/// Copy of a group on a log vdev.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copy {
     address: Address,
     previous: u128,
-    /// Of its record as it is in the chain.
+    /// Checksum of the group's record as it is in the chain.
     checksum: u128,
-    /// Up to here groups were durable when it was written.
+    /// Last group that was durable when the copy was written.
     proven_seq: u64,
     was_tried: bool,
 }
@@ -57,17 +59,18 @@ pub(super) struct Copy {
 #[derive(Debug)]
 struct Scan {
     leaf: LeafId,
-    /// Whether it has all copies that are newer than the checkpoint.
+    /// Whether the leaf has all copies that are newer than the checkpoint.
     is_whole: bool,
     vdev: u16,
     next: u64,
     end: u64,
-    /// Single sectors, since they could not be read together.
+    /// Single sectors to read, since they could not be read together.
     single: Vec<u64>,
 }
 
 impl Copies {
-    /// The next copy of a group that fits and was not tried; from now on it is the group's.
+    /// Chooses a copy of a group that fits and was not tried. The copy counts as the group's from
+    /// now on.
     fn choose(&mut self, seq: u64, fits: impl Fn(&Copy) -> bool) -> Option<Copy> {
         let mut copies = self.found.get_mut(&seq)?.iter_mut();
         let copy = copies.find(|copy| !copy.was_tried && fits(copy))?;
@@ -78,7 +81,7 @@ impl Copies {
 }
 
 impl Opening {
-    /// Begins to read what log vdevs hold.
+    /// Begins to read the log vdevs.
     pub(super) fn begin_copies(&mut self) -> Result<(), OpenError> {
         self.stage = Stage::Copies;
         self.got.clear();
@@ -89,7 +92,7 @@ impl Opening {
             for leaf in leaves.filter(|leaf| leaf.state == State::Online) {
                 let missing = self.pool.array.missing(leaf.leaf).unwrap_or_default();
                 let last = missing.ranges().last();
-                // What one lacks may be on the others only, and these cannot be read then.
+                // Copies that one leaf lacks may be only on the others, which may be unreadable.
                 let is_whole = last.is_none_or(|(_, last)| *last <= self.root.epoch);
                 *self.copies.whole.entry(top.vdev).or_default() += usize::from(is_whole);
                 self.copies.leaves.push_back(Scan {
@@ -122,7 +125,7 @@ impl Opening {
                 None => None,
             };
             let Some((sector, count)) = part else {
-                // It may still be asked for single sectors of what is under way.
+                // Reads under way may still ask for single sectors.
                 if self.reading.is_empty() {
                     self.copies.leaves.pop_front();
                     continue;
@@ -156,7 +159,7 @@ impl Opening {
         Ok(())
     }
 
-    /// A part of a leaf of a log vdev could not be read.
+    /// Notes that a part of a leaf of a log vdev could not be read.
     pub(super) fn copies_unread(&mut self, vdev: u16, sector: u64, count: u64) {
         let Some(scan) = self.copies.leaves.front_mut() else {
             return;
@@ -168,7 +171,7 @@ impl Opening {
         }
     }
 
-    /// Notes the copies in what was read.
+    /// Notes the copies in the sectors read.
     pub(super) fn take_copies(&mut self) -> Result<(), OpenError> {
         for (wanted, data) in std::mem::take(&mut self.got) {
             let Wanted::Copies {
@@ -209,7 +212,8 @@ impl Opening {
         self.read_copies()
     }
 
-    /// Asks for the copy of the next group, which the chain does not have; whether there is one.
+    /// Asks for the copy of the next group, which the chain does not have. Returns whether there is
+    /// one.
     pub(super) fn want_copy(&mut self) -> bool {
         if self.is_at_end_of_rewind() {
             return false;
@@ -234,13 +238,15 @@ impl Opening {
         true
     }
 
-    /// The record of a copy was read, or cannot be: then the next copy is tried, or this is the end.
+    /// Takes the record of a copy that was read. If there is none, the next copy is tried, or this
+    /// is the end.
     pub(super) fn take_copy(&mut self, data: &Pages) -> Option<Found> {
         let (sector, _) = chain_record(&data.to_vec(), self.pool.key)?;
         self.replay.replay.follow(&sector.to_vec())
     }
 
-    /// Whether a copy that was not tried yet may complete a group that the chain has in part.
+    /// Reports whether a copy that was not tried yet may complete a group that the chain has in
+    /// part.
     pub(super) fn has_copy_of(&mut self, found: &Found) -> bool {
         let checksum = found.checksum;
         let copy = self
@@ -306,7 +312,7 @@ impl Opening {
         Ok(())
     }
 
-    /// What copies prove to have been durable and what is not there.
+    /// Returns the damage that copies prove: a group that was durable and is missing.
     pub(super) fn damage_by_copies(&self) -> Option<Damage> {
         let replay = &self.replay.replay;
         let (seq, address) = (replay.seq(), replay.address());
@@ -319,8 +325,9 @@ impl Opening {
         })
     }
 
-    /// Wipes copies of groups that do not count. Where that fails on a device, the first group that
-    /// becomes durable now takes the place of theirs. Who goes back leaves them: the pool goes on above them.
+    /// Wipes copies of groups that do not count. If that fails on a device, the first group that
+    /// becomes durable now takes their place. A rewind leaves the copies, since the pool goes on
+    /// above them.
     pub(super) fn wipe_copies(&mut self) {
         if self.rewound().is_some() {
             return;
@@ -339,14 +346,14 @@ impl Opening {
     }
 }
 
-/// A part of a log vdev cannot be read.
+/// Makes the error for a part of a log vdev that cannot be read.
 pub(super) fn unreadable(what: &str) -> OpenError {
     let context =
         format!("a log vdev cannot be read ({what}): durable writes may be there and nowhere else");
     OpenError::new(OpenErrorKind::LogMissing, context)
 }
 
-/// The record of a copy as it is in the chain, and its checksum there.
+/// Returns the record of a copy as it is in the chain, and its checksum there.
 fn chain_record(sector: &[u8], key: crate::format::PoolKey) -> Option<(Pages, u128)> {
     let (record, _) = Record::decode(sector, key)?;
     record.copy?;

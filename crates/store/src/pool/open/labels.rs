@@ -1,4 +1,5 @@
-//! What the labels of a set of devices say: which pool they are of, and which checkpoints there are.
+//! Examines the labels of a set of devices: which pool they belong to, and which checkpoints there
+//! are.
 
 use std::collections::BTreeSet;
 
@@ -17,66 +18,69 @@ use super::{OpenError, OpenErrorKind};
 use crate::format::{Epoch, Root};
 use crate::vdev::{Class, Dtl, Kind, LeafSpec, LeafState, SlotSpec};
 
-/// The four label copies of a device, each as it was read; empty where it could not be.
+/// Four label copies of a device, as they were read; a copy is empty if it could not be read.
 #[derive(Clone, Debug, Default)]
 pub struct LeafLabels {
     /// Bytes of the device.
     pub size: u64,
-    /// 256 KiB each.
+    /// Copies of the label, of 256 KiB each.
     pub copies: [Pages; 4],
 }
 
-/// What labels say together.
+/// Facts that all labels give together.
 #[derive(Clone, Debug)]
 pub struct Examined {
-    /// The newest configuration, with leaves that were not found put aside.
+    /// Newest configuration, with missing leaves taken offline.
     pub config: PoolConfig,
-    /// The leaf that each device is, in the order in which they were given; `None`: of another pool, or none.
+    /// Leaf that each device is, in the order in which they were given; `None` if it is of another
+    /// pool, or none.
     pub leaves: Vec<Option<u64>>,
     /// Checkpoints, newest first.
     pub roots: Vec<Candidate>,
-    /// What the ring of every label is to hold.
+    /// Ring that every label is to hold.
     pub(super) ring: Ring,
-    /// Whether labels have to be written again: some say something else.
+    /// Whether labels have to be rewritten, since some differ.
     pub is_config_new: bool,
-    /// The guids of leaves that were not found and that, for all that these labels know, may have been used
-    /// without those that were: then changes that were acknowledged are on them only. Empty where that
-    /// cannot be, since a leaf that was found would have had to take part and its label would say so. Who
-    /// opens the pool nevertheless must be told.
+    /// Guids of missing leaves that may have been used without the leaves found, as far as these
+    /// labels know. Then acknowledged changes are only on the missing leaves. The list is empty if
+    /// a leaf that was found would have had to take part, since its label would say so. If the pool
+    /// is opened all the same, the administrator must be told.
     pub unaccounted: Vec<u64>,
-    /// The guids of leaves that were not found and that have what those that were found lack: these were being rebuilt
+    /// Guids of missing leaves that have data which the leaves found lack: these were being rebuilt
     /// from them.
     pub needed: Vec<u64>,
     /// Leaves that are here and are older than the pool.
     pub behind: Vec<Behind>,
     /// Devices that are shorter than they were.
     pub short: Vec<Short>,
-    /// Only one label of all can be read. A checkpoint in it is followed where all that it leads to is whole.
+    /// Whether only one label of all can be read. Its checkpoint is followed if all that it leads
+    /// to is whole.
     pub is_lone_label: bool,
-    /// Log vdevs that were in use and of which no leaf is there that has all.
+    /// Log vdevs that were in use and have no leaf here with all copies.
     pub missing_logs: Vec<MissingLog>,
     /// Whether nothing will be written to the devices.
     is_only_read: bool,
-    /// How the opener says in the labels that the pool is its own; `None`: it does not.
+    /// Protection with which the opener claims the pool in the labels; `None` if it does not.
     pub protection: Option<Protection>,
 }
 
-/// A log vdev that is away. Durable writes that had not reached the chain may be there, and nowhere else.
+/// Missing log vdev, which may be the only place of durable writes that had not reached the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingLog {
-    /// Its number.
+    /// Number of the vdev.
     pub vdev: u16,
-    /// The guids of its leaves.
+    /// Guids of its leaves.
     pub leaves: Vec<u64>,
 }
 
 impl Examined {
-    /// Promises that nothing is written to the devices: they may have features that only writers must know.
+    /// Promises that nothing is written to the devices. They may then have features that only
+    /// writers must know.
     pub fn only_read(&mut self) {
         self.is_only_read = true;
     }
 
-    /// Refuses to write to a pool whose writers need more than this program knows.
+    /// Refuses to write to a pool if writing needs features that this program lacks.
     pub(super) fn require_writable(&self) -> Result<(), OpenError> {
         match self.is_only_read {
             true => Ok(()),
@@ -100,8 +104,8 @@ impl Examined {
         Err(OpenError::new(OpenErrorKind::LogMissing, context))
     }
 
-    /// Refuses to go on without leaves that others were being rebuilt from: what is not rebuilt yet could not be read,
-    /// and what is written meanwhile would keep the two apart for good.
+    /// Refuses to go on without leaves that others were being rebuilt from. Data that is not
+    /// rebuilt yet could not be read, and data written meanwhile would keep the two apart for good.
     pub(super) fn require_needed(&self) -> Result<(), OpenError> {
         if let Some(context) = self.old_copy() {
             return Err(OpenError::new(OpenErrorKind::Old, context));
@@ -117,7 +121,8 @@ impl Examined {
         Err(OpenError::new(OpenErrorKind::Missing, context))
     }
 
-    /// Which leaf is an old copy that no others make up for, and by how much it is behind.
+    /// Describes the leaf that is an old copy which no other leaf makes up for, and by how much it
+    /// is behind.
     pub fn old_copy(&self) -> Option<String> {
         let old = self.behind.iter().find(|of| of.is_needed)?;
         let path = self.config.paths.get(&old.leaf);
@@ -130,13 +135,14 @@ impl Examined {
         ))
     }
 
-    /// Gives up what leaves have that are away and that others were being rebuilt from, and what old copies lack.
+    /// Gives up the data of missing leaves that others were being rebuilt from, and the data that
+    /// old copies lack.
     pub fn go_without_needed(&mut self) {
         self.needed.clear();
         believe_needed(&mut self.config, &mut self.behind);
     }
 
-    /// Gives up the log vdevs that are away, with what is there and nowhere else; returns them.
+    /// Gives up the missing log vdevs, with data that is nowhere else. Returns them.
     pub fn drop_missing_logs(&mut self) -> Vec<MissingLog> {
         let dropped = std::mem::take(&mut self.missing_logs);
         for log in &dropped {
@@ -151,16 +157,16 @@ impl Examined {
     }
 }
 
-/// A checkpoint that a pool may be opened at.
+/// Checkpoint that a pool may be opened at.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Its root.
+    /// Root of the checkpoint.
     pub root: Root,
-    /// How many equal copies there are.
+    /// Number of equal copies of the root.
     pub copies: u32,
 }
 
-/// The devices among these that share an identity, of the pool `guid`.
+/// Finds the devices among these that share an identity, of the pool `guid`.
 ///
 /// # Errors
 /// There is no such pool, or its labels cannot be used.
@@ -171,8 +177,8 @@ pub fn twins(devices: &[LeafLabels], guid: u64) -> Result<Vec<Twins>, OpenError>
     Ok(twins::find(devices, &labels.of_pool(config.guid), &config))
 }
 
-/// The old and the new guid of the pool whose devices were to get another identity, where that was interrupted on this
-/// device.
+/// Returns the old and the new guid of the device's pool, if a change of its identity was
+/// interrupted.
 pub fn torn_identity(device: &LeafLabels) -> Option<(u64, u64)> {
     let labels = Labels::decode(std::slice::from_ref(device)).ok()?;
     labels.identities().next().flatten()
@@ -182,10 +188,11 @@ fn no_pool() -> OpenError {
     OpenError::new(OpenErrorKind::NoPool, "no label of a pool was found")
 }
 
-/// Looks at the labels of devices for the pool `guid`, or for the only one that there is.
+/// Examines the labels of devices for the pool `guid`, or for the only pool that there is.
 ///
 /// # Errors
-/// There is none, more than one, or one that cannot be used; or two of the devices share an identity.
+/// There is no pool, more than one, or one that cannot be used; or two of the devices share an
+/// identity.
 pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, OpenError> {
     let labels = Labels::decode(devices)?;
     if guid.is_none() {
@@ -197,7 +204,7 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
         return Err(OpenError::new(OpenErrorKind::NoPool, context));
     }
     let mut config = PoolConfig::decode(&newest.config)?;
-    // What was given up may be on leaves that are away: the next one is newer than that.
+    // Given-up configurations may be on missing leaves, so the next one must be newer than those.
     let of_pool = labels.all().filter(|label| label.pool == config.guid);
     let generations = of_pool.map(|label| label.generation);
     config.generation = generations.fold(config.generation, u64::max);
@@ -213,7 +220,7 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
     }
     let behind = judge(&mut config, devices, &leaves, &owns, newest, &found);
     let (roots, ring) = (found.candidates, found.ring);
-    // One that could not be read may say something else, and is read another time.
+    // An unreadable label may hold another configuration, and may be readable another time.
     let mut is_config_new = labels.say_else(newest, &leaves) || !behind.is_empty();
     let unaccounted = unaccounted(&config, &leaves);
     let needed = needed(&config, &leaves);
@@ -222,7 +229,7 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
     for leaf in tops.flat_map(|top| top.slots.iter_mut().flat_map(|slot| &mut slot.leaves)) {
         let is_here = leaves.contains(&Some(leaf.guid));
         let was_online = leaf.state == LeafState::Online;
-        // How much more it missed is known at the end of the log.
+        // How much more the leaf missed is known at the end of the log.
         leaf.missing = missing_now(leaf);
         let returned = [LeafState::Unavailable, LeafState::Removed].contains(&leaf.state);
         if is_here && returned {
@@ -236,7 +243,7 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
     }
     let put_aside = |cache: &LeafSpec| cache.state == LeafState::Offline;
     for cache in config.caches.iter_mut().filter(|of| !put_aside(of)) {
-        // One that failed is tried again: nothing depends on it.
+        // A failed cache is tried again, since nothing depends on it.
         cache.state = match leaves.contains(&Some(cache.guid)) {
             true => LeafState::Online,
             false => LeafState::Unavailable,
@@ -262,7 +269,8 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
     })
 }
 
-/// The leaves that were not found, if they are enough of every top-level vdev for a pool of their own.
+/// Returns the leaves that were not found, if they are enough of every top-level vdev for a pool of
+/// their own.
 fn unaccounted(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
     let mut away = Vec::new();
     let has_found =
@@ -272,7 +280,8 @@ fn unaccounted(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
         let mut slots = 0;
         for slot in &top.slots {
             let is_away = |leaf: &&LeafSpec| {
-                // Labels of who leaves a slot, as a spare does, are of before that: the first in it was whole then, or soon.
+                // Labels of a leaf that leaves a slot, as a spare does, are of before that: the
+                // slot's first leaf was whole then, or soon after.
                 let is_stood_in_for =
                     slot.leaves[0].guid == leaf.guid && has_found(&slot.leaves[1..]);
                 let may_work =
@@ -285,7 +294,7 @@ fn unaccounted(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
         }
         let needed = match top.kind {
             Kind::Mirror => 1,
-            // What has fewer leaves than parity is no vdev, and is refused later.
+            // A vdev with fewer leaves than parity is invalid, and is refused later.
             Kind::Raidz { parity } => top.slots.len().saturating_sub(parity.into()),
             Kind::Leaf | Kind::Hole => top.slots.len(),
         };
@@ -296,8 +305,8 @@ fn unaccounted(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
     away
 }
 
-/// The leaves that were not found, of vdevs that are whole with them and are not without them. A leaf that is put
-/// aside may be one of those that were found: it is here, and is not used.
+/// Returns the missing leaves of vdevs that are whole with them and not without them. An offline
+/// leaf may be one of those that were found: it is here, and is not used.
 fn needed(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
     let is_whole = |leaf: &LeafSpec| leaf.state == LeafState::Online && leaf.missing.is_empty();
     let is_here = |leaf: &LeafSpec| found.contains(&Some(leaf.guid));
@@ -310,7 +319,7 @@ fn needed(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
             top.slots.iter().filter(lacks).count()
         };
         let is_incomplete = lacking(&|leaf| is_whole(leaf) && is_here(leaf)) > spare;
-        // Where nothing of a slot is here, it is missing, and nobody takes it for a rebuilt one.
+        // If no leaf of a slot is here, the slot is missing, and no leaf counts as rebuilt.
         let is_there = lacking(&is_here) <= spare;
         if is_incomplete && is_there && lacking(&is_whole) <= spare {
             let leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
@@ -321,7 +330,7 @@ fn needed(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
     needed
 }
 
-/// The leaves of log vdevs that were online: what was promised there is on each of them.
+/// Returns the leaves of log vdevs that were online: each of them has all that was promised there.
 fn logs_in_use(config: &PoolConfig) -> BTreeSet<u64> {
     let logs = config.tree.top_levels.iter();
     let logs = logs.filter(|top| top.class == Class::Log);
@@ -330,7 +339,8 @@ fn logs_in_use(config: &PoolConfig) -> BTreeSet<u64> {
     online.map(|leaf| leaf.guid).collect()
 }
 
-/// Log vdevs of which leaves were in use, and none of these is there and has all since the newest root.
+/// Returns the log vdevs that were in use, and of whose used leaves none is here with all copies
+/// since the newest root.
 fn missing_logs(config: &PoolConfig, in_use: &BTreeSet<u64>, newest: Epoch) -> Vec<MissingLog> {
     let has_all = |leaf: &LeafSpec| {
         let last = leaf.missing.ranges().last();
@@ -350,8 +360,9 @@ fn missing_logs(config: &PoolConfig, in_use: &BTreeSet<u64>, newest: Epoch) -> V
     missing
 }
 
-/// What a leaf missed, as the configuration says it. One that was not in use when that was written missed more since:
-/// the labels are written when leaves come and go, not with each epoch.
+/// Returns the epochs that a leaf missed, by the configuration. A leaf not in use when the
+/// configuration was written has missed more since: labels are written when leaves come and go, not
+/// with each epoch.
 pub(super) fn missing_now(leaf: &LeafSpec) -> Dtl {
     let mut missing = leaf.missing.clone();
     if leaf.state != LeafState::Online

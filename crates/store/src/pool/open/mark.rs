@@ -1,24 +1,27 @@
-//! The end of the log is marked by who found it, so that what was given up there stays so.
+//! Marks the end of the log that an opening found, so that groups given up there stay given up.
 //!
-//! Where the log ended, a record may lie nevertheless that fits: of a group that was not whole, or on a leaf that
-//! did not show it. And behind it others, which fit behind whatever group has the same bytes: an initiator that
-//! repeats a write after a power cut may well make the pool write the same record again, and those behind it would be
-//! followed although nobody wrote them a second time.
+//! A record may fit where the log ended: of a group that was not whole, or on a leaf that did not
+//! show it. After it there may be others, which fit after any group with the same bytes. An
+//! initiator that repeats a write after a power cut may well make the pool write the same record
+//! again. Then the records after it would be followed, although nobody wrote them a second time.
 //!
-//! So an opening writes a *mark* there, a record without entries, and makes it durable before anybody sees what it
-//! found. What is written from then on follows the mark, and by its checksum continues nothing else.
+//! So an opening writes a *mark* there, a record without entries, and makes it durable before any
+//! caller sees the groups found. Records written from then on follow the mark, and by their
+//! checksums continue nothing else.
 //!
-//! A leaf may lose the mark and say nothing, and then has the old record still. Of two that fit in one place the
-//! mark is the younger one: a group is never written where a mark was. So before a group counts that is not known to have
-//! been durable, all copies of its place are asked for a mark; where there is one, it takes the group's place.
+//! A leaf may lose the mark silently, and then still has the old record. Of two records that fit in
+//! one place, the mark is the younger one: a group is never written where a mark was. So before a
+//! group counts that is not known to be durable, all copies of its place are asked for a mark. If
+//! there is one, it takes the group's place.
 //!
-//! A later opening may find groups behind a mark that were promised to nobody; from then on they are. So a mark has a place
-//! for a signpost where the log goes on far away, as other records have. That opening writes it, not this one: with a
-//! mark that was lost nothing is missed that was promised.
+//! A later opening may find groups after a mark that nobody was promised; from then on they are
+//! promised. So a mark has a place for a signpost if the log goes on far away, as other records
+//! have. The later opening writes the signpost, not this one: if a mark is lost, no promised group
+//! is missed with it.
 //!
-//! Where all leaves lost the mark, or the one that has it cannot be read, the next opening finds the same end, and writes the
-//! same mark byte for byte. What was written behind the first one it did not see, and gives up. So the place where
-//! the log goes on is made empty with each mark.
+//! If all leaves lost the mark, or the one that has it cannot be read, the next opening finds the
+//! same end. It writes the same mark byte for byte. It does not see the groups written after the
+//! first mark, and gives them up. So the place where the log goes on is emptied with each mark.
 
 use std::sync::Arc;
 
@@ -33,22 +36,22 @@ use crate::log::replay::{self, Found};
 use crate::space::Extent;
 use crate::vdev::{Priority, Verify};
 
-/// What is no record.
+/// Returns a sector that is no record.
 fn empty() -> Pages {
     Pages::from_page(Page::zero(), 0, PAGE_SIZE as u32)
 }
 
-/// A mark that is being written.
+/// Mark that is being written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewMark {
     seq: u64,
     checksum: u128,
-    /// Where the log goes on.
+    /// Place where the log goes on.
     next: Address,
 }
 
 impl Opening {
-    /// Asks whether there is a mark where this group was found.
+    /// Asks whether there is a mark in the place of this group.
     pub(super) fn want_mark(&mut self, found: &Found) {
         self.stage = Stage::Mark;
         let (key, seq, previous) = (self.pool.key, found.record.seq, found.record.previous);
@@ -67,7 +70,7 @@ impl Opening {
         self.read(Wanted::Mark, block);
     }
 
-    /// All copies were asked: the log goes on behind the mark, or the group may count.
+    /// Takes the answers of all copies: the log goes on after the mark, or the group may count.
     pub(super) fn take_mark(&mut self) -> Result<(), OpenError> {
         self.stage = Stage::Verify;
         let Some(data) = self.got.remove(&Wanted::Mark) else {
@@ -86,12 +89,13 @@ impl Opening {
         Ok(())
     }
 
-    /// Marks the end that was found. Where a leaf does not take that, it may still show what it has; that is its own
-    /// loss, as with any write.
+    /// Marks the end that was found. A leaf that does not take the mark may still show its old
+    /// record; this is the leaf's own loss, as with any write.
     pub(super) fn mark_end(&mut self) -> Result<(), OpenError> {
         self.stage = Stage::NewMark;
-        // Of the groups that count now, these may have been on their way when the power failed. Who goes back makes a
-        // checkpoint at once, and until it is durable what is given up may lie there.
+        // Of the groups that count now, these signposts may not have been written when the power
+        // failed. A rewind makes a checkpoint at once, and until that is durable, given-up data may
+        // lie there.
         let signposts = std::mem::take(&mut self.replay.signposts);
         if self.rewind.is_none() {
             for (place, sector) in signposts {
@@ -101,7 +105,8 @@ impl Opening {
         let replay = &self.replay.replay;
         let (seq, place, previous) = (replay.seq(), replay.address(), replay.previous());
         let durable_seq = replay.durable_seq();
-        // Who goes back goes on above all that there was; and a full pool may have no place to go on.
+        // A rewind goes on above all that there was, and a full pool may have no place for the next
+        // record.
         let goes_on = match self.rewind {
             Some(_) => None,
             None => self.pool.place_record(),
@@ -113,7 +118,7 @@ impl Opening {
                 let record = Record {
                     seq,
                     epoch: self.pool.epoch,
-                    // What was found is flushed only behind this.
+                    // The groups found are flushed only after this record.
                     durable_seq,
                     next,
                     previous,
@@ -149,9 +154,9 @@ impl Opening {
         pool.array.write(tag, blocks, Priority::SyncWrite, now, out);
     }
 
-    /// The mark is written. Where it could not be, it may lie there all the same, and lead to where the log goes on:
-    /// so the log goes on there, as where all leaves lost the mark without a word. Nothing is promised before a
-    /// checkpoint leads behind it.
+    /// Goes on after the mark was written. If the write failed, the mark may still lie there and
+    /// lead to the place where the log goes on. So the log goes on there, as if all leaves lost the
+    /// mark silently. Nothing is promised before a checkpoint leads past it.
     pub(super) fn go_on_behind_mark(&mut self) {
         if let Some(mark) = self.replay.new_mark.take() {
             let chain = Chain::new(mark.seq, mark.next, mark.checksum);

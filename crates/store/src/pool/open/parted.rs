@@ -1,8 +1,9 @@
-//! Whether leaves of one pool went on without each other, each with changes that the others lack.
+//! Finds out whether leaves of one pool were used without each other, so that each has changes that
+//! the others lack.
 //!
-//! A mirror's leaf may be used alone while the other is away; later the other alone. What both took was
-//! acknowledged, and neither history leads to the other: there is no pool that has both. It is refused, and
-//! somebody must say which one is given up.
+//! A mirror's leaf may be used alone while the other is away, and later the other alone. Changes of
+//! both were acknowledged, and neither history leads to the other. No pool has both. So the opening
+//! is refused, and the administrator must say which of them is given up.
 
 use super::super::config::PoolConfig;
 use super::OpenError;
@@ -24,14 +25,21 @@ pub(super) fn leaf(config: &PoolConfig, guid: u64) -> Option<&LeafSpec> {
     leaves(config).find(|leaf| leaf.guid == guid)
 }
 
-/// Fails where a label says that a leaf missed something which by the newest configuration missed nothing,
-/// while that says the same of the leaf with the label. That alone may be so for a moment: when a leaf is
-/// rebuilt, and the one that it was rebuilt from fails. So the leaf must have a checkpoint besides that the leaves
-/// which missed nothing do not have: of an epoch of which they have another one, or from after that which it is said
-/// to have missed first. What they have as well is of one history: a leaf that did not take a write is still given
-/// checkpoints, until it is given up. And the label must not be of an earlier stay of the leaf: what a spare was before it left
-/// its slot, and stood in anew, leads nowhere. (Of a later stay than the newest configuration knows of there is a label in
-/// another history only.)
+/// Fails if leaves of the pool were used without each other.
+///
+/// It looks for a label which says that a certain leaf missed data, while the newest configuration
+/// says that this leaf missed nothing, and that the leaf with the label missed data. This alone may
+/// be so for a moment: when a leaf is rebuilt, and the leaf that it was rebuilt from fails. So two
+/// more conditions must hold.
+///
+/// First, the leaf with the label has a checkpoint that the leaves which missed nothing do not
+/// have. The checkpoint is of an epoch of which they have another one, or later than the first one
+/// that the leaf is said to have missed. Checkpoints that they have as well are of one history: a
+/// leaf that did not take a write is still given checkpoints, until it is given up.
+///
+/// Second, the label is not of an earlier stay of the leaf. Labels that a spare had before it left
+/// its slot and stood in anew lead nowhere. (A label of a later stay than the newest configuration
+/// knows exists only in another history.)
 pub(super) fn require_one_history(
     newest: &PoolConfig,
     labels: &[Option<&Label>],
@@ -77,7 +85,8 @@ mod tests {
     use crate::format::Epoch;
     use crate::vdev::{Class, Dtl, Kind, TopLevelSpec, VdevTree};
 
-    /// A mirror of two leaves; the first lacks everything or nothing, and took its place in an epoch.
+    /// Makes a mirror of two leaves. The first lacks everything or nothing, and took its place in
+    /// the epoch `joined`.
     fn config(is_first_whole: bool, joined: u64) -> PoolConfig {
         let mut leaves = [LeafSpec::new(1, 1 << 30), LeafSpec::new(2, 1 << 30)];
         leaves[0].joined = Epoch(joined);
@@ -93,7 +102,7 @@ mod tests {
         )
     }
 
-    /// An earlier stay is over. A later one than is known was in another history.
+    /// An earlier stay is over. A later stay than the known one was in another history.
     #[test]
     fn only_labels_of_an_earlier_stay_are_no_history_of_their_own() {
         let newest = config(false, 50);

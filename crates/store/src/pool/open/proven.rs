@@ -1,12 +1,14 @@
-//! Groups of the log that are known to have been durable are brought onto all their leaves, like those that are not known
-//! to have been.
+//! Brings groups of the log that are known to be durable onto all their leaves, like groups that
+//! are not known to be.
 //!
-//! A leaf may have the newest root and yet be a copy of a moment before the last groups: nothing in its labels tells. What
-//! it lacks was acknowledged, and lies on the other leaves. If it counted as it is, and these were put aside, that would be
-//! lost without a word. So every copy of these groups is read here, and what is not there is written, before the pool
-//! is open. That is at most what was written since the last checkpoint, and nothing where the pool was closed in order.
+//! A leaf may have the newest root and still be a copy of a moment before the last groups; nothing
+//! in its labels tells. The groups that it lacks were acknowledged, and lie on the other leaves. If
+//! the leaf counted as it is, and the others were taken offline, these groups would be lost
+//! silently. So every copy of these groups is read here, and missing ones are written, before the
+//! pool is open. At most this covers the groups since the last checkpoint, and none if the pool was
+//! closed in order.
 //!
-//! No group is given up for this: one that was durable counts, whatever a leaf has of it.
+//! No group is given up for this: a durable group counts, whatever a leaf has of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,24 +17,25 @@ use super::{Block, Opening, Wanted};
 use crate::log::replay::{self, Found};
 use crate::vdev::{LeafId, VdevEvent};
 
-/// What was found of groups that were durable.
+/// Progress through the groups that were durable.
 #[derive(Debug, Default)]
 pub(super) struct Proven {
-    /// The number of the group that was looked at last.
+    /// Number of the group that was looked at last.
     seq: Option<u64>,
     is_under_way: bool,
-    /// Events of the array before it.
+    /// Events of the array before that group.
     before: usize,
-    /// A leaf lacked something of it.
+    /// Whether a leaf lacked a part of the group.
     pub(super) is_lacking: bool,
     /// Blocks and records that were written to leaves that lacked them.
     written: BTreeMap<LeafId, u64>,
 }
 
 impl Opening {
-    /// Asks for all copies of a group; `false`: that is done, or there is nothing to compare.
+    /// Asks for all copies of a group. Returns `false` if that is done, or there is nothing to
+    /// compare.
     pub(super) fn begin_proof(&mut self, found: &Found) -> bool {
-        // Behind a root that is not the newest, something else may lie there by now.
+        // After a root that is not the newest, other data may lie there by now.
         let seq = Some(found.record.seq);
         if self.rewind.is_some() || self.proven.seq == seq {
             return false;
@@ -70,7 +73,7 @@ impl Opening {
         self.proven.is_under_way
     }
 
-    /// Takes what all copies of a group were found to be; whether any were asked for.
+    /// Takes the state of all copies of a group. Returns whether any were asked for.
     pub(super) fn end_proof(&mut self) -> bool {
         if !std::mem::take(&mut self.proven.is_under_way) {
             return false;
@@ -90,7 +93,7 @@ impl Opening {
                     *self.proven.written.entry(*leaf).or_default() += 1;
                     self.proven.is_lacking = true;
                 }
-                // One that could only not be read now may have it.
+                // A leaf may have the data if the data only could not be read now.
                 VdevEvent::Unrepaired { leaf, offset, .. } if !bad.contains(&(*leaf, *offset)) => {
                     continue;
                 }
@@ -101,7 +104,7 @@ impl Opening {
         true
     }
 
-    /// Tells of leaves that are behind, of those that have caught up, and of devices that shrank.
+    /// Reports leaves that are behind, leaves that have caught up, and devices that shrank.
     pub(super) fn tell_old_copies(&mut self) {
         let pool = &mut self.pool;
         let behind = pool.behind.values().cloned();

@@ -1,17 +1,20 @@
-//! Labels of devices that lost all of theirs are made anew from their inner labels.
+//! Makes new labels for devices that lost all of theirs, from their inner labels.
 //!
-//! An inner label is written in the same round as two of the others, so a device that lost these is judged as if its inner
-//! labels were its labels: which configuration counts, which roots, what it missed, whether it is an old copy or a twin. Nothing
-//! is invented: what is written are the bytes that were found.
+//! An inner label is written in the same round as two of the other labels. So a device that lost
+//! these is judged as if its inner labels were its labels: which configuration counts, which roots,
+//! what it missed, whether it is an old copy or a twin. Nothing is invented: only bytes that were
+//! found are written.
 //!
-//! What lies in a data area may be anybody's: a volume may hold the disk of another pool. So a label found there counts only
-//! where its own configuration says that an inner label of its leaf lies in this place.
+//! A data area may hold foreign data: a volume may hold the disk of another pool. So a label found
+//! there counts only if its own configuration says that an inner label of its leaf lies in this
+//! place.
 //!
-//! The order that matters: the second and fourth label of every device are written and flushed, then the first and third. It is
-//! the reverse of the usual order: what was in the second round was in the first before, so it counts without that.
-//! A first round beside a second one of zeros would say that it never counted (`configurations.rs`). A power cut leaves a
-//! device without a label, which the same search finds again, or with labels from which the pool opens; opening writes the
-//! others.
+//! The order that matters: the second and fourth label of every device are written and flushed,
+//! then the first and third. This is the reverse of the usual order. A configuration of the second
+//! round was in the first before, so it counts without the first. A first round beside a second one
+//! of zeros would never count (`configurations.rs`). A power cut leaves one of two states. If the
+//! device has no label, the same search finds it again. If it has labels from which the pool opens,
+//! the opening writes the others.
 
 use std::collections::BTreeSet;
 
@@ -25,8 +28,10 @@ use crate::format::label::{ACTIVITY_OFFSET, LABEL_SIZE, RING_OFFSET};
 use crate::format::{Label, SECTOR_SIZE};
 use crate::vdev::layout::{DATA_START, INNER_GRAIN, data_sectors, inner_labels, sector_offset};
 
-/// Where inner labels lie on a device of `size` bytes whose vdev was made for devices of this size, and then every place
-/// where one may lie.
+/// Returns the places of inner labels on a device of `size` bytes, and then every place where one
+/// may lie.
+///
+/// The first places hold if the device's vdev was made for devices of this size.
 pub fn trace_places(size: u64) -> (Vec<u64>, impl Iterator<Item = u64>) {
     let likely = data_sectors(size).and_then(inner_labels);
     let likely = likely.into_iter().flatten().map(sector_offset).collect();
@@ -36,26 +41,26 @@ pub fn trace_places(size: u64) -> (Vec<u64>, impl Iterator<Item = u64>) {
     (likely, all.filter(move |at| *at <= end))
 }
 
-/// An inner label that was found on a device.
+/// Inner label that was found on a device.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// Where it lies, in bytes.
+    /// Offset of the label, in bytes.
     pub offset: u64,
-    /// The round in which it was written.
+    /// Round in which the label was written.
     pub round: usize,
-    /// What it says.
+    /// Contents of the label.
     pub label: Label,
-    /// The name of the pool.
+    /// Name of the pool.
     pub name: String,
-    /// All of it.
+    /// All bytes of the label.
     copy: Pages,
 }
 
 impl Trace {
-    /// Reads what lies at an offset; `None`: no inner label of anybody.
+    /// Reads the label at an offset; `None` if no pool's inner label lies there.
     ///
     /// # Errors
-    /// One lies there that this program cannot use.
+    /// The label there is one that this program cannot use.
     pub fn read(copy: &Pages, offset: u64) -> Result<Option<Self>, OpenError> {
         let Ok(label) = Label::read(copy) else {
             return Ok(None);
@@ -79,30 +84,30 @@ impl Trace {
     }
 }
 
-/// What is to be done for the devices of a pool.
+/// Plan that gives the devices of a pool new labels.
 #[derive(Clone, Debug)]
 pub struct Rebuild {
-    /// What all labels say together, those that are to be written included.
+    /// Contents of all labels together, including those that are to be written.
     pub examined: Examined,
-    /// For each device the four labels that it gets; `None`: it has its own.
+    /// New labels of each device; `None` if it keeps its own.
     pub labels: Vec<Option<NewLabels>>,
 }
 
-/// The labels that a device gets.
+/// New labels of a device.
 #[derive(Clone, Debug)]
 pub struct NewLabels {
-    /// Which leaf it is.
+    /// Guid of the leaf that the device is.
     pub leaf: u64,
-    /// The labels' places, in bytes; `None`: the device ends before.
+    /// Places of the four labels, in bytes; `None` if the device ends before.
     pub offsets: [Option<u64>; 4],
     /// All bytes of the label of each round.
     pub rounds: [Pages; 2],
-    /// The inner labels from which they come.
+    /// Places of the inner labels from which the new ones come.
     pub found_at: Vec<u64>,
 }
 
 impl NewLabels {
-    /// What is written, in two steps with a flush of all devices behind each: where, and what.
+    /// Returns the writes, as places and bytes, in two steps. All devices are flushed after each.
     pub fn steps(&self) -> [Vec<(u64, Pages)>; 2] {
         [1, 0].map(|round| {
             let places = ROUNDS[round].into_iter();
@@ -113,19 +118,19 @@ impl NewLabels {
     }
 }
 
-/// Whether a device has a label that says whose it is.
+/// Reports whether a device has a label that names its pool.
 fn has_label(device: &LeafLabels) -> bool {
     device.copies.iter().any(|copy| Label::read(copy).is_ok())
 }
 
 impl Rebuild {
-    /// Plans the labels of these devices of the pool `guid`, or of the only one that there is. `traces` are the inner labels
-    /// that were found on each of them. A device with a label of its own keeps its labels, unless the labels of all lead to no
-    /// checkpoint.
+    /// Plans the labels of these devices of the pool `guid`, or of the only pool that there is.
+    /// `traces` are the inner labels that were found on each of them. A device with a label of its
+    /// own keeps its labels, unless the labels of all devices lead to no checkpoint.
     ///
     /// # Errors
-    /// There is nothing to be done; there are traces of several pools; a device has none; or what they say together cannot be
-    /// opened.
+    /// There is nothing to be done; there are traces of several pools; a device has none; or the
+    /// pool that the labels describe together cannot be opened.
     pub fn plan(
         devices: &[LeafLabels],
         traces: &[Vec<Trace>],
@@ -186,7 +191,7 @@ impl Rebuild {
     }
 }
 
-/// The pool that is meant.
+/// Returns the guid of the pool that is meant.
 fn meant(
     devices: &[LeafLabels],
     traces: &[Vec<Trace>],
@@ -215,7 +220,8 @@ fn meant(
     }
 }
 
-/// The inner label of each round of one leaf of the pool: of several leaves that a device was, the last one.
+/// Returns the inner label of each round of one leaf of the pool. If the device was several leaves,
+/// the last one counts.
 fn of_leaf(traces: &[Trace], guid: u64) -> [Option<&Trace>; 2] {
     let own = || traces.iter().filter(|trace| trace.label.pool == guid);
     let leaf = own().max_by_key(|trace| trace.label.generation);
@@ -225,7 +231,7 @@ fn of_leaf(traces: &[Trace], guid: u64) -> [Option<&Trace>; 2] {
     })
 }
 
-/// The inner labels in the places of labels of their rounds, as an opening looks at them.
+/// Returns the inner labels as if they were the labels of their rounds, for an opening to read.
 fn as_labels(size: u64, traces: &[Trace], guid: u64) -> LeafLabels {
     let [first, second] = of_leaf(traces, guid);
     let copy = |trace: Option<&Trace>| trace.map(|of| of.copy.clone()).unwrap_or_default();
@@ -237,7 +243,8 @@ fn as_labels(size: u64, traces: &[Trace], guid: u64) -> LeafLabels {
 
 fn new_labels(device: &LeafLabels, traces: &[Trace], guid: u64) -> Option<NewLabels> {
     let [first, second] = of_leaf(traces, guid);
-    // Where only one is left, it is all that is known: a label of zeros beside it would say that it never counted.
+    // If only one label is left, both rounds get it. A label of zeros beside it would mean that it
+    // never counted.
     let rounds = [first.or(second)?, second.or(first)?];
     Some(NewLabels {
         leaf: rounds[0].label.leaf,
@@ -251,7 +258,7 @@ fn new_labels(device: &LeafLabels, traces: &[Trace], guid: u64) -> Option<NewLab
     })
 }
 
-/// A label in which nobody has the pool open.
+/// Returns the label with its activity record removed, so that no host has the pool open.
 fn without_activity(copy: &Pages) -> Pages {
     let mut bytes = copy.to_vec();
     bytes[ACTIVITY_OFFSET..RING_OFFSET].fill(0);

@@ -1,21 +1,24 @@
-//! `pool reguid`: a copy of a pool's devices becomes a pool of its own.
+//! `pool reguid`: makes a pool of its own from a copy of a pool's devices.
 //!
-//! The pool and all its leaves get new guids, and perhaps a new name. Roots and records are keyed with the old guid and the
-//! secret; the configuration remembers that guid as `key_guid`, and names the feature `reguid` as needed, since a program
-//! that does not know the field finds no root. So nothing but the configuration in labels is written,
-//! and the copy keeps its checkpoints, its log and every block where they are.
+//! The pool and all its leaves get new guids, and perhaps a new name. Roots and records are keyed
+//! with the old guid and the secret. So the configuration remembers the old guid as `key_guid`. It
+//! also names the feature `reguid` as needed, since a program that does not know the field finds no
+//! root. So nothing but the configuration in labels is written, and the copy keeps its checkpoints,
+//! its log and every block where they are.
 //!
-//! A leaf's new guid is a hash of the new pool guid and its old guid. So whoever finds a device with labels of two pools
-//! can tell an interrupted change from a device that moved between pools.
+//! A leaf's new guid is a hash of the new pool guid and the leaf's old guid. If a device has labels
+//! of two pools, this tells an interrupted change from a device that moved between pools.
 //!
 //! The order that matters:
-//! 1. the first and third label of every named device are written, and all these devices are flushed;
+//! 1. the first and third label of every named device are written, and all these devices are
+//!    flushed;
 //! 2. the second and fourth label of every named device are written, and all are flushed.
 //!
-//! A power cut before 1 is durable leaves devices with old labels, and some with labels of both identities. A power cut
-//! after that leaves the new identity on every device, on some beside the old one. A device with both opens under
-//! neither identity ([`OpenErrorKind::Reguid`]): opened as the old pool it would part from those that are new already.
-//! The same request with the same devices goes on with the identity that it finds, and never makes a second one.
+//! A power cut before 1 is durable leaves devices with old labels, and some with labels of both
+//! identities. A power cut after that leaves the new identity on every device, and also the old one
+//! on some. A device with both opens under neither identity ([`OpenErrorKind::Reguid`]): if it
+//! opened as the old pool, it would part from the devices that are new already. The same request
+//! with the same devices goes on with the new identity that it finds, and never makes a second one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,37 +32,39 @@ use crate::checksum;
 use crate::format::Label;
 use crate::vdev::LeafSpec;
 
-/// What a copy becomes.
+/// New identity of a copy.
 #[derive(Clone, Debug)]
 pub struct NewIdentity {
-    /// The pool's new guid, random.
+    /// New guid of the pool, random.
     pub guid: u64,
-    /// Its new name; `None`: it keeps the one that it has.
+    /// New name of the pool; `None` keeps the old one.
     pub name: Option<String>,
-    /// Who has it from now on.
+    /// Host that has the pool from now on.
     pub host: String,
-    /// Where each of the devices lies.
+    /// Path of each device.
     pub paths: Vec<String>,
 }
 
-/// The labels that give devices their new identity.
+/// Plan of the labels that give devices their new identity.
 #[derive(Clone, Debug)]
 pub struct Reguid {
-    /// The configuration of the new pool.
+    /// Configuration of the new pool.
     pub config: PoolConfig,
-    /// The label of each device, in the order in which they were given. Its ring stays as it is.
+    /// New label of each device, in the order in which they were given. The ring of the label stays
+    /// as it is.
     pub labels: Vec<Label>,
-    /// Whether an earlier attempt was interrupted, and this one completes it.
+    /// Whether this attempt completes an earlier, interrupted one.
     pub is_continued: bool,
 }
 
-/// The guid of a leaf in a pool that got the guid `pool`.
+/// Returns the guid of a leaf in a pool that got the guid `pool`.
 fn derived(pool: u64, leaf: u64) -> u64 {
     // The lower half is as good a hash as the whole.
     checksum::keyed(pool, &leaf.to_le_bytes()) as u64
 }
 
-/// Whether labels of one device are the old and the new identity of an interrupted change.
+/// Reports whether two labels of one device are the old and the new identity of an interrupted
+/// change.
 pub(super) fn is_successor(old: &Label, new: &Label) -> bool {
     old.pool != new.pool && new.leaf == derived(new.pool, old.leaf)
 }
@@ -92,7 +97,8 @@ impl Reguid {
         Ok(planned)
     }
 
-    /// The label copies that are written to every device before all devices are flushed, one round after the other.
+    /// Returns the label copies that are written in each round. All devices are flushed after each
+    /// round.
     pub fn rounds() -> Vec<Vec<usize>> {
         ROUNDS.map(Vec::from).into()
     }
@@ -139,7 +145,7 @@ impl Reguid {
         })
     }
 
-    /// Completes what was interrupted.
+    /// Completes an interrupted change.
     fn go_on(labels: &Labels, count: usize, old: u64, new: u64) -> Result<Self, OpenError> {
         let (olds, news) = (labels.of_pool(old), labels.of_pool(new));
         let newest = labels
@@ -150,7 +156,8 @@ impl Reguid {
         for device in 0..count {
             let label = match (news[device], olds[device]) {
                 (Some(own), _) => own.clone(),
-                // It was opened under its old identity meanwhile: it has changes that the others lack.
+                // The device was opened under its old identity meanwhile: it has changes that the
+                // others lack.
                 (None, Some(own)) if own.generation >= newest.generation => {
                     let context = format!(
                         "device {device} was used under the old identity since the others got the new one"
@@ -186,7 +193,7 @@ fn refused(context: impl Into<String>) -> OpenError {
     OpenError::new(OpenErrorKind::Reguid, context)
 }
 
-/// Gives all leaves, spares and caches the guids that they have in the pool of this guid.
+/// Gives all leaves, spares and caches their guids in the pool of this guid.
 fn rename_leaves(config: &mut PoolConfig, pool: u64) {
     let slots = config.tree.top_levels.iter_mut();
     let slots = slots.flat_map(|top| &mut top.slots);

@@ -1,12 +1,13 @@
-//! Doing again what the log says.
+//! Replays the log.
 //!
-//! Groups are done in their order. Those that are known to have been durable are done as they are
-//! found; those behind wait until the end of the chain is known. Of them, all copies are read first, and those that
-//! are not right written again from one that is: a group counts when all of it was brought onto all its leaves, not when
-//! a copy was seen once, which may be on the one leaf that does not keep it.
+//! Groups are done in their order. Groups that are known to have been durable are done as they are
+//! found. Later groups wait until the end of the chain is known. All copies of these are read
+//! first, and wrong ones are rewritten from a right one. A group counts when all of it was brought
+//! onto all its leaves. One copy seen once is not enough: it may be on the only leaf that does not
+//! keep it.
 //!
-//! What is not there is asked for twice. A device that once returns something else must not cost what was acknowledged,
-//! and what one opening finds, another should not miss.
+//! Missing data is asked for twice. A device that once returns something else must not cost
+//! acknowledged data, and the next opening should not miss what this one finds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,23 +22,24 @@ use crate::format::{Address, Entry, Epoch, Pointer, PoolKey, Record, Root};
 use crate::log::replay::{self, Damage, Found, Replay};
 use crate::vdev::{Array, VdevEvent, Verify};
 
-/// How far the replay is.
+/// Progress of the replay.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) replay: Replay,
-    /// Found and not done yet.
+    /// Groups that were found and are not done yet.
     pub(super) waiting: VecDeque<Found>,
     /// Groups that were done.
     pub(super) groups: u64,
-    /// What comes next was not there, and is being asked for once more.
+    /// Whether the next record was not there, and is being asked for once more.
     is_repeated: bool,
-    /// The bytes of the next group's operation, where they are not in its record.
+    /// Bytes of the next group's operation, if they are not in its record.
     pub(super) stored: Option<Pages>,
-    /// Where the last record lies on each vdev.
+    /// Place of the last record on each vdev.
     pub(super) last: BTreeMap<u16, u64>,
-    /// Signposts that may not be there: of marks, and of groups that were not known to be durable in the chain.
+    /// Signposts that may be missing: of marks, and of groups that were not known to be durable in
+    /// the chain.
     pub(super) signposts: Vec<(Address, Pages)>,
-    /// Of the end that was found.
+    /// Mark for the end that was found.
     pub(super) new_mark: Option<NewMark>,
 }
 
@@ -57,8 +59,9 @@ impl State {
 }
 
 impl Opening {
-    /// Asks for the next record: of all copies, the one that fits. It is of the epoch of the record before or
-    /// of a later one, so that only a leaf that missed none of these can say that there is none.
+    /// Asks all copies for the next record that fits. It is of the epoch of the record before or of
+    /// a later one. So only a leaf that missed none of these epochs can say that there is no
+    /// record.
     pub(super) fn want_record(&mut self) {
         let before = self.replay.waiting.back();
         let epoch = before.map_or(self.pool.epoch, |found| found.record.epoch);
@@ -73,7 +76,7 @@ impl Opening {
             let sector = data.to_vec();
             match Record::decode(&sector, key) {
                 Some((record, _)) => record.seq == seq && record.previous == previous,
-                // Not the end of the log, but nothing that can be followed either.
+                // This record is not the end of the log, but it cannot be followed either.
                 None => Record::later_version(&sector, key).is_some(),
             }
         };
@@ -86,8 +89,8 @@ impl Opening {
         }
     }
 
-    /// The very record that was found. Another may fit as well and lie on another leaf: that of a group that
-    /// was cut, over which this one was written.
+    /// Returns the block of exactly the record that was found. Another record may fit as well and
+    /// lie on another leaf: that of a cut group, over which this one was written.
     pub(super) fn record_of(&self, found: &Found) -> Block {
         let (key, checksum, record) = (self.pool.key, found.checksum, &found.record);
         let is_it = move |data: &Pages| {
@@ -143,7 +146,8 @@ impl Opening {
         Ok(())
     }
 
-    /// Does the groups that are known to have been durable. `false`: blocks have to be read first.
+    /// Does the groups that are known to have been durable. Returns `false` if blocks have to be
+    /// read first.
     fn do_proven(&mut self) -> Result<bool, OpenError> {
         let durable_seq = self.replay.replay.durable_seq();
         while let Some(found) = self.replay.waiting.pop_front_if(|found| {
@@ -231,7 +235,8 @@ impl Opening {
         self.cut(&found)
     }
 
-    /// A group was being written when the power went, and all behind it: the log ends before it.
+    /// Cuts the log before a group, which was being written when the power failed, as were all
+    /// groups after it.
     pub(super) fn cut(&mut self, found: &Found) -> Result<(), OpenError> {
         self.got.clear();
         let seq = found.record.seq;
@@ -247,7 +252,7 @@ impl Opening {
         self.begin_search()
     }
 
-    /// Makes all that was found durable.
+    /// Makes all groups found durable.
     pub(super) fn flush_found(&mut self) -> Result<(), OpenError> {
         self.stage = Stage::Flush;
         let tag = self.note_tag(Wanted::Flush);
@@ -274,8 +279,8 @@ impl Opening {
         out.events = told;
         pool.array.end_missing();
         for event in noticed {
-            // What was found at the end of the log counts, though this leaf could not be brought to have it. (Not
-            // earlier: until the end was found the leaf was believed where the log ends.)
+            // The data at the end of the log counts, though this leaf could not be brought to have
+            // it. (Before the end was found, the leaf was believed about where the log ends.)
             if let VdevEvent::Unrepaired { leaf, birth, .. } = event
                 && birth <= pool.epoch
             {
@@ -284,21 +289,22 @@ impl Opening {
         }
         let leaves: Vec<_> = pool.array.leaves().map(|leaf| leaf.leaf).collect();
         for leaf in leaves {
-            // What was not there at the end of the log was not an error of the leaves.
+            // Data missing at the end of the log was not an error of the leaves.
             let _ = pool.array.clear(leaf);
         }
         pool.count_reserved();
         self.tell_old_copies();
         self.go_on_above();
         let pool = &mut self.pool;
-        // What was being freed goes on to be.
+        // Frees that were under way go on.
         pool.is_checkpoint_wanted |= !pool.jobs.is_empty();
         self.stage = Stage::Labels;
         self.end_with_labels()
     }
 
-    /// The labels tell of the leaves that the opening lost, before anybody sees what it found: a leaf that did
-    /// not take the end of the log, and comes back, would show what was given up.
+    /// Waits until the labels report the leaves that the opening lost, before any caller sees the
+    /// groups found. If a leaf that did not take the end of the log came back, it would show groups
+    /// that were given up.
     pub(super) fn end_with_labels(&mut self) -> Result<(), OpenError> {
         self.pool.labels_go_on();
         if let Some(reason) = &self.pool.suspended {
@@ -310,7 +316,7 @@ impl Opening {
         Ok(())
     }
 
-    /// Does again what a group did.
+    /// Does the changes of a group again.
     pub(super) fn do_group(&mut self, found: &Found) -> Result<(), OpenError> {
         let record = &found.record;
         if record.epoch < self.pool.epoch {
@@ -364,7 +370,8 @@ impl Opening {
         if let Some(signpost) = record.signpost_at(place) {
             self.note_record_place(record.seq, signpost, true)?;
             let is_sure = record.seq <= self.replay.replay.durable_seq();
-            // A mark was written without it, and a leaf that lacked the group lacks it too.
+            // A mark was written without its signpost, and a leaf that lacked the group lacks its
+            // signpost too.
             let is_lacking = std::mem::take(&mut self.proven.is_lacking);
             if !is_sure
                 || is_lacking
@@ -403,8 +410,8 @@ impl Opening {
         Ok(())
     }
 
-    /// Notes where the record of a group or its signpost lies or will lie. That of the first group was in use
-    /// already when the checkpoint was made.
+    /// Notes the present or future place of a group's record or its signpost. The place of the
+    /// first group was in use already when the checkpoint was made.
     fn note_record_place(
         &mut self,
         seq: u64,
@@ -426,13 +433,14 @@ impl Opening {
     }
 }
 
-/// Log vdevs that hold what they are given.
+/// Returns the log vdevs that keep what they are given.
 fn log_vdevs(array: &Array) -> impl Iterator<Item = u16> {
     let tops = array.top_levels().map(|top| top.vdev);
     tops.filter(|vdev| array.takes_log(*vdev))
 }
 
-/// The operation of a group that lies in a block of its own: its position among the group's blocks.
+/// Returns the operation of a group that lies in a block of its own, with its position among the
+/// group's blocks.
 pub(super) fn stored_operation(record: &Record) -> Option<(usize, Pointer)> {
     let mut blocks = record
         .entries

@@ -1,19 +1,21 @@
-//! Giving up what cannot be had, so that the rest can be: a pool goes back to a state that is whole.
+//! Rewinds a pool to a state that is whole: gives up data that cannot be had, so that the rest can
+//! be.
 //!
-//! What is given up, from the least to the most:
-//! - groups at the end of the log, from the first one that is missing although it was durable, or that cannot
-//!   be told from the end of the log;
-//! - the newest checkpoint, where what it leads to is damaged, and all groups behind it. The one before is
-//!   whole: nothing that the last two durable checkpoints lead to is used for anything else (`space`). The
-//!   log behind it is followed up to the checkpoint that is given up, since the groups behind that may lie
-//!   where this one's blocks lay;
-//! - more checkpoints. They are in the label rings still, but what they lead to may have been overwritten:
-//!   such a state is to be proven ([`crate::pool::check`]) before it is trusted.
+//! These are given up, from the least to the most:
+//! - groups at the end of the log, from the first one that is missing although it was durable, or
+//!   that cannot be told from the end of the log;
+//! - the newest checkpoint, if the structures that it leads to are damaged, and all groups after
+//!   it. The previous checkpoint is whole, since the space of the last two durable checkpoints is
+//!   never reused (`space`). The log after the previous one is followed up to the checkpoint that
+//!   is given up, since later groups may lie where the blocks of the previous one lay;
+//! - more checkpoints. They are in the label rings still, but their blocks may have been
+//!   overwritten. Such a state must be proven ([`crate::pool::check`]) before it is trusted.
 //!
-//! The order that matters: the first checkpoint after this gets an epoch and a number of its last group
-//! above all that was given up, and until its root is durable nothing is promised to anybody (`anew.rs`). From then on
-//! the labels lead to this history; before, they lead to the old one, whose opening fails as it did. Records
-//! that were given up fit nowhere any more: they are behind in number, and no chain leads to them.
+//! The order that matters: the first checkpoint after a rewind gets an epoch and a last group
+//! number above all that was given up. Until its root is durable nothing is promised (`anew.rs`).
+//! From then on the labels lead to this history. Before, they lead to the old one, whose opening
+//! fails as it did. Records that were given up fit nowhere any more: their numbers are too low, and
+//! no chain leads to them.
 
 use super::super::anew::Start;
 use super::super::commit::Commit;
@@ -26,58 +28,61 @@ use crate::log::replay::Damage;
 use crate::vdev;
 use std::sync::Arc;
 
-/// More groups than there ever are behind a checkpoint.
+/// Number that is greater than any count of groups after a checkpoint.
 const GROUPS: u64 = 1 << 32;
-/// More epochs than groups behind a checkpoint may be of: each snapshot begins one, also without a checkpoint.
+/// Number that is greater than the epochs that groups after a checkpoint may span. Each snapshot
+/// begins an epoch, even without a checkpoint.
 const EPOCHS: u64 = 1 << 20;
 
-/// What an opening may give up, and has given up.
+/// Bounds of a rewind, and what it has given up.
 #[derive(Debug)]
 pub(super) struct Rewind {
-    /// Groups behind this one are not done again.
+    /// Last group that is done again.
     last_seq: u64,
-    /// The epoch that the pool goes on in, and the number of the last group before.
+    /// Epoch in which the pool goes on, and number of the last group before that.
     goes_on: (Epoch, u64),
     /// Checkpoints newer than the one that is opened.
     checkpoints: usize,
-    /// When the newest one was made, in seconds since 1970.
+    /// Time at which the newest checkpoint was made, in seconds since 1970.
     newest_s: u64,
-    /// Where the log is damaged.
+    /// Damage of the log.
     damage: Option<String>,
 }
 
-/// Where a pool goes back to.
+/// State to which a pool goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Back {
-    /// So many checkpoints are given up.
+    /// Number of checkpoints that are given up.
     pub checkpoints: usize,
-    /// The log behind the one that it goes back to is given up, too. Otherwise it is followed as far as it is whole, and
-    /// no further than to the next checkpoint.
+    /// Whether the log after the checkpoint is given up, too. Otherwise it is followed as far as it
+    /// is whole, and no further than to the next checkpoint.
     pub without_log: bool,
 }
 
-/// What going back comes to.
+/// Result of a rewind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rewound {
-    /// The checkpoint from which the pool was opened.
+    /// Checkpoint from which the pool was opened.
     pub epoch: Epoch,
-    /// When it was made, in seconds since 1970.
+    /// Time at which that checkpoint was made, in seconds since 1970.
     pub time_s: u64,
-    /// When the newest checkpoint was made that labels know, in seconds since 1970.
+    /// Time at which the newest checkpoint in the labels was made, in seconds since 1970.
     pub newest_s: u64,
-    /// Groups of the log that were done again behind it.
+    /// Groups of the log that were done again after the checkpoint.
     pub groups: u64,
-    /// Checkpoints that were given up, with everything behind them.
+    /// Checkpoints that were given up, with everything after them.
     pub checkpoints: usize,
-    /// What was wrong at the end of the log; `None`: its end was found, nothing durable is missing in front of it.
+    /// Damage at the end of the log; `None` if its end was found, and no durable group is missing
+    /// before it.
     pub damage: Option<String>,
 }
 
 impl Opening {
-    /// Begins to open the pool at a checkpoint behind the newest, and gives up what is damaged behind it, or all.
+    /// Begins to open the pool at an older checkpoint, and gives up the damaged groups after it, or
+    /// all.
     ///
     /// # Errors
-    /// There is no such checkpoint, or the vdevs are none.
+    /// There is no such checkpoint, or the vdevs are invalid.
     pub fn rewinding(
         examined: &Examined,
         back: Back,
@@ -113,7 +118,7 @@ impl Opening {
         Ok(opening)
     }
 
-    /// What going back came to; `None` where nothing may be given up.
+    /// Returns the result of the rewind; `None` if nothing may be given up.
     pub fn rewound(&self) -> Option<Rewound> {
         let rewind = self.rewind.as_ref()?;
         Some(Rewound {
@@ -126,20 +131,20 @@ impl Opening {
         })
     }
 
-    /// The datasets of the checkpoint that is opened, with what the log was found to do to them so far; `None` while they
-    /// are not known.
+    /// Returns the datasets of the checkpoint that is opened, with the changes of the log so far;
+    /// `None` while they are unknown.
     pub fn catalog(&self) -> Option<&Catalog> {
         let is_known = self.pool.persisted.epoch == self.root.epoch;
         is_known.then_some(&self.pool.catalog)
     }
 
-    /// Whether the next record belongs to what is given up.
+    /// Reports whether the next record belongs to the groups that are given up.
     pub(super) fn is_at_end_of_rewind(&self) -> bool {
         let last = self.rewind.as_ref().map(|rewind| rewind.last_seq);
         last.is_some_and(|last| self.replay.replay.seq() > last)
     }
 
-    /// The log is damaged where it seemed to end.
+    /// Notes that the log is damaged where it seemed to end.
     ///
     /// # Errors
     /// Nothing may be given up.
@@ -150,7 +155,7 @@ impl Opening {
         );
         match &mut self.rewind {
             Some(rewind) => {
-                // That of the checkpoint that is given up is no news.
+                // Damage in the given-up groups is no news.
                 let is_news = damage.seq <= rewind.last_seq;
                 rewind.damage = is_news.then_some(context).or(rewind.damage.take());
                 Ok(())
@@ -159,7 +164,7 @@ impl Opening {
         }
     }
 
-    /// Where the log ends cannot be told. Whether that is to be lived with.
+    /// Handles a log whose end cannot be told. Returns the error, unless a rewind tolerates it.
     pub(super) fn end_is_untold(&mut self, error: OpenError) -> Option<OpenError> {
         let Some(rewind) = &mut self.rewind else {
             return Some(error);
@@ -168,14 +173,14 @@ impl Opening {
         None
     }
 
-    /// The pool goes on above all that was given up.
+    /// Lets the pool go on above all that was given up.
     pub(super) fn go_on_above(&mut self) {
         let Some(rewind) = &self.rewind else { return };
         let (epoch, seq) = rewind.goes_on;
         let (next, previous) = (self.replay.replay.address(), self.replay.replay.previous());
         let pool = &mut self.pool;
         pool.commit = Commit::new(Chain::new(seq, next, previous), Start::Anew(seq));
-        // The place of the next record is in use until that is no more needed.
+        // The place of the next record is in use until that record is no longer needed.
         if let Some((of, _)) = pool.records.back_mut() {
             *of = seq + 1;
         }

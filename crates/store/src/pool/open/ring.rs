@@ -1,20 +1,26 @@
-//! The rings of all leaves are made even where they differ: the checkpoints that are believed lie in every label, and
-//! nothing else does.
+//! Makes the rings of all leaves equal if they differ: the believed checkpoints lie in every label,
+//! and no others do.
 //!
-//! Two equal copies are enough to follow a root. But from then on it counts as durable: what only older roots lead to is
-//! free, and will be overwritten. If one of the two were lost then, the pool would be opened from such an older root, whose
-//! blocks are gone. And a newer root of which one copy was found is given up: the power failed while it was written. What
-//! it leads to is free from then on as well. If its other copies were found the next time, because a leaf could not be
-//! read this time, the pool would be opened from it. So before anything is written that builds on the root, all leaves
-//! get the whole ring, in the order of a checkpoint: half of the labels of each end, a flush, the others, a flush. A leaf
-//! that does not take it, or is away, missed the epoch that begins now, and labels will say so: its roots of that
-//! epoch and later are not believed ([`super::roots`]).
+//! Two equal copies are enough to follow a root. But from then on the root counts as durable.
+//! Blocks that only older roots lead to are free, and will be overwritten. If one of the two copies
+//! were lost then, the pool would be opened from an older root, whose blocks are gone.
 //!
-//! A leaf that came back older than the pool keeps its ring until the labels say what it lacks ([`super::behind`]). All
-//! roots in it are older than those, so nothing in it can be followed by mistake.
+//! A newer root of which only one copy was found is given up: the power failed while it was
+//! written. Its blocks are free from then on as well. A leaf that could not be read this time may
+//! have its other copies. If they were found the next time, the pool would be opened from that
+//! root.
 //!
-//! Where something is given up (`rewind.rs`), the rings stay as they are: they lead to what was there before until the
-//! first checkpoint of the new history is durable.
+//! So before anything is written that builds on the root, all leaves get the whole ring. The order
+//! is that of a checkpoint: half of the labels of each end, a flush, the others, a flush. A leaf
+//! that does not take the ring, or is away, missed the epoch that begins now, and labels will say
+//! so. Its roots of that epoch and later are not believed ([`super::roots`]).
+//!
+//! A leaf that came back older than the pool keeps its ring until the labels say what it lacks
+//! ([`super::behind`]). All roots in it are older than the believed ones, so none can be followed
+//! by mistake.
+//!
+//! If data is given up (`rewind.rs`), the rings stay as they are. They lead to the old state until
+//! the first checkpoint of the new history is durable.
 
 use pages::Pages;
 
@@ -22,17 +28,18 @@ use super::{OpenError, OpenErrorKind, Opening, Stage, Wanted};
 use crate::format::label::RING_OFFSET;
 use crate::pool::labels::ALL_ROUNDS;
 
-/// The 32 sectors that every label is to have.
+/// Ring of 32 sectors that every label is to have.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ring {
-    /// The roots that are believed, each in its slot; zero where there is none.
+    /// Roots that are believed, each in its slot; zeros if there is none.
     pub(super) sectors: Pages,
-    /// Whether all labels have it.
+    /// Whether all labels have this ring.
     pub(super) is_even: bool,
 }
 
 impl Opening {
-    /// All that the log has was found. The next is to mark its end; before, the root is made firm.
+    /// Makes the root firm, once all groups of the log were found. The next step marks the end of
+    /// the log.
     pub(super) fn make_rings_even(&mut self) -> Result<(), OpenError> {
         if self.ring.is_even || self.rewind.is_some() {
             return self.mark_end();
@@ -59,7 +66,8 @@ impl Opening {
         }
     }
 
-    /// A leaf that does not take it is the array's business; the labels will say that it is lost.
+    /// Flushes a round of rings. If a leaf does not take it, the array notes that, and the labels
+    /// will say that it is lost.
     pub(super) fn flush_ring(&mut self, round: u8) -> Result<(), OpenError> {
         self.stage = Stage::RingFlush(round);
         let leaves = self.pool.labelled_leaves();

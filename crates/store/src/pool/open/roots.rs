@@ -1,4 +1,4 @@
-//! The roots in the label rings, and which of them are believed.
+//! Reads the roots in the label rings, and decides which of them are believed.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,34 +14,38 @@ use crate::format::label::{COPIES, RING_OFFSET, RING_SLOTS};
 use crate::format::{Epoch, Label, PoolKey, Root, SECTOR_SIZE};
 use crate::vdev::{Dtl, LeafSpec, LeafState};
 
-/// The roots in the label rings.
+/// Roots in the label rings.
 pub(super) struct Roots {
-    /// Those of which there are two equal copies that are believed, newest first.
+    /// Roots with two equal, believed copies, newest first.
     pub(super) candidates: Vec<Candidate>,
-    /// These, each in its slot.
+    /// Ring of the candidates, each in its slot.
     pub(super) ring: Ring,
-    /// Of each device, what of it leads into another history than that of the leaves that missed nothing.
+    /// Roots of each device that lead into another history than that of the leaves which missed
+    /// nothing.
     pub(super) strays: Vec<Stray>,
-    /// The newest of the candidates that each device has.
+    /// Newest candidate that each device has.
     pub(super) held: Vec<Option<Epoch>>,
-    /// A label of the second round is seen to have the newest of them.
+    /// Whether a label of the second round was seen to have the newest candidate.
     pub(super) is_newest_settled: bool,
-    /// Only one label of the pool can be read: its roots count, and must prove themselves by what they lead to.
+    /// Whether only one label of the pool can be read. Then its roots count, but must be proven by
+    /// the trees that they lead to.
     pub(super) is_lone: bool,
 }
 
-/// Roots of a device that no leaf has which missed nothing.
+/// Roots of a device that are on no leaf which missed nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stray {
-    /// The newest epoch of these.
+    /// Newest epoch of these roots.
     pub(super) newest: Option<Epoch>,
-    /// Such a leaf has another root of the same epoch. Of both there are two equal copies, believed or not.
+    /// Whether a leaf that missed nothing has another root of the same epoch. Of both there are two
+    /// equal copies, believed or not.
     pub(super) clashes: bool,
 }
 
 impl Roots {
-    /// Reads the rings of all devices of vdevs, where `leaves` says which leaf each is. Cache vdevs have no roots of
-    /// this time; and what was detached while it was away, and kept its labels, went on in no history since.
+    /// Reads the rings of all devices of vdevs; `leaves` says which leaf each device is. Cache
+    /// vdevs have no roots of this time and are left out. So are devices that were detached while
+    /// away and kept their labels, since they went on in no history.
     ///
     /// # Errors
     /// A root was written by a later version of the program.
@@ -50,7 +54,7 @@ impl Roots {
         leaves: &[Option<u64>],
         config: &PoolConfig,
     ) -> Result<Self, OpenError> {
-        // Nearly all sectors of a slot are equal: each content is looked at once.
+        // Nearly all sectors of a slot are equal, so each content is looked at once.
         let mut slots: Vec<Vec<Sector>> = vec![Vec::new(); RING_SLOTS as usize];
         let has_roots = |guid: u64| parted::leaf(config, guid).is_some();
         let asked = || (0..devices.len()).filter(|of| leaves[*of].is_some_and(has_roots));
@@ -116,7 +120,8 @@ impl Roots {
     }
 }
 
-/// For each device, its roots that no leaf has which missed nothing by the newest configuration.
+/// Returns for each device its roots that are on no leaf which missed nothing by the newest
+/// configuration.
 fn strays(leaves: &[Option<u64>], config: &PoolConfig, slots: &[Vec<Sector>]) -> Vec<Stray> {
     let is_whole = |device: &usize| {
         let leaf = leaves[*device].and_then(|guid| parted::leaf(config, guid));
@@ -124,7 +129,7 @@ fn strays(leaves: &[Option<u64>], config: &PoolConfig, slots: &[Vec<Sector>]) ->
     };
     let roots = || slots.iter().flatten().filter(|of| of.root.is_some());
     let is_common = |sector: &&Sector| sector.devices().any(|device| is_whole(&device));
-    // Wherever it lies: a device may put it where it does not belong.
+    // The place does not matter, since a device may put a root in the wrong one.
     let common: HashMap<&[u8], &Sector> = roots()
         .filter(is_common)
         .map(|sector| (&sector.bytes[..], sector))
@@ -145,17 +150,17 @@ fn strays(leaves: &[Option<u64>], config: &PoolConfig, slots: &[Vec<Sector>]) ->
     strays
 }
 
-/// What lies in a sector of rings, and where.
+/// Contents of a sector of rings, and the labels that have it.
 #[derive(Clone)]
 struct Sector {
     bytes: Vec<u8>,
     root: Option<Root>,
-    /// The device of each copy, and which of its labels has it.
+    /// Device of each copy, and number of the label that has it.
     on: Vec<(usize, usize)>,
 }
 
 impl Sector {
-    /// Notes what lies in a slot's sector of one label more.
+    /// Notes the contents of a slot's sector in one more label.
     fn note(slot: &mut Vec<Self>, sector: Pages, place: (usize, usize), key: PoolKey) {
         let is_equal = |known: &&mut Self| {
             let mut at = 0;
@@ -178,7 +183,7 @@ impl Sector {
         Some(self.root.as_ref()?.epoch)
     }
 
-    /// Whether a label of the second round has it.
+    /// Reports whether a label of the second round has the root.
     fn is_settled(&self) -> bool {
         self.on.iter().any(|(_, copy)| ROUNDS[1].contains(copy))
     }
@@ -188,24 +193,26 @@ impl Sector {
     }
 }
 
-/// Which leaves can say of an epoch whether it had a checkpoint.
+/// Leaves that can say of an epoch whether it had a checkpoint.
 ///
-/// A leaf that missed an epoch may hold a root of it nevertheless: one that was half written when the power failed, and
-/// that was given up while this leaf was away ([`super::ring`]). So it is not believed of it, if another leaf is
-/// here that was in the pool before and missed nothing of that epoch: this one would have the root. Where none is, it
-/// is all that there is: a pool of a single leaf that once did not take a write still has its newest root.
+/// A leaf that missed an epoch may still hold a root of it: one that was half written when the
+/// power failed, and that was given up while this leaf was away ([`super::ring`]). The leaf is not
+/// believed if another leaf here would have the root: one that was in the pool before and missed
+/// nothing of that epoch. If there is none, the root is believed, since it is all that there is. So
+/// a pool of a single leaf that once did not take a write still has its newest root.
 ///
-/// A root that came into labels of the first round only, and not into those of all leaves that are here, counts for
-/// nothing. Its checkpoint never was durable, so nothing was written over what the one before leads to, and the log
-/// behind that leads further than this root. A leaf without it may be a copy of an earlier moment, and the log brings
-/// it up to date. Without this rule nobody could tell what such a leaf lacks.
+/// A root counts for nothing if it came only into labels of the first round, and not into those of
+/// all leaves that are here. Its checkpoint never was durable, so nothing was written over the
+/// blocks of the previous checkpoint. The log after that one leads further than this root. A leaf
+/// without the root may be a copy of an earlier moment, and the log brings it up to date. Without
+/// this rule nobody could tell what such a leaf lacks.
 struct Witnesses<'a> {
     devices: &'a [LeafLabels],
-    /// The leaf that each device is, as the configuration has it.
+    /// Leaf that each device is, as the configuration has it.
     specs: Vec<Option<&'a LeafSpec>>,
-    /// What each device missed.
+    /// Epochs that each device missed.
     missing: Vec<Dtl>,
-    /// The oldest epoch in the rings of each.
+    /// Oldest epoch in the rings of each device.
     first_seen: Vec<Option<Epoch>>,
 }
 
@@ -239,7 +246,7 @@ impl<'a> Witnesses<'a> {
         witnesses
     }
 
-    /// How many copies of a root are believed.
+    /// Returns the number of believed copies of a root.
     fn believed(&self, sector: &Sector) -> u32 {
         let Some(epoch) = sector.epoch() else {
             return 0;
@@ -257,8 +264,8 @@ impl<'a> Witnesses<'a> {
         }
     }
 
-    /// Whether the power failed while a root was written: no label of the second round has it, and some of these can
-    /// be read on each leaf that has it in the first round.
+    /// Reports whether the power failed while a root was written. Then no label of the second round
+    /// has it, and each leaf that has it in the first round has a readable label of the second.
     fn is_unsettled(&self, sector: &Sector) -> bool {
         let shows = |device: usize| {
             let mut second = ROUNDS[1]
@@ -269,7 +276,7 @@ impl<'a> Witnesses<'a> {
         !sector.is_settled() && sector.devices().all(shows)
     }
 
-    /// Whether a leaf is here that should have this root and has it in no label.
+    /// Reports whether a leaf is here that should have this root and has it in no label.
     fn lacks_holder(&self, sector: &Sector, epoch: Epoch) -> bool {
         let mut leaves = self.specs.iter().zip(&self.missing).enumerate();
         leaves.any(|(device, (spec, missing))| {

@@ -1,9 +1,10 @@
-//! Looking around the end of the log for proof that more of it was durable.
+//! Searches around the end of the log for proof that more of it was durable.
 //!
-//! Leaves are read as they are, in long runs, all that miss nothing: a record lies whole on each leaf of a
-//! mirror and, being a single sector, in each column of a raidz. One copy of it is proof enough. What is found there and
-//! proves nothing may lead to what does: its group was sealed before the one that is missing was durable, or it is a
-//! signpost. So it is followed.
+//! All leaves that miss nothing are read as they are, in long runs. A record lies whole on each
+//! leaf of a mirror; since it is a single sector, it also lies whole in each column of a raidz. One
+//! copy of a record is proof enough. A found record that proves nothing may lead to one that does:
+//! its group was sealed before the missing one was durable, or it is a signpost. So such records
+//! are followed.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -19,7 +20,7 @@ use crate::vdev::{ArrayError, DeviceErrorKind, Kind, LeafId, State, layout};
 /// Sectors of a leaf that are read at once.
 const RUN: u64 = 256;
 
-/// Sectors of a leaf's data area.
+/// Run of sectors in a leaf's data area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Run {
     leaf: LeafId,
@@ -27,7 +28,7 @@ pub(super) struct Run {
     sectors: u64,
 }
 
-/// What was found around the end, and where more is looked for.
+/// Records found around the end, and places already searched.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     /// Number of each record, and checksum of the one before.
@@ -37,7 +38,7 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Where the records may lie that come behind these, as far as it was not looked there.
+    /// Returns the places of the records that follow these, unless they were searched already.
     fn follow(&mut self, traces: &[Trace]) -> Vec<Address> {
         let found = traces.iter().map(|trace| (trace.seq, trace.previous));
         self.found.extend(found);
@@ -50,8 +51,8 @@ impl Search {
 }
 
 impl Opening {
-    /// Looks for proof that more was durable than was found: around the place where the log ended, and around the last
-    /// place that it had on each other vdev.
+    /// Begins to search for proof that more was durable than was found: around the place where the
+    /// log ended, and around its last place on each other vdev.
     pub(super) fn begin_search(&mut self) -> Result<(), OpenError> {
         self.stage = Stage::Search;
         let end = self.replay.replay.address();
@@ -114,8 +115,8 @@ impl Opening {
             .read_leaf(tag, run.leaf, offset, len as u32, now, out);
     }
 
-    /// A run could not be read. Where a sector of it is to blame, the others are read one by one; by the
-    /// rest nothing can be proven.
+    /// Handles a run that could not be read. If one of its sectors is bad, the sectors are read one
+    /// by one. A run that still cannot be read proves nothing.
     pub(super) fn search_again(&mut self, run: Run, error: &ArrayError) {
         let is_medium = |kind| kind == DeviceErrorKind::Medium;
         let cause = error.source.as_ref().map(|cause| cause.kind);

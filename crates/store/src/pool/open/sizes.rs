@@ -1,9 +1,10 @@
-//! Devices whose size is not the one that the configuration remembers.
+//! Devices whose size differs from the one that the configuration remembers.
 //!
-//! A device that grew goes on with the size that is remembered, until somebody says that the pool may use the rest: its
-//! labels lie at the old end. One that shrank is named. Where all that its vdev uses of it is left, with room for labels, it goes
-//! on with its new size, and labels are written to the new end. Otherwise what lies behind its end is damage: it is
-//! read from others, and nobody takes it for the end of the log.
+//! A device that grew keeps the remembered size until an administrator lets the pool use the rest:
+//! its labels lie at the old end. A device that shrank is reported. If everything that its vdev
+//! uses of it is left, with room for labels, it takes its new size, and labels are written to the
+//! new end. Otherwise the part beyond its end is damaged: it is read from other leaves, and never
+//! taken for the end of the log.
 
 use super::super::config::PoolConfig;
 use super::labels::LeafLabels;
@@ -12,35 +13,36 @@ use crate::format::{Label, SECTOR_SIZE};
 use crate::vdev::{LeafState, layout};
 use pages::Pages;
 
-/// A device that is shorter than it was.
+/// Device that is shorter than it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Short {
-    /// The guid of its leaf.
+    /// Guid of its leaf.
     pub leaf: u64,
-    /// Bytes that it has.
+    /// Bytes that the device has.
     pub has: u64,
-    /// Bytes that it had.
+    /// Bytes that the device had.
     pub had: u64,
-    /// Whether something is missing that its vdev uses.
+    /// Whether a part that the vdev uses is missing.
     pub is_cut: bool,
-    /// Whether it goes on with its new size.
+    /// Whether the device goes on with its new size.
     is_fitted: bool,
 }
 
 impl Short {
-    /// In words.
+    /// Returns a text that describes the shorter device.
     pub fn told(&self) -> String {
         let Self { leaf, has, had, .. } = self;
         format!("the device of leaf {leaf:016x} has {has} bytes, and had {had}")
     }
 
-    /// Whether the labels at its end have no place.
+    /// Reports whether the labels at the device's end have no place.
     pub(in crate::pool) fn lacks_labels(&self) -> bool {
         !self.is_fitted
     }
 }
 
-/// Finds devices that are shorter than they were, and lets those go on with their new size that can.
+/// Finds devices that are shorter than they were, and lets them go on with their new size if they
+/// can.
 pub(super) fn fit(
     config: &mut PoolConfig,
     leaves: &[Option<u64>],
@@ -72,21 +74,21 @@ pub(super) fn fit(
         }
     }
     for spare in &mut config.spares {
-        // One that is too small for a place is not called for it.
+        // A spare that is too small for a place is not used there.
         spare.size = size_of(spare.guid).unwrap_or(spare.size).min(spare.size);
     }
     for cache in &mut config.caches {
         if size_of(cache.guid).is_some_and(|has| has < cache.size)
             && cache.state == LeafState::Online
         {
-            // Nothing depends on it.
+            // Nothing depends on a cache.
             cache.state = LeafState::Unavailable;
         }
     }
     short
 }
 
-/// The size that a label remembers of its own device.
+/// Returns the size that a label remembers of its own device.
 fn remembered(label: &Label) -> Option<u64> {
     let config = PoolConfig::decode(&label.config).ok()?;
     let slots = config.tree.top_levels.iter().flat_map(|top| &top.slots);
@@ -97,7 +99,7 @@ fn remembered(label: &Label) -> Option<u64> {
 }
 
 impl LeafLabels {
-    /// Where the four labels lie. `None`: the device ends before.
+    /// Returns the places of the four labels; `None` if the device ends before.
     pub fn offsets(&self) -> [Option<u64>; 4] {
         let [third, fourth] = rear_labels([&self.copies[0], &self.copies[1]], self.size);
         let [first, second] = front_labels(self.size);
@@ -105,15 +107,17 @@ impl LeafLabels {
     }
 }
 
-/// Where the first and second label of a device of `size` bytes lie, also of one that is too short for a leaf by now.
+/// Returns the places of the first and second label of a device of `size` bytes, even if it is now
+/// too short for a leaf.
 pub fn front_labels(size: u64) -> [Option<u64>; 2] {
     let places = [0, 1].map(|number| Label::offset(number, size));
     places.map(|offset| (offset + LABEL_SIZE as u64 <= size).then_some(offset))
 }
 
-/// Where the third and fourth label of a device of `size` bytes lie, by what its first two say. `None`: the device ends before.
+/// Returns the places of the third and fourth label of a device of `size` bytes, by the contents of
+/// its first two. `None` if the device ends before.
 pub fn rear_labels(front: [&Pages; 2], size: u64) -> [Option<u64>; 2] {
-    // The second one was written when the first was durable.
+    // The second label was written when the first was durable.
     let known = front
         .into_iter()
         .rev()

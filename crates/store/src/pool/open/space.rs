@@ -1,4 +1,4 @@
-//! The space map of a checkpoint, and what it dropped.
+//! Loads the space map of a checkpoint, and the lists of blocks that it dropped.
 
 use super::super::manifest::{Hex, Manifest, space_map};
 use super::{Block, OpenError, Opening, Pointer, Stage, Wanted};
@@ -10,7 +10,7 @@ use crate::space::{Fault, Page};
 impl Opening {
     pub(super) fn begin_index(&mut self, manifest: Manifest) -> Result<(), OpenError> {
         let vdevs = self.pool.space.vdevs();
-        // One that was added since then may be in the labels already: all of it is free.
+        // A vdev that was added since then may be in the labels already, and is all free.
         if manifest.space.len() > usize::from(vdevs) {
             let context = format!(
                 "the checkpoint knows {} top-level vdevs, the labels {vdevs}",
@@ -110,8 +110,9 @@ impl Opening {
         }
     }
 
-    /// A root of which there is one copy only may have been read in the wrong place, or be of long ago. All that it leads to is
-    /// proven by checksums; of volumes and snapshots, which are read later, the topmost nodes are read here.
+    /// Proves a root of which there is only one copy, which may be old or have been read in the
+    /// wrong place. Checksums prove all that the root leads to. Volumes and snapshots are read
+    /// later, so their topmost nodes are read here.
     fn prove_root(&mut self) -> Result<(), OpenError> {
         let roots = self.pool.contents.values().map(|of| of.map.tree.root);
         let roots: Vec<Pointer> = roots

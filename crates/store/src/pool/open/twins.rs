@@ -1,8 +1,9 @@
 //! Twins: devices that carry the label of one and the same leaf.
 //!
-//! `dd`, `cp`, a snapshot of the volume or array below, and the clone of a virtual machine all copy labels with the rest.
-//! Each of the two is whole and right by itself, and no label can tell which of them somebody wants. An opening that
-//! took either would read from one history and write into another. Nothing here chooses: it says what each device holds.
+//! `dd`, `cp`, a snapshot of the volume or array below, and the clone of a virtual machine all copy
+//! labels with the rest. Each of the two devices is whole and right by itself, and no label can
+//! tell which of them the administrator wants. An opening that took either would read from one
+//! history and write into another. So nothing here chooses: it reports what each device holds.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,47 +17,47 @@ use crate::format::{Epoch, Label, PoolKey, Root, SECTOR_SIZE};
 /// Devices that share the identity of one leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Twins {
-    /// The leaf's guid.
+    /// Guid of the leaf.
     pub leaf: u64,
-    /// The devices, in the order in which they were given.
+    /// Devices, in the order in which they were given.
     pub devices: Vec<Twin>,
-    /// How they stand to one another.
+    /// Relation of the devices to one another.
     pub standing: Standing,
 }
 
-/// One of them, and what it holds.
+/// One of the twins, and what it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Twin {
-    /// Its number among the devices that were given.
+    /// Number of the device among those that were given.
     pub device: usize,
-    /// Its bytes.
+    /// Size of the device in bytes.
     pub size: u64,
-    /// The generation of the configuration that counts on it.
+    /// Generation of the configuration that counts on the device.
     pub generation: u64,
-    /// The epoch of its newest root, and when that was made, in seconds since 1970. `None`: it has none, as spares and
-    /// caches have none.
+    /// Epoch of the device's newest root, and the time at which it was made, in seconds since 1970.
+    /// `None` if it has no root, as spares and caches.
     pub newest: Option<(Epoch, u64)>,
-    /// Whether its labels say that the pool was exported.
+    /// Whether the device's labels say that the pool was exported.
     pub is_exported: bool,
-    /// The host that had it last by its labels.
+    /// Host that had the device last by its labels.
     pub host: String,
 }
 
-/// How twins stand to one another, as far as labels tell.
+/// Relation of twins, as far as labels tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Their labels say the same. Changes since the last checkpoint may differ.
+    /// All labels are equal. Changes since the last checkpoint may differ.
     Alike,
-    /// The device of this number has the checkpoints of the others, and goes on behind them.
+    /// The device of this number has the checkpoints of the others, and later ones.
     Newest(usize),
-    /// Each has what the others lack: they went on without each other.
+    /// Each device has data that the others lack: they were used without each other.
     Parted,
 }
 
-/// What one device says of itself.
+/// Statements of one device's labels.
 struct Voice<'a> {
     label: &'a Label,
-    /// Its roots of which it holds two equal copies.
+    /// Roots of which the device holds two equal copies.
     roots: BTreeMap<Epoch, (Vec<u8>, u64)>,
 }
 
@@ -66,7 +67,8 @@ impl Voice<'_> {
         Some((*epoch, bytes))
     }
 
-    /// Whether all that this device says is the past or present of what the other one says.
+    /// Reports whether everything on this device is the past or present of what is on the other
+    /// one.
     fn leads_to(&self, other: &Self) -> bool {
         let is_same = self.label.config == other.label.config;
         let is_before = self.label.generation < other.label.generation;
@@ -80,8 +82,8 @@ impl Voice<'_> {
     }
 }
 
-/// The twins among devices. `owns` is the label that counts on each of them. Those that the configuration does not
-/// know are used by nobody.
+/// Finds the twins among devices. `owns` is the label that counts on each of them. Devices that the
+/// configuration does not know are left out, since nothing uses them.
 pub(super) fn find(
     devices: &[LeafLabels],
     owns: &[Option<&Label>],
@@ -159,13 +161,14 @@ fn standing(voices: &[(usize, Voice<'_>)]) -> Standing {
     match newest[..] {
         [] => Standing::Parted,
         [one] => Standing::Newest(one),
-        // Of several that all lead to one another some may be older still.
+        // If several all lead to one another, the rest may still be older.
         [first, ..] if newest.len() < voices.len() => Standing::Newest(first),
         _ => Standing::Alike,
     }
 }
 
-/// The roots of which a device holds two equal copies, and when they were made.
+/// Returns the roots of which a device holds two equal copies, and the times at which they were
+/// made.
 fn roots(device: &LeafLabels, key: PoolKey) -> BTreeMap<Epoch, (Vec<u8>, u64)> {
     let mut seen: Vec<Vec<u8>> = Vec::new();
     let mut twice = BTreeMap::new();
@@ -199,7 +202,7 @@ mod tests {
 
     const KEY: PoolKey = PoolKey { guid: 7, secret: 8 };
 
-    /// Roots of the epochs, each made in a history of this number.
+    /// Makes labels with roots of these epochs, each made in a history of the given number.
     fn ring(epochs: &[(u64, u64)]) -> LeafLabels {
         let mut bytes = vec![0; LABEL_SIZE];
         for (epoch, history) in epochs {
@@ -248,7 +251,7 @@ mod tests {
         assert_eq!(stand(&[(3, old), (4, old)]), Standing::Newest(1));
         assert_eq!(stand(&[(3, old), (3, old)]), Standing::Alike);
         assert_eq!(stand(&[(3, new), (3, old), (3, new)]), Standing::Newest(0));
-        // The ring of the newer one reaches back 32 checkpoints only.
+        // The ring of the newer device reaches back only 32 checkpoints.
         assert_eq!(stand(&[(3, old), (9, &[(60, 0)])]), Standing::Newest(1));
     }
 
@@ -260,7 +263,7 @@ mod tests {
             stand(&[(3, one), (4, &[(4, 0), (5, 2), (6, 2)])]),
             Standing::Parted
         );
-        // The one has newer labels, the other a newer checkpoint.
+        // One device has newer labels, the other a newer checkpoint.
         assert_eq!(stand(&[(5, &[(4, 0)]), (4, other)]), Standing::Parted);
     }
 

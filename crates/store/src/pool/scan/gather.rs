@@ -1,5 +1,7 @@
-//! The batches of a scan: walking gathers pointers until there are enough of them, or until something has to be read first.
-//! What cannot be read hides what it leads to, and nothing else.
+//! Gathers the batches of a scan: a walk collects pointers until there are enough, or until
+//! something has to be read first.
+//!
+//! An unreadable node or list hides what it leads to, and nothing else.
 
 use pages::Pages;
 
@@ -23,7 +25,8 @@ impl Pool {
         if !std::mem::take(&mut scan.is_gathering) {
             scan.batch_checkpoints = checkpoints;
             scan.batch_targets.clear();
-            // Lists may be others by now, and so may its tree: it is walked on in that.
+            // The lists may have changed by now, and so may the tree, so the walk goes on in the
+            // present one.
             scan.give_lists_back();
             if let Some((target, walking)) = scan.walking.take() {
                 scan.targets.push_front(target.at(&walking));
@@ -43,7 +46,7 @@ impl Pool {
 
     fn gather_some(&mut self) -> Result<(), Pause> {
         while let Some(scan) = &mut self.scan {
-            // A list is taken as a whole: where one is at is nothing that the next batch could go on from.
+            // A list is taken as a whole: the next batch could not go on from a place in it.
             let is_in_list = matches!(scan.walking, Some((_, Walking::Dead(_))));
             if scan.batch.len() >= scan.most && !is_in_list {
                 return Ok(());
@@ -56,7 +59,7 @@ impl Pool {
                     continue;
                 }
                 if matches!(scan.targets.front(), Some(Target::Dead(_))) {
-                    // What there is of a batch is worked off first.
+                    // A partial batch is worked off first.
                     match scan.batch.is_empty() {
                         true => return Err(Pause::Checkpoint),
                         false => return Ok(()),
@@ -96,7 +99,7 @@ impl Pool {
                 .contents
                 .get(id)
                 .map(|of| Walking::Tree(Walk::new(&of.map.tree, *position, Some(*after)))),
-            // Lists come between checkpoints.
+            // Lists are walked between checkpoints.
             Target::Dead(_) => None,
         };
         if let (Some(scan), Some(walking)) = (&mut self.scan, walking) {
@@ -105,7 +108,7 @@ impl Pool {
         }
     }
 
-    /// Visits some of a target.
+    /// Visits a part of a target.
     fn walk_target(&mut self, target: Target, walking: Walking) -> Option<Pause> {
         match (&target, walking) {
             (Target::Dataset { id, .. }, Walking::Tree(walk)) => {
@@ -132,7 +135,7 @@ impl Pool {
         let (mut pause, mut lost) = (None, None);
         if let Err(missing) = progress {
             if self.is_unreadable(&missing.pointer) {
-                // What it leads to cannot be found.
+                // The blocks below this node cannot be found.
                 walk.pass_over(note);
                 lost = Some(Place::of_node(dataset, missing.id));
             } else {
@@ -167,8 +170,8 @@ impl Pool {
             Err(Unread::Missing(pointer)) if !self.is_unreadable(&pointer) => {
                 pause = Some(Pause::Chunk(pointer));
             }
-            // What is behind it on the list cannot be found. Or its checksum was right, and it is nothing that belongs
-            // here: no scan can mend that.
+            // The blocks after this one on the list cannot be found. If the chunk's checksum was
+            // right but its contents are invalid, no scan can mend that.
             Err(Unread::Missing(_) | Unread::Damaged(_)) => {
                 self.lose_all(None);
                 return None;
@@ -178,7 +181,7 @@ impl Pool {
         pause
     }
 
-    /// Whether it was found that it cannot be read.
+    /// Reports whether the block was found to be unreadable.
     fn is_unreadable(&self, pointer: &Pointer) -> bool {
         let scan = self.scan.as_ref();
         scan.is_some_and(|scan| scan.unreadable.contains(&identity(pointer)))
@@ -204,7 +207,7 @@ impl Pool {
         }
     }
 
-    /// A part of a dead list was read, or cannot be.
+    /// Takes a part of a dead list that was read, or the error.
     pub(in crate::pool) fn scan_chunk_read(
         &mut self,
         number: u64,
@@ -217,7 +220,8 @@ impl Pool {
         }
     }
 
-    /// What a scan waited for is here, or cannot be read; what that was, if the scan still goes on.
+    /// Notes that the block which a scan waited for has come, or cannot be read. Returns its
+    /// identity, if the scan still goes on.
     pub(in crate::pool) fn scan_has_read(
         &mut self,
         number: u64,
@@ -231,7 +235,7 @@ impl Pool {
         Some(awaited)
     }
 
-    /// The batch took too long: what it names may be something else by now.
+    /// Throws away a batch that took too long, since its places may hold other blocks by now.
     pub(super) fn gather_again(&mut self) {
         let Some(scan) = &mut self.scan else { return };
         scan.again = scan.again.max(scan.batch.len());
@@ -251,7 +255,8 @@ impl Pool {
     }
 }
 
-/// Two blocks that lie in the same place one after the other are born in different epochs.
+/// Identifies a block: two that lie in the same place one after the other are born in different
+/// epochs.
 pub(super) fn identity(pointer: &Pointer) -> (Address, Epoch) {
     (pointer.address, pointer.birth)
 }

@@ -1,5 +1,7 @@
-//! What became of the blocks of a scan, and how it ends. Of what cannot be read somebody is told. What was rebuilt counts
-//! when it is durable, for each leaf by itself: one that did not get all that it misses stays incomplete.
+//! Handles the results of a scan's blocks, and its end.
+//!
+//! Unreadable data is reported. Rebuilt data counts when it is durable, for each leaf by itself: a
+//! leaf that did not get all that it misses stays incomplete.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,18 +10,18 @@ use super::{Scan, ScanBlock, ScanKind, ScanState};
 use crate::pool::state::Pool;
 use crate::vdev::{ArrayDone, ArrayError, ArrayErrorKind, Class, LeafId, Resilver, Scrubbed};
 
-/// Why a leaf does not get a block that it misses.
+/// Reason why a leaf does not get a block that it misses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Short {
-    /// There is no right copy.
+    /// The block has no right copy.
     Lost,
-    /// It does not take it.
+    /// The leaf does not take the block.
     Refused,
 }
 
 impl Scan {
-    /// A scrub found a block right, or made it so: it is not read again. Also where it was read for a batch that was thrown
-    /// away meanwhile, and counts for nothing yet.
+    /// Notes that a scrub found a block right, or repaired it, so that it is not read again. This
+    /// includes blocks of a batch that was thrown away meanwhile, which do not count yet.
     fn note_verified(&mut self, block: &ScanBlock) {
         let is_new = self.verified.insert(block.of);
         let is_of_batch = block.gathered == self.batch_checkpoints;
@@ -36,7 +38,7 @@ impl Scan {
 }
 
 impl Pool {
-    /// What something leads to that cannot be read is not found, for no leaf.
+    /// Notes that a node or list cannot be read, so that no leaf gets the blocks below it.
     pub(super) fn lose_all(&mut self, place: Option<Place>) {
         let tops = self
             .array
@@ -49,13 +51,13 @@ impl Pool {
             .collect();
         let Some(scan) = &mut self.scan else { return };
         scan.batch_lost.push(place);
-        // Log vdevs need nothing that trees lead to.
+        // Log vdevs hold nothing that trees lead to.
         for of in scan.leaves.iter().filter(|of| !of_logs.contains(&of.leaf)) {
             keep_worst(&mut scan.batch_short, of.leaf, Short::Lost);
         }
     }
 
-    /// A block was worked off.
+    /// Takes the result of a block.
     pub(in crate::pool) fn scanned(&mut self, block: &ScanBlock, done: ArrayDone) {
         let number = block.number;
         let Some(scan) = self.scan.as_mut().filter(|scan| scan.number == number) else {
@@ -78,7 +80,7 @@ impl Pool {
                     scan.note_verified(block);
                 }
             }
-            // It may be free by now; where it is not, it is gathered and examined again.
+            // The block may be free by now; if not, it is gathered and examined again.
             Err(_) if self.checkpoints > block.gathered + 1 => {}
             Err(error) => {
                 let short = match error.kind {
@@ -95,7 +97,8 @@ impl Pool {
         }
     }
 
-    /// Counts what of the batch cannot be read or was not written, and tells which bytes cannot be read.
+    /// Counts the blocks of the batch that could not be read or written, and reports which bytes
+    /// cannot be read.
     pub(super) fn tell_lost(&mut self) {
         let Some(scan) = &mut self.scan else { return };
         let lost = std::mem::take(&mut scan.batch_lost);
@@ -112,8 +115,8 @@ impl Pool {
         }
     }
 
-    /// Blocks that cannot be read because something cannot be: of a node all that it may lead to, as far as its volume
-    /// goes.
+    /// Counts the blocks that cannot be read with this one. For a node: all blocks that it may lead
+    /// to, up to its volume's end.
     fn blocks_lost_with(&self, place: Option<Place>) -> u64 {
         let of = place.and_then(|place| Some((place, self.contents.get(&place.dataset)?)));
         let Some((place, of)) = of else {
@@ -124,7 +127,8 @@ impl Pool {
         blocks.end.min(end).saturating_sub(blocks.start).max(1)
     }
 
-    /// All blocks were worked off. What was rebuilt counts when a checkpoint has flushed it.
+    /// Ends the scan when all blocks were worked off. Rebuilt data counts when a checkpoint has
+    /// flushed it.
     pub(super) fn end_scan(&mut self) {
         let under_way = u64::from(self.checkpoint.is_some());
         let Some(scan) = &mut self.scan else { return };
@@ -132,10 +136,10 @@ impl Pool {
             scan.status.state = ScanState::Finished;
             scan.status.ended_s = self.time_s;
             if scan.status.unrecoverable == 0 {
-                // What could not be rebuilt before can be now, or is gone.
+                // Data that could not be rebuilt before can be now, or is gone.
                 self.unrebuilt.clear();
             }
-            // It says so from then on.
+            // The checkpoint will record the new state.
             self.is_checkpoint_wanted = true;
         } else if scan.ends_with.is_none() {
             scan.ends_with = Some(self.checkpoints + 1 + under_way);
@@ -153,7 +157,7 @@ impl Pool {
             false => ScanState::Finished,
         };
         scan.status.ended_s = self.time_s;
-        // It says so, and which leaves are whole, from then on.
+        // The checkpoint will record the new state, and which leaves are whole.
         self.is_checkpoint_wanted = true;
         let short = std::mem::take(&mut scan.short);
         let is_short = |resilver: &Resilver| short.contains_key(&resilver.leaf);
@@ -168,7 +172,7 @@ impl Pool {
             let ended = self
                 .array
                 .finish_resilver(&resilver, &mut self.array_output);
-            // It may have missed more: then there is another resilver.
+            // If the leaf has missed more, there is another resilver.
             if ended == Ok(true) {
                 self.is_current(resilver.leaf);
             }
@@ -176,7 +180,8 @@ impl Pool {
         self.is_config_new = true;
     }
 
-    /// Something has changed: what could not be rebuilt before may be now.
+    /// Lets a resilver try again, since something has changed: data that could not be rebuilt
+    /// before may be now.
     pub(in crate::pool) fn rebuild_again(&mut self) {
         self.unrebuilt.clear();
         if let Some(scan) = &mut self.scan {
@@ -184,7 +189,8 @@ impl Pool {
         }
     }
 
-    /// A leaf is not used any more. What was rebuilt on it is not waited for: when it is back, it is rebuilt anew.
+    /// Goes on without a leaf that is not used any more. Data rebuilt on it is not waited for: when
+    /// the leaf is back, it is rebuilt anew.
     pub(in crate::pool) fn scan_without(&mut self, leaf: LeafId) {
         let Some(scan) = &mut self.scan else { return };
         let before = scan.leaves.len();
@@ -202,7 +208,7 @@ impl Pool {
             scan.status.state = ScanState::Canceled;
             scan.status.ended_s = self.time_s;
         }
-        // It says so from then on.
+        // The checkpoint will record the new state.
         self.is_checkpoint_wanted = true;
     }
 }

@@ -1,11 +1,13 @@
-//! How a scan ended, as checkpoints keep it: told of until the next one has ended, also where the pool is opened by
-//! another program or on another machine.
+//! Outcome of a scan, as checkpoints keep it.
+//!
+//! It is reported until the next scan has ended, even if another program or another machine opens
+//! the pool.
 
 use serde::{Deserialize, Serialize};
 
 use super::{ScanKind, ScanState, ScanStatus};
 
-/// A scan that has ended.
+/// Scan that has ended.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::pool) struct ScanRecord {
@@ -36,7 +38,7 @@ enum StoredEnd {
     Canceled,
 }
 
-/// A scrub that is to be done: it begins again where the pool is opened.
+/// Scrub that is to be done. It begins again when the pool is opened.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::pool) enum ScrubRecord {
@@ -45,7 +47,7 @@ pub(in crate::pool) enum ScrubRecord {
 }
 
 impl ScrubRecord {
-    /// Of a scrub that has this state; `None` where it has ended.
+    /// Makes the record of a scrub in this state; `None` if it has ended.
     pub(in crate::pool) fn of(state: ScanState) -> Option<Self> {
         match state {
             ScanState::Running => Some(Self::Running),
@@ -54,7 +56,7 @@ impl ScrubRecord {
         }
     }
 
-    /// What it is to be in when it begins again.
+    /// Returns the state in which the scrub begins again.
     pub(in crate::pool) fn state(self) -> ScanState {
         match self {
             Self::Running => ScanState::Running,
@@ -64,7 +66,7 @@ impl ScrubRecord {
 }
 
 impl ScanRecord {
-    /// Of a scan; `None` where it has not ended.
+    /// Makes the record of a scan; `None` if it has not ended.
     pub(in crate::pool) fn of(status: &ScanStatus) -> Option<Self> {
         let end = match status.state {
             ScanState::Running | ScanState::Paused => return None,
@@ -88,7 +90,7 @@ impl ScanRecord {
         })
     }
 
-    /// What it had to say.
+    /// Returns the status of the scan.
     pub(in crate::pool) fn status(&self) -> ScanStatus {
         ScanStatus {
             kind: match self.kind {

@@ -1,21 +1,23 @@
-//! A scrub is begun, paused and stopped by administrators. A resilver interrupts it, and it begins again from the start
-//! when that is over: what it saw before says nothing of what was rebuilt since. It begins again, too, where the pool is
-//! opened: checkpoints keep that it was at work.
+//! Scrubs: begun, paused and stopped by administrators.
+//!
+//! A resilver interrupts a scrub, which begins again from the start when the resilver is over: what
+//! it saw before proves nothing about blocks rebuilt since. It also begins again when the pool is
+//! opened, since checkpoints keep that it was at work.
 
 use super::{Scan, ScanKind, ScanState, ScrubRecord};
 use crate::pool::state::Pool;
 
 impl Pool {
-    /// Begins to verify everything; a scrub that was paused goes on.
+    /// Begins to verify everything, or resumes a paused scrub.
     pub fn scrub(&mut self, now_us: u64) {
         self.now_us = now_us;
         match &mut self.scan {
             Some(scan) if scan.status.state == ScanState::Paused => {
                 scan.status.state = ScanState::Running;
                 scan.status.began_us += now_us.saturating_sub(scan.paused_us);
-                // Devices may be back by now.
+                // Missing devices may be back by now.
                 scan.unreadable.clear();
-                // It says so from then on.
+                // The checkpoint will record the new state.
                 self.is_checkpoint_wanted = true;
             }
             Some(scan) if scan.status.state == ScanState::Running => {
@@ -31,7 +33,7 @@ impl Pool {
         self.go_on();
     }
 
-    /// Stops a scrub for a while.
+    /// Pauses a scrub.
     pub fn pause_scrub(&mut self) {
         let now_us = self.now_us;
         if let Some(waiting) = &mut self.waiting_scrub {
@@ -43,11 +45,11 @@ impl Pool {
             scan.status.state = ScanState::Paused;
             scan.paused_us = now_us;
         }
-        // It says so from then on.
+        // The checkpoint will record the new state.
         self.is_checkpoint_wanted = true;
     }
 
-    /// Gives a scrub up.
+    /// Stops a scrub for good.
     pub fn stop_scrub(&mut self) {
         let time_s = self.time_s;
         self.waiting_scrub = None;
@@ -59,7 +61,7 @@ impl Pool {
             scan.status.ended_s = time_s;
             scan.batch.clear();
         }
-        // It says so from then on.
+        // The checkpoint will record the new state.
         self.is_checkpoint_wanted = true;
     }
 
@@ -68,12 +70,13 @@ impl Pool {
         (scan.status.kind == ScanKind::Scrub && scan.is_active()).then_some(scan)
     }
 
-    /// The scrub that a resilver interrupted and that begins again when that is over: running or paused then.
+    /// Returns the state of a scrub that a resilver interrupted. The scrub begins again in this
+    /// state, running or paused, when the resilver is over.
     pub fn waiting_scrub(&self) -> Option<ScanState> {
         self.waiting_scrub
     }
 
-    /// The scrub that has not ended: what checkpoints keep.
+    /// Returns the scrub that has not ended, for checkpoints to keep.
     pub(in crate::pool) fn unended_scrub(&self) -> Option<ScrubRecord> {
         let scan = self.scan.as_ref();
         let own = scan.filter(|scan| scan.status.kind == ScanKind::Scrub);
@@ -81,7 +84,7 @@ impl Pool {
         own.or(self.waiting_scrub.and_then(ScrubRecord::of))
     }
 
-    /// A resilver is about to begin.
+    /// Interrupts a scrub, since a resilver is about to begin.
     pub(super) fn interrupt_scrub(&mut self) {
         if let Some(scrub) = self.running_scrub() {
             self.waiting_scrub = Some(scrub.status.state);
@@ -89,7 +92,7 @@ impl Pool {
         }
     }
 
-    /// Nothing has to be rebuilt any more: the scrub that waited for that begins again.
+    /// Begins the waiting scrub again, since nothing has to be rebuilt any more.
     pub(super) fn begin_waiting_scrub(&mut self) {
         if self.scan.as_ref().is_some_and(Scan::is_active) {
             return;

@@ -1,53 +1,54 @@
-//! What a scan does, where it is, and what it has to say.
+//! Status of a scan: its kind, state and figures.
 
-/// What a scan does.
+/// Kind of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanKind {
     /// Verifies everything.
     Scrub,
-    /// Rebuilds what leaves miss.
+    /// Rebuilds the data that leaves miss.
     Resilver,
 }
 
-/// Where a scan is, or how it ended.
+/// State of a scan, or its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanState {
-    /// It waits for a checkpoint, or is at work.
+    /// The scan waits for a checkpoint, or is at work.
     Running,
-    /// It goes on when it is told to.
+    /// The scan is paused until the user resumes it.
     Paused,
-    /// All was seen.
+    /// All blocks were seen.
     Finished,
-    /// It was stopped, or a leaf that it worked for did not take what it was to have.
+    /// The scan was stopped, or a leaf that it worked for did not take its data.
     Canceled,
 }
 
-/// What a scan has to say.
+/// Status of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanStatus {
-    /// What it does.
+    /// Kind of the scan.
     pub kind: ScanKind,
-    /// Where it is.
+    /// State of the scan.
     pub state: ScanState,
-    /// When it began, in seconds since 1970.
+    /// Time at which the scan began, in seconds since 1970.
     pub started_s: u64,
-    /// When it ended; 0 while it has not.
+    /// Time at which the scan ended, in seconds since 1970; 0 if it has not.
     pub ended_s: u64,
     /// Sectors of blocks that were found, parity included.
     pub scanned_sectors: u64,
     /// Sectors of blocks that were worked off, parity included.
     pub examined_sectors: u64,
-    /// Sectors in use when it began, parity included: about what is to be examined.
+    /// Sectors in use when the scan began, parity included: about the number to be examined.
     pub total_sectors: u64,
     /// Bytes that were rewritten because they were bad or missing.
     pub repaired_bytes: u64,
-    /// Since the clock's beginning, without pauses: when its work began. Microseconds; 0 where that was before the pool
-    /// was opened.
+    /// Time at which the scan's work began, without pauses, in microseconds of the clock; 0 if that
+    /// was before the pool was opened.
     pub began_us: u64,
     /// Copies and columns that were found bad.
     pub bad: u64,
-    /// Those that were rewritten, and blocks that were rebuilt.
+    /// Bad copies and columns that were rewritten, and blocks that were rebuilt.
     pub repaired: u64,
-    /// Blocks of which no right copy was found. A node of a map counts as all the blocks that it may lead to.
+    /// Blocks of which no right copy was found. A node of a map counts as all the blocks that it
+    /// may lead to.
     pub unrecoverable: u64,
 }

@@ -1,4 +1,5 @@
-//! What a scan visits: the trees and lists of datasets and the tables beside them, and the blocks that it finds there.
+//! Targets of a scan: the trees and lists of datasets and the tables beside them, and the blocks
+//! found there.
 
 use std::ops::Range;
 
@@ -8,36 +9,36 @@ use crate::map::Missing;
 use crate::map::walk::Walk;
 use crate::snapshot::deadlist::Deadlist;
 
-/// A block of a batch.
+/// Block of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     pub(super) pointer: Pointer,
-    /// Whose it is, where a tree leads to it.
+    /// Place of the block, if a tree leads to it.
     pub(super) place: Option<Place>,
 }
 
-/// A place in the tree of a volume or snapshot.
+/// Place in the tree of a volume or snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::pool) struct Place {
     pub(super) dataset: DatasetId,
-    /// The node there; `None`: the block itself.
+    /// Level of the node there; `None` for the block itself.
     level: Option<u8>,
-    /// Counted within the level.
+    /// Position within the level.
     index: u64,
 }
 
-/// Something whose blocks are visited.
+/// Structure whose blocks are visited.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
-    /// A volume or snapshot from a block on, what was born after an epoch.
+    /// Blocks of a volume or snapshot from a position on that were born after an epoch.
     Dataset {
         id: DatasetId,
         after: Epoch,
         position: u64,
     },
-    /// The chunks of its dead list.
+    /// Chunks of a dataset's dead list.
     Dead(DatasetId),
-    /// What checkpoints write beside trees.
+    /// Tables that checkpoints write beside trees.
     Tables,
 }
 
@@ -73,7 +74,7 @@ impl Place {
         }
     }
 
-    /// The blocks that it leads to.
+    /// Returns the blocks that the place leads to.
     pub(super) fn blocks(self) -> Range<u64> {
         let nodes = self.level.map_or(0, |level| u32::from(level) + 1);
         let each = (FAN_OUT as u64).saturating_pow(nodes);
@@ -90,7 +91,7 @@ impl Target {
         }
     }
 
-    /// The same from where its walk is on.
+    /// Returns the target from the present position of its walk on.
     pub(super) fn at(&self, walking: &Walking) -> Self {
         match (self, walking) {
             (Self::Dataset { id, after, .. }, Walking::Tree(walk)) => Self::Dataset {
@@ -103,10 +104,10 @@ impl Target {
     }
 }
 
-/// Why gathering stops for now.
+/// Reason why gathering stops for now.
 pub(super) enum Pause {
     Node(Missing),
     Chunk(Pointer),
-    /// Dead lists are a checkpoint's while it is made.
+    /// Dead lists belong to a checkpoint while it is made.
     Checkpoint,
 }

@@ -1,4 +1,5 @@
-//! What is written is read, before and after a checkpoint, before and after the pool is opened again.
+//! What is written is read, before and after a checkpoint, before and after the pool is opened
+//! again.
 
 use pages::Pages;
 use proptest::prelude::*;
@@ -37,7 +38,8 @@ fn a_block_is_read_as_written() {
     assert_eq!(world.read(volume, 0, 8192), vec![0; 8192]);
 }
 
-/// Lists of what was overwritten grow with the work: a million scattered blocks are ten MiB, three times over.
+/// Lists of what was overwritten grow with the work: a million scattered blocks are ten MiB, three
+/// times over.
 #[test]
 fn what_waits_to_be_free_counts_into_the_cap_of_the_cache() {
     let mut world = World::of_size(Kind::Leaf, 1, 4 << 30, Limits::default());
@@ -319,7 +321,8 @@ fn a_pool_works_within_however_little_memory_and_takes_no_more_than_it_needs() {
     );
 }
 
-/// Writes may be under way when closing begins, and a checkpoint too: what lies behind that gets another one at once.
+/// Writes may be under way when closing begins, and a checkpoint too: what lies behind that gets
+/// another one at once.
 #[test]
 fn a_pool_that_is_closed_under_load_is_at_rest_as_soon_as_its_devices_are() {
     for steps in 0..60 {

@@ -1,5 +1,5 @@
-//! What goes to cache vdevs is what `secondarycache` says, of each volume and at any time; and what lies there already
-//! is given as long as it is right, whatever is said now.
+//! What goes to cache vdevs is what `secondarycache` says, of each volume and at any time; and what
+//! lies there already is given as long as it is right, whatever is said now.
 
 use super::super::Plan;
 use super::cache_vdevs::{BLOCK, BLOCKS, cache, content, read_all, with_cache};

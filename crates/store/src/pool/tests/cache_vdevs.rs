@@ -1,4 +1,5 @@
-//! Cache vdevs give what they got, and never anything else: whatever becomes of them, the pool answers.
+//! Cache vdevs give what they got, and never anything else: whatever becomes of them, the pool
+//! answers.
 
 use std::sync::Arc;
 

@@ -136,7 +136,8 @@ fn wrong_figures_and_lists_are_found() {
     assert!(kinds(&mut world).contains(&FindingKind::WrongDeadList));
 }
 
-/// What builds on a snapshot of which a node cannot be read: nobody can tell what they share, and that is no contradiction.
+/// What builds on a snapshot of which a node cannot be read: nobody can tell what they share, and
+/// that is no contradiction.
 #[test]
 fn what_an_unreadable_snapshot_shares_is_neither_wrong_nor_doubly_allocated() {
     let (mut world, volume) = world(Kind::Leaf, 1);
@@ -176,11 +177,13 @@ fn what_an_unreadable_snapshot_shares_is_neither_wrong_nor_doubly_allocated() {
         panic!("{told:?}");
     };
     assert_eq!(owners[..], [owner]);
-    // What the volume or its clone leads to is examined all the same, and the record of one opening more.
+    // What the volume or its clone leads to is examined all the same, and the record of one opening
+    // more.
     assert_eq!(report.verified + 2, shared.verified + 1);
 }
 
-/// Where neither is known what a snapshot had nor is anything now, nothing is looked for: that would take for ever.
+/// Where neither is known what a snapshot had nor is anything now, nothing is looked for: that
+/// would take for ever.
 #[test]
 fn what_is_empty_beside_an_unreadable_root_is_passed_over() {
     let mut world = World::new(Kind::Leaf, 1, Limits::default());

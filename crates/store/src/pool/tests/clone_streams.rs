@@ -1,5 +1,5 @@
-//! Clones that are sent as what changed since their origins, and received as clones: whatever was cloned of what, promoted
-//! and resized, and however often it is interrupted.
+//! Clones that are sent as what changed since their origins, and received as clones: whatever was
+//! cloned of what, promoted and resized, and however often it is interrupted.
 
 use std::collections::BTreeMap;
 
@@ -278,8 +278,8 @@ proptest! {
     }
 }
 
-/// A volume of 100 blocks with a snapshot, a clone of it with a snapshot in which 5 blocks differ, and a pool that has the
-/// first snapshot.
+/// A volume of 100 blocks with a snapshot, a clone of it with a snapshot in which 5 blocks differ,
+/// and a pool that has the first snapshot.
 fn cloned() -> (Source, Sink) {
     let mut source = Source::new(0);
     for step in [
@@ -323,7 +323,8 @@ fn a_received_clone_takes_only_what_differs() {
     assert!(sink.holds("w/v1", &source.models[&source.snapshots[1]]));
 }
 
-/// The snapshot that a clone goes on from stays while it is received, and what it shares is not freed with it.
+/// The snapshot that a clone goes on from stays while it is received, and what it shares is not
+/// freed with it.
 #[test]
 fn nobody_takes_the_origin_away_from_a_clone_that_is_received() {
     let (mut source, mut sink) = cloned();

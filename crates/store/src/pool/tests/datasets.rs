@@ -1,6 +1,7 @@
-//! Random histories over several volumes: writes and clearings, and all that is done to datasets, with
-//! checkpoints and openings in between, beside a model of what every volume and snapshot must hold. The
-//! pool is proven after each opening and checkpoint; at the end all is destroyed, and all space is free.
+//! Random histories over several volumes: writes and clearings, and all that is done to datasets,
+//! with checkpoints and openings in between, beside a model of what every volume and snapshot must
+//! hold. The pool is proven after each opening and checkpoint; at the end all is destroyed, and all
+//! space is free.
 
 mod history;
 
@@ -83,8 +84,8 @@ proptest! {
 proptest! {
     #![proptest_config(config(64))]
 
-    /// Where the lists of a dozen datasets are as long as a checkpoint may have them, changes are refused, and none
-    /// of those that are not keeps the pool from going on.
+    /// Where the lists of a dozen datasets are as long as a checkpoint may have them, changes are
+    /// refused, and none of those that are not keeps the pool from going on.
     #[test]
     fn no_history_makes_lists_longer_than_a_checkpoint_may_have_them(
         limits in any_limits(),
@@ -120,7 +121,8 @@ fn run_simple(steps: &[Step]) {
     run(Kind::Leaf, 1, Limits::default(), false, steps);
 }
 
-/// What lay on the dead list of a volume that goes is its snapshot's, but the chunks of the list are not.
+/// What lay on the dead list of a volume that goes is its snapshot's, but the chunks of the list
+/// are not.
 #[test]
 fn the_dead_list_of_a_destroyed_volume_is_freed() {
     run_simple(&[write(0), SNAPSHOT, write(0), Step::Checkpoint]);
@@ -131,8 +133,8 @@ fn the_dead_list_of_a_destroyed_volume_is_freed() {
     run_simple(&[write(0), SNAPSHOT, write(0), Step::Checkpoint, rollback]);
 }
 
-/// What a layer replaces that a volume, its snapshot and a clone share is the snapshot's to drop, also
-/// where all three are being deleted.
+/// What a layer replaces that a volume, its snapshot and a clone share is the snapshot's to drop,
+/// also where all three are being deleted.
 #[test]
 fn a_layer_shared_by_all_who_are_deleted_drops_what_it_replaced() {
     let clone = Step::Clone { snapshot: 0 };

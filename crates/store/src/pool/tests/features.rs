@@ -1,4 +1,5 @@
-//! Format features in labels: what an older program says of a newer pool, and what an upgrade enables.
+//! Format features in labels: what an older program says of a newer pool, and what an upgrade
+//! enables.
 
 use std::sync::Arc;
 
@@ -95,7 +96,8 @@ fn enabled_features_of_other_programs_outlive_a_change_of_the_labels() {
     assert_eq!(kept, ["telepathy"]);
 }
 
-/// Paths are left out of labels where they do not fit; what a pool is made of has a bound, and is refused before.
+/// Paths are left out of labels where they do not fit; what a pool is made of has a bound, and is
+/// refused before.
 #[test]
 fn a_configuration_that_labels_have_no_room_for_is_refused_and_never_written() {
     let mut world = written();

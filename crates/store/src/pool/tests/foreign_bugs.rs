@@ -32,8 +32,8 @@ fn submit(world: &mut World, number: u64, request: Request) -> RequestId {
     id
 }
 
-/// OpenZFS #17131 (a guest's synchronous writes were asynchronous) and #17765 (FLUSH went down the path of
-/// reads): neither is answered before the disk has flushed.
+/// OpenZFS #17131 (a guest's synchronous writes were asynchronous) and #17765 (FLUSH went down the
+/// path of reads): neither is answered before the disk has flushed.
 #[test]
 fn openzfs_17131_and_17765_a_durable_write_and_a_flush_wait_for_the_disk() {
     let (mut world, volume) = world();
@@ -56,7 +56,8 @@ fn openzfs_17131_and_17765_a_durable_write_and_a_flush_wait_for_the_disk() {
     assert_eq!(world.read(volume, 8192, BLOCK as u32), [2; BLOCK]);
 }
 
-/// The same where the disk is being flushed already: that flush says nothing of a write that came later.
+/// The same where the disk is being flushed already: that flush says nothing of a write that came
+/// later.
 #[test]
 fn openzfs_17131_a_flush_that_was_under_way_does_not_make_a_later_write_durable() {
     let (mut world, volume) = world();
@@ -109,9 +110,9 @@ fn openzfs_17065_a_flush_that_fails_is_an_error_and_the_pool_takes_no_changes_an
     assert_eq!(error.kind, PoolErrorKind::Suspended, "{error}");
 }
 
-/// oxidecomputer/crucible #1788: the log had what the buffer held when it was written, not what was submitted. And
-/// replay in another order than that in which overlapping writes took effect: each prefix of the log is a
-/// prefix of the writes.
+/// oxidecomputer/crucible #1788: the log had what the buffer held when it was written, not what was
+/// submitted. And replay in another order than that in which overlapping writes took effect: each
+/// prefix of the log is a prefix of the writes.
 #[test]
 fn crucible_1788_overlapping_writes_are_replayed_as_they_were_submitted_in_their_order() {
     let len = 4 * BLOCK;
@@ -157,8 +158,8 @@ fn crucible_1788_overlapping_writes_are_replayed_as_they_were_submitted_in_their
     assert_eq!(world.read(volume, 0, 8 * BLOCK as u32), states[20]);
 }
 
-/// Index and data that are written at once, with a recovery that goes by lengths: a record without its data gave
-/// wrong bytes. Here each group counts with all its blocks or not at all.
+/// Index and data that are written at once, with a recovery that goes by lengths: a record without
+/// its data gave wrong bytes. Here each group counts with all its blocks or not at all.
 #[test]
 fn a_record_whose_data_did_not_reach_the_disk_is_never_believed() {
     let (mut world, volume) = world();
@@ -194,9 +195,9 @@ fn a_record_whose_data_did_not_reach_the_disk_is_never_believed() {
     }
 }
 
-/// OpenZFS #15526: holes were told where data was dirty, by look-ups that missed a block between two states. Here blocks
-/// were written, and others cleared, in every state that there is: in a checkpoint, behind it, and while the next one is
-/// being made.
+/// OpenZFS #15526: holes were told where data was dirty, by look-ups that missed a block between
+/// two states. Here blocks were written, and others cleared, in every state that there is: in a
+/// checkpoint, behind it, and while the next one is being made.
 #[test]
 fn openzfs_15526_a_block_is_never_a_hole_while_it_is_on_its_way() {
     const BLOCKS: u64 = 16;
@@ -244,8 +245,8 @@ fn openzfs_15526_a_block_is_never_a_hole_while_it_is_on_its_way() {
     }
 }
 
-/// spdk #359: 147,000 writes each second became 5 while clusters of 4 MiB were being allocated. Here a first write takes
-/// what it needs, and no more than a later one.
+/// spdk #359: 147,000 writes each second became 5 while clusters of 4 MiB were being allocated.
+/// Here a first write takes what it needs, and no more than a later one.
 #[test]
 fn spdk_359_a_first_write_allocates_its_blocks_and_nothing_around_them() {
     let (mut world, volume) = world();
@@ -305,8 +306,8 @@ fn openzfs_10095_a_read_does_not_wait_behind_writes_that_wait() {
     while world.do_one() {
         left += 1;
     }
-    // Nodes of its map and the block itself: the first behind what the disk has at once, the others behind the little
-    // that it has beside reads.
+    // Nodes of its map and the block itself: the first behind what the disk has at once, the others
+    // behind the little that it has beside reads.
     let most = crate::vdev::Limits::default().async_writes + 8;
     assert!(
         done <= most,

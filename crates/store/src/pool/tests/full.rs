@@ -170,7 +170,8 @@ fn a_full_pool_says_so_and_can_be_emptied_by_unmap() {
     }
 }
 
-/// Snapshots hold all that is unmapped, so nothing becomes free, and each changed node of the maps is one more.
+/// Snapshots hold all that is unmapped, so nothing becomes free, and each changed node of the maps
+/// is one more.
 #[test]
 fn a_full_pool_refuses_snapshots_before_it_refuses_to_unmap_what_they_share() {
     for (kind, disks) in kinds() {
@@ -315,7 +316,8 @@ fn destroying_works_when_full_and_its_space_comes_back() {
     }
 }
 
-/// What an operation made free is there for changes two checkpoints later, also when those before waited for three in vain.
+/// What an operation made free is there for changes two checkpoints later, also when those before
+/// waited for three in vain.
 #[test]
 fn who_comes_after_a_volume_shrank_waits_for_its_space() {
     let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
@@ -405,7 +407,8 @@ fn a_snapshot_that_would_break_a_promise_is_refused() {
     world.snapshot_of("thick@1").expect("it has nothing now");
 }
 
-/// Durable writes one by one leave a record between any two blocks: what is freed of those lies alone.
+/// Durable writes one by one leave a record between any two blocks: what is freed of those lies
+/// alone.
 #[test]
 fn a_pool_filled_by_single_durable_writes_can_be_emptied() {
     let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
@@ -439,7 +442,8 @@ fn a_pool_filled_by_single_durable_writes_can_be_emptied() {
     assert!(counts.allocated < 40, "{counts:?}");
 }
 
-/// What is free lies in pieces too small for a block; what makes them whole is free after two more checkpoints.
+/// What is free lies in pieces too small for a block; what makes them whole is free after two more
+/// checkpoints.
 #[test]
 fn who_finds_free_space_only_in_pieces_waits_for_the_rest() {
     for (kind, disks) in kinds() {
@@ -647,7 +651,8 @@ fn no_thick_volume_is_made_where_what_is_free_lies_in_pieces() {
         .expect("its blocks fit");
 }
 
-/// Runs that are kept for large blocks do not keep others from the runs between, of which there are enough.
+/// Runs that are kept for large blocks do not keep others from the runs between, of which there are
+/// enough.
 #[test]
 fn others_fill_the_runs_that_are_too_short_for_what_is_kept() {
     let mut world = World::of_size(Kind::Leaf, 1, 4 * SMALL, Limits::default());

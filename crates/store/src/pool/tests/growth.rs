@@ -1,5 +1,5 @@
-//! Vdevs whose disks become larger while the pool is in use: when they grow, and that what they hold and how large they
-//! are outlives the power failing at any moment.
+//! Vdevs whose disks become larger while the pool is in use: when they grow, and that what they
+//! hold and how large they are outlives the power failing at any moment.
 
 use super::super::LogStatus;
 use super::world::{DISK, World};
@@ -151,7 +151,8 @@ fn log(world: &World) -> LogStatus {
     world.pool.status().logs[0]
 }
 
-/// A pool on disk 0 with a small log vdev on those behind it, and a volume; copies are made already.
+/// A pool on disk 0 with a small log vdev on those behind it, and a volume; copies are made
+/// already.
 fn with_log(kind: Kind, leaves: usize) -> (World, DatasetId) {
     let main = LeafSpec::new(100, DISK);
     let small = (1..=leaves).map(|number| LeafSpec::new(100 + number as u64, SMALL_LOG));
@@ -179,7 +180,8 @@ fn with_log(kind: Kind, leaves: usize) -> (World, DatasetId) {
 /// Room for a MiB of copies.
 const SMALL_LOG: u64 = 3 << 20;
 
-/// Durable writes of more than a small log holds, while the disk of the blocks does nothing any more.
+/// Durable writes of more than a small log holds, while the disk of the blocks does nothing any
+/// more.
 fn promised(world: &mut World, volume: DatasetId) {
     world.stuck.insert(0);
     for block in 1..40 {

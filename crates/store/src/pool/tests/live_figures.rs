@@ -1,5 +1,5 @@
-//! Figures are of now: what is told before a checkpoint is what the checkpoint finds. And a pool at rest soon has nothing
-//! left that waits to be free.
+//! Figures are of now: what is told before a checkpoint is what the checkpoint finds. And a pool at
+//! rest soon has nothing left that waits to be free.
 
 use std::collections::BTreeMap;
 
@@ -93,8 +93,8 @@ fn forget_nodes(world: &mut World) {
     world.pool.nodes = NodeCache::new(world.limits.node_bytes);
 }
 
-/// Leaves that a map needs are not read for figures: after an opening they are guesses, and true where the volume is full
-/// or empty. A checkpoint makes them true.
+/// Leaves that a map needs are not read for figures: after an opening they are guesses, and true
+/// where the volume is full or empty. A checkpoint makes them true.
 #[test]
 fn figures_of_replaced_blocks_that_nobody_has_looked_at_are_a_fair_guess() {
     for (filled, replaced, expected) in [(256, 256, 256), (0, 128, 128), (128, 128, 192)] {
@@ -128,7 +128,8 @@ fn a_volume_that_is_unmapped_as_a_whole_is_empty_whatever_is_known_of_its_map() 
     assert_eq!(told(&world, "v").1, 0);
 }
 
-/// Sectors of nodes of maps are told by checkpoints only; here a map has one node, and each layer replaces it once.
+/// Sectors of nodes of maps are told by checkpoints only; here a map has one node, and each layer
+/// replaces it once.
 fn compare(before: &DatasetUsage, after: &DatasetUsage, nodes: u64, what: &str) {
     assert_eq!(before.used_blocks, after.used_blocks, "{what}");
     assert_eq!(before.referenced_blocks, after.referenced_blocks, "{what}");
@@ -227,8 +228,8 @@ fn step(world: &mut World, random: &mut dyn FnMut(u64) -> u64, seed: u64) {
     world.settle();
 }
 
-/// Through random histories, with checkpoints at any moment of which some are not ended: what is told is what the next
-/// checkpoint finds.
+/// Through random histories, with checkpoints at any moment of which some are not ended: what is
+/// told is what the next checkpoint finds.
 #[test]
 fn live_figures_are_those_that_the_next_checkpoint_finds() {
     let mut compared = 0;
@@ -255,7 +256,8 @@ fn live_figures_are_those_that_the_next_checkpoint_finds() {
                 continue;
             }
             let after = usage(&world);
-            // Each dataset has a layer at most since the checkpoint before, and each of these a node.
+            // Each dataset has a layer at most since the checkpoint before, and each of these a
+            // node.
             let nodes = after.len() as u64;
             for (name, before) in &before {
                 let what = format!("seed {seed}, step {number}: {name}");
@@ -341,7 +343,8 @@ fn a_pool_that_is_written_has_no_checkpoints_for_its_rest() {
     assert_eq!(world.pool.checkpoints, checkpoints);
 }
 
-/// Each write of such a guest is followed by a rest; several checkpoints for each would be more than the writes.
+/// Each write of such a guest is followed by a rest; several checkpoints for each would be more
+/// than the writes.
 #[test]
 fn a_pool_that_is_written_now_and_then_rests_once_in_a_while() {
     let mut world = world();
@@ -373,8 +376,8 @@ fn create(world: &mut World, name: &str, size: u64, block_size: u32) -> Result<(
     world.administer(plan)
 }
 
-/// As much as is told of a folder can be created there, and hardly more: after parity, copies, the slop, reservations, and
-/// what maps take.
+/// As much as is told of a folder can be created there, and hardly more: after parity, copies, the
+/// slop, reservations, and what maps take.
 #[test]
 fn a_volume_as_large_as_a_folder_has_available_can_be_created_and_no_larger_one() {
     let shapes = [

@@ -1,5 +1,5 @@
-//! Log vdevs: what is promised there counts, whatever becomes of the blocks' own vdevs; and what becomes
-//! of log vdevs costs nothing that was promised.
+//! Log vdevs: what is promised there counts, whatever becomes of the blocks' own vdevs; and what
+//! becomes of log vdevs costs nothing that was promised.
 
 use super::super::{LogStatus, OpenErrorKind, RequestId};
 use super::world::{DISK, World};

@@ -1,4 +1,5 @@
-//! Lists of datasets that would not fit into a checkpoint: what makes them longer is refused, all else goes on.
+//! Lists of datasets that would not fit into a checkpoint: what makes them longer is refused, all
+//! else goes on.
 
 use super::super::{Limits, PoolError, PoolErrorKind, Request, RequestId};
 use super::world::World;
@@ -63,8 +64,8 @@ impl World {
         assert!(self.pool.checkpoints > before, "{:?}", self.pool.suspended);
     }
 
-    /// Overwrites a block of each round before, and writes one for each round that comes: so all rounds have lost
-    /// something in each that came later.
+    /// Overwrites a block of each round before, and writes one for each round that comes: so all
+    /// rounds have lost something in each that came later.
     fn overwrite(&mut self, volume: DatasetId, round: u64) {
         let row = round * ROUNDS * BLOCK;
         let bytes = vec![round as u8 + 1; (round * BLOCK) as usize];
@@ -220,7 +221,8 @@ fn a_shorter_value_is_set_where_there_is_room_for_none() {
     assert!(world.try_create("more".to_owned()));
 }
 
-/// Each leaves a tree that is being freed, and a list, while the volume stays: those that come wait for it.
+/// Each leaves a tree that is being freed, and a list, while the volume stays: those that come wait
+/// for it.
 #[test]
 fn rollbacks_wait_for_what_is_being_freed() {
     let mut world = world();
@@ -317,8 +319,8 @@ fn streams_with_long_properties_are_refused_when_they_begin() {
     world.reopen().expect("opens");
 }
 
-/// Room for the snapshot that ends a receive is kept from its beginning; what comes with it for the volume may be refused,
-/// and the receive ends when there is room.
+/// Room for the snapshot that ends a receive is kept from its beginning; what comes with it for the
+/// volume may be refused, and the receive ends when there is room.
 #[test]
 fn a_receive_that_began_can_end() {
     let mut world = world();

@@ -1,5 +1,5 @@
-//! Old copies: what a disk held at an earlier moment comes back on it. It does not count before it is rebuilt, and nothing
-//! may leave a pool with such disks alone.
+//! Old copies: what a disk held at an earlier moment comes back on it. It does not count before it
+//! is rebuilt, and nothing may leave a pool with such disks alone.
 
 use super::super::{Event, LeafLabels, Limits, OpenErrorKind};
 use super::vdevs::{SIZE, is_whole};
@@ -197,7 +197,8 @@ fn a_leaf_as_old_as_the_newest_checkpoint_gets_what_the_log_has_since() {
     }
 }
 
-/// The same where the power fails after the others are gone: what the log has must not end early on the old one.
+/// The same where the power fails after the others are gone: what the log has must not end early on
+/// the old one.
 #[test]
 fn a_leaf_that_caught_up_opens_alone_with_all_that_the_log_had() {
     let mut story = Story::new(Kind::Mirror, 2);
@@ -248,7 +249,8 @@ fn power_that_fails_while_roots_are_written_rebuilds_nothing() {
     }
 }
 
-/// The newest root is in labels of the first round only, and a leaf without it may be an old copy: the log tells.
+/// The newest root is in labels of the first round only, and a leaf without it may be an old copy:
+/// the log tells.
 #[test]
 fn a_leaf_one_sync_behind_is_brought_up_to_date_where_roots_were_torn() {
     for (kind, disks) in LAYOUTS {
@@ -435,7 +437,8 @@ fn a_new_vdev_without_a_checkpoint_is_no_old_copy() {
     assert!(story.old_copies().is_empty());
 }
 
-/// A vdev that is added while a checkpoint is made may hold what that leads to: its leaves are to have that root.
+/// A vdev that is added while a checkpoint is made may hold what that leads to: its leaves are to
+/// have that root.
 #[test]
 fn a_new_leaf_joined_in_the_epoch_of_the_first_root_that_it_has() {
     let mut epochs = std::collections::BTreeSet::new();
@@ -455,7 +458,8 @@ fn a_new_leaf_joined_in_the_epoch_of_the_first_root_that_it_has() {
         let own = labels(&story.world.disks[2]);
         let sectors = (0..RING_SLOTS as usize).map(|slot| RING_OFFSET + slot * SECTOR_SIZE);
         let roots = sectors.filter_map(|at| {
-            // One that joins between the two rounds gets a root in the second that leads to nothing on it.
+            // One that joins between the two rounds gets a root in the second that leads to nothing
+            // on it.
             let sector = own.copies[0].slice(at..at + SECTOR_SIZE).to_vec();
             crate::format::Root::decode(&sector, key)
         });

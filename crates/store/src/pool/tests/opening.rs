@@ -1,5 +1,5 @@
-//! Opening a pool whose devices are damaged, old or away: it opens where redundancy allows it, with all that
-//! was acknowledged, and says why where it does not.
+//! Opening a pool whose devices are damaged, old or away: it opens where redundancy allows it, with
+//! all that was acknowledged, and says why where it does not.
 
 use super::super::config::PoolConfig;
 use super::super::{Limits, OpenErrorKind, Plan, Request};
@@ -38,8 +38,8 @@ fn one_unreadable_copy_of_where_the_log_ends_does_not_keep_a_mirror_closed() {
     }
 }
 
-/// The power failed while roots were written: two copies are enough to follow one, and one of them may be lost next.
-/// What only older roots lead to is overwritten from now on.
+/// The power failed while roots were written: two copies are enough to follow one, and one of them
+/// may be lost next. What only older roots lead to is overwritten from now on.
 #[test]
 fn a_root_that_is_followed_is_brought_into_all_labels() {
     let (mut world, _) = written(Kind::Mirror, 2);
@@ -64,7 +64,8 @@ fn keep_newest_root(world: &mut World, kept: &[(usize, u64)]) -> Epoch {
     epoch
 }
 
-/// It leads to what is free from now on: its other copies may lie on a leaf that could not be read this time.
+/// It leads to what is free from now on: its other copies may lie on a leaf that could not be read
+/// this time.
 #[test]
 fn a_newer_root_that_is_given_up_is_in_no_label_any_more() {
     let (mut world, volume) = written(Kind::Mirror, 2);
@@ -106,7 +107,8 @@ fn a_root_of_an_epoch_that_a_leaf_missed_is_not_believed_of_it() {
     assert_eq!(world.read(volume, 0, BLOCK as u32), [2; BLOCK]);
 }
 
-/// A write failed once and was done again: the only leaf missed something, but no other knows better what there was.
+/// A write failed once and was done again: the only leaf missed something, but no other knows
+/// better what there was.
 #[test]
 fn the_newest_root_of_the_only_leaf_is_believed_whatever_that_missed() {
     let (mut world, volume) = written(Kind::Leaf, 1);
@@ -140,8 +142,8 @@ fn where_no_copy_can_be_read_the_end_of_the_log_is_not_guessed() {
     }
 }
 
-/// The second leaf was put aside, so that a record lies on the first only: nobody else can say that it
-/// does not.
+/// The second leaf was put aside, so that a record lies on the first only: nobody else can say that
+/// it does not.
 #[test]
 fn a_leaf_that_missed_the_record_does_not_say_that_there_is_none() {
     let (mut world, volume) = written(Kind::Mirror, 2);
@@ -164,14 +166,15 @@ fn a_leaf_that_missed_the_record_does_not_say_that_there_is_none() {
     assert_eq!(world.read(volume, 0, BLOCK as u32), [2; BLOCK]);
 }
 
-/// Two records fit: one of a group that was cut, since its data was torn, and the one that was written over it
-/// and had reached only one leaf when the power failed again.
+/// Two records fit: one of a group that was cut, since its data was torn, and the one that was
+/// written over it and had reached only one leaf when the power failed again.
 #[test]
 fn of_two_records_that_fit_the_one_that_was_followed_is_brought_to_all_leaves() {
     for stale in 0..2 {
         let (mut world, volume) = written(Kind::Mirror, 2);
         world.is_lazy = true;
-        // To where the second leaf is read first, and all of both in the order of leaves when they are compared.
+        // To where the second leaf is read first, and all of both in the order of leaves when they
+        // are compared.
         while world.pool.commit.chain.next.sector() / 256 % 2 == 0 {
             world.write(volume, BLOCK as u64, &[5; 8 * BLOCK], true);
         }
@@ -196,7 +199,8 @@ fn of_two_records_that_fit_the_one_that_was_followed_is_brought_to_all_leaves() 
     }
 }
 
-/// What was given up stays so, where a leaf that said it had the mark of an opening has the old record still.
+/// What was given up stays so, where a leaf that said it had the mark of an opening has the old
+/// record still.
 #[test]
 fn of_a_mark_and_another_record_the_mark_is_followed() {
     for stale in 0..2 {
@@ -230,8 +234,8 @@ fn of_a_mark_and_another_record_the_mark_is_followed() {
     }
 }
 
-/// An initiator repeats after a power cut what it had not heard of: the pool may write the same record again, and
-/// what lies behind it since then was given up nevertheless.
+/// An initiator repeats after a power cut what it had not heard of: the pool may write the same
+/// record again, and what lies behind it since then was given up nevertheless.
 #[test]
 fn a_group_that_is_written_once_more_is_not_continued_by_what_followed_it_before() {
     let (mut world, volume) = written(Kind::Leaf, 1);
@@ -263,7 +267,8 @@ fn a_group_that_is_written_once_more_is_not_continued_by_what_followed_it_before
     while !world.is_at_rest() {
         world.do_one();
     }
-    // The power failed when the second group had reached the disk, and the first and the labels not.
+    // The power failed when the second group had reached the disk, and the first and the labels
+    // not.
     let after = std::mem::replace(&mut world.disks, before);
     let sectors = after[0].range(second..second + 2);
     world.disks[0].extend(sectors.map(|(at, sector)| (*at, sector.clone())));
@@ -280,8 +285,8 @@ fn a_group_that_is_written_once_more_is_not_continued_by_what_followed_it_before
     assert_eq!(found, 0, "nobody wrote that again");
 }
 
-/// Two openings that find the same end write the same mark. Where the first of them was lost, what was written behind it
-/// is given up by the second one; so it does not lie behind that.
+/// Two openings that find the same end write the same mark. Where the first of them was lost, what
+/// was written behind it is given up by the second one; so it does not lie behind that.
 #[test]
 fn what_lies_behind_a_mark_that_was_lost_does_not_lie_behind_the_next_one() {
     for (kind, disks) in [(Kind::Leaf, 1), (Kind::Mirror, 2)] {
@@ -291,7 +296,8 @@ fn what_lies_behind_a_mark_that_was_lost_does_not_lie_behind_the_next_one() {
         world.reopen_unchecked().expect("opens");
         let (behind, marked) = (world.end_of_log(), world.disks.clone());
         world.write(volume, 0, &[2; BLOCK], true);
-        // The power fails before a root leads there. One disk says that it has the mark, the other cannot read it.
+        // The power fails before a root leads there. One disk says that it has the mark, the other
+        // cannot read it.
         let after = std::mem::replace(&mut world.disks, marked);
         for (disk, after) in world.disks.iter_mut().zip(after) {
             let sectors = after.range(behind..behind + 2);
@@ -309,7 +315,8 @@ fn what_lies_behind_a_mark_that_was_lost_does_not_lie_behind_the_next_one() {
         for opening in 0..3 {
             let opened = world.reopen_unchecked();
             if disks == 1 {
-                // Its only disk lost what it had confirmed, and what was promised behind that is still there.
+                // Its only disk lost what it had confirmed, and what was promised behind that is
+                // still there.
                 let kind = opened.expect_err("a promise that is broken").kind;
                 assert_eq!(kind, OpenErrorKind::LogDamaged, "opening {opening}");
                 continue;
@@ -377,7 +384,8 @@ fn a_leaf_that_comes_back_after_a_power_cut_gets_what_it_missed() {
     }
 }
 
-/// At any moment of the checkpoint that follows the loss of a leaf, and with either round of labels torn.
+/// At any moment of the checkpoint that follows the loss of a leaf, and with either round of labels
+/// torn.
 #[test]
 fn a_torn_configuration_beside_a_whole_root_makes_no_leaf_complete() {
     for steps in 0..60 {
@@ -469,7 +477,8 @@ fn a_record_that_is_misread_once_is_found() {
     }
 }
 
-/// A group that was being written when the power failed is on one leaf only, of which it cannot be read.
+/// A group that was being written when the power failed is on one leaf only, of which it cannot be
+/// read.
 #[test]
 fn what_one_opening_did_not_find_the_next_one_does_not_find() {
     for whole in 0..2 {
@@ -488,8 +497,8 @@ fn what_one_opening_did_not_find_the_next_one_does_not_find() {
     }
 }
 
-/// The record of a group that was being written when the power failed, and never became whole, is on one leaf;
-/// what is written over it there is lost.
+/// The record of a group that was being written when the power failed, and never became whole, is
+/// on one leaf; what is written over it there is lost.
 #[test]
 fn a_record_of_a_past_that_was_given_up_leads_away_from_nothing_that_was_acknowledged() {
     for liar in 0..2 {
@@ -516,7 +525,8 @@ fn a_record_of_a_past_that_was_given_up_leads_away_from_nothing_that_was_acknowl
     }
 }
 
-/// What is acknowledged may lie on the new vdev: its labels and those of the others know it by then.
+/// What is acknowledged may lie on the new vdev: its labels and those of the others know it by
+/// then.
 #[test]
 fn what_was_acknowledged_on_a_new_vdev_is_found() {
     for torn in [None, Some(0), Some(1)] {
@@ -623,7 +633,8 @@ fn leaves_that_went_on_without_each_other_are_not_joined() {
     }
 }
 
-/// A leaf that was detached while it was away still has its labels, with a checkpoint that was given up.
+/// A leaf that was detached while it was away still has its labels, with a checkpoint that was
+/// given up.
 #[test]
 fn a_leaf_that_was_detached_while_it_was_away_is_not_believed() {
     let mut world = World::new(Kind::Mirror, 2, Limits::default());

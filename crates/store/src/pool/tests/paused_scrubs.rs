@@ -1,5 +1,5 @@
-//! A scrub that is paused for long goes on where it was: what it has verified is not read again, what changed meanwhile
-//! is not mistaken for it, and what is lost is told once.
+//! A scrub that is paused for long goes on where it was: what it has verified is not read again,
+//! what changed meanwhile is not mistaken for it, and what is lost is told once.
 
 use super::super::{Limits, ScanState};
 use super::vdevs::run_scrub;
@@ -103,7 +103,8 @@ fn what_was_verified_before_a_pause_is_not_read_again() {
     }
 }
 
-/// Disks are so slow, and checkpoints so frequent, that a batch is thrown away while much of it is being read.
+/// Disks are so slow, and checkpoints so frequent, that a batch is thrown away while much of it is
+/// being read.
 #[test]
 fn what_is_on_its_way_when_a_batch_is_thrown_away_is_not_read_again() {
     let (mut world, _) = filled(Limits::default());

@@ -114,7 +114,8 @@ fn what_was_made_ready_otherwise_is_made_again() {
     }
 }
 
-/// While no disk answers, writes of the three blocks wait for memory, within a limit of what may be dirty.
+/// While no disk answers, writes of the three blocks wait for memory, within a limit of what may be
+/// dirty.
 #[test]
 fn what_waits_for_memory_keeps_what_was_made_of_its_blocks_within_the_limit() {
     let limits = Limits {

@@ -1,4 +1,5 @@
-//! Reading ahead: blocks come into the cache without anybody waiting for them, and never older ones than were written.
+//! Reading ahead: blocks come into the cache without anybody waiting for them, and never older ones
+//! than were written.
 
 use super::super::{Limits, Plan, Request};
 use super::world::World;
@@ -70,7 +71,8 @@ fn however_many_readers_there_are_only_so_much_is_read_ahead_at_a_time() {
         world.settle();
     }
     assert_eq!(world.pool.reads.bytes_ahead(), most * BLOCK as usize);
-    // Those that have arrived make room for others, and who waits for a block gets it whatever is read ahead.
+    // Those that have arrived make room for others, and who waits for a block gets it whatever is
+    // read ahead.
     world.pool.cache.resize(cap);
     assert_eq!(world.held(), most);
     world.answer_held(true);

@@ -1,7 +1,8 @@
 //! A copy becomes a pool of its own, and the power fails at every moment of that.
 //!
-//! Of each label that is being written the disk has the old one, the new one, or one that is torn. All mixtures of these
-//! are opened under the old and the new identity, on all disks and on each alone.
+//! Of each label that is being written the disk has the old one, the new one, or one that is torn.
+//! All mixtures of these are opened under the old and the new identity, on all disks and on each
+//! alone.
 
 use std::collections::BTreeMap;
 

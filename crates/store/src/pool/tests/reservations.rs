@@ -1,5 +1,5 @@
-//! What was reserved is there: volumes that reserved their space, with blocks of several sizes that are compressed to
-//! many lengths, beside others that fill the pool, over random histories.
+//! What was reserved is there: volumes that reserved their space, with blocks of several sizes that
+//! are compressed to many lengths, beside others that fill the pool, over random histories.
 
 use super::super::{Limits, Plan, PoolErrorKind, RequestId};
 use super::full::noise;
@@ -149,7 +149,8 @@ impl Story {
         self.take(step, number, at, &bytes);
     }
 
-    /// All blocks of one of them, or every second one, become equally short, or as long as they can be.
+    /// All blocks of one of them, or every second one, become equally short, or as long as they can
+    /// be.
     fn write_all_thick(&mut self, step: u64) {
         let number = self.random.below(self.thick.len() as u64) as usize;
         let (size, block) = (
@@ -307,8 +308,8 @@ fn a_write_within_a_reservation_never_lacks_space() {
     assert!(failed.is_empty(), "seeds {failed:?} of {SEEDS}");
 }
 
-/// What a volume wrote since the last checkpoint was still counted as reserved for it when a snapshot was taken, which
-/// then reserved nothing for writing it again.
+/// What a volume wrote since the last checkpoint was still counted as reserved for it when a
+/// snapshot was taken, which then reserved nothing for writing it again.
 #[test]
 fn a_snapshot_of_what_no_checkpoint_has_is_refused_where_it_could_not_be_written_again() {
     const SIZE: u64 = 4 << 20;
@@ -365,8 +366,9 @@ fn a_snapshot_of_what_no_checkpoint_has_is_taken_where_there_is_room_for_it_once
     world.reopen().expect("opens");
 }
 
-/// What a volume wrote since a snapshot was taken from its reservation only where none of it was packed: beside packed
-/// blocks no other counted, so that more stayed reserved than it could need, and others found a full pool.
+/// What a volume wrote since a snapshot was taken from its reservation only where none of it was
+/// packed: beside packed blocks no other counted, so that more stayed reserved than it could need,
+/// and others found a full pool.
 #[test]
 fn what_was_written_since_a_snapshot_is_not_reserved_any_more_beside_packed_blocks() {
     const BLOCK: u64 = 32 << 10;
@@ -401,7 +403,8 @@ fn what_was_written_since_a_snapshot_is_not_reserved_any_more_beside_packed_bloc
     }
 }
 
-/// While a checkpoint is made its dead lists grow, and what it is made of counts only when it is durable.
+/// While a checkpoint is made its dead lists grow, and what it is made of counts only when it is
+/// durable.
 #[test]
 fn a_checkpoint_that_is_being_made_changes_nothing_of_what_is_reserved() {
     const SIZE: u64 = 1 << 20;
@@ -421,7 +424,8 @@ fn a_checkpoint_that_is_being_made_changes_nothing_of_what_is_reserved() {
     }
 }
 
-/// The volume builds on the new snapshot at once; what it had lost of the one before is no figure of its own any more.
+/// The volume builds on the new snapshot at once; what it had lost of the one before is no figure
+/// of its own any more.
 #[test]
 fn a_snapshot_that_is_taken_while_a_checkpoint_is_made_reserves_all_anew() {
     const SIZE: u64 = 1 << 20;

@@ -1,5 +1,5 @@
-//! Going back where what the newest labels lead to is damaged: what was whole is there, what was given up is
-//! told, and nothing that was given up comes back.
+//! Going back where what the newest labels lead to is damaged: what was whole is there, what was
+//! given up is told, and nothing that was given up comes back.
 
 use super::super::{Back, Limits, OpenErrorKind, Plan};
 use super::world::{World, write};
@@ -10,7 +10,8 @@ use pages::Pages;
 
 const BLOCK: usize = 4096;
 
-/// Three durable blocks: two in the newest checkpoint but one and in the newest, the third in the log only.
+/// Three durable blocks: two in the newest checkpoint but one and in the newest, the third in the
+/// log only.
 fn world() -> (World, DatasetId) {
     let mut world = World::new(Kind::Mirror, 2, Limits::default());
     let volume = world.create_volume("a", 1 << 20, BLOCK as u32);
@@ -148,8 +149,8 @@ fn a_log_that_lost_durable_groups_is_cut_before_them() {
     assert!(has(&mut world, volume, 3) && !has(&mut world, volume, 4));
 }
 
-/// Each snapshot begins an epoch, also without a checkpoint. Blocks that are written later must not be born
-/// before it: they would be taken for its own.
+/// Each snapshot begins an epoch, also without a checkpoint. Blocks that are written later must not
+/// be born before it: they would be taken for its own.
 #[test]
 fn what_is_written_after_going_back_is_younger_than_all_snapshots() {
     let (mut world, volume) = world();

@@ -82,7 +82,8 @@ fn a_scrub_that_waits_for_a_resilver_can_be_paused_and_stopped() {
     assert_eq!(last(&world), (ScanKind::Scrub, ScanState::Finished));
 }
 
-/// A resilver that cannot rebuild all is not tried again and again, and keeps nobody from scrubbing.
+/// A resilver that cannot rebuild all is not tried again and again, and keeps nobody from
+/// scrubbing.
 #[test]
 fn a_scrub_comes_to_its_end_after_a_resilver_that_could_not_rebuild_all() {
     let (mut world, volume) = filled(Kind::Leaf, 1);
@@ -148,7 +149,8 @@ fn damage(world: &mut World, place: Address) {
     world.disks[0].get_mut(&sector).expect("written")[99] ^= 1;
 }
 
-/// A volume on one disk, with what lies damaged there: a node, of its second 2 MiB, and a block, the first of the third.
+/// A volume on one disk, with what lies damaged there: a node, of its second 2 MiB, and a block,
+/// the first of the third.
 fn damaged() -> (World, DatasetId, [Address; 2]) {
     let (mut world, volume) = filled(Kind::Leaf, 1);
     for number in 0..3 {
@@ -207,7 +209,8 @@ fn a_scrub_tells_which_bytes_are_lost_and_goes_on_behind_a_node_that_cannot_be_r
     assert_eq!(world.unrecoverable, lost(volume));
 }
 
-/// It takes two checkpoints and more to say so, each time: the batch is gathered anew, and not for ever.
+/// It takes two checkpoints and more to say so, each time: the batch is gathered anew, and not for
+/// ever.
 #[test]
 fn a_scrub_comes_to_its_end_behind_a_node_whose_read_fails_slowly() {
     let (mut world, volume, [node, block]) = damaged();

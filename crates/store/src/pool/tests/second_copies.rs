@@ -1,4 +1,5 @@
-//! What leads to other blocks lies twice where a vdev has no redundancy: one bad sector takes nothing but itself.
+//! What leads to other blocks lies twice where a vdev has no redundancy: one bad sector takes
+//! nothing but itself.
 
 use std::collections::BTreeSet;
 
@@ -139,7 +140,8 @@ fn the_top_map_node_of_a_single_disk_pool_rots_and_every_block_still_reads_and_i
     world.check();
 }
 
-/// A pool of which all kinds of metadata lie on disks: nodes, lists, snapshots, and what is being freed.
+/// A pool of which all kinds of metadata lie on disks: nodes, lists, snapshots, and what is being
+/// freed.
 fn rich(world: &mut World) -> DatasetId {
     const SIZE: u64 = 8 << 20;
     let volume = filled(world, SIZE);
@@ -401,7 +403,8 @@ fn a_block_that_lies_twice_outlives_the_loss_of_either_copy() {
     }
 }
 
-/// A group counts where one copy of each of its blocks is there: the power may have gone while the others were written.
+/// A group counts where one copy of each of its blocks is there: the power may have gone while the
+/// others were written.
 #[test]
 fn a_group_counts_at_replay_where_one_copy_of_each_block_is_whole() {
     for which in [0, 1] {
@@ -455,7 +458,8 @@ fn a_promise_of_second_copies_that_does_not_fit_is_refused() {
     );
 }
 
-/// A thick volume may come to two copies by itself, by its folder, by what it inherits, and by a move.
+/// A thick volume may come to two copies by itself, by its folder, by what it inherits, and by a
+/// move.
 #[test]
 fn second_copies_that_do_not_fit_are_refused_whichever_way_they_come() {
     for way in 0..4 {
@@ -545,7 +549,8 @@ fn a_pool_without_the_feature_has_no_second_copies_and_refuses_copies() {
     set_copies(&mut world, "v", 2).expect("set");
 }
 
-/// Both copies of the top node are gone: what is lost is all that it led to, and that is what is told.
+/// Both copies of the top node are gone: what is lost is all that it led to, and that is what is
+/// told.
 #[test]
 fn a_lost_node_is_told_as_all_the_blocks_below_it() {
     let mut world = World::new(Kind::Leaf, 1, Limits::default());

@@ -1,5 +1,5 @@
-//! A record of the log becomes unreadable where nothing else has it: what was acknowledged behind it is missed, also
-//! where the log went on far away.
+//! A record of the log becomes unreadable where nothing else has it: what was acknowledged behind
+//! it is missed, also where the log went on far away.
 
 use super::super::{Limits, OpenErrorKind};
 use super::full::noise;
@@ -35,8 +35,9 @@ fn open_without(world: &World, place: Address) -> Result<(), OpenErrorKind> {
     other.reopen_unchecked().map_err(|error| error.kind)
 }
 
-/// Writes durable blocks one after the other. Where the log goes on far away, and now and then where it does not, the
-/// record before is taken away as soon as another group is durable. How often it went far.
+/// Writes durable blocks one after the other. Where the log goes on far away, and now and then
+/// where it does not, the record before is taken away as soon as another group is durable. How
+/// often it went far.
 fn attack(
     world: &mut World,
     volume: DatasetId,
@@ -94,7 +95,8 @@ fn they_are_where_each_group_lies_on_another_vdev() {
     let (mut world, volume, blocks) = world(2, block_size);
     let far = attack(&mut world, volume, block_size, 0..blocks / 4);
     assert!(far >= 100, "the log went far {far} times");
-    // An opening knows no place of the log on the other vdev, where the first record behind a checkpoint is away.
+    // An opening knows no place of the log on the other vdev, where the first record behind a
+    // checkpoint is away.
     for round in 0..8 {
         world.advance();
         attack(&mut world, volume, block_size, round * 3..(round + 1) * 3);

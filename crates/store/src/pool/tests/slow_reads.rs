@@ -97,7 +97,8 @@ fn assert_no_errors(world: &World) {
     }
 }
 
-/// Begins a read of the first block that is held back, while its block is overwritten and its place used again.
+/// Begins a read of the first block that is held back, while its block is overwritten and its place
+/// used again.
 fn read_late(world: &mut World, volume: DatasetId, other: DatasetId) -> (RequestId, u64) {
     let before = place(world, volume, 0);
     world.holds_reads = true;
@@ -190,7 +191,8 @@ fn whoever_waits_for_a_node_is_answered_when_another_is_read_in_its_place() {
     );
 }
 
-/// A scan has begun to read; all that it reads is overwritten, and other blocks lie there before the disks answer.
+/// A scan has begun to read; all that it reads is overwritten, and other blocks lie there before
+/// the disks answer.
 fn scan_late(world: &mut World, volume: DatasetId, other: DatasetId) {
     world.settle();
     world.holds_reads = false;

@@ -1,5 +1,6 @@
-//! Sparse volumes in small pools: what is written of them is scattered, and their maps take as much room as their data.
-//! Whatever is done, the pool may refuse it for lack of space, but never suspends itself.
+//! Sparse volumes in small pools: what is written of them is scattered, and their maps take as much
+//! room as their data. Whatever is done, the pool may refuse it for lack of space, but never
+//! suspends itself.
 
 use std::collections::BTreeMap;
 

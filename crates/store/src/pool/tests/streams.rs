@@ -1,5 +1,5 @@
-//! Snapshots sent from one pool and received into another: bit by bit the same, whatever the vdevs, block
-//! sizes and compressions, also where it is interrupted again and again.
+//! Snapshots sent from one pool and received into another: bit by bit the same, whatever the vdevs,
+//! block sizes and compressions, also where it is interrupted again and again.
 
 use proptest::prelude::*;
 

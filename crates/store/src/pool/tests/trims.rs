@@ -1,4 +1,5 @@
-//! Devices are told which space is free, and of nothing else. In this world what is trimmed reads as garbage.
+//! Devices are told which space is free, and of nothing else. In this world what is trimmed reads
+//! as garbage.
 
 use super::super::trim::{TrimRefused, TrimState};
 use super::super::{Limits, PoolProperty};
@@ -68,7 +69,8 @@ fn a_trim_tells_of_all_free_space_and_of_nothing_else_in_every_layout() {
                 "{kind:?}: {told}, {trim:?}"
             );
             let free = free_of_each(&world, disks, kind);
-            // Overwritten blocks may have become free behind the trim, by the checkpoints for its own states.
+            // Overwritten blocks may have become free behind the trim, by the checkpoints for its
+            // own states.
             assert!(
                 told > free - SIZE - (4 << 20) && told < free + (4 << 20),
                 "{kind:?}: {told} of {free}"
@@ -281,7 +283,8 @@ fn one_device_of_a_mirror_is_trimmed_alone_and_one_that_cannot_is_told_once() {
     );
 }
 
-/// Allocation takes what is held as soon as it finds nothing else: the device is still trimming it then, and the write waits.
+/// Allocation takes what is held as soon as it finds nothing else: the device is still trimming it
+/// then, and the write waits.
 #[test]
 fn space_that_is_being_trimmed_is_there_for_whoever_needs_it() {
     let mut world = World::of_size(Kind::Leaf, 1, 16 << 20, Limits::default());

@@ -1,5 +1,5 @@
-//! What datasets take is counted as zfs counts it: every block once, and with the blocks that a snapshot keeps the nodes
-//! of its map. Here one node is replaced whenever blocks are.
+//! What datasets take is counted as zfs counts it: every block once, and with the blocks that a
+//! snapshot keeps the nodes of its map. Here one node is replaced whenever blocks are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -120,7 +120,8 @@ fn volumes_snapshots_and_clones_are_charged_for_what_is_theirs() {
 /// Bytes of blocks that are compressed: four sectors.
 const LARGE: u64 = 16 << 10;
 
-/// Blocks of all datasets: which bytes each holds, by a number for each write, and how many sectors these take.
+/// Blocks of all datasets: which bytes each holds, by a number for each write, and how many sectors
+/// these take.
 #[derive(Default)]
 struct Model {
     views: BTreeMap<String, BTreeMap<u64, u64>>,
@@ -180,8 +181,8 @@ fn change(
     world.administer(Box::new(plan)).expect("it is possible");
 }
 
-/// Blocks before and after compression are counted exactly, through snapshots, clones, destruction, rollback, and
-/// openings that follow the log.
+/// Blocks before and after compression are counted exactly, through snapshots, clones, destruction,
+/// rollback, and openings that follow the log.
 #[test]
 fn logical_figures_are_those_of_a_model() {
     for seed in 1..=12_u64 {

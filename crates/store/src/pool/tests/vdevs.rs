@@ -346,7 +346,8 @@ fn a_resilver_ends_with_the_only_disk_that_it_is_for() {
     );
 }
 
-/// Each of two disks has what the other lacks. One takes no writes any more: the other is rebuilt all the same.
+/// Each of two disks has what the other lacks. One takes no writes any more: the other is rebuilt
+/// all the same.
 #[test]
 fn a_disk_that_does_not_take_what_is_rebuilt_keeps_no_other_from_it() {
     let (mut world, volume, mut model) = filled(Kind::Mirror, 2, 4096);
@@ -372,7 +373,8 @@ fn a_disk_that_does_not_take_what_is_rebuilt_keeps_no_other_from_it() {
     assert!(world.read(volume, 0, SIZE as u32) == model);
 }
 
-/// Of what one disk missed there is no right copy; another one goes, and is back, before the resilver of both is over.
+/// Of what one disk missed there is no right copy; another one goes, and is back, before the
+/// resilver of both is over.
 #[test]
 fn a_disk_that_goes_and_comes_back_in_a_resilver_is_rebuilt_after_it() {
     let mirror = |disks: [u64; 2]| {
@@ -468,7 +470,8 @@ fn what_a_resilver_lacked_is_rebuilt_when_a_disk_answers_again() {
     assert_eq!(run_scrub(&mut world).bad, 0);
 }
 
-/// A volume goes, and then the only disk that has the nodes of its map: they are read until all is free.
+/// A volume goes, and then the only disk that has the nodes of its map: they are read until all is
+/// free.
 #[test]
 fn what_is_being_freed_can_be_read_when_the_disk_was_replaced() {
     let limits = Limits {
@@ -509,7 +512,8 @@ fn what_is_being_freed_can_be_read_when_the_disk_was_replaced() {
     world.reopen().expect("opens");
 }
 
-/// What a disk that is being rebuilt lacks is on the one that it is rebuilt from: without that there is no pool.
+/// What a disk that is being rebuilt lacks is on the one that it is rebuilt from: without that
+/// there is no pool.
 #[test]
 fn a_pool_does_not_open_from_a_disk_that_is_only_half_rebuilt() {
     let (mut world, _, _) = filled(Kind::Leaf, 1, 4096);
@@ -539,7 +543,8 @@ fn a_pool_does_not_open_from_a_disk_that_is_only_half_rebuilt() {
         .expect("somebody has decided on it");
 }
 
-/// Under load the next checkpoint begins when the one before ends, and snapshots come and go all the time.
+/// Under load the next checkpoint begins when the one before ends, and snapshots come and go all
+/// the time.
 #[test]
 fn a_resilver_ends_also_where_one_checkpoint_follows_the_other() {
     let mut world = World::new(Kind::Leaf, 1, Limits::default());

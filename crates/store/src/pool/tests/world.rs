@@ -50,8 +50,8 @@ pub(super) struct World {
     /// What the pool told, but for checkpoints.
     pub(super) events: Vec<Event>,
     answered: BTreeSet<RequestId>,
-    /// Sectors that are zeros when they are read for the first time while the pool is opened, but for the runs
-    /// in which records are searched.
+    /// Sectors that are zeros when they are read for the first time while the pool is opened, but
+    /// for the runs in which records are searched.
     pub(super) misread: BTreeSet<(usize, u64)>,
     /// The disk of each leaf of the array.
     pub(super) leaves: HashMap<u32, usize>,
@@ -170,8 +170,8 @@ impl World {
         self.run(None)
     }
 
-    /// Lets the disks do what they are asked, one request after the other, and time pass, until nothing is
-    /// left to do, or until a request is answered.
+    /// Lets the disks do what they are asked, one request after the other, and time pass, until
+    /// nothing is left to do, or until a request is answered.
     fn run(&mut self, until: Option<RequestId>) -> Vec<(RequestId, Result<Answer, PoolError>)> {
         let mut answers = Vec::new();
         for _ in 0..1_000_000 {
@@ -446,7 +446,8 @@ impl World {
         id
     }
 
-    /// How many of the reads that were held back first are of places where something else lies by now.
+    /// How many of the reads that were held back first are of places where something else lies by
+    /// now.
     pub(super) fn held_elsewhere(&mut self, first: usize) -> usize {
         let held = self.held.iter().take(first);
         let is_other = held.filter(|(of, then)| {
@@ -678,7 +679,8 @@ impl World {
         Ok(rewound.expect("it may give up"))
     }
 
-    /// The power fails: what disks were asked and have not done is never done. Opens the pool again.
+    /// The power fails: what disks were asked and have not done is never done. Opens the pool
+    /// again.
     pub(super) fn crash(&mut self) -> Result<(), OpenError> {
         let examined = self.examine()?;
         self.crash_to(examined)

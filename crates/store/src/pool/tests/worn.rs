@@ -1,5 +1,5 @@
-//! Pools whose volumes are written over and over: what is free lies in single sectors, and still little is done for a
-//! block beside writing it.
+//! Pools whose volumes are written over and over: what is free lies in single sectors, and still
+//! little is done for a block beside writing it.
 
 use pages::Pages;
 
@@ -60,7 +60,8 @@ fn checkpoints_stay_rare_where_all_of_a_volume_is_written_over_in_any_order() {
             each.push(blocks / 2 / made);
         }
         println!("{percent} %: writes for each checkpoint: {each:?}");
-        // A quarter of what is left may be taken before one begins; what waits to become free is the rest.
+        // A quarter of what is left may be taken before one begins; what waits to become free is
+        // the rest.
         let left = SIZE / BLOCK * (96 - percent) / 100;
         let last = each.last().copied().unwrap_or(0);
         assert!(last >= left / 10, "{last} writes of {left} free sectors");

@@ -1,48 +1,49 @@
-//! How far trims came that somebody asked for, as checkpoints keep it: they go on where the pool is opened again.
+//! The progress of trims that a user asked for, as checkpoints keep it. So a trim goes on when the
+//! pool is opened again.
 
 use serde::{Deserialize, Serialize};
 
-/// The state of a trim of a leaf.
+/// State of a trim of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrimState {
-    /// It is at work.
+    /// The trim is at work.
     Running,
-    /// It rests until it is started again.
+    /// The trim rests until the user starts it again.
     Suspended,
-    /// All free space was seen.
+    /// All free space was trimmed or looked at.
     Finished,
-    /// It was ended before.
+    /// The user ended the trim before it was complete.
     Canceled,
 }
 
-/// A trim of a leaf.
+/// Status of the trim of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrimStatus {
-    /// The guid of the leaf.
+    /// Guid of the leaf.
     pub leaf: u64,
-    /// Its state.
+    /// State of the trim.
     pub state: TrimState,
     /// Sectors of the top-level vdev that were looked at.
     pub position: u64,
-    /// All of its sectors.
+    /// All sectors of the top-level vdev.
     pub total: u64,
-    /// Bytes of the leaf that its device was told of.
+    /// Bytes of the leaf that the device was told are free.
     pub bytes: u64,
-    /// Steps that the device failed.
+    /// Steps that failed on the device.
     pub failed: u64,
-    /// At most so many bytes a second.
+    /// Most bytes to trim in a second; `None` if unlimited.
     pub rate: Option<u64>,
-    /// When it began, in seconds since 1970.
+    /// Time at which the trim began, in seconds since 1970.
     pub started_s: u64,
-    /// When it ended or was paused; 0 while it has not.
+    /// Time at which the trim ended or was paused, in seconds since 1970; 0 if neither happened.
     pub ended_s: u64,
 }
 
-/// The longest record, in bytes, with the comma behind it.
+/// Length of the longest record, in bytes, with the comma after it.
 pub(in crate::pool) const RECORD: usize = 240;
 
-/// A trim of a leaf, as a checkpoint keeps it.
+/// Trim of a leaf, as a checkpoint keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::pool) struct TrimRecord {
@@ -63,7 +64,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl TrimRecord {
-    /// Of one that begins.
+    /// Makes the record of a trim that begins.
     pub(super) fn new(leaf: u64, started_s: u64) -> Self {
         Self {
             leaf,
@@ -77,7 +78,7 @@ impl TrimRecord {
         }
     }
 
-    /// Its status, in a top-level vdev of so many sectors.
+    /// Returns the status of the trim, in a top-level vdev of `total` sectors.
     pub(super) fn status(&self, total: u64) -> TrimStatus {
         TrimStatus {
             leaf: self.leaf,

@@ -1,4 +1,5 @@
-//! A pool, what is done to it step by step, and the model of what every volume and snapshot must hold.
+//! A pool, what is done to it step by step, and the model of what every volume and snapshot must
+//! hold.
 
 use std::collections::BTreeMap;
 
@@ -181,8 +182,8 @@ pub(super) fn content(tag: u32) -> Vec<u8> {
 /// What a volume or snapshot must hold: sectors that are not zeros.
 type Held = BTreeMap<u64, u32>;
 
-/// Sectors in use without those of the space map's pages: how many of these there are is a matter of how far
-/// apart things came to lie.
+/// Sectors in use without those of the space map's pages: how many of these there are is a matter
+/// of how far apart things came to lie.
 pub(super) fn needed(world: &World) -> u64 {
     let space = &world.pool.space;
     let pages = (0..).zip(&world.pool.persisted.pages).map(|(vdev, pages)| {
