@@ -1,5 +1,4 @@
-//! After each opening, promises nothing until a checkpoint leads past the first group that was
-//! written since.
+//! Promises nothing after an opening until a checkpoint leads past the first group written since.
 //!
 //! A record may lie where the end of the log was found. It may be of a group that was being written
 //! when the power failed and that was cut off, or one that a device did not show this time. The
@@ -21,7 +20,8 @@ pub(super) enum Start {
     Reached,
     /// No group was written after the end that an opening found.
     Found,
-    /// This group was the first one written, and no checkpoint that has it is durable yet.
+    /// The first group was written, and no checkpoint that has it is durable yet. The number is its
+    /// own.
     Anew(u64),
 }
 

@@ -23,7 +23,7 @@ pub enum FindingKind {
     Unproven,
     /// No copy is right.
     Unreadable,
-    /// Some copies are wrong and can be repaired by a scrub.
+    /// A block has wrong copies, which a scrub can repair.
     BadCopy,
     /// A block or node was born before a snapshot that does not have it, or after the node that
     /// leads to it.
