@@ -16,7 +16,8 @@
 //! | which part of a write is done before the engine gets it | `prepared.rs` |
 //! | how is a block found and read | `read.rs` |
 //! | when do labels say that a leaf missed something | `labels.rs` |
-//! | what makes the log short | `checkpoint.rs` and files beside it; when a checkpoint is due: `rest.rs` |
+//! | what makes the log short | `checkpoint.rs` and the files beside it |
+//! | when is a checkpoint due after a change | `rest.rs` |
 //! | which changes are in no durable checkpoint yet | `unmerged.rs` |
 //! | what does a checkpoint keep | `manifest.rs` |
 //! | how does a pool open after a crash | `open.rs`; how its log goes on then: `anew.rs` |
@@ -29,7 +30,8 @@
 //! | how are devices replaced and vdevs added | `vdevs.rs` |
 //! | which devices fail too often | `failures.rs`; which spares stand in: `spares.rs` |
 //! | how is the whole pool checked | `check.rs` and the files beside it |
-//! | which labels lie among the pool's blocks | `inner_labels.rs`; how they restore labels: `open/rebuild.rs` |
+//! | which labels lie among the pool's blocks | `inner_labels.rs` |
+//! | how do inner labels restore lost labels | `open/rebuild.rs` |
 //! | how many devices can labels name | `label_room.rs` |
 //! | which host has the pool | `activity.rs` and the files beside it |
 //! | how is a pool closed in order | `closing.rs` |
