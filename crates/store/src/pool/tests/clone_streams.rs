@@ -280,8 +280,8 @@ proptest! {
     }
 }
 
-/// Makes a volume of 100 blocks with a snapshot, a clone with a snapshot in which 5 blocks differ,
-/// and a pool that has the first snapshot.
+/// Makes a volume of 100 blocks with a snapshot, a clone of it, and a pool that has the snapshot.
+/// The clone has a snapshot in which 5 blocks differ.
 fn cloned() -> (Source, Sink) {
     let mut source = Source::new(0);
     for step in [
@@ -395,7 +395,7 @@ fn a_clone_without_its_origin_is_refused() {
     sink.receive(&rest).expect_err("nothing is there");
 }
 
-/// If several snapshots may be the origin, the one nearest to the clone is.
+/// The origin is the snapshot nearest to the clone, if several may be.
 #[test]
 fn the_nearest_of_several_origins_is_taken() {
     let (mut source, mut sink) = cloned();

@@ -235,8 +235,8 @@ fn of_a_mark_and_another_record_the_mark_is_followed() {
     }
 }
 
-/// After a power cut an initiator repeats requests without an answer. So the pool may write the
-/// same record again, though the records after it were given up meanwhile.
+/// An initiator repeats unanswered requests after a power cut. So the pool may write the same
+/// record again, though the records after it were given up meanwhile.
 #[test]
 fn a_group_that_is_written_once_more_is_not_continued_by_what_followed_it_before() {
     let (mut world, volume) = written(Kind::Leaf, 1);

@@ -407,7 +407,8 @@ fn what_was_written_since_a_snapshot_is_not_reserved_any_more_beside_packed_bloc
     }
 }
 
-/// While a checkpoint is made its dead lists grow. Its own blocks count only when it is durable.
+/// The dead lists of a checkpoint grow while it is made. Its own blocks count only when it is
+/// durable.
 #[test]
 fn a_checkpoint_that_is_being_made_changes_nothing_of_what_is_reserved() {
     const SIZE: u64 = 1 << 20;

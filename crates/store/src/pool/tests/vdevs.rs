@@ -544,7 +544,7 @@ fn a_pool_does_not_open_from_a_disk_that_is_only_half_rebuilt() {
         .expect("somebody has decided on it");
 }
 
-/// Under load the next checkpoint begins when the one before ends, and snapshots come and go all
+/// The next checkpoint begins when the one before ends, under load, and snapshots come and go all
 /// the time.
 #[test]
 fn a_resilver_ends_also_where_one_checkpoint_follows_the_other() {
