@@ -52,14 +52,14 @@
 //!
 //! Suppose that two openers with the short wait both win. On any record, one of them wrote after
 //! the last look of the other. So this write came more than 500 ms after the start of the writer's
-//! own last look, and the writer would have had to wait for the long time. By the end of the long
+//! own last look. Then the writer would have had to wait for the long time. By the end of the long
 //! time the other has seen the claim and stopped, or is out of date.
 //!
 //! Clocks may differ in rate by a sixteenth. They count while the machine sleeps, but a hypervisor
 //! may stop a guest together with its clock: see `docs/operations.md`.
 //!
 //! Writes that were on their way before their host was paused may arrive later. Only the device can
-//! keep such writes off. If the device can, the opener makes the device do so after its claim won,
+//! keep late writes off. If the device can, the opener makes the device do so after its claim won,
 //! and before it reads the labels that it relies on. If a device reports that it is reserved for
 //! another host, the pool stops ([`Stop::Reserved`]).
 

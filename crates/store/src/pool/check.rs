@@ -1,5 +1,5 @@
-//! Checks a pool: everything that it needs is allocated exactly once and nothing else is, its
-//! figures agree, and every copy of every block is right.
+//! Checks a pool: exactly the sectors that it needs are allocated, once each; its figures agree;
+//! and every copy of every block is right.
 //!
 //! A pool at rest is read from its checkpoint and its log on. First come the structures outside of
 //! trees. Then comes the tree of each dataset beside that of the snapshot before it (`descent.rs`),

@@ -14,7 +14,7 @@
 //! Datasets come and go meanwhile. If a dataset was not fully visited, the rest is visited in the
 //! dataset that has its blocks from then on ([`Pool::scan_follows`]). This is the snapshot that is
 //! taken of a volume, or the dataset that builds on a destroyed snapshot. Blocks being freed are
-//! not rebuilt, so a resilver ends only when they are free: their nodes and lists are read until
+//! not rebuilt, so a resilver ends only when they are free. Their nodes and lists are read until
 //! then, and no other leaf may have them. Under load one checkpoint begins when the one before
 //! ends. Work that is only possible between them ([`Pool::scan_between_checkpoints`]) is done in
 //! the moment at which one ends.
@@ -410,8 +410,8 @@ impl Pool {
                 if !scan.batch.is_empty() && self.checkpoints == scan.batch_checkpoints {
                     scan.most = (scan.most * 2).min(self.limits.scan_batch);
                 }
-                // When as many blocks were gathered as were thrown away, none of those is still to
-                // come.
+                // When as many blocks were gathered as were thrown away, none of the latter is
+                // still to come.
                 scan.again = scan.again.saturating_sub(scan.batch.len());
                 if scan.again == 0 {
                     scan.verified.clear();

@@ -2,9 +2,9 @@
 //! the owner goes on without one.
 //!
 //! A turn on a leaf is one read and one write of a sector. The interval between two turns is two
-//! hundred times the length of a turn on the slowest leaf, measured when other work does not keep
-//! that leaf busy. So turns take at most half a per cent of any leaf's time. The promise covers
-//! three failed turns and the slowest recent turns.
+//! hundred times the length of a turn on the slowest leaf. The length counts when other work does
+//! not keep the leaf busy. So turns take at most half a per cent of any leaf's time. The promise
+//! covers three failed turns and the slowest recent turns.
 
 /// Shortest interval, and the longest.
 const LEAST_INTERVAL_US: u64 = 1_000_000;

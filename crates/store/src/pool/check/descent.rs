@@ -6,9 +6,9 @@
 //! and so on. So when each dataset claims the blocks of its own, every block of the pool is claimed
 //! exactly once.
 //!
-//! If a node of the snapshot cannot be read, the blocks below it are unknown. Blocks that the
-//! dataset has there and that are no younger than that node are the snapshot's, too, and possibly
-//! other datasets' that build on it.
+//! If a node of the snapshot cannot be read, the blocks below it are unknown. The dataset's blocks
+//! there that are no younger than the node are the snapshot's, too. They may also belong to other
+//! datasets that build on the snapshot.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -2,14 +2,14 @@
 //! when the power failed.
 //!
 //! The part of log vdevs that is used for copies is read once, leaf by leaf, and copies newer than
-//! the checkpoint are noted. A copy is used if the chain has no record, or a group in the chain
-//! lacks blocks, and the copy fits there: by its number, and the checksum of the record before. The
-//! copy's record and blocks are then written into the chain, as if the power had failed later. A
-//! copy also proves how far the log was durable. If it proves more than can be found, the log is
+//! the checkpoint are noted. A copy is used if the chain has no record there, or the group in the
+//! chain lacks blocks. The copy must fit by its number, and by the checksum of the record before.
+//! The copy's record and blocks are then written into the chain, as if the power had failed later.
+//! A copy also proves how far the log was durable. If it proves more than can be found, the log is
 //! damaged.
 //!
-//! At the end copies that were not used are wiped: nobody was promised their groups, and they must
-//! not be taken for the groups that come in their places.
+//! At the end unused copies are wiped. Their groups were never promised, and must not be taken for
+//! the groups that come in their places.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Vdevs whose disks become larger while the pool is in use: they grow at the right time, and their
-//! data and sizes survive a power cut at any moment.
+//! Disks become larger while the pool is in use. Their vdevs grow at the right time, and data and
+//! sizes survive a power cut at any moment.
 
 use super::super::LogStatus;
 use super::world::{DISK, World};

@@ -1,4 +1,4 @@
-//! Figures are of the present: those reported before a checkpoint are those that the checkpoint
+//! Figures are of the present: a report before a checkpoint has the figures that the checkpoint
 //! finds. A pool at rest soon has no space left that waits to be free.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! Rewinds when the structures of the newest labels are damaged: whole data is there, given-up data
-//! is reported, and nothing that was given up comes back.
+//! Rewinds when the structures of the newest labels are damaged. Whole data is there, given-up data
+//! is reported, and none of it comes back.
 
 use super::super::{Back, Limits, OpenErrorKind, Plan};
 use super::world::{World, write};

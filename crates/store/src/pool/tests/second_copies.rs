@@ -29,7 +29,8 @@ fn two(size: u64) -> World {
     World::of_tree(tree, 2, size, Limits::default())
 }
 
-/// Returns the disk and offset of a block's sector, on vdevs of one leaf each.
+/// Returns the disk that has a block's sector, and the sector on that disk, on vdevs of one leaf
+/// each.
 fn on_disk(place: Address, sector: u64) -> (usize, u64) {
     let offset = layout::sector_offset(place.sector() + sector);
     (usize::from(place.vdev()), offset / SECTOR_SIZE as u64)

@@ -1,5 +1,5 @@
-//! The space of datasets is counted as zfs counts it: every block once, and the nodes of a map with
-//! the blocks that a snapshot keeps. Here one node is replaced whenever blocks are.
+//! The space of datasets is counted as in zfs: every block once, and the nodes of a map with the
+//! blocks that a snapshot keeps. Here one node is replaced whenever blocks are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -117,7 +117,7 @@ fn volumes_snapshots_and_clones_are_charged_for_what_is_theirs() {
     assert_eq!(root.used / BLOCK, 18 + 7 + 40);
 }
 
-/// Bytes of blocks that are compressed: four sectors.
+/// Size of the blocks that compress, in bytes: four sectors.
 const LARGE: u64 = 16 << 10;
 
 /// Model of all blocks: the writes that each dataset holds, by number, and the sectors that these
@@ -126,7 +126,7 @@ const LARGE: u64 = 16 << 10;
 struct Model {
     views: BTreeMap<String, BTreeMap<u64, u64>>,
     sectors: BTreeMap<u64, u64>,
-    /// Writes that a clone's origin held.
+    /// Writes that the origin of each clone held.
     origins: BTreeMap<String, BTreeSet<u64>>,
 }
 
