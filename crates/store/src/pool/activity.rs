@@ -28,8 +28,8 @@
 //!
 //! # The opener's rules
 //! 1. The opener reads all records. If the newest record is of this machine's boot and
-//!    installation, the opener takes over at once, since the devices are locked against other
-//!    processes of this machine. A pool that was closed in order needs no watch.
+//!    installation, the opener takes over at once. The devices are locked against other processes
+//!    of this machine. A pool that was closed in order needs no watch.
 //! 2. Otherwise the opener watches for longer than the promise. If the record is of an earlier boot
 //!    of this installation, it watches for two intervals. Any change shows that the owner lives,
 //!    and ends the attempt before anything was written.

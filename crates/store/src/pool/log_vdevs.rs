@@ -8,8 +8,8 @@
 //! 2. that log vdev is flushed, and nothing else;
 //! 3. only then is the change acknowledged. The group still goes into the chain, but no request
 //!    waits for that;
-//! 4. the place of a copy is reused only when a flush of the vdevs that hold blocks has made
-//!    its group durable in the chain.
+//! 4. the place of a copy is reused only when a flush of the vdevs for blocks has made its group
+//!    durable in the chain.
 //!
 //! So a change lies only on a log vdev for no longer than until the next flush of the chain. If
 //! anything is wrong with the log vdev, the flush of the chain acknowledges instead, as if there

@@ -297,7 +297,9 @@ impl Pool {
 impl Opening {
     /// Begins to open the pool that was found in labels, at one of its roots.
     ///
-    /// # Errors The vdevs are invalid. Or a log vdev is missing that may hold the only copy of durable writes. Or a leaf is missing that other leaves were being rebuilt from.
+    /// # Errors
+    /// The vdevs are invalid. Or a log vdev is missing that may hold the only copy of durable
+    /// writes. Or a leaf is missing that other leaves were being rebuilt from.
     pub fn new(
         examined: &Examined,
         root: &Candidate,

@@ -1,5 +1,5 @@
-//! Answers questions of a stream's sender: the differences between two snapshots, and blocks as
-//! they lie on the devices, so that they need not be compressed anew.
+//! Answers questions of a stream's sender: the differences between two snapshots, and stored
+//! blocks, which need not be compressed anew.
 //!
 //! Every question stands alone, and may start at any block. So a sender keeps a block number, and
 //! goes on from there after any interruption.

@@ -1,7 +1,15 @@
 //! Leaves that came back older than the pool: an old image, a disk of last week, or a snapshot that
 //! a lower layer rolled back.
 //!
-//! By the configuration such a leaf is online and misses nothing, since its absence was not noticed. Its contents say otherwise: - its newest root is not the pool's newest. A root reaches labels of the first round on all   leaves, and is durable there, before a label of the second round has it. A root that stayed   in the first round counts only if all leaves that are here have it ([`super::roots`]). So a   leaf without the newest root is older than that root, or failed to take it. It may lack blocks   born after its own newest root; - its configuration is older than the pool's. By the same order of rounds it had the newest one   once. It may still miss what it says that it missed then.
+//! By the configuration such a leaf is online and misses nothing, since its absence was not noticed.
+//! Its contents say otherwise:
+//! - its newest root is not the pool's newest. A root reaches labels of the first round on all
+//!   leaves, and is durable there, before a label of the second round has it. A root that stayed
+//!   in the first round counts only if all leaves that are here have it ([`super::roots`]). So a
+//!   leaf without the newest root is older than that root, or failed to take it. It may lack blocks
+//!   born after its own newest root;
+//! - its configuration is older than the pool's. By the same order of rounds it had the newest one
+//!   once. It may still miss what it says that it missed then.
 //!
 //! A leaf that has the newest root may lack groups of the log after that. The replay finds these
 //! groups ([`super::proven`]).

@@ -128,7 +128,9 @@ impl Rebuild {
     /// `traces` are the inner labels that were found on each of them. A device with a label of its
     /// own keeps its labels, unless the labels of all devices lead to no checkpoint.
     ///
-    /// # Errors There is nothing to be done, or there are traces of several pools, or a device has none. Or the pool that the labels describe together cannot be opened.
+    /// # Errors
+    /// There is nothing to be done, or there are traces of several pools, or a device has none. Or
+    /// the pool that the labels describe together cannot be opened.
     pub fn plan(
         devices: &[LeafLabels],
         traces: &[Vec<Trace>],

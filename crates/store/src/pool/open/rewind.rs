@@ -1,7 +1,15 @@
 //! Rewinds a pool to a state that is whole: gives up data that cannot be had, so that the rest can
 //! be.
 //!
-//! These are given up, from the least to the most: - groups at the end of the log, from the first one that is missing although it was durable, or   that cannot be told from the end of the log; - the newest checkpoint, if the structures that it leads to are damaged, and all groups after   it. The previous checkpoint is whole, since the space of the last two durable checkpoints is   never reused (`space`). The log after the previous one is followed up to the checkpoint that   is given up, since later groups may lie where the blocks of the previous one lay; - more checkpoints. They are in the label rings still, but their blocks may have been   overwritten. That state must be proven ([`crate::pool::check`]) before it is trusted.
+//! These are given up, from the least to the most:
+//! - groups at the end of the log. The first of them was durable and is missing, or cannot be told
+//!   from the end of the log;
+//! - the newest checkpoint, if the structures that it leads to are damaged, and all groups after it.
+//!   The previous checkpoint is whole, since the space of the last two durable checkpoints is never
+//!   reused (`space`). The log after the previous one is followed only up to the given-up
+//!   checkpoint. Later groups may lie where the blocks of the previous one lay;
+//! - more checkpoints. They are in the label rings still, but their blocks may have been
+//!   overwritten. That state must be proven ([`crate::pool::check`]) before it is trusted.
 //!
 //! The order that matters: the first checkpoint after a rewind gets an epoch and a last group
 //! number above all that was given up. Until its root is durable nothing is promised (`anew.rs`).
