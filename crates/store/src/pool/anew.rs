@@ -13,7 +13,7 @@
 
 use super::state::Pool;
 
-/// State of the last checkpoint: whether it leads to the place where the log goes on.
+/// State of the last checkpoint: whether it leads to the place where the log continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
     /// The last checkpoint leads there.

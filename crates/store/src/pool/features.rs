@@ -16,7 +16,7 @@ use super::state::Pool;
 /// Part of the format that not every program knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Feature {
-    /// Records of the log lie twice if the log goes on far away.
+    /// Records of the log lie twice if the log continues far away.
     Signposts,
     /// Labels say which host has the pool open.
     Multihost,

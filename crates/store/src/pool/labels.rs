@@ -15,7 +15,7 @@
 //!    a spare that left its place is available for another one.
 //!
 //! Otherwise, if the power failed between, a leaf that lacks acknowledged data would come back as
-//! one that lacks nothing. Its place where the log goes on is empty, and would be believed to be
+//! one that lacks nothing. Its place where the log continues is empty, and would be believed to be
 //! the end of the log. After a torn configuration beside an intact root, even its blocks would be
 //! believed. A record on a vdev that no label knows could not be found. A spare's former data would
 //! count as parts of blocks, after other data was written over it. So an opening may rely on this:

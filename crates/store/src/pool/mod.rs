@@ -20,7 +20,7 @@
 //! | when is a checkpoint due after a change | `rest.rs` |
 //! | which changes are in no durable checkpoint yet | `unmerged.rs` |
 //! | what does a checkpoint keep | `manifest.rs` |
-//! | how does a pool open after a crash | `open.rs`; how its log goes on then: `anew.rs` |
+//! | how does a pool open after a crash | `open.rs`; how its log continues then: `anew.rs` |
 //! | what happens when the pool is full | `admission.rs` |
 //! | how are datasets changed | `administer.rs`; when there are too many: `manifest_room.rs` |
 //! | what does a stream carry | `send.rs`; which volume may receive one: `receive.rs` |

@@ -536,7 +536,7 @@ impl Opening {
         OpenError::new(kind, context)
     }
 
-    /// Goes on when every read and write under way has ended, with or without success.
+    /// Continues when every read and write under way has ended, with or without success.
     fn advance(&mut self) -> Result<(), OpenError> {
         match self.stage {
             Stage::Hold => self.read_manifest(),

@@ -2,7 +2,7 @@
 //! blocks, which need not be compressed anew.
 //!
 //! Every question stands alone, and may start at any block. So a sender keeps a block number, and
-//! goes on from there after any interruption.
+//! continues from there after any interruption.
 
 use pages::Pages;
 

@@ -1,7 +1,7 @@
 //! Leaves that came back older than the pool: an old image, a disk of last week, or a snapshot that
 //! a lower layer rolled back.
 //!
-//! By the configuration such a leaf is online and misses nothing, since its absence was not noticed.
+//! By the configuration such a leaf is online and misses nothing, since nothing noted its absence.
 //! Its contents say otherwise:
 //! - its newest root is not the pool's newest. A root reaches labels of the first round on all
 //!   leaves, and is durable there, before a label of the second round has it. A root that stayed

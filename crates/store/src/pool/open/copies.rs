@@ -108,7 +108,7 @@ impl Opening {
         self.read_copies()
     }
 
-    /// Asks for the next part, or goes on to the chain.
+    /// Asks for the next part, or continues to the chain.
     fn read_copies(&mut self) -> Result<(), OpenError> {
         for _ in 0..CHUNKS_AT_ONCE {
             let Some(scan) = self.copies.leaves.front_mut() else {
@@ -326,7 +326,7 @@ impl Opening {
     }
 
     /// Wipes copies of groups that do not count. If that fails on a device, the first group that
-    /// becomes durable now takes their place. A rewind leaves the copies, since the pool goes on
+    /// becomes durable now takes their place. A rewind leaves the copies, since the pool continues
     /// above them.
     pub(super) fn wipe_copies(&mut self) {
         if self.rewound().is_some() {

@@ -88,7 +88,7 @@ impl Examined {
         }
     }
 
-    /// Refuses to go on without log vdevs that may matter.
+    /// Refuses to continue without log vdevs that may matter.
     pub(super) fn require_logs(&self) -> Result<(), OpenError> {
         let Some(log) = self.missing_logs.first() else {
             return Ok(());
@@ -104,7 +104,7 @@ impl Examined {
         Err(OpenError::new(OpenErrorKind::LogMissing, context))
     }
 
-    /// Refuses to go on without leaves that others were being rebuilt from. Data that is not
+    /// Refuses to continue without leaves that others were being rebuilt from. Data that is not
     /// rebuilt yet could not be read, and data written meanwhile would keep the two apart for good.
     pub(super) fn require_needed(&self) -> Result<(), OpenError> {
         if let Some(context) = self.old_copy() {

@@ -24,7 +24,7 @@ pub struct Short {
     pub had: u64,
     /// Whether a part that the vdev uses is missing.
     pub is_cut: bool,
-    /// Whether the device goes on with its new size.
+    /// Whether the device continues with its new size.
     is_fitted: bool,
 }
 
@@ -41,8 +41,8 @@ impl Short {
     }
 }
 
-/// Finds devices that are shorter than they were, and lets them go on with their new size if they
-/// can.
+/// Finds devices that are shorter than they were, and lets them continue with their new size if
+/// they can.
 pub(super) fn fit(
     config: &mut PoolConfig,
     leaves: &[Option<u64>],

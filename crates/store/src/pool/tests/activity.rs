@@ -158,7 +158,7 @@ fn a_leaf_that_takes_no_record_is_given_up_and_the_pool_goes_on_where_it_can() {
             .iter()
             .any(|(of, result)| *of == id && result.is_ok())
     );
-    // Without the other disk the pool cannot go on.
+    // Without the other disk the pool cannot continue.
     world.stuck.insert(0);
     let now_us = world.now_us;
     world.pass_until(now_us + 7 * SECOND);
@@ -198,7 +198,7 @@ fn protection_that_is_switched_off_leaves_records_that_are_closed() {
             .flatten()
             .all(|of| of.state == ActivityState::Closed)
     );
-    // The unprotected pool goes on, however long it is paused.
+    // The unprotected pool continues, however long it is paused.
     world.now_us += 100 * SECOND;
     world.write(volume, 0, &[1; 4096], true);
 }

@@ -325,8 +325,8 @@ fn a_received_clone_takes_only_what_differs() {
     assert!(sink.holds("w/v1", &source.models[&source.snapshots[1]]));
 }
 
-/// The snapshot that a clone goes on from stays while the clone is received. The shared blocks are
-/// not freed with it.
+/// The snapshot that a clone continues from stays while the clone is received. The shared blocks
+/// are not freed with it.
 #[test]
 fn nobody_takes_the_origin_away_from_a_clone_that_is_received() {
     let (mut source, mut sink) = cloned();
@@ -369,7 +369,7 @@ fn a_clone_without_its_origin_is_refused() {
     let (_, stream) = source.stream(source.snapshots[1], 0);
     sink.name = "w/v0".to_owned();
     let error = sink.receive(&stream).map(drop);
-    // An existing volume goes on as before, if it is what the clone goes on from.
+    // An existing volume continues as before, if it is what the clone continues from.
     error.expect("v0 takes it, too");
     sink.name = "w/v1".to_owned();
     let request = Destroy {
@@ -390,7 +390,7 @@ fn a_clone_without_its_origin_is_refused() {
         sink.world.pool.catalog().find("w").is_err(),
         "nothing is left"
     );
-    // The rest of a receive that was given up has nothing to go on from.
+    // The rest of a receive that was given up has nothing to continue from.
     let (_, rest) = source.stream(source.snapshots[1], 12);
     sink.receive(&rest).expect_err("nothing is there");
 }

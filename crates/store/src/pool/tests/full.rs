@@ -202,7 +202,7 @@ fn a_full_pool_refuses_snapshots_before_it_refuses_to_unmap_what_they_share() {
         assert_eq!(refused, PoolErrorKind::NoSpace);
         assert!(taken > 0, "{kind:?}");
         world.check();
-        // The last snapshot is destroyed, and unmapping can go on.
+        // The last snapshot is destroyed, and unmapping can continue.
         (0..taken).for_each(|of| world.destroy(&format!("a@{of}")));
         world.checkpoint();
         world.checkpoint();

@@ -1,5 +1,5 @@
 //! Lists of datasets that would not fit into a checkpoint: changes that make them longer are
-//! refused, all others go on.
+//! refused, all others continue.
 
 use super::super::{Limits, PoolError, PoolErrorKind, Request, RequestId};
 use super::world::World;
@@ -141,7 +141,7 @@ fn snapshots_are_refused_before_dead_lists_are_too_long() {
         taken += 1;
     }
     assert!(taken > 25, "{taken}");
-    // Writes go on, and checkpoints with them.
+    // Writes continue, and checkpoints with them.
     for round in taken..taken + 20 {
         world.overwrite(volume, round);
         world.go_on_to_checkpoint();

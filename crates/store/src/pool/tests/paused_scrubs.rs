@@ -1,4 +1,4 @@
-//! A scrub that is paused for long goes on where it was. It does not read verified blocks again,
+//! A scrub that is paused for long continues where it was. It does not read verified blocks again,
 //! does not mistake changed blocks for them, and reports each loss once.
 
 use super::super::{Limits, ScanState};

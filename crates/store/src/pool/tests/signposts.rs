@@ -36,9 +36,9 @@ fn open_without(world: &World, place: Address) -> Result<(), OpenErrorKind> {
     other.reopen_unchecked().map_err(|error| error.kind)
 }
 
-/// Writes durable blocks one after the other. If the log goes on far away, and sometimes if it does
-/// not, the record before is removed as soon as another group is durable. Returns how often the log
-/// went far.
+/// Writes durable blocks one after the other. If the log continues far away, and sometimes if it
+/// does not, the record before is removed as soon as another group is durable. Returns how often
+/// the log went far.
 fn attack(
     world: &mut World,
     volume: DatasetId,

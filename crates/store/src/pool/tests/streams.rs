@@ -654,7 +654,7 @@ fn a_receive_that_makes_a_volume_smaller_can_be_given_up_also_where_all_is_reser
         if reopens {
             sink.world.reopen().expect("opens");
         }
-        // A receive that goes on gives no reserved space away, either.
+        // A receive that continues gives no reserved space away, either.
         sink.receive(cut).expect("again");
         assert!(sink.position().is_some());
         sink.abort();

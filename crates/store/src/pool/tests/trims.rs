@@ -208,7 +208,7 @@ fn a_trim_that_rests_goes_on_where_it_was_also_after_an_opening() {
     let from = layout::sector_offset(paused.position);
     assert!(first >= Some(from), "{first:?}, {from}");
     assert_eq!(world.pool.trims()[0].state, TrimState::Finished);
-    // Running trims go on by themselves.
+    // Running trims continue by themselves.
     world
         .pool
         .start_trim(LeafId(0), Some(1 << 20), world.now_us)

@@ -235,7 +235,7 @@ fn how_the_last_scan_ended_is_known_when_the_pool_is_opened_again() {
     assert!(scrub.repaired_bytes > 0, "{scrub:?}");
     world.crash().expect("opens");
     assert_eq!(world.pool.scan_status(), Some(scrub));
-    // The scan is over: nothing goes on, and no event reports it as news.
+    // The scan is over: nothing continues, and no event reports it as news.
     assert_eq!(world.pool.scan_state(), None);
     world.settle();
     // If the next scan does not end, the outcome of the last one stays.
