@@ -41,11 +41,11 @@
 //!    500 ms. If the claim took longer to write, it waits for the long time.
 //!
 //! # Why no other host has the pool when an opener wins
-//! Say that the claim lies on all records at time `c`, and that the opener wins after `c + promise
-//! + interval`. Suppose that an owner still counts on a leaf then. That owner began a good write of
-//! a record there after `c + interval`. By rule 2, it began the read before that write after `c`.
-//! There are two cases. If it read the claim, it stopped. If it read its own record, that record
-//! was written after `c`, and the opener found it.
+//! Say that the claim lies on all records at time `c`. The opener wins after
+//! `c + promise + interval`. Suppose that an owner still counts on a leaf then. That owner began a
+//! good write of a record there after `c + interval`. By rule 2, it began the read before that
+//! write after `c`. There are two cases. If it read the claim, it stopped. If it read its own
+//! record, that record was written after `c`, and the opener found it.
 //!
 //! The promise that the opener knows is that of a record which it saw. It may have missed two later
 //! records, so the shortest promise of three records counts.
