@@ -1,5 +1,5 @@
-//! Tells devices which space is free: by itself if the property `autotrim` is on, and for `pool
-//! trim`.
+//! Tells devices which space is free: by itself if the property `autotrim` is on, and for the
+//! command `pool trim`.
 //!
 //! A trimmed range reads as anything. So a trim follows the rule of a write: it may touch only
 //! sectors that are free in [`Space`](crate::space::Space). No such sector is reached by the last
