@@ -28,8 +28,8 @@
 //!
 //! # The opener's rules
 //! 1. The opener reads all records. If the newest record is of this machine's boot and
-//!    installation, the opener takes over at once, since the devices are locked against other
-//!    processes of this machine. A pool that was closed in order needs no watch.
+//!    installation, the opener takes over at once. The devices are locked against other processes
+//!    of this machine. A pool that was closed in order needs no watch.
 //! 2. Otherwise the opener watches for longer than the promise. If the record is of an earlier boot
 //!    of this installation, it watches for two intervals. Any change shows that the owner lives,
 //!    and ends the attempt before anything was written.
@@ -41,25 +41,25 @@
 //!    500 ms. If the claim took longer to write, it waits for the long time.
 //!
 //! # Why no other host has the pool when an opener wins
-//! Say that the claim lies on all records at time `c`, and that the opener wins after `c + promise
-//! + interval`. Suppose that an owner still counts on a leaf then. That owner began a good write of
-//! a record there after `c + interval`. By rule 2, it began the read before that write after `c`.
-//! There are two cases. If it read the claim, it stopped. If it read its own record, that record
-//! was written after `c`, and the opener found it.
+//! Say that the claim lies on all records at time `c`. The opener wins after
+//! `c + promise + interval`. Suppose that an owner still counts on a leaf then. That owner began a
+//! good write of a record there after `c + interval`. By rule 2, it began the read before that
+//! write after `c`. There are two cases. If it read the claim, it stopped. If it read its own
+//! record, that record was written after `c`, and the opener found it.
 //!
 //! The promise that the opener knows is that of a record which it saw. It may have missed two later
 //! records, so the shortest promise of three records counts.
 //!
 //! Suppose that two openers with the short wait both win. On any record, one of them wrote after
 //! the last look of the other. So this write came more than 500 ms after the start of the writer's
-//! own last look, and the writer would have had to wait for the long time. By the end of the long
+//! own last look. Then the writer would have had to wait for the long time. By the end of the long
 //! time the other has seen the claim and stopped, or is out of date.
 //!
 //! Clocks may differ in rate by a sixteenth. They count while the machine sleeps, but a hypervisor
 //! may stop a guest together with its clock: see `docs/operations.md`.
 //!
 //! Writes that were on their way before their host was paused may arrive later. Only the device can
-//! keep such writes off. If the device can, the opener makes the device do so after its claim won,
+//! keep late writes off. If the device can, the opener makes the device do so after its claim won,
 //! and before it reads the labels that it relies on. If a device reports that it is reserved for
 //! another host, the pool stops ([`Stop::Reserved`]).
 

@@ -180,7 +180,7 @@ impl Pool {
 
     /// Returns the sectors that may still be taken if `kept` are kept back.
     ///
-    /// A change that adds no data takes some sectors for maps: a quarter of the slop is kept from
+    /// A change that adds no data takes some sectors for maps. A quarter of the slop is kept from
     /// it, for the log and for each checkpoint's writes. Volumes may overwrite all of their
     /// reserved space. So three quarters of the slop and all reserved sectors are kept from volumes
     /// without reservations: overwriting takes them meanwhile.
@@ -548,8 +548,9 @@ impl Pool {
         then.saturating_sub(now)
     }
 
-    /// Returns the space that volumes of these datasets, and below them, may reserve in addition
-    /// after the operation: for themselves, or for a second place of each block.
+    /// Returns the additional space that volumes of these datasets, and below them, may reserve
+    /// after the operation. They may reserve it for themselves, or for a second place of each
+    /// block.
     fn promised_by_settings(&self, operation: &Operation, ids: &[DatasetId]) -> Promise {
         let mut then = self.catalog.clone();
         if then.apply(operation).is_err() {

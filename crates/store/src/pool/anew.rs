@@ -1,12 +1,11 @@
-//! After each opening, promises nothing until a checkpoint leads past the first group that was
-//! written since.
+//! Promises nothing after an opening until a checkpoint leads past the first group written since.
 //!
 //! A record may lie where the end of the log was found. It may be of a group that was being written
-//! when the power failed and that was cut off, or one that a device did not show this time. The
-//! opening marks the place (`open/mark.rs`). But a leaf may lose that write silently. If the other
-//! leaves cannot be read later, the old record is still there. It has the right number and
-//! predecessor, so it would lead an opening that follows the log from the old checkpoint into a
-//! past that was given up. All groups acknowledged since would be missed.
+//! when the power failed, and that was cut off. Or it may be a record that a device did not show
+//! this time. The opening marks the place (`open/mark.rs`). But a leaf may lose that write
+//! silently. If the other leaves cannot be read later, the old record is still there. It has the
+//! right number and predecessor. So an opening that follows the log from the old checkpoint would
+//! be led into a past that was given up. All groups acknowledged since would be missed.
 //!
 //! So the first group after an opening calls for a checkpoint. Its root leads past that group, by a
 //! checksum that only records written since can continue. The root is durable on enough leaves
@@ -14,14 +13,15 @@
 
 use super::state::Pool;
 
-/// State of the last checkpoint: whether it leads to the place where the log goes on.
+/// State of the last checkpoint: whether it leads to the place where the log continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
     /// The last checkpoint leads there.
     Reached,
     /// No group was written after the end that an opening found.
     Found,
-    /// This group was the first one written, and no checkpoint that has it is durable yet.
+    /// The first group was written, and no checkpoint that has it is durable yet. The number is its
+    /// own.
     Anew(u64),
 }
 

@@ -6,7 +6,7 @@
 //! - they hold no block that is not in the pool as well, and nothing is ever written to the pool
 //!   from them;
 //! - data from a cache vdev is believed only if this process wrote it there for exactly this
-//!   pointer (address, birth and checksum of the block, in a hash of its own). So a device that
+//!   pointer. A hash of its own covers the block's address, birth and checksum. So a device that
 //!   rots, lies or has other data costs a read of the pool;
 //! - a device that fails, or does not answer within [`PATIENCE_US`], is not used any more. The pool
 //!   serves the requests that waited for it;

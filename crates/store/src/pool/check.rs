@@ -1,15 +1,15 @@
-//! Proving a pool: that everything it needs is allocated exactly once and nothing else is, that its
-//! figures agree with one another, and that every copy of every block is right.
+//! Checks a pool: exactly the sectors that it needs are allocated, once each; its figures agree;
+//! and every copy of every block is right.
 //!
-//! A pool at rest is looked at from what its checkpoint and its log lead to: first what lies
-//! outside of trees, then the tree of each dataset beside that of the snapshot before it
-//! (`descent.rs`), its dead list, which must be exactly the difference, what is being freed, and
-//! the layers of the log. Each claims its sectors in a bitmap (`ledger.rs`); at the end that is the
-//! space map, or something is wrong. Where it is, all is walked again, to name those who claimed
-//! what they must not.
+//! A pool at rest is read from its checkpoint and its log on. First come the structures outside of
+//! trees. Then comes the tree of each dataset beside that of the snapshot before it (`descent.rs`),
+//! and its dead list, which must be exactly the difference. Last come the structures being freed,
+//! and the layers of the log. Each claims its sectors in a bitmap (`ledger.rs`). At the end the
+//! bitmap must equal the space map. If it does not, all is walked again, to name the owners of the
+//! wrong claims.
 //!
-//! Nothing is written, and bad copies are not repaired: that is a scrub's work. Memory: three
-//! bitmaps, and the nodes that the pool's cache may keep.
+//! Nothing is written, and bad copies are not repaired: that is a scrub's work. The check needs
+//! memory for three bitmaps, and for the nodes that the pool's cache may keep.
 
 mod descent;
 mod ledger;
@@ -30,33 +30,33 @@ use ledger::Bitmap;
 pub use report::{Finding, FindingKind, Owner, Report};
 use walk::Task;
 
-/// Blocks of which the copies are being read at once.
+/// Blocks whose copies are being read at once.
 const VERIFIED_AT_ONCE: usize = 64;
-/// Sectors of which the owners are looked for in a second pass.
+/// Most sectors whose owners are looked for in a second pass.
 const MAX_HUNTED: usize = 64;
 
-/// A check under way. It borrows the pool, which must be at rest ([`Pool::is_at_rest`]), best right
-/// after its opening and before anything else is asked of it.
+/// Check under way. It borrows the pool, which must be at rest ([`Pool::is_at_rest`]). The best
+/// time is right after the opening, before any request.
 #[derive(Debug)]
 pub struct Check<'a> {
     pool: &'a mut Pool,
     report: Report,
-    /// What is needed, by exactly one.
+    /// Sectors that exactly one owner needs.
     reached: Bitmap,
-    /// What is needed, too, and by nobody knows how many.
+    /// Sectors that an unknown number of owners needs.
     shared: Bitmap,
-    /// What one dataset has no more, by first sectors.
+    /// First sectors of the blocks that one dataset has lost.
     dead: Bitmap,
-    /// Blocks of volumes among these, by their birth, and those that are not packed.
+    /// Counts of volumes' blocks among the dead ones, by their birth, and of the uncompressed ones.
     dead_counts: BTreeMap<Epoch, (BlockCount, u64)>,
     tasks: VecDeque<Task>,
-    /// The walk waits for a block.
+    /// Whether the walk waits for a block.
     is_waiting: bool,
     reading: BTreeMap<u64, Wanted>,
     chunks: BTreeMap<u64, Option<Chunk>>,
-    /// Nodes that cannot be read.
+    /// Addresses of nodes that cannot be read.
     lost: BTreeSet<u64>,
-    /// Not all of what should be walked could be read.
+    /// Whether a part of the walk could not be read.
     is_partial: bool,
     to_verify: VecDeque<(Owner, Block)>,
     verifying: usize,
@@ -68,12 +68,12 @@ pub struct Check<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Walk,
-    /// The same again, for the owners.
+    /// Second walk, which looks for owners.
     Hunt,
     Done,
 }
 
-/// What a read is for.
+/// Purpose of a read.
 #[derive(Clone, Debug)]
 enum Wanted {
     Node(Owner, Missing),
@@ -83,13 +83,13 @@ enum Wanted {
 }
 
 impl Pool {
-    /// Whether what was taken is being written out as a checkpoint.
+    /// Reports whether changes are being written out as a checkpoint.
     pub fn is_making_checkpoint(&self) -> bool {
         self.checkpoint.is_some()
     }
 
-    /// Whether nothing is under way in it: no change waits, no checkpoint is being made, no
-    /// scan is at work.
+    /// Reports whether the pool is at rest: no change waits, no checkpoint is being made, no scan
+    /// is at work.
     pub fn is_at_rest(&self) -> bool {
         let chain = &self.commit.chain;
         let scan = self.scan_status().map(|scan| scan.state);
@@ -104,7 +104,7 @@ impl Pool {
 }
 
 impl<'a> Check<'a> {
-    /// Begins to check a pool; `None` where it is not at rest.
+    /// Begins to check a pool; `None` if it is not at rest.
     pub fn new(pool: &'a mut Pool) -> Option<Self> {
         if !pool.is_at_rest() {
             return None;
@@ -135,14 +135,14 @@ impl<'a> Check<'a> {
         Some(check)
     }
 
-    /// What the devices have to do: reads only.
+    /// Takes the requests for the devices, which are all reads.
     pub fn take_requests(&mut self) -> Vec<DeviceRequest> {
         let pool = &mut self.pool;
         pool.array.release(pool.now_us, &mut pool.array_output);
         std::mem::take(&mut pool.array_output.requests)
     }
 
-    /// A device answered.
+    /// Takes the answer of a device.
     pub fn completed(&mut self, io: IoId, outcome: DeviceOutcome, now_us: u64) {
         self.pool.now_us = now_us;
         let pool = &mut *self.pool;
@@ -151,7 +151,7 @@ impl<'a> Check<'a> {
         self.go_on();
     }
 
-    /// Time has passed.
+    /// Takes the time.
     pub fn tick(&mut self, now_us: u64) {
         self.pool.now_us = now_us;
         let pool = &mut *self.pool;
@@ -159,36 +159,37 @@ impl<'a> Check<'a> {
         self.go_on();
     }
 
-    /// When [`Check::tick`] must be called at the latest.
+    /// Returns the latest time at which [`Check::tick`] must be called.
     pub fn deadline_us(&self) -> Option<u64> {
         let more = self.has_work().then_some(self.pool.now_us);
         more.or(self.pool.array.deadline_us())
     }
 
-    /// Which device a leaf's guid is in the pool's array.
+    /// Finds the device in the pool's array that has a leaf's guid.
     pub fn leaf(&self, guid: u64) -> Option<LeafId> {
         self.pool.array.find(guid)
     }
 
-    /// Whether it is done.
+    /// Reports whether the check is done.
     pub fn is_done(&self) -> bool {
         self.stage == Stage::Done
     }
 
-    /// Sectors that were found to be needed so far, and those that are allocated: how far it is.
+    /// Returns the sectors found to be needed so far, and the allocated sectors, as a measure of
+    /// progress.
     pub fn progress(&self) -> (u64, u64) {
         let counts = self.pool.space.counts();
         (self.reached.count(), counts.allocated + counts.deferred)
     }
 
-    /// What was found. The pool goes on to be used, and heals again.
+    /// Returns the report. The pool can be used again, and heals again.
     pub fn finish(self) -> Report {
         self.pool.array.set_healing(true);
         self.pool.array_output.events.clear();
         self.report
     }
 
-    /// Whether there is something to do that waits for no device.
+    /// Reports whether there is work that waits for no device.
     fn has_work(&self) -> bool {
         let has_answers = !self.pool.array_output.done.is_empty();
         !self.is_done() && (has_answers || self.reading.is_empty() || self.can_walk())
@@ -199,7 +200,7 @@ impl<'a> Check<'a> {
         !self.is_waiting && !self.tasks.is_empty() && has_room
     }
 
-    /// Does what can be done without waiting, a bounded part of it.
+    /// Does a bounded part of the work that needs no waiting.
     fn go_on(&mut self) {
         for _ in 0..self.pool.limits.budget.max(1) {
             for (tag, done) in std::mem::take(&mut self.pool.array_output.done) {
@@ -287,7 +288,7 @@ impl<'a> Check<'a> {
                         };
                         self.find(FindingKind::BadCopy, extent, owner, context);
                     }
-                    // The walk has told it.
+                    // The walk has reported it.
                     Err(_) if self.lost.contains(&address.to_bits()) => {}
                     Err(error) => {
                         self.find(FindingKind::Unreadable, extent, owner, error.to_string());
@@ -314,8 +315,8 @@ impl<'a> Check<'a> {
         Extent::at(address, self.pool.array.footprint(address.vdev(), sectors))
     }
 
-    /// Every copy of a block will be read, also where its readers would not ask whether it is
-    /// right.
+    /// Queues every copy of a block to be read and verified, even if its readers would not verify
+    /// it.
     fn queue_copies(&mut self, owner: Owner, pointer: &Pointer) {
         if self.stage != Stage::Walk {
             return;
@@ -329,7 +330,7 @@ impl<'a> Check<'a> {
         self.to_verify.push_back((owner, Block::verified(pointer)));
     }
 
-    /// Somebody needs these sectors.
+    /// Claims sectors for an owner.
     fn claim(&mut self, owner: Owner, extent: Extent) {
         if self.stage == Stage::Hunt {
             for (_, hunted, owners) in &mut self.hunted {
@@ -348,7 +349,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The owners of these sectors are to be found.
+    /// Notes that the owners of these sectors are to be found.
     fn hunt(&mut self, kind: FindingKind, extent: Extent) {
         if self.hunted.len() < MAX_HUNTED {
             self.hunted.push((kind, extent, BTreeSet::new()));
@@ -381,7 +382,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The space map and its figures beside what was reached.
+    /// Compares the space map and its figures with the sectors reached.
     fn compare(&mut self) {
         for vdev in 0..self.pool.space.vdevs() {
             let words = || self.pool.space.words(vdev);

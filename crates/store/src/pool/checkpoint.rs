@@ -11,8 +11,8 @@
 //! 7. only now may the space be reused that the previous checkpoint dropped.
 //!
 //! A crash before 5 finds the previous checkpoint and all of the log; a crash in 5 or 6 finds
-//! either checkpoint. The log goes on meanwhile: its groups come after the group of step 1, in both
-//! cases.
+//! either checkpoint. The log continues meanwhile: its groups come after the group of step 1, in
+//! both cases.
 
 mod free;
 mod labels;
@@ -278,7 +278,7 @@ impl Pool {
         self.array.flush(tag, self.now_us, &mut self.array_output);
     }
 
-    /// Goes on when everything before the root is durable, or fails.
+    /// Continues when everything before the root is durable, or fails.
     pub(super) fn checkpoint_flushed(&mut self, result: Result<(), ArrayError>) {
         if let Err(error) = result {
             return self.suspend(format!("a flush failed: {error}"));

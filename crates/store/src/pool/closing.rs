@@ -62,7 +62,7 @@ impl Pool {
 
     /// Begins to close the pool: everything taken goes into a last checkpoint. With `is_exported`,
     /// the labels then say that any host may import the pool. The caller submits nothing from now
-    /// on, and goes on until [`Pool::is_settled`].
+    /// on, and continues until [`Pool::is_settled`].
     pub fn begin_closing(&mut self, is_exported: bool, now_us: u64) {
         self.now_us = now_us;
         self.is_export_wanted = is_exported;

@@ -1,8 +1,8 @@
 //! Makes changes durable.
 //!
 //! The order that matters, for a change that was asked to be durable:
-//! 1. its blocks and the record that names them are written by the devices (in any order: a record
-//!    without its blocks does not count at replay, and blocks without their record are free space);
+//! 1. its blocks and the record that names them are written by the devices, in any order. A record
+//!    without its blocks does not count at replay, and blocks without their record are free space;
 //! 2. so are all groups before it;
 //! 3. then, not before, the devices are flushed;
 //! 4. if a leaf was lost meanwhile, or the vdevs changed otherwise, the labels say so first

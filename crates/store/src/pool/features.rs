@@ -1,6 +1,6 @@
 //! Format features: each change of the format has a name, and labels say which names a pool needs.
 //!
-//! A feature is *enabled* when the pool may begin to use it, and *active* from its first use on:
+//! A feature is *enabled* when the pool may begin to use it. It is *active* from its first use on:
 //! structures of it may lie on the disks. A program needs to know an active feature to read the
 //! pool, or only to write to it. Labels that name an active feature are durable before its first
 //! structure is written. So a program that lacks the feature always learns its name, instead of
@@ -16,7 +16,7 @@ use super::state::Pool;
 /// Part of the format that not every program knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Feature {
-    /// Records of the log lie twice if the log goes on far away.
+    /// Records of the log lie twice if the log continues far away.
     Signposts,
     /// Labels say which host has the pool open.
     Multihost,

@@ -4,18 +4,18 @@
 //! The order that matters:
 //! 1. a leaf is lost, or the vdevs change in another way; from here on [`Pool::are_labels_true`] is
 //!    false;
-//! 2. the new configuration is written into the first and third label of every leaf in use, which
-//!    are flushed, and then into the second and fourth. Both labels of one end are never written in
-//!    one round, so a torn write leaves an intact label at each end. Only a configuration that is
-//!    on every leaf in use comes to the second round: if there is a newer one by then, this one is
-//!    left, and the newer one written. So an opening knows which configuration was never relied on
-//!    (`open/configurations.rs`);
-//! 3. only then is anything promised that relies on it: groups that were flushed meanwhile are
-//!    acknowledged, the root of a checkpoint may be written, sectors of a new or larger vdev are
-//!    handed out, and a spare that left its place is available for another one.
+//! 2. the new configuration is written into the first and third label of every leaf in use. These
+//!    are flushed, and then it is written into the second and fourth. Both labels of one end are
+//!    never written in one round, so a torn write leaves an intact label at each end. Only a
+//!    configuration that is on every leaf in use comes to the second round. If there is a newer one
+//!    by then, the newer one is written instead. So an opening knows which configuration was never
+//!    relied on (`open/configurations.rs`);
+//! 3. only then does anything rely on it. Groups that were flushed meanwhile are acknowledged, and
+//!    the root of a checkpoint may be written. Sectors of a new or larger vdev are handed out, and
+//!    a spare that left its place is available for another one.
 //!
 //! Otherwise, if the power failed between, a leaf that lacks acknowledged data would come back as
-//! one that lacks nothing. Its place where the log goes on is empty, and would be believed to be
+//! one that lacks nothing. Its place where the log continues is empty, and would be believed to be
 //! the end of the log. After a torn configuration beside an intact root, even its blocks would be
 //! believed. A record on a vdev that no label knows could not be found. A spare's former data would
 //! count as parts of blocks, after other data was written over it. So an opening may rely on this:

@@ -8,8 +8,8 @@
 //! 2. that log vdev is flushed, and nothing else;
 //! 3. only then is the change acknowledged. The group still goes into the chain, but no request
 //!    waits for that;
-//! 4. the place of a copy is reused only when a flush of the vdevs that hold blocks has made
-//!    its group durable in the chain.
+//! 4. the place of a copy is reused only when a flush of the vdevs for blocks has made its group
+//!    durable in the chain.
 //!
 //! So a change lies only on a log vdev for no longer than until the next flush of the chain. If
 //! anything is wrong with the log vdev, the flush of the chain acknowledges instead, as if there
@@ -28,7 +28,7 @@
 //!
 //! After an opening, no copy is made before the first group of this time is durable in the chain.
 //! So a copy of an earlier time, on a device that was away then, is never taken for one of this
-//! time: the place of its group in the chain is taken.
+//! time. The place of its group in the chain is taken.
 
 use std::collections::VecDeque;
 
@@ -149,8 +149,8 @@ impl LogVdevs {
         late.filter(|late| *late > now_us)
     }
 
-    /// Voids the copies under way, since the labels change: they may lie on other leaves than those
-    /// that will be believed.
+    /// Voids the copies under way, since the labels change: they may lie on other leaves than the
+    /// ones that will be believed.
     pub(super) fn void_copies(&mut self) {
         if let Some(copying) = &mut self.copying {
             copying.is_void = true;

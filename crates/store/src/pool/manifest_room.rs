@@ -147,8 +147,8 @@ impl Pool {
     /// destructions, resizes and rollbacks. The records that one rollback leaves are included.
     pub(super) fn count_lists(&self, catalog: &Catalog) -> usize {
         let owners = Owners::of(self);
-        // This counts the snapshots that each dataset builds on. Those have lower numbers, since
-        // they were taken before.
+        // This counts the snapshots that each dataset builds on. The snapshots have lower numbers,
+        // since they were taken before.
         let mut depths: BTreeMap<DatasetId, usize> = BTreeMap::new();
         let (mut sum, mut longest) = (0, 0);
         let snapshots = catalog.datasets().filter(|of| of.as_snapshot().is_some());

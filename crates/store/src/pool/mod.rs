@@ -16,19 +16,22 @@
 //! | which part of a write is done before the engine gets it | `prepared.rs` |
 //! | how is a block found and read | `read.rs` |
 //! | when do labels say that a leaf missed something | `labels.rs` |
-//! | what makes the log short | `checkpoint.rs` and the files beside it; when a checkpoint is due: `rest.rs` |
+//! | what makes the log short | `checkpoint.rs` and the files beside it |
+//! | when is a checkpoint due after a change | `rest.rs` |
 //! | which changes are in no durable checkpoint yet | `unmerged.rs` |
 //! | what does a checkpoint keep | `manifest.rs` |
-//! | how does a pool open after a crash | `open.rs`; how its log goes on then: `anew.rs` |
+//! | how does a pool open after a crash | `open.rs`; how its log continues then: `anew.rs` |
 //! | what happens when the pool is full | `admission.rs` |
 //! | how are datasets changed | `administer.rs`; when there are too many: `manifest_room.rs` |
 //! | what does a stream carry | `send.rs`; which volume may receive one: `receive.rs` |
 //! | how are blocks verified and rebuilt | `scan.rs` |
 //! | which free space are devices told of | `trim.rs` |
 //! | how much space do datasets take | `usage.rs` |
-//! | how are devices replaced and vdevs added | `vdevs.rs`; which devices fail too often: `failures.rs`; which spares stand in: `spares.rs` |
+//! | how are devices replaced and vdevs added | `vdevs.rs` |
+//! | which devices fail too often | `failures.rs`; which spares stand in: `spares.rs` |
 //! | how is the whole pool checked | `check.rs` and the files beside it |
-//! | which labels lie among the pool's blocks | `inner_labels.rs`; how they bring lost labels back: `open/rebuild.rs` |
+//! | which labels lie among the pool's blocks | `inner_labels.rs` |
+//! | how do inner labels restore lost labels | `open/rebuild.rs` |
 //! | how many devices can labels name | `label_room.rs` |
 //! | which host has the pool | `activity.rs` and the files beside it |
 //! | how is a pool closed in order | `closing.rs` |

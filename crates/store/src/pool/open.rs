@@ -1,10 +1,9 @@
 //! Opens a pool: from its labels to the state that it had.
 //!
-//! Labels say which vdevs make up the pool, and hold the roots of its last checkpoints. Only a root
-//! of which at least two equal copies exist counts, since a single copy may have been written or
-//! read in the wrong place. The newest root leads to the manifest, and the manifest to the space
-//! map. Then the log is followed to its end ([`crate::log::replay`]). A crash meanwhile changes
-//! nothing.
+//! Labels say which vdevs make up the pool, and hold the roots of its last checkpoints. A root
+//! counts only if at least two equal copies exist. A single copy may have been written or read in
+//! the wrong place. The newest root leads to the manifest, and the manifest to the space map. Then
+//! the log is followed to its end ([`crate::log::replay`]). A crash meanwhile changes nothing.
 //!
 //! The groups found may lie only in caches of devices, if the program was killed and the devices
 //! kept their power. They may also lie on only one leaf of a mirror. So each group that is not
@@ -299,8 +298,8 @@ impl Opening {
     /// Begins to open the pool that was found in labels, at one of its roots.
     ///
     /// # Errors
-    /// The vdevs are invalid; a log vdev is missing that may hold the only copy of durable writes;
-    /// or a leaf is missing that other leaves were being rebuilt from.
+    /// The vdevs are invalid. Or a log vdev is missing that may hold the only copy of durable
+    /// writes. Or a leaf is missing that other leaves were being rebuilt from.
     pub fn new(
         examined: &Examined,
         root: &Candidate,
@@ -537,7 +536,7 @@ impl Opening {
         OpenError::new(kind, context)
     }
 
-    /// Goes on when every read and write under way has ended, with or without success.
+    /// Continues when every read and write under way has ended, with or without success.
     fn advance(&mut self) -> Result<(), OpenError> {
         match self.stage {
             Stage::Hold => self.read_manifest(),

@@ -1,9 +1,9 @@
 //! Blocks that the caller compressed and checksummed in advance, on a thread of its own.
 //!
-//! Compressing a block and making its checksum is more than half of what a long write costs the
-//! engine, and needs nothing of the pool but the volume's settings. Callers have several threads
-//! for this, and the engine, which has one, takes the result. If the settings have changed by then,
-//! the blocks are made again.
+//! Compressing a block and making its checksum is more than half of the engine's work for a long
+//! write. It needs nothing of the pool but the volume's settings. Callers have several threads for
+//! this, and the engine, which has one, takes the result. If the settings have changed by then, the
+//! blocks are made again.
 
 use std::sync::Arc;
 

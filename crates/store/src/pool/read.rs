@@ -1,10 +1,9 @@
-//! Reads volumes: from a range of bytes to the blocks that hold it, from a block to its pointer,
-//! from there to the devices, and back.
+//! Reads volumes: from a range of bytes to its blocks, from a block to its pointer, from there to
+//! the devices, and back.
 //!
-//! A block is looked for in this order: in the open group, in the map, among the blocks being
-//! written, in the cache, and last on the devices. In the map, one look-up covers the layers and
-//! then the tree, so at no moment is a block in neither. If a node of the map is missing, the node
-//! is read first, and the look-up is made again.
+//! A block is looked for in this order: open group, map, blocks being written, cache, devices. In
+//! the map, one look-up covers the layers and then the tree, so at no moment is a block in neither.
+//! If a node of the map is missing, the node is read first, and the look-up is made again.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -74,8 +73,8 @@ pub(super) struct Wanted {
     pub(super) part: usize,
 }
 
-/// Reads under way, and the requests that wait for them. The key is the pointer, not the place:
-/// while a read takes long, its place may be reused, and the new block there may be read as well.
+/// Reads under way, and the requests that wait for them. The key is the pointer, not the place.
+/// During a long read its place may be reused, and the new block there may be read as well.
 #[derive(Debug, Default)]
 pub(super) struct BlockReads {
     blocks: HashMap<Pointer, Reading, BuildNumberHasher>,
@@ -444,9 +443,9 @@ impl Pool {
         !is_there || self.cache.holds(wanted.cache_key())
     }
 
-    /// Reports whether blocks of a dataset are kept in memory. While a stream is received into the
-    /// dataset, they are not: the cache answers any reader, and nobody may see a half-received
-    /// volume.
+    /// Reports whether blocks of a dataset are kept in memory. They are not while a stream is
+    /// received into the dataset: the cache answers any reader, and no reader may see a
+    /// half-received volume.
     pub(super) fn is_cached(&self, dataset: DatasetId) -> bool {
         let contents = self.contents.get(&dataset);
         contents

@@ -1,8 +1,8 @@
 //! Reads ahead: brings blocks into the cache before a request asks for them.
 //!
 //! Nothing waits for these blocks. If one cannot be read, only a request that asks for it learns
-//! so. The blocks being read ahead are bounded in total, however many readers there are, since the
-//! cache does not count a block until it has arrived.
+//! so. The blocks being read ahead are bounded in total, for all readers, since the cache does not
+//! count a block until it has arrived.
 
 use std::ops::Range;
 

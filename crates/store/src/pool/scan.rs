@@ -9,12 +9,12 @@
 //! The blocks of a batch stay as they are until two more checkpoints are durable. A batch that
 //! takes longer is thrown away, and a smaller one gathered in its place. Blocks that a scrub
 //! verified of it are known by their places and births, and are not read again. So a scrub that is
-//! paused for long goes on where it was.
+//! paused for long continues where it was.
 //!
 //! Datasets come and go meanwhile. If a dataset was not fully visited, the rest is visited in the
 //! dataset that has its blocks from then on ([`Pool::scan_follows`]). This is the snapshot that is
 //! taken of a volume, or the dataset that builds on a destroyed snapshot. Blocks being freed are
-//! not rebuilt, so a resilver ends only when they are free: their nodes and lists are read until
+//! not rebuilt, so a resilver ends only when they are free. Their nodes and lists are read until
 //! then, and no other leaf may have them. Under load one checkpoint begins when the one before
 //! ends. Work that is only possible between them ([`Pool::scan_between_checkpoints`]) is done in
 //! the moment at which one ends.
@@ -94,7 +94,7 @@ pub(super) struct Scan {
     batch_short: BTreeMap<LeafId, Short>,
     /// Leaves that did not get all that they miss.
     short: BTreeMap<LeafId, Short>,
-    /// Nodes and chunks of lists that cannot be read. Walks go on after them, even a walk that
+    /// Nodes and chunks of lists that cannot be read. Walks continue after them, even a walk that
     /// begins again because the error came late.
     unreadable: BTreeSet<(Address, Epoch)>,
     /// Checkpoints that were durable when the batch was gathered.
@@ -288,7 +288,7 @@ impl Pool {
         }
     }
 
-    /// Goes on with a scan, or begins one that is due.
+    /// Continues with a scan, or begins one that is due.
     pub(super) fn scan_go_on(&mut self) {
         self.begin_due_scan();
         let checkpoints = self.checkpoints;
@@ -410,8 +410,8 @@ impl Pool {
                 if !scan.batch.is_empty() && self.checkpoints == scan.batch_checkpoints {
                     scan.most = (scan.most * 2).min(self.limits.scan_batch);
                 }
-                // When as many blocks were gathered as were thrown away, none of those is still to
-                // come.
+                // When as many blocks were gathered as were thrown away, none of the latter is
+                // still to come.
                 scan.again = scan.again.saturating_sub(scan.batch.len());
                 if scan.again == 0 {
                     scan.verified.clear();

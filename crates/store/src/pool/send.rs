@@ -1,8 +1,8 @@
-//! Answers questions of a stream's sender: which blocks of a snapshot differ from those of an older
-//! one, and blocks as they lie on the devices, so that they need not be compressed anew.
+//! Answers questions of a stream's sender: the differences between two snapshots, and stored
+//! blocks, which need not be compressed anew.
 //!
 //! Every question stands alone, and may start at any block. So a sender keeps a block number, and
-//! goes on from there after any interruption.
+//! continues from there after any interruption.
 
 use pages::Pages;
 

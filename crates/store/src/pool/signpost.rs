@@ -1,4 +1,4 @@
-//! Second copies of records after which the log goes on far away.
+//! Second copies of records after which the log continues far away.
 //!
 //! Each record says where the next one lies. If a record becomes unreadable and no copy has it,
 //! none of the records after it can be reached. Whether acknowledged groups lie there can then only

@@ -97,8 +97,8 @@ impl Limits {
 /// Memory that is taken in any case. With less, each long write would wait for the one before it.
 const LEAST_MEMORY: usize = 32 << 20;
 
-/// Factor of changes in memory over those after which a checkpoint is made. While it is made, at
-/// most twice as many more are taken, and further ones wait.
+/// Ratio of the changes in memory to [`Limits::updates`]. While a checkpoint is made, at most twice
+/// that many changes are taken, and further ones wait.
 const LAYERS_OF_CHANGES: usize = 3;
 
 /// Time between shares of background work while requests are served. With the budget of [`Limits`],
@@ -572,7 +572,7 @@ impl Pool {
 
     pub(super) fn hand_out(&mut self) {
         if !self.is_owned() {
-            // The caller that runs the pool tells those that wait.
+            // The caller that runs the pool tells the waiting requests.
             self.output.answers.clear();
             self.output.requests.clear();
             self.array_output.requests.clear();

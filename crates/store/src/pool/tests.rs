@@ -1,4 +1,4 @@
-//! The pool on disks in memory that do what they are asked.
+//! Tests of the pool, on disks in memory that answer all requests.
 
 mod activity;
 mod basics;

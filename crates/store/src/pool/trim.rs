@@ -1,5 +1,5 @@
-//! Tells devices which space is free: by itself if the property `autotrim` is on, and for `pool
-//! trim`.
+//! Tells devices which space is free: by itself if the property `autotrim` is on, and for the
+//! command `pool trim`.
 //!
 //! A trimmed range reads as anything. So a trim follows the rule of a write: it may touch only
 //! sectors that are free in [`Space`](crate::space::Space). No such sector is reached by the last
@@ -74,7 +74,7 @@ struct Step {
     waiting: usize,
     failed: Vec<(LeafId, DeviceError)>,
     asked_us: u64,
-    /// Sector at which the trim of the leaf goes on.
+    /// Sector at which the trim of the leaf continues.
     next: u64,
 }
 
@@ -401,7 +401,7 @@ impl Pool {
                 DeviceErrorKind::Gone | DeviceErrorKind::TimedOut
             )
         });
-        // If the leaf is away, the trim goes on at this place when it is back.
+        // If the leaf is away, the trim continues at this place when it is back.
         if !is_away {
             record.position = record.position.max(step.next);
             match step.failed.is_empty() {

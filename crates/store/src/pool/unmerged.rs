@@ -6,7 +6,7 @@
 //!
 //! A checkpoint that finds no room cannot be made, and the pool would stand still for ever. So the
 //! room is counted before a change is admitted ([`admission`](super::admission)). The count is for
-//! the worst case, since nobody has read those nodes yet. If little space is free, checkpoints
+//! the worst case, since the nodes have not been read yet. If little space is free, checkpoints
 //! therefore come earlier. Each checkpoint replaces the estimated cost by the real one.
 
 use super::state::{Contents, Pool};

@@ -6,9 +6,9 @@
 //! only:
 //! - A node of a map counts as written if it replaces another one, and for a snapshot if only the
 //!   snapshot keeps it. Both are known only after a checkpoint has replaced the node.
-//! - If the leaf of a replaced block is not in memory, the block is a guess: the volume is taken
-//!   to be equally full everywhere. Guessed blocks that snapshots keep count for their volume;
-//!   if there is only one snapshot, they also count as its own.
+//! - If the leaf of a replaced block is not in memory, the block is a guess. The guess takes the
+//!   volume to be equally full everywhere. Guessed blocks that snapshots keep count for their
+//!   volume; if there is only one snapshot, they also count as its own.
 //!
 //! Admission uses the counts of the last checkpoint ([`Moment::Checkpoint`]), since a guess must
 //! not promise space.

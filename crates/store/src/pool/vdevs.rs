@@ -1,4 +1,4 @@
-//! Changes the vdevs of a pool while it is in use: devices are taken offline and used again,
+//! Changes the vdevs of a pool while it is in use. Devices are taken offline and used again,
 //! attached, detached and replaced; vdevs are added and grown. For spares, see `spares.rs`.
 //!
 //! A change takes effect at once. It is also written to the labels at once, and nothing is

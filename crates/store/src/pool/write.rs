@@ -574,8 +574,8 @@ impl Pool {
         // The checksum is of the compressed bytes, if the block was compressed.
         let checksum = made.map(|made| made.checksum);
         let plain_checksum = checksum.filter(|_| packed.is_none());
-        // Reserved volumes keep runs for blocks of full length. A shorter block must not cut such a
-        // run up. If the unreserved space is too small for the short block, or only whole runs are
+        // Reserved volumes keep runs for blocks of full length. A shorter block must not cut a run
+        // up. If the unreserved space is too small for the short block, or only whole runs are
         // left, the block is not compressed.
         let packed = packed.filter(|payload| {
             let vdev = self.commit.chain.next.vdev();

@@ -1,10 +1,10 @@
 //! Adapts the owner's records to the speed of the leaves: how often one is written, and how long
-//! the owner goes on without one.
+//! the owner continues without one.
 //!
 //! A turn on a leaf is one read and one write of a sector. The interval between two turns is two
-//! hundred times the length of a turn on the slowest leaf, measured when other work does not keep
-//! that leaf busy. So turns take at most half a per cent of any leaf's time. The promise covers
-//! three failed turns and the slowest recent turns.
+//! hundred times the length of a turn on the slowest leaf. The length counts when other work does
+//! not keep the leaf busy. So turns take at most half a per cent of any leaf's time. The promise
+//! covers three failed turns and the slowest recent turns.
 
 /// Shortest interval, and the longest.
 const LEAST_INTERVAL_US: u64 = 1_000_000;
@@ -22,7 +22,7 @@ pub struct Pace {
     pub least_promise_us: u64,
     /// Time from one record on a leaf to the next.
     pub interval_us: u64,
-    /// Time that the host goes on without a record.
+    /// Time that the host continues without a record.
     pub promise_us: u64,
 }
 

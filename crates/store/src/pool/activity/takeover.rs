@@ -175,12 +175,12 @@ pub struct Takeover {
     turn: u64,
     /// Newest record of the host that had the pool last.
     last: Option<Box<Activity>>,
-    /// Longest time that the last owner goes on without a record; the next field is its longest
+    /// Longest time that the last owner continues without a record; the next field is its longest
     /// interval between two.
     promise_us: u64,
     interval_us: u64,
     /// Whether another host may have the pool. Then the claim must lie there for longer than that
-    /// host goes on.
+    /// host continues.
     is_long: bool,
     looked_us: u64,
     attempts: u32,
@@ -261,7 +261,7 @@ impl Takeover {
         Progress { waits, until_us }
     }
 
-    /// Returns a wait that is longer than the last owner goes on without noticing a claim. A copy
+    /// Returns a wait that is longer than the last owner continues without noticing a claim. A copy
     /// that is dead for this host alone may be the one that the owner looks at next.
     fn long_us(&self) -> u64 {
         let devices = self.devices.iter().filter(|device| !device.is_out);
@@ -452,7 +452,7 @@ impl Takeover {
         self.begin_round(Some(&claim.encode(self.of.key)), now_us);
     }
 
-    /// Goes on when the claim lies on all devices.
+    /// Continues when the claim lies on all devices.
     fn claimed(&mut self, now_us: u64) {
         let took_us = now_us - self.looked_us;
         self.is_long |= took_us > QUICK_US;

@@ -1,13 +1,14 @@
-//! A dataset's tree beside that of the snapshot that it builds on, both from the root down, only
-//! where they differ: what the dataset has for itself, and what it has no more.
+//! Walks a dataset's tree beside that of the snapshot that it builds on, both from the root down,
+//! only where they differ. It finds the blocks that only the dataset has, and the blocks that the
+//! dataset has lost.
 //!
-//! All that a dataset shares is that snapshot's, which shares it with the one before, and so on. So
-//! when each dataset claims what it has for itself, every block of the pool is claimed exactly
-//! once.
+//! All shared blocks of a dataset belong to that snapshot, which shares them with the one before,
+//! and so on. So when each dataset claims the blocks of its own, every block of the pool is claimed
+//! exactly once.
 //!
-//! Where a node of the snapshot cannot be read, nobody knows what it led to. What the dataset has
-//! there that is no younger than that node is the snapshot's, too, and possibly that of others who
-//! build on it.
+//! If a node of the snapshot cannot be read, the blocks below it are unknown. The dataset's blocks
+//! there that are no younger than the node are the snapshot's, too. They may also belong to other
+//! datasets that build on the snapshot.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,28 +17,28 @@ use crate::format::node::FAN_OUT;
 use crate::format::{DatasetId, Epoch, Node, NodeId, Pointer};
 use crate::map::{Missing, NodeCache, Tree};
 
-/// What is told of a difference.
+/// Difference that is reported.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Difference {
-    /// A node that the dataset has for itself.
+    /// Node that only the dataset has.
     OwnNode(NodeId, Pointer),
-    /// A block of that kind.
+    /// Block that only the dataset has.
     OwnBlock(u64, Pointer),
-    /// A node that the snapshot must have, too, where it cannot be read.
+    /// Node that the snapshot must have, too, in a part that cannot be read.
     SharedNode(NodeId, Pointer),
-    /// A block of that kind.
+    /// Block that the snapshot must have, too, in a part that cannot be read.
     SharedBlock(u64, Pointer),
-    /// A node that only the snapshot has.
+    /// Node that only the snapshot has.
     DeadNode(Pointer),
-    /// A block of that kind.
+    /// Block that only the snapshot has.
     DeadBlock(Pointer),
 }
 
-/// A descent under way.
+/// Descent under way.
 #[derive(Debug)]
 pub(super) struct Descent {
     pub(super) dataset: DatasetId,
-    /// The snapshot, and its epoch.
+    /// Snapshot that the dataset builds on; the next field is its epoch.
     before: Option<DatasetId>,
     pub(super) after: Epoch,
     own: Tree,
@@ -48,16 +49,16 @@ pub(super) struct Descent {
     pub(super) own_sectors: u64,
     /// Sectors of dead blocks.
     pub(super) dead_sectors: u64,
-    /// Own blocks.
+    /// Number of own blocks.
     pub(super) own_blocks: u64,
-    /// Dead blocks.
+    /// Number of dead blocks.
     pub(super) dead_blocks: u64,
-    /// Those of each that are not packed.
+    /// Number of own blocks that are not compressed; the next field is for dead blocks.
     pub(super) own_whole: u64,
     pub(super) dead_whole: u64,
 }
 
-/// A place in both trees.
+/// Place in both trees.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     level: u8,
@@ -66,29 +67,29 @@ struct Pair {
     own: Side,
 }
 
-/// What a tree has in a place.
+/// Contents of a tree in a place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Side {
     At(Pointer),
-    /// Nothing itself: the tree is not that high, and all of it lies below the first child.
+    /// Nothing in this place: the tree is not that high, and all of it lies below the first child.
     Above,
-    /// Nobody knows: it lies below a node born in this epoch that cannot be read.
+    /// Unknown contents, below an unreadable node that was born in this epoch.
     Unknown(Epoch),
 }
 
-/// What is known of a place's children.
+/// Knowledge of a place's children.
 enum Children {
     None,
     Node(Arc<Node>),
-    /// Only the first one.
+    /// First child only.
     First(Side),
-    /// A node born in this epoch has them, and cannot be read.
+    /// Unknown children of an unreadable node that was born in this epoch.
     Unknown(Epoch),
 }
 
 impl Descent {
-    /// `old` is the tree of the snapshot before, an empty one where there is none, and `after` its
-    /// epoch.
+    /// Begins a descent. `old` is the tree of the snapshot before, or an empty one if there is
+    /// none, and `after` is the snapshot's epoch.
     pub(super) fn new(
         (dataset, own): (DatasetId, Tree),
         (before, old): (Option<DatasetId>, Tree),
@@ -121,11 +122,11 @@ impl Descent {
         }
     }
 
-    /// Looks at the next place; whether there was one. `lost` are addresses of nodes that cannot be
-    /// read.
+    /// Looks at the next place. Returns whether there was one. `lost` are addresses of nodes that
+    /// cannot be read.
     ///
     /// # Errors
-    /// The node that has to be read first.
+    /// The error is the node that has to be read first.
     pub(super) fn step(
         &mut self,
         nodes: &mut NodeCache,
@@ -160,7 +161,7 @@ impl Descent {
         }
         for slot in (0..FAN_OUT).rev() {
             let (own, old) = (child(&own, slot), child(&old, slot));
-            // Where it is not known what the dataset has nothing can be told, nor where only the
+            // Nothing can be reported if the dataset's contents are unknown, or if only the
             // snapshot may have something.
             let is_untold = match (own, old) {
                 (Side::Unknown(_), _) => true,
@@ -199,7 +200,7 @@ impl Descent {
         Ok(true)
     }
 
-    /// Which of the two has a node that has to be read.
+    /// Returns the dataset, of the two, that has a node which must be read.
     pub(super) fn owner_of(&self, missing: &Missing) -> DatasetId {
         let is_own = |pair: &Pair| pair.own == Side::At(missing.pointer);
         let before = self
@@ -208,13 +209,13 @@ impl Descent {
         before.unwrap_or(self.dataset)
     }
 
-    /// Whether the snapshot must have the same there.
+    /// Reports whether the snapshot must have the dataset's block there too.
     fn is_shared(own: &Pointer, old: Side) -> bool {
         matches!(old, Side::Unknown(born) if own.birth <= born)
     }
 }
 
-/// Where something lies, if anywhere.
+/// Returns the pointer to a place's block; `None` if there is no readable block.
 fn placed(side: Side) -> Option<Pointer> {
     match side {
         Side::At(pointer) if !pointer.is_hole() && !pointer.is_lost() => Some(pointer),

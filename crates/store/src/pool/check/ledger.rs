@@ -1,10 +1,10 @@
-//! Which sectors are needed, a bit each: proof that nobody shares them, and that the space map
+//! Bitmaps of needed sectors. They prove that no two owners share a sector, and that the space map
 //! agrees.
 
 use crate::format::Extent;
 use crate::space::Space;
 
-/// Bits of every top-level vdev's sectors.
+/// Bitmap of every top-level vdev's sectors.
 #[derive(Debug, Default)]
 pub(super) struct Bitmap {
     vdevs: Vec<Bits>,
@@ -18,7 +18,7 @@ struct Bits {
 }
 
 impl Bitmap {
-    /// Of the sectors of a pool; none is set.
+    /// Makes a bitmap of a pool's sectors, with no bit set.
     pub(super) fn new(space: &Space) -> Self {
         let vdevs = (0..space.vdevs()).map(|vdev| {
             let sectors = space.size(vdev);
@@ -31,18 +31,18 @@ impl Bitmap {
         }
     }
 
-    /// How many bits are set.
+    /// Returns the number of set bits.
     pub(super) fn count(&self) -> u64 {
         self.set
     }
 
-    /// Whether these sectors exist.
+    /// Reports whether these sectors exist.
     pub(super) fn holds(&self, extent: Extent) -> bool {
         let of = self.vdevs.get(usize::from(extent.vdev));
         of.is_some_and(|of| extent.sectors > 0 && extent.end() <= of.sectors)
     }
 
-    /// Sets the bits of sectors that exist; how many were not set before.
+    /// Sets the bits of sectors that exist. Returns how many were not set before.
     pub(super) fn set(&mut self, extent: Extent) -> u32 {
         let words = &mut self.vdevs[usize::from(extent.vdev)].words;
         let mut new = 0;
@@ -54,7 +54,7 @@ impl Bitmap {
         new
     }
 
-    /// Whether the bits of these sectors are all set.
+    /// Reports whether the bits of these sectors are all set.
     pub(super) fn has_all(&self, extent: Extent) -> bool {
         let words = |vdev: u16| &self.vdevs[usize::from(vdev)].words;
         self.holds(extent)
@@ -71,7 +71,7 @@ impl Bitmap {
         }
     }
 
-    /// Clears the bits of sectors that exist; how many were set before.
+    /// Clears the bits of sectors that exist. Returns how many were set before.
     pub(super) fn clear(&mut self, extent: Extent) -> u32 {
         let words = &mut self.vdevs[usize::from(extent.vdev)].words;
         let mut old = 0;
@@ -83,7 +83,8 @@ impl Bitmap {
         old
     }
 
-    /// Runs of sectors of which `differ` has a bit, given 64 of ours and those of another bitmap.
+    /// Returns runs of sectors whose bits `differ` has set, given 64 bits of this bitmap and of
+    /// another one.
     pub(super) fn differing(
         &self,
         vdev: u16,
@@ -113,7 +114,7 @@ impl Bitmap {
         runs
     }
 
-    /// Runs of sectors whose bits are set; they are cleared.
+    /// Clears all set bits, and returns their runs of sectors.
     pub(super) fn take_all(&mut self) -> Vec<Extent> {
         if self.set == 0 {
             return Vec::new();
@@ -128,7 +129,7 @@ impl Bitmap {
     }
 }
 
-/// The words that hold an extent's bits, each with a mask of those.
+/// Returns the words that hold an extent's bits, each with a mask of these bits.
 fn masks(extent: Extent) -> impl Iterator<Item = (usize, u64)> {
     let (mut at, end) = (extent.sector, extent.end());
     std::iter::from_fn(move || {

@@ -1,8 +1,8 @@
-//! The log behind the checkpoint, from its end backwards.
+//! Checks the log after the checkpoint, from its end backwards.
 //!
-//! Where a record lies, another may fit as well: that of a group that was given up, left on a leaf
-//! that missed what was written over it. Which one counts is known from behind: each record has the
-//! checksum of the one before.
+//! Two records may fit in one place. One may be of a group that was given up, on a leaf that missed
+//! the record written over it. The log is read from its end, since each record has the checksum of
+//! the one before, which tells the right one.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ use crate::vdev::{Block, Verify};
 /// Records that are to be read, the last one first.
 #[derive(Clone, Debug)]
 pub(super) struct Records {
-    /// The groups, oldest first, and where their records lie.
+    /// Groups, oldest first, and the places of their records.
     places: Vec<(u64, Address)>,
-    /// The checksum of the last of them; unknown where the one behind it cannot be read.
+    /// Checksum of the last of these records; unknown if the record after it cannot be read.
     checksum: Option<u128>,
 }
 
@@ -33,7 +33,7 @@ impl Check<'_> {
         let mut places: Vec<(u64, Address)> = Vec::new();
         for (seq, extent) in records {
             self.claim(Owner::Record { seq }, extent);
-            // The first of a group is its record.
+            // The first place of a group is its record.
             let is_first = places.last().is_none_or(|(last, _)| *last != seq);
             if is_first && seq <= written_seq {
                 places.push((seq, extent.address()));
@@ -73,8 +73,8 @@ impl Check<'_> {
         self.read(Wanted::Record(seq, records), block);
     }
 
-    /// A record tells which one is before it, and where its operation lies if that has a block of
-    /// its own. One that cannot be read is found to be so where its copies are verified.
+    /// Takes a record, which tells the one before it, and the place of its operation if that has a
+    /// block of its own. An unreadable record is reported where its copies are verified.
     pub(super) fn take_record(&mut self, seq: u64, before: Records, sector: Option<Pages>) {
         let sector = sector.map(|sector| sector.to_vec());
         let record = sector.and_then(|sector| Record::decode(&sector, self.pool.key));

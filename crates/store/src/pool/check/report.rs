@@ -1,41 +1,43 @@
-//! What a check found.
+//! Report of a check.
 
 use std::fmt;
 
 use crate::format::{DatasetId, Extent};
 
-/// Findings of which a report tells in full; more are only counted.
+/// Most findings that a report holds in full; further ones are only counted.
 pub(super) const MAX_FINDINGS: usize = 1000;
 
-/// The kind of a [`Finding`]; these words stay what they are.
+/// Kind of a [`Finding`]. These words never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FindingKind {
-    /// Sectors belong to more than one owner: what one writes, another loses.
+    /// Sectors belong to more than one owner: a write of one owner destroys data of the other.
     DoubleAllocation,
-    /// Sectors are needed, and the space map says that they are free: they will be written over.
+    /// Sectors are needed, and the space map says that they are free: they will be overwritten.
     NotAllocated,
     /// An owner names sectors that do not exist.
     Beyond,
-    /// Sectors are in use, and nobody reaches them. They are lost space, nothing worse.
+    /// Sectors are in use, and nothing reaches them. They are lost space, nothing worse.
     Leak,
-    /// Nobody reaches these sectors by what could be read, but not all could be.
+    /// Sectors are in use, and nothing that could be read reaches them, but not everything could be
+    /// read.
     Unproven,
     /// No copy is right.
     Unreadable,
-    /// Some copies are wrong and can be repaired by a scrub.
+    /// A block has wrong copies, which a scrub can repair.
     BadCopy,
-    /// A block or node was born before a snapshot that does not have it, or after what leads to it.
+    /// A block or node was born before a snapshot that does not have it, or after the node that
+    /// leads to it.
     WrongBirth,
-    /// A dead list is not what the snapshot before has and the dataset has no more.
+    /// A dead list is not the difference between the snapshot before and the dataset.
     WrongDeadList,
-    /// The sectors that a dataset is said to have are not those that it has.
+    /// The recorded number of a dataset's sectors is wrong.
     WrongReferenced,
     /// Figures or bitmaps of the space map do not agree with one another.
     WrongSpace,
 }
 
 impl FindingKind {
-    /// For programs that read reports.
+    /// Returns the word for programs that read reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::DoubleAllocation => "double-allocation",
@@ -53,52 +55,52 @@ impl FindingKind {
     }
 }
 
-/// What sectors are needed for.
+/// Owner of sectors, which says what they are needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
-    /// A block of a volume or snapshot: of the oldest that has it.
+    /// Block of a volume or snapshot: of the oldest that has it.
     Block {
-        /// Whose.
+        /// Volume or snapshot that owns the block.
         dataset: DatasetId,
-        /// Its number.
+        /// Number of the block.
         block: u64,
     },
-    /// A node of a map.
+    /// Node of a map.
     Node {
-        /// Whose.
+        /// Volume or snapshot that owns the node.
         dataset: DatasetId,
-        /// 0 is a leaf.
+        /// Level of the node; 0 is a leaf.
         level: u8,
-        /// Its position among those of its level.
+        /// Position within the level.
         index: u64,
     },
-    /// A part of a dead list.
+    /// Part of a dead list.
     DeadList {
-        /// Whose.
+        /// Dataset that owns the list.
         dataset: DatasetId,
     },
-    /// Something that was deleted and is not freed yet.
+    /// Deleted structure that is not freed yet.
     Freeing,
-    /// A record of the log.
+    /// Record of the log.
     Record {
-        /// Of this group.
+        /// Number of the group.
         seq: u64,
     },
-    /// The manifest of the last checkpoint.
+    /// Manifest of the last checkpoint.
     Manifest,
-    /// A page of the space map, or a node that leads to it.
+    /// Page of the space map, or a node that leads to it.
     SpaceMap {
-        /// Of this top-level vdev.
+        /// Number of the top-level vdev.
         vdev: u16,
     },
-    /// The list of what the last checkpoint dropped.
+    /// List of the blocks that the last checkpoint dropped.
     DroppedList,
-    /// Labels inside of the data area.
+    /// Labels inside the data area.
     InnerLabels {
-        /// Of this top-level vdev.
+        /// Number of the top-level vdev.
         vdev: u16,
     },
-    /// Dropped, and kept until two more checkpoints are durable.
+    /// Dropped blocks, kept until two more checkpoints are durable.
     Dropped,
 }
 
@@ -125,16 +127,16 @@ impl fmt::Display for Owner {
     }
 }
 
-/// Something that is not as it must be.
+/// Fault that a check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What is wrong.
+    /// Kind of the fault.
     pub kind: FindingKind,
-    /// Which sectors, where it is about sectors.
+    /// Sectors concerned, if the fault is about sectors.
     pub extent: Option<Extent>,
-    /// Whose they are.
+    /// Owners of the sectors.
     pub owners: Vec<Owner>,
-    /// More about it.
+    /// Text with details.
     pub context: String,
 }
 
@@ -155,33 +157,33 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What a check counted and found.
+/// Counts and findings of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Volumes and snapshots.
+    /// Number of volumes and snapshots.
     pub datasets: u64,
-    /// Blocks of them, each counted once however many share it.
+    /// Number of their blocks, each counted once however many datasets share it.
     pub blocks: u64,
-    /// Nodes of their maps, likewise.
+    /// Number of nodes of their maps, each counted once.
     pub nodes: u64,
-    /// Blocks on dead lists.
+    /// Number of blocks on dead lists.
     pub dead_blocks: u64,
-    /// Sectors that somebody needs, with parity.
+    /// Sectors that are needed, with parity.
     pub reached_sectors: u64,
-    /// Blocks and nodes of which every copy was read and is right.
+    /// Number of blocks and nodes of which every copy was read and is right.
     pub verified: u64,
-    /// Of all that was to be verified what lies twice.
+    /// Number of verified blocks that lie twice.
     pub twice: u64,
-    /// What leads to other blocks and lies once, where its vdev has no redundancy.
+    /// Number of metadata blocks that lie once on a vdev without redundancy.
     pub once: u64,
-    /// What is wrong, at most the first thousand.
+    /// Findings, at most the first thousand.
     pub findings: Vec<Finding>,
-    /// How much more is wrong.
+    /// Number of further findings.
     pub more_findings: u64,
 }
 
 impl Report {
-    /// Whether all is as it must be.
+    /// Reports whether the check found no fault.
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
     }

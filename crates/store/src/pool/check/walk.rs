@@ -1,4 +1,5 @@
-//! Who needs what: everything that a checkpoint and the log behind it lead to.
+//! Walks everything that a checkpoint and the log after it lead to, and claims sectors for their
+//! owners.
 
 use std::sync::Arc;
 
@@ -14,35 +15,35 @@ use crate::map::{Hit, Layer, Missing, Tree};
 use crate::snapshot::deadlist::{BlockCount, Deadlist, Figure, Unread};
 use crate::vdev::Block;
 
-/// A part of the walk.
+/// Part of the walk.
 #[derive(Debug)]
 pub(super) enum Task {
-    /// What a dataset has for itself, and what its dead list must be.
+    /// Tree of a dataset: finds the blocks of its own, and the blocks that its dead list must have.
     Tree {
         descent: Descent,
-        /// The blocks of the snapshot before.
+        /// Counts of the blocks of the snapshot before.
         shared: Referenced,
     },
-    /// A dataset's dead list.
+    /// Dead list of a dataset.
     Dead {
         dataset: DatasetId,
         list: Deadlist,
-        /// The epochs of the snapshots before, ascending, each with the sectors of blocks born
-        /// after it and up to the next.
+        /// Epochs of the snapshots before, ascending. Each has the sectors of the blocks born after
+        /// it, up to the next epoch.
         sectors: Vec<(Epoch, u64)>,
-        /// What the list says of the same, and of all that follow.
+        /// Figures of the list for each of these epochs and all later ones.
         said: Vec<Figure>,
     },
-    /// A tree that is being freed.
+    /// Tree that is being freed.
     Freeing(Walk),
-    /// A list that is being freed; whether its blocks go too.
+    /// List that is being freed, and whether its blocks are freed too.
     FreeingList(Deadlist, bool),
     /// Records of the log that are to be read.
     Log(Records),
 }
 
 impl Check<'_> {
-    /// Claims what is known at once, and notes what is to be walked.
+    /// Claims the sectors that are known at once, and notes what is to be walked.
     pub(super) fn begin_walk(&mut self) {
         self.claim_persisted();
         self.claim_log();
@@ -90,14 +91,14 @@ impl Check<'_> {
         }
     }
 
-    /// Somebody needs the sectors of a block, of both its copies.
+    /// Claims the sectors of a block, of both its copies.
     fn claim_copies(&mut self, owner: Owner, pointer: &Pointer) {
         for extent in self.pool.extents_of(pointer) {
             self.claim(owner, extent);
         }
     }
 
-    /// Somebody needs a block, and may not be the only one: nobody can tell whether it is allocated
+    /// Notes a block that several owners may need, so that nobody can tell whether it is allocated
     /// twice.
     fn share_block(&mut self, owner: Owner, pointer: &Pointer) {
         let extents = self.pool.extents_of(pointer);
@@ -129,7 +130,8 @@ impl Check<'_> {
         }
     }
 
-    /// Blocks that the log put above the trees; layers that several datasets share count once.
+    /// Claims blocks that the log put above the trees. Layers that several datasets share count
+    /// once.
     fn claim_layers(&mut self) {
         let maps = self.pool.contents.iter().map(|(id, of)| (*id, &of.map));
         let dying = self.pool.dying.iter();
@@ -300,7 +302,7 @@ impl Check<'_> {
         }
     }
 
-    /// The first sector stands for a block that must be on the dead list.
+    /// Notes a block that must be on the dead list; its first sector stands for it.
     fn note_dead(&mut self, dataset: DatasetId, pointer: &Pointer) {
         let first = Extent::at(pointer.address, 1);
         if self.dead.holds(first) && self.dead.set(first) == 0 {
@@ -413,7 +415,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether figures that differ are a finding, and are not one for the second time.
+    /// Reports whether figures that differ are a finding, and one that was not reported already.
     fn is_to_be_told(&self) -> bool {
         !self.is_partial && self.stage == Stage::Walk
     }
@@ -461,7 +463,7 @@ impl Check<'_> {
         }
     }
 
-    /// The next blocks of a list, and the chunks in which they lay.
+    /// Takes the next blocks of a list, and the chunks in which they lay.
     #[expect(clippy::type_complexity, reason = "blocks and chunks")]
     fn take_next(
         &mut self,

@@ -1,4 +1,4 @@
-//! Blocks of deleted datasets become free, a part of them in each checkpoint.
+//! Frees blocks of deleted datasets, a part of them in each checkpoint.
 
 use super::super::manifest::Job;
 use super::super::read::NodeWaiter;
@@ -12,7 +12,7 @@ use crate::map::walk::{Progress, Visit, Walk};
 use crate::snapshot::deadlist::{Deadlist, Unread};
 use crate::vdev::{ArrayError, Block, Priority};
 
-/// A tree that is being freed.
+/// Tree that is being freed, and the walk through it.
 #[derive(Debug)]
 pub(super) struct Walking {
     tree: Tree,
@@ -21,7 +21,8 @@ pub(super) struct Walking {
 }
 
 impl Pool {
-    /// A volume or snapshot that nothing builds on goes: what was born after `after` is freed.
+    /// Deletes a volume or snapshot that nothing builds on: its blocks born after `after` are
+    /// freed.
     pub(in super::super) fn free_contents(&mut self, contents: Contents, after: Epoch) {
         self.dying.push(Dying {
             map: contents.map,
@@ -33,7 +34,7 @@ impl Pool {
         self.is_checkpoint_wanted = true;
     }
 
-    /// Deleted datasets whose layers are all merged become jobs.
+    /// Turns deleted datasets whose layers are all merged into jobs.
     pub(super) fn bury(&mut self) {
         let (merged, waiting): (Vec<Dying>, Vec<Dying>) = std::mem::take(&mut self.dying)
             .into_iter()
@@ -51,7 +52,7 @@ impl Pool {
         }
     }
 
-    /// Goes on freeing.
+    /// Does the next step of freeing.
     pub(super) fn free_step(&mut self) {
         let mut budget = self.limits.budget;
         while budget > 0 {
@@ -83,7 +84,7 @@ impl Pool {
         }
     }
 
-    /// Frees a chunk of a list, and what is on it or not.
+    /// Frees a chunk of a list, and for a [`Job::Dead`] also the blocks on it.
     fn free_list(&mut self, mut list: Deadlist, job: fn(Deadlist) -> Job, budget: &mut usize) {
         let Some(making) = &mut self.checkpoint else {
             return;
@@ -117,7 +118,7 @@ impl Pool {
         }
     }
 
-    /// Frees some of a tree; whether it has to wait for a node.
+    /// Frees a part of a tree. Returns whether it has to wait for a node.
     fn walk_some(&mut self, budget: &mut usize) -> bool {
         let Some(making) = &mut self.checkpoint else {
             return true;
@@ -126,7 +127,8 @@ impl Pool {
             return false;
         };
         let mut found: Vec<Pointer> = Vec::new();
-        // One leaf at a time: what a job may do in one checkpoint is bounded.
+        // The walk takes one leaf at a time, since one checkpoint frees only a bounded number of
+        // blocks.
         let mut one = 1;
         let progress = walking.walk.step(&mut self.nodes, &mut one, |visit| {
             let (Visit::Block { pointer, .. } | Visit::Node { pointer, .. }) = visit;
@@ -171,7 +173,7 @@ impl Pool {
         self.array.read(tag, block, Priority::Background, now, out);
     }
 
-    /// A chunk of a dead list was read, or cannot be.
+    /// Takes a chunk of a dead list that was read, or the error.
     pub(in super::super) fn chunk_read(
         &mut self,
         address: crate::format::Address,

@@ -1,6 +1,7 @@
-//! The root comes into the label rings: into one copy of each end first, then into the other. What
-//! the labels say besides is true by then (`../labels.rs`): a root leads to blocks that a leaf may
-//! lack.
+//! Writes the root into the label rings: into one copy of each end first, then into the other.
+//!
+//! The rest of the labels is true by then (`../labels.rs`), since a root leads to blocks that a
+//! leaf may lack.
 
 use pages::Pages;
 
@@ -12,7 +13,8 @@ use crate::format::{Epoch, Label};
 use crate::vdev::ArrayError;
 
 impl Pool {
-    /// Everything that the root leads to is durable: it is written as soon as the labels are true.
+    /// Begins to write the root, now that everything that it leads to is durable. It waits until
+    /// the labels are true.
     pub(super) fn begin_roots(&mut self) {
         self.set_stage(Stage::Configuration);
         if self.are_labels_true() {
@@ -20,7 +22,7 @@ impl Pool {
         }
     }
 
-    /// The labels are true: a root that waited for that is written.
+    /// Writes a root that waited for the labels, now that they are true.
     pub(in super::super) fn roots_go_on(&mut self) {
         let making = self.checkpoint.as_ref();
         if making.is_some_and(|making| making.stage == Stage::Configuration) {
@@ -28,16 +30,16 @@ impl Pool {
         }
     }
 
-    /// The epoch of the first root that a leaf gets which is used from now on, or one before that.
-    /// The root of a checkpoint that is being made waits for labels that know the leaf, and what it
-    /// leads to may lie there already.
+    /// Returns the epoch of the first root that a leaf gets which is used from now on, or an
+    /// earlier epoch. The root of a checkpoint being made waits for labels that know the leaf, and
+    /// the leaf may already hold blocks of that checkpoint.
     pub(in super::super) fn next_root(&self) -> Epoch {
         let is_early = |making: &&Making| !matches!(making.stage, Stage::Labels { .. });
         let making = self.checkpoint.as_ref().filter(is_early);
         making.map_or(self.epoch, |making| making.epoch)
     }
 
-    /// Whether the root of `epoch` is in the labels, or a newer one.
+    /// Reports whether the root of `epoch`, or a newer one, is in the labels.
     pub(in super::super) fn has_root(&self, epoch: Epoch) -> bool {
         let making = self.checkpoint.as_ref();
         epoch < making.map_or(self.epoch, |making| making.epoch)
@@ -81,8 +83,8 @@ impl Pool {
         }
     }
 
-    /// A label was written or flushed, or a leaf failed that: it is the array's business then, as
-    /// long as another leaf does better.
+    /// Takes the end of a label's write or flush. If a leaf failed it, the array notes that, as
+    /// long as another leaf succeeds.
     pub(in super::super) fn label_done(&mut self, _leaf: u32, result: Result<(), ArrayError>) {
         let Some(making) = &mut self.checkpoint else {
             return;

@@ -1,4 +1,4 @@
-//! Layers become trees.
+//! Merges layers into trees.
 
 use std::sync::Arc;
 
@@ -14,39 +14,39 @@ use crate::map::walk::Progress;
 use crate::map::{Closed, Map, Tree};
 use crate::snapshot::deadlist::Dead;
 
-/// Nodes that are read before the merge asks for them: few beside those that the smallest cache
-/// holds.
+/// Nodes that are read before the merge asks for them: few in comparison with the nodes that the
+/// smallest cache holds.
 const NODES_AHEAD: usize = 8;
 
-/// A layer that is to be merged.
+/// Layer that is to be merged.
 #[derive(Debug)]
 pub(super) struct Task {
     closed: Arc<Closed>,
-    /// The layer below it, which is merged first.
+    /// Layer below it, which is merged first.
     below: Option<Arc<Closed>>,
-    /// The tree below the lowest layer, and its blocks.
+    /// Tree below the lowest layer; the next field counts its blocks.
     tree: Tree,
     referenced: Referenced,
     owner: Owner,
 }
 
-/// Whose dead list takes what the merge drops.
+/// Dataset whose dead list takes the blocks that the merge drops.
 #[derive(Clone, Debug)]
 struct Owner {
-    /// `None`: that of a dataset that is being deleted; nobody needs it.
+    /// Number of the dataset; `None` if it is being deleted, since nobody needs its list.
     dataset: Option<DatasetId>,
-    /// The epochs of the snapshots that it builds on, ascending.
+    /// Epochs of the snapshots that the dataset builds on, ascending.
     snapshots: Vec<Epoch>,
 }
 
-/// A merge under way.
+/// Merge under way.
 #[derive(Debug)]
 pub(super) struct Running {
     task: Task,
     merge: Merge,
 }
 
-/// A layer that was merged.
+/// Layer that was merged, and the resulting tree.
 #[derive(Debug)]
 pub(super) struct Merged {
     pub(super) closed: Arc<Closed>,
@@ -55,7 +55,7 @@ pub(super) struct Merged {
 }
 
 impl Pool {
-    /// Finds the layers to be merged: each once, however many datasets share it.
+    /// Finds the layers to be merged, each once, however many datasets share it.
     pub(super) fn plan_merges(&mut self) {
         let Some(making) = &mut self.checkpoint else {
             return;
@@ -81,8 +81,8 @@ impl Pool {
             let owner = |closed: &Closed| owner_of(catalog, *id, closed.epoch);
             plan(&contents.map, contents.referenced, &owner);
         }
-        // Of those that are being deleted, a layer is the oldest one's: what it drops is its own as
-        // far as none of those before has it.
+        // Among datasets being deleted, a layer belongs to the oldest one. The oldest frees the
+        // blocks that the layer drops, unless an earlier dataset has them.
         let all = &self.dying;
         let owner = |closed: &Closed| {
             let holds = |of: &&Dying| {
@@ -103,7 +103,7 @@ impl Pool {
         making.tasks = tasks.into();
     }
 
-    /// Goes on merging.
+    /// Does the next step of merging.
     pub(super) fn merge_step(&mut self) {
         let making = self.checkpoint.as_ref();
         let bound = making.map_or(0, |making| making.nodes_to_go_on_with());
@@ -136,7 +136,7 @@ impl Pool {
         }
     }
 
-    /// Reads the nodes that the merge will ask for next, together.
+    /// Reads together the nodes that the merge will ask for next.
     fn read_nodes_ahead(&mut self) {
         let running = self.checkpoint.as_ref().and_then(|of| of.merging.as_ref());
         let upcoming = running.map(|of| of.merge.upcoming(&self.nodes, NODES_AHEAD));
@@ -176,7 +176,8 @@ impl Pool {
         progress
     }
 
-    /// Blocks or nodes that a layer replaced: free, or only on the older snapshots.
+    /// Frees blocks or nodes that a layer replaced. If older snapshots have them, it puts them on
+    /// the dead list instead.
     fn bury_replaced(&mut self, owner: &Owner, dropped: Vec<Pointer>, what: Dead) {
         let shared_until = owner.snapshots.last().copied().unwrap_or(Epoch(0));
         for pointer in dropped {
@@ -231,7 +232,7 @@ impl Pool {
     }
 }
 
-/// Whether a layer changed what its tally said, as far as that knew.
+/// Reports whether a layer changed the counts as its tally said, as far as the tally knew.
 fn is_as_tallied(closed: &Closed, merged: &Statistics) -> bool {
     let (added, dropped) = (closed.tally.written(), closed.tally.replaced());
     let is_same = added.sectors + merged.block_sectors_dropped
@@ -241,7 +242,7 @@ fn is_as_tallied(closed: &Closed, merged: &Statistics) -> bool {
     is_same || !closed.tally.is_exact()
 }
 
-/// The tree that a task's layer lies upon, and its blocks.
+/// Returns the tree below a task's layer, and the counts of its blocks.
 fn below(making: &Making, task: &Task) -> (Tree, Referenced) {
     let below = task.below.as_ref();
     let merged = below.and_then(|below| {
@@ -253,7 +254,8 @@ fn below(making: &Making, task: &Task) -> (Tree, Referenced) {
     })
 }
 
-/// Who drops what a layer replaces: the oldest snapshot that has the layer, else the volume.
+/// Finds the owner of the blocks that a layer replaces: the oldest snapshot that has the layer,
+/// else the volume.
 fn owner_of(catalog: &Catalog, dataset: DatasetId, epoch: Epoch) -> Owner {
     let has_layer = |of: &&Dataset| {
         of.as_snapshot()
@@ -261,7 +263,7 @@ fn owner_of(catalog: &Catalog, dataset: DatasetId, epoch: Epoch) -> Owner {
     };
     let own = catalog.dataset(dataset).into_iter();
     let older = own.chain(catalog.chain(dataset)).take_while(|of| {
-        // The volume itself comes first; behind it its snapshots, newest first.
+        // The volume itself comes first, then its snapshots, newest first.
         of.id == dataset && of.as_snapshot().is_none() || has_layer(of)
     });
     let owner = older.last().map_or(dataset, |of| of.id);

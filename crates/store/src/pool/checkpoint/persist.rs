@@ -1,7 +1,8 @@
-//! The rest of a checkpoint: dead lists, what it dropped, the space map, the manifest, the root.
+//! Writes the rest of a checkpoint: dead lists, the list of dropped blocks, the space map, the
+//! manifest, the root.
 //!
 //! Finding places changes the space map, which is itself to be written. So first everything gets
-//! its place, and what was there before is dropped, until nothing changes any more; only then is
+//! its place, and the former blocks are dropped, until nothing changes any more. Only then is
 //! anything encoded.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,21 +27,21 @@ use crate::map::merge::NoSpace;
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::Page;
 
-/// Sectors of a node that is not compressed: its place is needed before its bytes are known.
+/// Sectors of an uncompressed node: its place is needed before its bytes are known.
 const INDEX_SECTORS: u16 = Node::<FAN_OUT>::MAX_SIZE.div_ceil(SECTOR_SIZE) as u16;
 
-/// Places for what is yet to be encoded.
+/// Places for structures that are still to be encoded.
 #[derive(Default)]
 struct Places {
     pages: BTreeMap<Page, Site>,
     index: BTreeMap<(u16, usize), Site>,
     chunks: Vec<Site>,
-    /// With the bytes that each has room for.
+    /// Places of the manifest's blocks, with the bytes that each has room for.
     manifest: Vec<(Site, usize)>,
 }
 
 impl Pool {
-    /// Writes all of it.
+    /// Writes the rest of the checkpoint.
     pub(super) fn persist(&mut self) {
         let written = self
             .persist_dead()
@@ -55,7 +56,7 @@ impl Pool {
         }
     }
 
-    /// Writes dead lists, those of datasets and those of jobs.
+    /// Writes the dead lists of datasets and of jobs.
     fn persist_dead(&mut self) -> Result<Manifest, NoSpace> {
         let scan = self.last_ended_scan();
         let scrub = self.unended_scrub();
@@ -97,7 +98,7 @@ impl Pool {
         Ok(manifest)
     }
 
-    /// Drops what the last checkpoint had and finds places for what this one has.
+    /// Drops the structures of the last checkpoint and finds places for those of this one.
     fn place_rest(&mut self, manifest: &Manifest) -> Result<Places, NoSpace> {
         let old = std::mem::take(&mut self.persisted);
         for pointer in old.manifest.iter().chain(&old.deferred) {
@@ -151,7 +152,7 @@ impl Pool {
                     return Err(NoSpace);
                 }
                 let wanted = (len - room).min(BLOCK).div_ceil(SECTOR_SIZE);
-                // What is free may lie in pieces.
+                // Free space may lie in pieces.
                 let halves = std::iter::successors(Some(wanted), |of| Some(of / 2));
                 let mut lengths = halves.take_while(|of| *of > 0);
                 let found = lengths.find_map(|of| Some((self.place(of as u16).ok()?, of)));
@@ -191,8 +192,8 @@ impl Pool {
         Some(write(&mut writer))
     }
 
-    /// The length of the manifest at most: pointers are all of the same length, and what the space
-    /// map needs is not known before everything has its place.
+    /// Returns the greatest length of the manifest. All pointers have one length, and the needs of
+    /// the space map are unknown until everything has its place.
     fn manifest_len(&self, manifest: &Manifest) -> usize {
         json_len(manifest) + self.space_records_len()
     }
@@ -266,7 +267,7 @@ impl Pool {
             .unwrap_or_default()
     }
 
-    /// The pointers of 512 pages of a vdev's bitmap.
+    /// Makes the node with the pointers of 512 pages of a vdev's bitmap.
     fn index_node(&self, vdev: u16, number: usize) -> Pages {
         let id = NodeId {
             volume: space_map(vdev),
@@ -293,7 +294,7 @@ impl Pool {
     }
 }
 
-/// A chunk in the place of the largest one.
+/// Pads a chunk to the size of the largest one.
 fn padded(chunk: Pages, extents: usize) -> Pages {
     let mut bytes = chunk.to_vec();
     bytes.resize(Chunk::sectors_of_extents(extents) as usize * SECTOR_SIZE, 0);
@@ -304,7 +305,7 @@ fn encode(manifest: &Manifest) -> Vec<u8> {
     serde_json::to_vec(manifest).expect("it is made of numbers, texts and lists of these")
 }
 
-/// What is known before the space map is written.
+/// Makes the part of the manifest that is known before the space map is written.
 fn manifest_of(
     making: &Making,
     contents: &BTreeMap<DatasetId, Contents>,

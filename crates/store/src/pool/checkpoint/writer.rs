@@ -1,4 +1,4 @@
-//! Finding places for what a checkpoint writes, and writing it.
+//! Finds places for the blocks of a checkpoint, and writes them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::snapshot::deadlist::Store;
 use crate::space::{Extent, Purpose, Space, Stream};
 use crate::vdev::{self, Array, Priority};
 
-/// The parts of a pool that writing takes.
+/// Parts of a pool that writing needs.
 pub(super) struct Writer<'a> {
     pub(super) array: &'a mut Array,
     pub(super) space: &'a mut Space,
@@ -28,13 +28,13 @@ pub(super) struct Writer<'a> {
     pub(super) now_us: u64,
     pub(super) birth: Epoch,
     pub(super) writes: &'a mut Writes,
-    /// What there is for second copies.
+    /// Space for second copies.
     pub(super) spare: Spare,
 }
 
 impl Writer<'_> {
-    /// A place for a block of so many sectors, and for its second copy where it is to have one and
-    /// there is room.
+    /// Finds a place for a block of `sectors` sectors. If it is to have a second copy, that gets a
+    /// place too, if there is room.
     pub(super) fn place(&mut self, sectors: u16) -> Result<Site, NoSpace> {
         let first = self.place_first(sectors)?;
         let mut second = None;
@@ -68,7 +68,7 @@ impl Writer<'_> {
             .ok_or(NoSpace)
     }
 
-    /// Writes a block of whole sectors; where it lies and what it must hash to.
+    /// Writes a block of whole sectors. Returns the pointer with its place and checksum.
     pub(super) fn write(&mut self, site: Site, block: Pages, compression: Compression) -> Pointer {
         let once = Pointer {
             address: site.address,

@@ -1,8 +1,8 @@
 //! Leaves that came back older than the pool: an old image, a disk of last week, or a snapshot that
 //! a lower layer rolled back.
 //!
-//! By the configuration such a leaf is online and misses nothing, since nobody noticed that it was
-//! away. Its contents say otherwise:
+//! By the configuration such a leaf is online and misses nothing, since nothing noted its absence.
+//! Its contents say otherwise:
 //! - its newest root is not the pool's newest. A root reaches labels of the first round on all
 //!   leaves, and is durable there, before a label of the second round has it. A root that stayed
 //!   in the first round counts only if all leaves that are here have it ([`super::roots`]). So a
@@ -11,11 +11,12 @@
 //! - its configuration is older than the pool's. By the same order of rounds it had the newest one
 //!   once. It may still miss what it says that it missed then.
 //!
-//! A leaf that has the newest root may lack groups of the log after that. The replay finds those
-//! ([`super::proven`]).
+//! A leaf that has the newest root may lack groups of the log after that. The replay finds these
+//! groups ([`super::proven`]).
 //!
 //! Until such a leaf is rebuilt it does not count. Its ring is left as it is until the labels say
-//! what it lacks: with the newest root in it, the next opening would take it for current.
+//! what it lacks. With the newest root in the ring, the next opening would take the leaf for
+//! current.
 
 use super::super::config::PoolConfig;
 use super::super::labels::ROUNDS;

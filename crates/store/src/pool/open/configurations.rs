@@ -4,15 +4,15 @@
 //! are durable, it is written into those of the second round (`pool/labels.rs`). Nothing is
 //! promised before both are durable.
 //!
-//! So a configuration was never relied on if a leaf has it only in labels of the first round,
-//! beside another one in labels of the second: the power failed while it was written. It may be on
-//! that leaf alone. The leaf may have been away or unreadable when the pool was opened without it
-//! and went on. The configuration must not come back then, whatever its generation. So it is given
-//! up wherever it is found.
+//! A leaf may have a configuration only in labels of the first round, beside another one in labels
+//! of the second. Then the configuration was never relied on: the power failed while it was
+//! written. It may be on that leaf alone. The leaf may have been away or unreadable when the pool
+//! was opened without it and went on. The configuration must not come back then, whatever its
+//! generation. So it is given up wherever it is found.
 //!
 //! If a label of the second round has a configuration, every leaf in use had it before that. So an
 //! opening with any of these leaves sees it. If a leaf's labels of the second round cannot be read,
-//! nobody knows, and the newest counts.
+//! this is unknown, and the newest counts.
 
 use pages::Pages;
 

@@ -2,14 +2,14 @@
 //! when the power failed.
 //!
 //! The part of log vdevs that is used for copies is read once, leaf by leaf, and copies newer than
-//! the checkpoint are noted. A copy is used if the chain has no record, or a group in the chain
-//! lacks blocks, and the copy fits there: by its number, and the checksum of the record before. The
-//! copy's record and blocks are then written into the chain, as if the power had failed later. A
-//! copy also proves how far the log was durable. If it proves more than can be found, the log is
+//! the checkpoint are noted. A copy is used if the chain has no record there, or the group in the
+//! chain lacks blocks. The copy must fit by its number, and by the checksum of the record before.
+//! The copy's record and blocks are then written into the chain, as if the power had failed later.
+//! A copy also proves how far the log was durable. If it proves more than can be found, the log is
 //! damaged.
 //!
-//! At the end copies that were not used are wiped: nobody was promised their groups, and they must
-//! not be taken for the groups that come in their places.
+//! At the end unused copies are wiped. Their groups were never promised, and must not be taken for
+//! the groups that come in their places.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -108,7 +108,7 @@ impl Opening {
         self.read_copies()
     }
 
-    /// Asks for the next part, or goes on to the chain.
+    /// Asks for the next part, or continues to the chain.
     fn read_copies(&mut self) -> Result<(), OpenError> {
         for _ in 0..CHUNKS_AT_ONCE {
             let Some(scan) = self.copies.leaves.front_mut() else {
@@ -326,7 +326,7 @@ impl Opening {
     }
 
     /// Wipes copies of groups that do not count. If that fails on a device, the first group that
-    /// becomes durable now takes their place. A rewind leaves the copies, since the pool goes on
+    /// becomes durable now takes their place. A rewind leaves the copies, since the pool continues
     /// above them.
     pub(super) fn wipe_copies(&mut self) {
         if self.rewound().is_some() {

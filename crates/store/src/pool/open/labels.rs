@@ -88,7 +88,7 @@ impl Examined {
         }
     }
 
-    /// Refuses to go on without log vdevs that may matter.
+    /// Refuses to continue without log vdevs that may matter.
     pub(super) fn require_logs(&self) -> Result<(), OpenError> {
         let Some(log) = self.missing_logs.first() else {
             return Ok(());
@@ -104,7 +104,7 @@ impl Examined {
         Err(OpenError::new(OpenErrorKind::LogMissing, context))
     }
 
-    /// Refuses to go on without leaves that others were being rebuilt from. Data that is not
+    /// Refuses to continue without leaves that others were being rebuilt from. Data that is not
     /// rebuilt yet could not be read, and data written meanwhile would keep the two apart for good.
     pub(super) fn require_needed(&self) -> Result<(), OpenError> {
         if let Some(context) = self.old_copy() {
@@ -204,7 +204,8 @@ pub fn examine(devices: &[LeafLabels], guid: Option<u64>) -> Result<Examined, Op
         return Err(OpenError::new(OpenErrorKind::NoPool, context));
     }
     let mut config = PoolConfig::decode(&newest.config)?;
-    // Given-up configurations may be on missing leaves, so the next one must be newer than those.
+    // Given-up configurations may be on missing leaves, so the next one must be newer than all of
+    // them.
     let of_pool = labels.all().filter(|label| label.pool == config.guid);
     let generations = of_pool.map(|label| label.generation);
     config.generation = generations.fold(config.generation, u64::max);
@@ -280,8 +281,8 @@ fn unaccounted(config: &PoolConfig, found: &[Option<u64>]) -> Vec<u64> {
         let mut slots = 0;
         for slot in &top.slots {
             let is_away = |leaf: &&LeafSpec| {
-                // Labels of a leaf that leaves a slot, as a spare does, are of before that: the
-                // slot's first leaf was whole then, or soon after.
+                // A leaf that left a slot, as a spare does, has labels of before that. The slot's
+                // first leaf was whole then, or soon after.
                 let is_stood_in_for =
                     slot.leaves[0].guid == leaf.guid && has_found(&slot.leaves[1..]);
                 let may_work =
@@ -361,7 +362,7 @@ fn missing_logs(config: &PoolConfig, in_use: &BTreeSet<u64>, newest: Epoch) -> V
 }
 
 /// Returns the epochs that a leaf missed, by the configuration. A leaf not in use when the
-/// configuration was written has missed more since: labels are written when leaves come and go, not
+/// configuration was written has missed more since. Labels are written when leaves come and go, not
 /// with each epoch.
 pub(super) fn missing_now(leaf: &LeafSpec) -> Dtl {
     let mut missing = leaf.missing.clone();

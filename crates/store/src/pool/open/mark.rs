@@ -15,13 +15,13 @@
 //! there is one, it takes the group's place.
 //!
 //! A later opening may find groups after a mark that nobody was promised; from then on they are
-//! promised. So a mark has a place for a signpost if the log goes on far away, as other records
+//! promised. So a mark has a place for a signpost if the log continues far away, as other records
 //! have. The later opening writes the signpost, not this one: if a mark is lost, no promised group
 //! is missed with it.
 //!
 //! If all leaves lost the mark, or the one that has it cannot be read, the next opening finds the
 //! same end. It writes the same mark byte for byte. It does not see the groups written after the
-//! first mark, and gives them up. So the place where the log goes on is emptied with each mark.
+//! first mark, and gives them up. So the place where the log continues is emptied with each mark.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ fn empty() -> Pages {
 pub(super) struct NewMark {
     seq: u64,
     checksum: u128,
-    /// Place where the log goes on.
+    /// Place where the log continues.
     next: Address,
 }
 
@@ -70,7 +70,7 @@ impl Opening {
         self.read(Wanted::Mark, block);
     }
 
-    /// Takes the answers of all copies: the log goes on after the mark, or the group may count.
+    /// Takes the answers of all copies: the log continues after the mark, or the group may count.
     pub(super) fn take_mark(&mut self) -> Result<(), OpenError> {
         self.stage = Stage::Verify;
         let Some(data) = self.got.remove(&Wanted::Mark) else {
@@ -105,8 +105,8 @@ impl Opening {
         let replay = &self.replay.replay;
         let (seq, place, previous) = (replay.seq(), replay.address(), replay.previous());
         let durable_seq = replay.durable_seq();
-        // A rewind goes on above all that there was, and a full pool may have no place for the next
-        // record.
+        // A rewind continues above all that there was, and a full pool may have no place for the
+        // next record.
         let goes_on = match self.rewind {
             Some(_) => None,
             None => self.pool.place_record(),
@@ -154,9 +154,9 @@ impl Opening {
         pool.array.write(tag, blocks, Priority::SyncWrite, now, out);
     }
 
-    /// Goes on after the mark was written. If the write failed, the mark may still lie there and
-    /// lead to the place where the log goes on. So the log goes on there, as if all leaves lost the
-    /// mark silently. Nothing is promised before a checkpoint leads past it.
+    /// Continues after the mark was written. If the write failed, the mark may still lie there and
+    /// lead to the place where the log continues. So the log continues there, as if all leaves lost
+    /// the mark silently. Nothing is promised before a checkpoint leads past it.
     pub(super) fn go_on_behind_mark(&mut self) {
         if let Some(mark) = self.replay.new_mark.take() {
             let chain = Chain::new(mark.seq, mark.next, mark.checksum);

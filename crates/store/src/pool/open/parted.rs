@@ -27,18 +27,18 @@ pub(super) fn leaf(config: &PoolConfig, guid: u64) -> Option<&LeafSpec> {
 
 /// Fails if leaves of the pool were used without each other.
 ///
-/// It looks for a label which says that a certain leaf missed data, while the newest configuration
-/// says that this leaf missed nothing, and that the leaf with the label missed data. This alone may
-/// be so for a moment: when a leaf is rebuilt, and the leaf that it was rebuilt from fails. So two
-/// more conditions must hold.
+/// It looks for a label that disagrees with the newest configuration. The label, on leaf A, says
+/// that another leaf B missed data. The newest configuration says that A missed data, and B missed
+/// nothing. This alone may be so for a moment: when a leaf is rebuilt, and the leaf that it was
+/// rebuilt from fails. So two more conditions must hold.
 ///
-/// First, the leaf with the label has a checkpoint that the leaves which missed nothing do not
-/// have. The checkpoint is of an epoch of which they have another one, or later than the first one
-/// that the leaf is said to have missed. Checkpoints that they have as well are of one history: a
-/// leaf that did not take a write is still given checkpoints, until it is given up.
+/// First, A has a checkpoint that the leaves which missed nothing do not have. Either they have
+/// another checkpoint of that epoch, or the epoch is later than the first one that A is said to
+/// have missed. Checkpoints that they have as well are of one history. A leaf that did not take a
+/// write is still given checkpoints, until it is given up.
 ///
-/// Second, the label is not of an earlier stay of the leaf. Labels that a spare had before it left
-/// its slot and stood in anew lead nowhere. (A label of a later stay than the newest configuration
+/// Second, the label is not of an earlier stay of A. Labels that a spare had before it left its
+/// slot and stood in anew lead nowhere. (A label of a later stay than the newest configuration
 /// knows exists only in another history.)
 pub(super) fn require_one_history(
     newest: &PoolConfig,

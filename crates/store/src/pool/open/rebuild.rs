@@ -1,9 +1,9 @@
 //! Makes new labels for devices that lost all of theirs, from their inner labels.
 //!
 //! An inner label is written in the same round as two of the other labels. So a device that lost
-//! these is judged as if its inner labels were its labels: which configuration counts, which roots,
-//! what it missed, whether it is an old copy or a twin. Nothing is invented: only bytes that were
-//! found are written.
+//! these is judged as if its inner labels were its labels. This covers the configuration and the
+//! roots that count, the missed epochs, old copies and twins. Nothing is invented: only bytes that
+//! were found are written.
 //!
 //! A data area may hold foreign data: a volume may hold the disk of another pool. So a label found
 //! there counts only if its own configuration says that an inner label of its leaf lies in this
@@ -129,8 +129,8 @@ impl Rebuild {
     /// own keeps its labels, unless the labels of all devices lead to no checkpoint.
     ///
     /// # Errors
-    /// There is nothing to be done; there are traces of several pools; a device has none; or the
-    /// pool that the labels describe together cannot be opened.
+    /// There is nothing to be done, or there are traces of several pools, or a device has none. Or
+    /// the pool that the labels describe together cannot be opened.
     pub fn plan(
         devices: &[LeafLabels],
         traces: &[Vec<Trace>],

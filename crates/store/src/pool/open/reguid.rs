@@ -16,9 +16,10 @@
 //!
 //! A power cut before 1 is durable leaves devices with old labels, and some with labels of both
 //! identities. A power cut after that leaves the new identity on every device, and also the old one
-//! on some. A device with both opens under neither identity ([`OpenErrorKind::Reguid`]): if it
+//! on some. A device with both opens under neither identity ([`OpenErrorKind::Reguid`]). If it
 //! opened as the old pool, it would part from the devices that are new already. The same request
-//! with the same devices goes on with the new identity that it finds, and never makes a second one.
+//! with the same devices continues with the new identity that it finds, and never makes a second
+//! one.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -170,7 +170,7 @@ impl Opening {
         Ok(true)
     }
 
-    /// Goes on with the next group that is not known to have been durable.
+    /// Continues with the next group that is not known to have been durable.
     pub(super) fn verify_next(&mut self) -> Result<(), OpenError> {
         let used = &self.copies.used;
         let is_copy = |found: &mut Found| used.contains_key(&found.record.seq);
@@ -296,7 +296,7 @@ impl Opening {
         self.tell_old_copies();
         self.go_on_above();
         let pool = &mut self.pool;
-        // Frees that were under way go on.
+        // Frees that were under way continue.
         pool.is_checkpoint_wanted |= !pool.jobs.is_empty();
         self.stage = Stage::Labels;
         self.end_with_labels()

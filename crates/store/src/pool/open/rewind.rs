@@ -2,14 +2,14 @@
 //! be.
 //!
 //! These are given up, from the least to the most:
-//! - groups at the end of the log, from the first one that is missing although it was durable, or
-//!   that cannot be told from the end of the log;
-//! - the newest checkpoint, if the structures that it leads to are damaged, and all groups after
-//!   it. The previous checkpoint is whole, since the space of the last two durable checkpoints is
-//!   never reused (`space`). The log after the previous one is followed up to the checkpoint that
-//!   is given up, since later groups may lie where the blocks of the previous one lay;
+//! - groups at the end of the log. The first of them was durable and is missing, or cannot be told
+//!   from the end of the log;
+//! - the newest checkpoint, if structures that it leads to are damaged, and all groups after it.
+//!   The previous checkpoint is whole, since the space of the last two durable checkpoints is never
+//!   reused (`space`). The log after the previous one is followed only up to the given-up
+//!   checkpoint. Later groups may lie where the blocks of the previous one lay;
 //! - more checkpoints. They are in the label rings still, but their blocks may have been
-//!   overwritten. Such a state must be proven ([`crate::pool::check`]) before it is trusted.
+//!   overwritten. That state must be proven ([`crate::pool::check`]) before it is trusted.
 //!
 //! The order that matters: the first checkpoint after a rewind gets an epoch and a last group
 //! number above all that was given up. Until its root is durable nothing is promised (`anew.rs`).
@@ -39,7 +39,7 @@ const EPOCHS: u64 = 1 << 20;
 pub(super) struct Rewind {
     /// Last group that is done again.
     last_seq: u64,
-    /// Epoch in which the pool goes on, and number of the last group before that.
+    /// Epoch in which the pool continues, and number of the last group before that.
     goes_on: (Epoch, u64),
     /// Checkpoints newer than the one that is opened.
     checkpoints: usize,
@@ -173,7 +173,7 @@ impl Opening {
         None
     }
 
-    /// Lets the pool go on above all that was given up.
+    /// Lets the pool continue above all that was given up.
     pub(super) fn go_on_above(&mut self) {
         let Some(rewind) = &self.rewind else { return };
         let (epoch, seq) = rewind.goes_on;

@@ -195,17 +195,18 @@ impl Sector {
 
 /// Leaves that can say of an epoch whether it had a checkpoint.
 ///
-/// A leaf that missed an epoch may still hold a root of it: one that was half written when the
-/// power failed, and that was given up while this leaf was away ([`super::ring`]). The leaf is not
-/// believed if another leaf here would have the root: one that was in the pool before and missed
-/// nothing of that epoch. If there is none, the root is believed, since it is all that there is. So
-/// a pool of a single leaf that once did not take a write still has its newest root.
+/// A leaf that missed an epoch may still hold a root of it. The root may have been half written
+/// when the power failed, and given up while this leaf was away ([`super::ring`]). So the leaf is
+/// not believed if another leaf here would have the root. The other leaf must have been in the pool
+/// before, and have missed nothing of that epoch. If there is none, the root is believed, since it
+/// is all that there is. So a pool of a single leaf that once did not take a write still has its
+/// newest root.
 ///
-/// A root counts for nothing if it came only into labels of the first round, and not into those of
-/// all leaves that are here. Its checkpoint never was durable, so nothing was written over the
-/// blocks of the previous checkpoint. The log after that one leads further than this root. A leaf
-/// without the root may be a copy of an earlier moment, and the log brings it up to date. Without
-/// this rule nobody could tell what such a leaf lacks.
+/// A root counts for nothing if it is only in labels of the first round, and some leaf here lacks
+/// it. Its checkpoint never was durable, so nothing was written over the blocks of the previous
+/// checkpoint. The log after that one leads further than this root. A leaf without the root may be
+/// a copy of an earlier moment, and the log brings it up to date. Without this rule an opening
+/// could not tell what the leaf lacks.
 struct Witnesses<'a> {
     devices: &'a [LeafLabels],
     /// Leaf that each device is, as the configuration has it.
@@ -265,7 +266,7 @@ impl<'a> Witnesses<'a> {
     }
 
     /// Reports whether the power failed while a root was written. Then no label of the second round
-    /// has it, and each leaf that has it in the first round has a readable label of the second.
+    /// has it. And each leaf that has it in the first round has a readable label of the second.
     fn is_unsettled(&self, sector: &Sector) -> bool {
         let shows = |device: usize| {
             let mut second = ROUNDS[1]

@@ -1,10 +1,10 @@
 //! Searches around the end of the log for proof that more of it was durable.
 //!
 //! All leaves that miss nothing are read as they are, in long runs. A record lies whole on each
-//! leaf of a mirror; since it is a single sector, it also lies whole in each column of a raidz. One
-//! copy of a record is proof enough. A found record that proves nothing may lead to one that does:
-//! its group was sealed before the missing one was durable, or it is a signpost. So such records
-//! are followed.
+//! leaf of a mirror. As a single sector, it also lies whole in each column of a raidz. One copy of
+//! a record is proof enough. A found record may prove nothing: its group was sealed before the
+//! missing one was durable, or it is a signpost. It may lead to a record that proves more, so it is
+//! followed.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -51,8 +51,8 @@ impl Search {
 }
 
 impl Opening {
-    /// Begins to search for proof that more was durable than was found: around the place where the
-    /// log ended, and around its last place on each other vdev.
+    /// Begins to search for proof that more was durable than was found. It searches around the
+    /// place where the log ended, and around its last place on each other vdev.
     pub(super) fn begin_search(&mut self) -> Result<(), OpenError> {
         self.stage = Stage::Search;
         let end = self.replay.replay.address();

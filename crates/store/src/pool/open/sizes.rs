@@ -2,9 +2,9 @@
 //!
 //! A device that grew keeps the remembered size until an administrator lets the pool use the rest:
 //! its labels lie at the old end. A device that shrank is reported. If everything that its vdev
-//! uses of it is left, with room for labels, it takes its new size, and labels are written to the
-//! new end. Otherwise the part beyond its end is damaged: it is read from other leaves, and never
-//! taken for the end of the log.
+//! uses is left, with room for labels, the device takes its new size. Labels are then written to
+//! the new end. Otherwise the part beyond its end is damaged: it is read from other leaves, and
+//! never taken for the end of the log.
 
 use super::super::config::PoolConfig;
 use super::labels::LeafLabels;
@@ -24,7 +24,7 @@ pub struct Short {
     pub had: u64,
     /// Whether a part that the vdev uses is missing.
     pub is_cut: bool,
-    /// Whether the device goes on with its new size.
+    /// Whether the device continues with its new size.
     is_fitted: bool,
 }
 
@@ -41,8 +41,8 @@ impl Short {
     }
 }
 
-/// Finds devices that are shorter than they were, and lets them go on with their new size if they
-/// can.
+/// Finds devices that are shorter than they were, and lets them continue with their new size if
+/// they can.
 pub(super) fn fit(
     config: &mut PoolConfig,
     leaves: &[Option<u64>],

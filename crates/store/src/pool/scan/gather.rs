@@ -25,7 +25,7 @@ impl Pool {
         if !std::mem::take(&mut scan.is_gathering) {
             scan.batch_checkpoints = checkpoints;
             scan.batch_targets.clear();
-            // The lists may have changed by now, and so may the tree, so the walk goes on in the
+            // The lists may have changed by now, and so may the tree, so the walk continues in the
             // present one.
             scan.give_lists_back();
             if let Some((target, walking)) = scan.walking.take() {
@@ -46,7 +46,7 @@ impl Pool {
 
     fn gather_some(&mut self) -> Result<(), Pause> {
         while let Some(scan) = &mut self.scan {
-            // A list is taken as a whole: the next batch could not go on from a place in it.
+            // A list is taken as a whole: the next batch could not continue from a place in it.
             let is_in_list = matches!(scan.walking, Some((_, Walking::Dead(_))));
             if scan.batch.len() >= scan.most && !is_in_list {
                 return Ok(());
@@ -221,7 +221,7 @@ impl Pool {
     }
 
     /// Notes that the block which a scan waited for has come, or cannot be read. Returns its
-    /// identity, if the scan still goes on.
+    /// identity, if the scan still continues.
     pub(in crate::pool) fn scan_has_read(
         &mut self,
         number: u64,

@@ -189,8 +189,8 @@ impl Pool {
         }
     }
 
-    /// Goes on without a leaf that is not used any more. Data rebuilt on it is not waited for: when
-    /// the leaf is back, it is rebuilt anew.
+    /// Continues without a leaf that is not used any more. Data rebuilt on it is not waited for:
+    /// when the leaf is back, it is rebuilt anew.
     pub(in crate::pool) fn scan_without(&mut self, leaf: LeafId) {
         let Some(scan) = &mut self.scan else { return };
         let before = scan.leaves.len();

@@ -1,7 +1,7 @@
 //! Scrubs: begun, paused and stopped by administrators.
 //!
-//! A resilver interrupts a scrub, which begins again from the start when the resilver is over: what
-//! it saw before proves nothing about blocks rebuilt since. It also begins again when the pool is
+//! A resilver interrupts a scrub, which begins again from the start when the resilver is over. Its
+//! earlier results prove nothing about blocks rebuilt since. It also begins again when the pool is
 //! opened, since checkpoints keep that it was at work.
 
 use super::{Scan, ScanKind, ScanState, ScrubRecord};

@@ -1,4 +1,4 @@
-//! A pool whose labels say which host has it: what is written where, and when it stops.
+//! A pool whose labels say which host has it: which records are written, and when the pool stops.
 
 use super::super::activity::{Pace, Protection, Stop};
 use super::super::*;
@@ -17,7 +17,7 @@ fn who(name: &str) -> Who {
     }
 }
 
-/// A protected pool with a volume.
+/// Makes a protected pool with a volume.
 fn world(kind: Kind, disks: usize) -> (World, DatasetId) {
     let mut world = World::new(kind, disks, Limits::default());
     let volume = world.create_volume("v", 1 << 20, 4096);
@@ -53,7 +53,7 @@ fn write_request(dataset: DatasetId) -> Request {
     }
 }
 
-/// Another host's claim on all copies of all disks.
+/// Writes another host's claim over all copies of all disks.
 fn claim(world: &mut World) {
     let record = Activity {
         state: ActivityState::Claimed,
@@ -98,7 +98,7 @@ fn every_leaf_gets_a_record_in_each_interval_one_label_after_the_other() {
 fn a_machine_that_was_paused_acknowledges_nothing_when_it_wakes() {
     let (mut world, volume) = world(Kind::Mirror, 2);
     world.begin(write_request(volume));
-    // The disks have done it by the time that the machine wakes.
+    // The disks have done the write by the time that the machine wakes.
     world.now_us += 6 * SECOND;
     let now_us = world.now_us;
     let answers = world.pass_until(now_us + SECOND);
@@ -106,7 +106,7 @@ fn a_machine_that_was_paused_acknowledges_nothing_when_it_wakes() {
     assert!(matches!(world.pool.stopped(), Some(Stop::Silent(_))));
     let why = world.pool.suspended_because().expect("it says why");
     assert!(why.contains("another host may have it"), "{why}");
-    // Nor does it return data, or ask the disks for anything more.
+    // The pool also returns no data, and asks the disks for nothing more.
     world.begin(Request::Read {
         dataset: volume,
         offset: 0,
@@ -132,7 +132,7 @@ fn a_record_of_another_host_stops_the_pool_with_who_that_is() {
     assert_eq!(by.who, who("there"));
     world.begin(write_request(volume));
     assert!(world.pool.take_output().answers.is_empty());
-    // The claim was not written over.
+    // The claim was not overwritten.
     let openings = records(&world, 0)
         .into_iter()
         .flatten()
@@ -158,7 +158,7 @@ fn a_leaf_that_takes_no_record_is_given_up_and_the_pool_goes_on_where_it_can() {
             .iter()
             .any(|(of, result)| *of == id && result.is_ok())
     );
-    // Without the other one it cannot.
+    // Without the other disk the pool cannot continue.
     world.stuck.insert(0);
     let now_us = world.now_us;
     world.pass_until(now_us + 7 * SECOND);
@@ -198,7 +198,7 @@ fn protection_that_is_switched_off_leaves_records_that_are_closed() {
             .flatten()
             .all(|of| of.state == ActivityState::Closed)
     );
-    // It goes on without, however long it is paused.
+    // The unprotected pool continues, however long it is paused.
     world.now_us += 100 * SECOND;
     world.write(volume, 0, &[1; 4096], true);
 }

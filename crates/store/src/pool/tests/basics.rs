@@ -1,5 +1,5 @@
-//! What is written is read, before and after a checkpoint, before and after the pool is opened
-//! again.
+//! Data that was written is read, before and after a checkpoint, before and after the pool is
+//! opened again.
 
 use pages::Pages;
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ fn a_block_is_read_as_written() {
     assert_eq!(world.read(volume, 0, 8192), vec![0; 8192]);
 }
 
-/// Lists of what was overwritten grow with the work: a million scattered blocks are ten MiB, three
+/// Lists of overwritten blocks grow with the work: a million scattered blocks are ten MiB, three
 /// times over.
 #[test]
 fn what_waits_to_be_free_counts_into_the_cap_of_the_cache() {
@@ -63,7 +63,7 @@ fn what_waits_to_be_free_counts_into_the_cap_of_the_cache() {
     assert!(after >= 1_900_000, "{after}");
 }
 
-/// It is in the log, then in a checkpoint, and replay adds nothing twice.
+/// The history is in the log, then in a checkpoint, and replay adds nothing twice.
 #[test]
 fn the_history_outlives_power_cuts_and_goes_with_the_pool() {
     let mut world = World::new(Kind::Mirror, 2, Limits::default());
@@ -148,7 +148,8 @@ fn a_flush_waits_for_the_disks_unless_the_volume_is_never_durable() {
         let plan: Plan = Box::new(move |catalog, _| catalog.plan_set(&request));
         world.administer(plan).expect("a property");
     };
-    // Whether a write and the flush after it are answered before any disk has done anything.
+    // Reports whether a write and the flush after it are answered before any disk has done
+    // anything.
     let at_once = |world: &mut World| {
         let requests = [
             Request::Write {
@@ -321,8 +322,8 @@ fn a_pool_works_within_however_little_memory_and_takes_no_more_than_it_needs() {
     );
 }
 
-/// Writes may be under way when closing begins, and a checkpoint too: what lies behind that gets
-/// another one at once.
+/// Writes may be under way when closing begins, and a checkpoint too. The writes after that
+/// checkpoint get another one at once.
 #[test]
 fn a_pool_that_is_closed_under_load_is_at_rest_as_soon_as_its_devices_are() {
     for steps in 0..60 {
@@ -334,7 +335,7 @@ fn a_pool_that_is_closed_under_load_is_at_rest_as_soon_as_its_devices_are() {
         for at in 0..8 {
             world.begin(Request::Write {
                 dataset: volume,
-                // Each has to read the rest of its block.
+                // Each write has to read the rest of its block.
                 offset: at * (16 << 10),
                 data: Pages::from_bytes(&[7; 4096]),
                 durable: true,

@@ -1,5 +1,6 @@
-//! What goes to cache vdevs is what `secondarycache` says, of each volume and at any time; and what
-//! lies there already is given as long as it is right, whatever is said now.
+//! Checks that `secondarycache` decides which blocks go to cache vdevs, for each volume and at any
+//! time. Blocks that lie there already are used as long as they are right, whatever the property
+//! now says.
 
 use super::super::Plan;
 use super::cache_vdevs::{BLOCK, BLOCKS, cache, content, read_all, with_cache};
@@ -17,7 +18,8 @@ fn set(world: &mut World, name: &str, value: &str) {
     world.administer(plan).expect("set");
 }
 
-/// Bytes that go to the cache vdev while all blocks of a volume are read often enough to be kept.
+/// Returns the bytes that go to the cache vdev while all blocks of a volume are read often enough
+/// to be kept.
 fn kept(world: &mut World, volume: DatasetId) -> u64 {
     let before = cache(world).written_bytes;
     for _ in 0..3 {
@@ -28,7 +30,7 @@ fn kept(world: &mut World, volume: DatasetId) -> u64 {
 
 #[test]
 fn only_what_is_wanted_there_goes_to_a_cache_vdev() {
-    // Of metadata there is none there: trees stay in memory.
+    // There is no metadata on the cache vdev, since trees stay in memory.
     for (value, is_kept) in [("none", false), ("metadata", false), ("all", true)] {
         let (mut world, volume) = with_cache();
         set(&mut world, "v", value);
@@ -36,7 +38,7 @@ fn only_what_is_wanted_there_goes_to_a_cache_vdev() {
         let status = cache(&world);
         assert_eq!(status.hits > 0, is_kept, "{status:?}");
         assert_eq!(status.used > 0, is_kept, "{status:?}");
-        // It counts after an opening, too.
+        // The property also counts after an opening.
         world.checkpoint();
         world.reopen().expect("opens");
         assert_eq!(kept(&mut world, volume) > 0, is_kept, "{value}");
@@ -66,7 +68,7 @@ fn what_a_folder_says_counts_for_the_volumes_in_it() {
     }
     set(&mut world, "f", "none");
     world.checkpoint();
-    // What the other one left in memory goes first.
+    // Blocks that the other volume left in memory go first.
     for _ in 0..2 {
         kept(&mut world, volume);
     }

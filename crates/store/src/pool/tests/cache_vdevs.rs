@@ -1,5 +1,5 @@
-//! Cache vdevs give what they got, and never anything else: whatever becomes of them, the pool
-//! answers.
+//! Cache vdevs give the data that they got, and never anything else. Whatever happens to them, the
+//! pool answers.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::vdev::{Kind, LeafSpec, State};
 pub(super) const BLOCK: usize = 128 << 10;
 pub(super) const BLOCKS: usize = 384;
 const SIZE: u64 = 256 << 20;
-/// Memory has room for two thirds of the volume, beside the second level.
+/// Bytes of memory: room for two thirds of the volume, beside the second level.
 const MEMORY: usize = 44 << 20;
 
 pub(super) fn content(block: usize, version: u64) -> Vec<u8> {
@@ -27,7 +27,7 @@ pub(super) fn content(block: usize, version: u64) -> Vec<u8> {
     (0..BLOCK / 8).flat_map(|_| word()).collect()
 }
 
-/// A pool with a cache vdev, and a volume that is larger than memory.
+/// Makes a pool with a cache vdev, and a volume that is larger than memory.
 pub(super) fn with_cache() -> (World, DatasetId) {
     let mut world = World::of_size(Kind::Leaf, 1, SIZE, Limits::default());
     world.cache_bytes = MEMORY;
@@ -88,7 +88,7 @@ fn what_memory_gave_up_is_read_from_the_cache_vdev() {
     );
     assert_eq!(io.read.bytes % io.read.requests, 0, "{status:?}");
     assert!(io.write.bytes >= status.written_bytes, "{status:?}");
-    // Both levels together stay within what the cache may take.
+    // Both levels together stay within the cap of the cache.
     let (first, second) = (
         world.pool.cache.statistics().bytes as usize,
         world.pool.cache.reserved(),
@@ -97,7 +97,7 @@ fn what_memory_gave_up_is_read_from_the_cache_vdev() {
         second > 5 << 20 && first + second <= MEMORY,
         "{first} + {second}"
     );
-    // What is written anew is what is read, on whichever level the old one was.
+    // Rewritten blocks read as their new data, on whichever level the old data was.
     for block in (0..BLOCKS).step_by(3) {
         world.write(volume, (block * BLOCK) as u64, &content(block, 2), false);
     }
@@ -151,7 +151,7 @@ fn a_cache_vdev_that_is_pulled_or_hangs_is_not_missed() {
             State::Removed
         };
         assert_eq!(status.state, expected);
-        // It is looked after, and begins empty.
+        // The cache vdev is used again, and begins empty.
         world.dead.clear();
         world.stuck.clear();
         world.is_lazy = false;
@@ -187,7 +187,7 @@ fn an_opening_needs_no_cache_vdev_and_believes_nothing_that_lies_there() {
     assert_eq!(cache(&world).state, State::Unavailable);
     assert_eq!(world.pool.status().state, State::Online);
     read_all(&mut world, volume, 1);
-    // It comes back, with what was there before.
+    // The device comes back with its former data.
     world.disks[1] = gone;
     world.reopen().expect("opens");
     assert_eq!(cache(&world).state, State::Online);
@@ -215,7 +215,7 @@ fn a_cache_vdev_that_was_put_aside_gives_nothing_until_it_is_used_again() {
     assert!(world.pool.offline_cache(5, now).is_err());
     let leaf = cache(&world).leaf;
     assert!(!world.pool.uses(leaf) && world.pool.cache.reserved() == 0);
-    // Its device may do what it likes.
+    // Its device may do anything now.
     world.dead.insert(1);
     read_all(&mut world, volume, 1);
     world.dead.clear();
@@ -246,12 +246,12 @@ fn a_cache_vdev_that_grew_begins_empty_and_is_as_large_as_its_device() {
     let (before, now) = (cache(&world), world.now_us);
     let reserved = world.pool.cache.reserved();
     assert!(before.hits > 0 && before.used > 0, "{before:?}");
-    // As large as it was it keeps what it has; what it cannot be leaves it alone.
+    // With its former size it keeps its data; an impossible size changes nothing.
     world.pool.expand_cache(101, SIZE, now).expect("as before");
     assert!(world.pool.expand_cache(101, SIZE / 2, now).is_err());
     assert!(world.pool.expand_cache(5, 2 * SIZE, now).is_err());
     assert_eq!(cache(&world), before);
-    // Somebody waits for blocks of it meanwhile: they come from the pool.
+    // Reads wait for blocks of it meanwhile: the pool serves them.
     let waiting: Vec<RequestId> = (0..BLOCKS)
         .map(|block| {
             world.begin(Request::Read {
@@ -284,7 +284,7 @@ fn a_cache_vdev_that_grew_begins_empty_and_is_as_large_as_its_device() {
     }
     let status = cache(&world);
     assert!(status.hits > 0 && status.rejected == 0, "{status:?}");
-    // Later openings find it as large.
+    // Later openings find the larger size.
     world.checkpoint();
     world.reopen().expect("opens");
     let status = cache(&world);
@@ -293,7 +293,7 @@ fn a_cache_vdev_that_grew_begins_empty_and_is_as_large_as_its_device() {
         (State::Online, before.size + SIZE)
     );
     read_all(&mut world, volume, 1);
-    // One that is put aside grows too, and is not used for that.
+    // An offline cache vdev grows too, and stays unused.
     let now = world.now_us;
     world.pool.offline_cache(101, now).expect("there is one");
     world.pool.expand_cache(101, 3 * SIZE, now).expect("larger");

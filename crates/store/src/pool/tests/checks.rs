@@ -1,4 +1,4 @@
-//! A check finds what is wrong, names it, and changes nothing.
+//! A check finds faults, names them, and changes nothing.
 
 use super::super::Limits;
 use super::super::check::{FindingKind, Owner};
@@ -9,7 +9,7 @@ use crate::map::Hit;
 use crate::space::{Purpose, Stream};
 use crate::vdev::{Kind, layout};
 
-/// A pool with a volume of 16 blocks in a tree and 4 in the log.
+/// Makes a pool with a volume of 16 blocks in a tree and 4 in the log.
 fn world(kind: Kind, disks: usize) -> (World, DatasetId) {
     let mut world = World::new(kind, disks, Limits::default());
     let volume = world.create_volume("a", 8 << 20, 4096);
@@ -136,8 +136,8 @@ fn wrong_figures_and_lists_are_found() {
     assert!(kinds(&mut world).contains(&FindingKind::WrongDeadList));
 }
 
-/// What builds on a snapshot of which a node cannot be read: nobody can tell what they share, and
-/// that is no contradiction.
+/// A snapshot has an unreadable node. What the datasets that build on it share is unknown, and that
+/// is no contradiction.
 #[test]
 fn what_an_unreadable_snapshot_shares_is_neither_wrong_nor_doubly_allocated() {
     let (mut world, volume) = world(Kind::Leaf, 1);
@@ -145,7 +145,7 @@ fn what_an_unreadable_snapshot_shares_is_neither_wrong_nor_doubly_allocated() {
     world.snapshot("a@1");
     world.clone_of("a@1", "b");
     let clone = world.id("b");
-    // Block 1 is the snapshot's only.
+    // Only the snapshot has block 1.
     world.write(volume, 0, &[5; 2 * 4096], true);
     world.write(clone, 4096, &[6; 2 * 4096], true);
     world.checkpoint();
@@ -177,12 +177,12 @@ fn what_an_unreadable_snapshot_shares_is_neither_wrong_nor_doubly_allocated() {
         panic!("{told:?}");
     };
     assert_eq!(owners[..], [owner]);
-    // What the volume or its clone leads to is examined all the same, and the record of one opening
-    // more.
+    // The blocks of the volume or its clone are examined all the same, and so is the record of one
+    // more opening.
     assert_eq!(report.verified + 2, shared.verified + 1);
 }
 
-/// Where neither is known what a snapshot had nor is anything now, nothing is looked for: that
+/// Places without a block now, and with unknown contents in the snapshot, are not searched: that
 /// would take for ever.
 #[test]
 fn what_is_empty_beside_an_unreadable_root_is_passed_over() {

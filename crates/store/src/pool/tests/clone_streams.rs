@@ -1,5 +1,6 @@
-//! Clones that are sent as what changed since their origins, and received as clones: whatever was
-//! cloned of what, promoted and resized, and however often it is interrupted.
+//! Clones are sent as their differences from their origins, and received as clones.
+//!
+//! The tests vary what was cloned, promoted and resized, and how often the stream is interrupted.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use crate::stream::Begin;
 
 const BLOCK: u32 = 8192;
 
-/// What happens to volumes and snapshots; which, by numbers.
+/// Step in the life of volumes and snapshots, which numbers choose.
 #[derive(Clone, Debug)]
 enum Step {
     Write(usize, u64, u64, u8),
@@ -40,12 +41,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 4..24)
 }
 
-/// Volumes `v0`, `v1` … with snapshots `s0`, `s1` …, which count over all of them.
+/// Volumes `v0`, `v1` … with snapshots `s0`, `s1` …, which are numbered over all volumes.
 struct Source {
     world: World,
     volumes: Vec<DatasetId>,
     snapshots: Vec<DatasetId>,
-    /// What each volume and snapshot must hold.
+    /// Expected contents of each volume and snapshot.
     models: BTreeMap<DatasetId, Vec<u8>>,
 }
 
@@ -142,7 +143,7 @@ impl Source {
             }
             Step::Promote(_) => {
                 let plan: Plan = Box::new(move |catalog, _| catalog.plan_promote(&name));
-                // Not all are clones.
+                // Only clones can be promoted, so some attempts fail.
                 let _ = self.world.administer(plan);
             }
         }
@@ -152,7 +153,8 @@ impl Source {
         self.world.administer(plan).expect("it can be done");
     }
 
-    /// The stream of a snapshot from the one before on, and where it goes: a clone as a clone.
+    /// Makes the stream of a snapshot from the one before on, and the volume that it goes to. A
+    /// clone goes as a clone.
     fn stream(&mut self, snapshot: DatasetId, start: u64) -> (String, Vec<u8>) {
         let catalog = self.catalog();
         let of = |id: DatasetId| catalog.dataset(id).expect("it");
@@ -180,7 +182,7 @@ impl Source {
     }
 }
 
-/// Interrupts a receive of a snapshot in some way, if it is not there yet.
+/// Interrupts a receive of a snapshot in some way, if the snapshot is not there yet.
 fn interrupt(source: &mut Source, sink: &mut Sink, snapshot: DatasetId, trouble: &Trouble) {
     let start = sink.position().unwrap_or(0);
     let (_, stream) = source.stream(snapshot, start);
@@ -214,7 +216,7 @@ fn interrupt(source: &mut Source, sink: &mut Sink, snapshot: DatasetId, trouble:
     }
 }
 
-/// The name of what a volume is a clone of.
+/// Returns the name of a volume's origin.
 fn origin(catalog: &Catalog, volume: &str) -> Option<String> {
     let volume = catalog.find(volume).expect("a volume").id;
     catalog.origin(volume).map(|origin| catalog.name(origin))
@@ -233,7 +235,7 @@ proptest! {
         let mut source = Source::new(shapes.0);
         steps.iter().for_each(|step| source.perform(step));
         let mut sink = Sink::new(shapes.1, is_lazy);
-        // What others build on was taken before them.
+        // Datasets that others build on were taken before them.
         for (number, snapshot) in source.snapshots.clone().into_iter().enumerate() {
             (sink.name, _) = source.stream(snapshot, 0);
             for trouble in troubles.get(number).into_iter().flatten() {
@@ -261,7 +263,7 @@ proptest! {
             let there = origin(sink.world.pool.catalog(), &format!("w/{name}"));
             prop_assert_eq!(here, there, "{}", name);
         }
-        // All of it can go again, and then nothing of it is in use.
+        // All datasets can be destroyed again, and then nothing is in use.
         let request = Destroy {
             names: vec!["w".to_owned()],
             is_recursive: true,
@@ -278,8 +280,8 @@ proptest! {
     }
 }
 
-/// A volume of 100 blocks with a snapshot, a clone of it with a snapshot in which 5 blocks differ,
-/// and a pool that has the first snapshot.
+/// Makes a volume of 100 blocks with a snapshot, a clone of it, and a pool that has the snapshot.
+/// The clone has a snapshot in which 5 blocks differ.
 fn cloned() -> (Source, Sink) {
     let mut source = Source::new(0);
     for step in [
@@ -313,7 +315,7 @@ fn a_received_clone_takes_only_what_differs() {
     sink.world.checkpoint();
     let (own, referenced) = used(&sink, "w/v1");
     let (whole, _) = used(&sink, "w/v0");
-    // The nodes of its map count where its snapshot has them alone.
+    // The nodes of its map count if only its snapshot has them.
     let block = u64::from(BLOCK);
     assert!((5 * block..7 * block).contains(&own), "{own}");
     assert!(
@@ -323,8 +325,8 @@ fn a_received_clone_takes_only_what_differs() {
     assert!(sink.holds("w/v1", &source.models[&source.snapshots[1]]));
 }
 
-/// The snapshot that a clone goes on from stays while it is received, and what it shares is not
-/// freed with it.
+/// The snapshot that a clone continues from stays while the clone is received. The shared blocks
+/// are not freed with it.
 #[test]
 fn nobody_takes_the_origin_away_from_a_clone_that_is_received() {
     let (mut source, mut sink) = cloned();
@@ -367,7 +369,7 @@ fn a_clone_without_its_origin_is_refused() {
     let (_, stream) = source.stream(source.snapshots[1], 0);
     sink.name = "w/v0".to_owned();
     let error = sink.receive(&stream).map(drop);
-    // What is there goes on as before, where it is what the clone goes on from.
+    // An existing volume continues as before, if it is what the clone continues from.
     error.expect("v0 takes it, too");
     sink.name = "w/v1".to_owned();
     let request = Destroy {
@@ -388,12 +390,12 @@ fn a_clone_without_its_origin_is_refused() {
         sink.world.pool.catalog().find("w").is_err(),
         "nothing is left"
     );
-    // The rest of what was given up has nothing to go on from.
+    // The rest of a receive that was given up has nothing to continue from.
     let (_, rest) = source.stream(source.snapshots[1], 12);
     sink.receive(&rest).expect_err("nothing is there");
 }
 
-/// Where several snapshots are the origin, the one nearest to the clone is.
+/// The origin is the snapshot nearest to the clone, if several may be.
 #[test]
 fn the_nearest_of_several_origins_is_taken() {
     let (mut source, mut sink) = cloned();

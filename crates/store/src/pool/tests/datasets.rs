@@ -1,7 +1,9 @@
-//! Random histories over several volumes: writes and clearings, and all that is done to datasets,
-//! with checkpoints and openings in between, beside a model of what every volume and snapshot must
-//! hold. The pool is proven after each opening and checkpoint; at the end all is destroyed, and all
-//! space is free.
+//! Random histories over several volumes, beside a model of the expected contents of every volume
+//! and snapshot.
+//!
+//! The steps are writes and clearings, and all operations on datasets, with checkpoints and
+//! openings in between. The pool is checked after each opening and checkpoint. At the end all is
+//! destroyed, and all space is free.
 
 mod history;
 
@@ -31,7 +33,7 @@ fn any_limits() -> impl Strategy<Value = Limits> {
         1..60_u64,
         1..40_u64,
         1..=64_usize,
-        // A list of lists is one step, what is on it another one.
+        // A list of lists is one step, and the blocks on it another one.
         2..100_usize,
         1..100_usize,
         any::<bool>(),
@@ -54,7 +56,7 @@ fn any_limits() -> impl Strategy<Value = Limits> {
         )
 }
 
-/// PROPTEST_CASES may ask for more.
+/// `PROPTEST_CASES` may ask for more cases.
 fn config(cases: u32) -> ProptestConfig {
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => ProptestConfig::default(),
@@ -84,8 +86,8 @@ proptest! {
 proptest! {
     #![proptest_config(config(64))]
 
-    /// Where the lists of a dozen datasets are as long as a checkpoint may have them, changes are
-    /// refused, and none of those that are not keeps the pool from going on.
+    /// Changes are refused when the lists of a dozen datasets are as long as a checkpoint may have
+    /// them. The changes that are taken never keep the pool from going on.
     #[test]
     fn no_history_makes_lists_longer_than_a_checkpoint_may_have_them(
         limits in any_limits(),
@@ -121,8 +123,8 @@ fn run_simple(steps: &[Step]) {
     run(Kind::Leaf, 1, Limits::default(), false, steps);
 }
 
-/// What lay on the dead list of a volume that goes is its snapshot's, but the chunks of the list
-/// are not.
+/// Blocks on the dead list of a destroyed volume belong to its snapshot, but the chunks of the list
+/// do not.
 #[test]
 fn the_dead_list_of_a_destroyed_volume_is_freed() {
     run_simple(&[write(0), SNAPSHOT, write(0), Step::Checkpoint]);
@@ -133,15 +135,16 @@ fn the_dead_list_of_a_destroyed_volume_is_freed() {
     run_simple(&[write(0), SNAPSHOT, write(0), Step::Checkpoint, rollback]);
 }
 
-/// What a layer replaces that a volume, its snapshot and a clone share is the snapshot's to drop,
-/// also where all three are being deleted.
+/// A volume, its snapshot and a clone share a layer. The snapshot drops the blocks that the layer
+/// replaces, even if all three are being deleted.
 #[test]
 fn a_layer_shared_by_all_who_are_deleted_drops_what_it_replaced() {
     let clone = Step::Clone { snapshot: 0 };
     run_simple(&[write(0), Step::Checkpoint, write(0), SNAPSHOT, clone]);
 }
 
-/// The list of a snapshot that goes with the one before it is split again: it must keep its parts.
+/// The list of a snapshot that is destroyed with the one before it is split again: it must keep its
+/// parts.
 #[test]
 fn lists_keep_their_parts_when_neighbours_are_destroyed_together() {
     let range = Step::DestroyRange { snapshot: 2 };
@@ -156,7 +159,8 @@ fn lists_keep_their_parts_when_neighbours_are_destroyed_together() {
     run_simple(&steps);
 }
 
-/// Too many changes since the last checkpoint: who waits for the next one is not forgotten.
+/// A write is not forgotten that waits for the next checkpoint, after too many changes since the
+/// last.
 #[test]
 fn a_write_that_waits_for_a_checkpoint_is_answered() {
     let limits = Limits {
@@ -178,7 +182,8 @@ fn a_write_that_waits_for_a_checkpoint_is_answered() {
     );
 }
 
-/// What a write found in the rest of its block before a rollback must not come back with it.
+/// A partial write reads the rest of its block before a rollback. These bytes must not come back
+/// with it.
 #[test]
 fn a_write_of_a_part_of_a_block_does_not_undo_a_rollback() {
     let mut world = World::new(Kind::Leaf, 1, Limits::default());
@@ -214,7 +219,7 @@ fn a_write_of_a_part_of_a_block_does_not_undo_a_rollback() {
     assert!(world.read(volume, 4096, 12288) == [1; 12288]);
 }
 
-/// What the cache has from before is not what was written since.
+/// Old data in the cache is not taken for data written since.
 #[test]
 fn a_block_written_with_primarycache_none_is_not_read_as_it_was_before() {
     let set = Step::Set {

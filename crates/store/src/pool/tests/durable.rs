@@ -1,4 +1,4 @@
-//! What a durable write asks of the devices, and when it is answered.
+//! Requests of a durable write to the devices, and the time of its answer.
 
 use pages::Pages;
 
@@ -16,7 +16,7 @@ fn write(dataset: DatasetId, block: u64, durable: bool) -> Request {
     }
 }
 
-/// Answers requests, and returns what was asked next and who was answered.
+/// Answers requests. Returns the next requests, and the requests of the pool that were answered.
 fn answer(world: &mut World, requests: Vec<DeviceRequest>) -> (Vec<DeviceRequest>, Vec<RequestId>) {
     for DeviceRequest { io, .. } in requests {
         world.pool.completed(io, Ok(Pages::new()), world.now_us);
@@ -95,7 +95,7 @@ fn behind_a_write_that_is_not_durable_a_flush_is_waited_for() {
 fn a_durable_group_is_not_answered_before_the_one_ahead_of_it() {
     let mut world = World::new(Kind::Leaf, 1, Limits::default());
     let volume = world.create_volume("a", 8 << 20, 4096);
-    // More than a record holds: two groups.
+    // This is more than a record holds, so there are two groups.
     let requests = (0..100).map(|block| (RequestId(100 + block), write(volume, block, true)));
     world.pool.submit_all(requests, world.now_us);
     let mut requests = world.pool.take_output().requests;

@@ -96,8 +96,8 @@ fn enabled_features_of_other_programs_outlive_a_change_of_the_labels() {
     assert_eq!(kept, ["telepathy"]);
 }
 
-/// Paths are left out of labels where they do not fit; what a pool is made of has a bound, and is
-/// refused before.
+/// Paths are left out of labels if they do not fit. The configuration without paths has a bound,
+/// which is checked before.
 #[test]
 fn a_configuration_that_labels_have_no_room_for_is_refused_and_never_written() {
     let mut world = written();
@@ -133,7 +133,7 @@ fn a_configuration_that_labels_have_no_room_for_is_refused_and_never_written() {
     );
 }
 
-/// Nobody can refuse a disk that fails: a pool stops before its labels lie.
+/// Nobody can refuse a disk that fails: a pool stops before its labels are wrong.
 #[test]
 fn a_configuration_that_outgrows_its_label_stops_the_pool() {
     let mut world = written();

@@ -25,7 +25,7 @@ fn write(dataset: DatasetId, offset: u64, byte: u8, len: usize, durable: bool) -
     }
 }
 
-/// Hands a request over, and lets the disks do nothing.
+/// Submits a request, and lets the disks do nothing.
 fn submit(world: &mut World, number: u64, request: Request) -> RequestId {
     let id = RequestId(1 << 40 | number);
     world.pool.submit(id, request, world.now_us);
@@ -33,7 +33,7 @@ fn submit(world: &mut World, number: u64, request: Request) -> RequestId {
 }
 
 /// OpenZFS #17131 (a guest's synchronous writes were asynchronous) and #17765 (FLUSH went down the
-/// path of reads): neither is answered before the disk has flushed.
+/// path of reads). Here neither is answered before the disk has flushed.
 #[test]
 fn openzfs_17131_and_17765_a_durable_write_and_a_flush_wait_for_the_disk() {
     let (mut world, volume) = world();
@@ -56,8 +56,8 @@ fn openzfs_17131_and_17765_a_durable_write_and_a_flush_wait_for_the_disk() {
     assert_eq!(world.read(volume, 8192, BLOCK as u32), [2; BLOCK]);
 }
 
-/// The same where the disk is being flushed already: that flush says nothing of a write that came
-/// later.
+/// OpenZFS #17131 again, while the disk is being flushed already: that flush says nothing of a
+/// write that came later.
 #[test]
 fn openzfs_17131_a_flush_that_was_under_way_does_not_make_a_later_write_durable() {
     let (mut world, volume) = world();
@@ -77,14 +77,14 @@ fn openzfs_17131_a_flush_that_was_under_way_does_not_make_a_later_write_durable(
     }
     assert!(is_flushing(&world));
     let late = submit(&mut world, 2, write(volume, 8192, 2, BLOCK, true));
-    // The write reaches the disk before the flush is answered that began before it.
+    // The write reaches the disk before the answer of the flush that began before it.
     assert!(world.settle().is_empty());
     world.unanswered.reverse();
     world.answer_stuck();
     let answers = world.settle();
     let answered: Vec<RequestId> = answers.iter().map(|(id, _)| *id).collect();
     assert!(answered.contains(&flush), "{answers:?}");
-    // Another one is needed for the write.
+    // The write needs another flush.
     assert!(!answered.contains(&late), "{answers:?}");
     assert!(is_flushing(&world));
     world.stuck.clear();
@@ -110,13 +110,13 @@ fn openzfs_17065_a_flush_that_fails_is_an_error_and_the_pool_takes_no_changes_an
     assert_eq!(error.kind, PoolErrorKind::Suspended, "{error}");
 }
 
-/// oxidecomputer/crucible #1788: the log had what the buffer held when it was written, not what was
-/// submitted. And replay in another order than that in which overlapping writes took effect: each
-/// prefix of the log is a prefix of the writes.
+/// oxidecomputer/crucible #1788: the log recorded the buffer as it was at the time of the write,
+/// not as it was submitted. Also, overlapping writes were replayed in another order than they took
+/// effect. Here each prefix of the log is a prefix of the writes.
 #[test]
 fn crucible_1788_overlapping_writes_are_replayed_as_they_were_submitted_in_their_order() {
     let len = 4 * BLOCK;
-    // States of the volume after each write, oldest first.
+    // These are the states of the volume after each write, oldest first.
     let mut states = vec![vec![0; 8 * BLOCK]];
     let (mut world, volume) = world();
     world.stuck.insert(0);
@@ -158,8 +158,8 @@ fn crucible_1788_overlapping_writes_are_replayed_as_they_were_submitted_in_their
     assert_eq!(world.read(volume, 0, 8 * BLOCK as u32), states[20]);
 }
 
-/// Index and data that are written at once, with a recovery that goes by lengths: a record without
-/// its data gave wrong bytes. Here each group counts with all its blocks or not at all.
+/// Index and data were written at once, and recovery went by lengths, so a record without its data
+/// gave wrong bytes. Here each group counts with all its blocks or not at all.
 #[test]
 fn a_record_whose_data_did_not_reach_the_disk_is_never_believed() {
     let (mut world, volume) = world();
@@ -189,15 +189,15 @@ fn a_record_whose_data_did_not_reach_the_disk_is_never_believed() {
                 let found = torn.read(volume, 0, BLOCK as u32);
                 assert!(found == [1; BLOCK] || found == [2; BLOCK], "{}", found[0]);
             }
-            // Something durable is missing, and that is said.
+            // Durable data is missing, and the error says so.
             Err(error) => assert!(error.context.contains("damaged"), "{error}"),
         }
     }
 }
 
-/// OpenZFS #15526: holes were told where data was dirty, by look-ups that missed a block between
-/// two states. Here blocks were written, and others cleared, in every state that there is: in a
-/// checkpoint, behind it, and while the next one is being made.
+/// OpenZFS #15526: dirty data was reported as holes, by look-ups that missed a block between two
+/// states. Here blocks were written, and others cleared, in every state: in a checkpoint, after it,
+/// and while the next one is being made.
 #[test]
 fn openzfs_15526_a_block_is_never_a_hole_while_it_is_on_its_way() {
     const BLOCKS: u64 = 16;
@@ -222,7 +222,7 @@ fn openzfs_15526_a_block_is_never_a_hole_while_it_is_on_its_way() {
         let mut found = Vec::new();
         while (found.len() as u64) < BLOCKS {
             let from = found.len() as u64;
-            // What is known in memory is told at once, whatever the disks do.
+            // Facts in memory are reported at once, whatever the disks do.
             let extents = Request::Extents {
                 dataset: volume,
                 offset: at(from),
@@ -245,8 +245,8 @@ fn openzfs_15526_a_block_is_never_a_hole_while_it_is_on_its_way() {
     }
 }
 
-/// spdk #359: 147,000 writes each second became 5 while clusters of 4 MiB were being allocated.
-/// Here a first write takes what it needs, and no more than a later one.
+/// spdk #359: 147,000 writes a second became 5 while clusters of 4 MiB were being allocated. Here a
+/// first write takes the space that it needs, and no more than a later one.
 #[test]
 fn spdk_359_a_first_write_allocates_its_blocks_and_nothing_around_them() {
     let (mut world, volume) = world();
@@ -272,7 +272,8 @@ fn spdk_359_a_first_write_allocates_its_blocks_and_nothing_around_them() {
 /// OpenZFS #10095: reads fell to 1 MB/s beside writes.
 #[test]
 fn openzfs_10095_a_read_does_not_wait_behind_writes_that_wait() {
-    /// What is written, four times of what a disk has at once, in requests of at most 1 MiB.
+    /// Bytes that are written: four times the bytes that a disk has at once, in requests of at most
+    /// 1 MiB.
     const WRITTEN: u64 = 64 << 20;
     const WRITE: usize = 128 << 10;
     let mut world = World::of_size(Kind::Leaf, 1, 256 << 20, Limits::default());
@@ -306,8 +307,8 @@ fn openzfs_10095_a_read_does_not_wait_behind_writes_that_wait() {
     while world.do_one() {
         left += 1;
     }
-    // Nodes of its map and the block itself: the first behind what the disk has at once, the others
-    // behind the little that it has beside reads.
+    // The read needs nodes of its map and the block itself. The first waits for the writes that the
+    // disk has at once, the others for the few writes that it has beside reads.
     let most = crate::vdev::Limits::default().async_writes + 8;
     assert!(
         done <= most,

@@ -1,4 +1,4 @@
-//! Full pools: who gets an error, who never does, and how space comes back.
+//! Full pools: which changes fail, which never do, and how space comes back.
 
 use pages::Pages;
 
@@ -11,7 +11,7 @@ use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
 const BLOCK: u64 = 4096;
 const SMALL: u64 = 16 << 20;
 
-/// Bytes that nothing makes shorter.
+/// Makes bytes that cannot be compressed.
 pub(super) fn noise(len: u64, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let words = (0..len / 8).flat_map(|_| {
@@ -56,12 +56,13 @@ impl World {
         })
     }
 
-    /// Writes one block after the other until there is no space; how many bytes were taken.
+    /// Writes one block after the other until there is no space. Returns the bytes that were taken.
     pub(super) fn fill(&mut self, volume: DatasetId, step: u64) -> u64 {
         self.fill_from(volume, 0, step)
     }
 
-    /// The same from a place on; where it ended.
+    /// Writes one block after the other from a place on until there is no space. Returns the place
+    /// where it ended.
     pub(super) fn fill_from(&mut self, volume: DatasetId, from: u64, step: u64) -> u64 {
         let mut at = from;
         loop {
@@ -170,14 +171,14 @@ fn a_full_pool_says_so_and_can_be_emptied_by_unmap() {
     }
 }
 
-/// Snapshots hold all that is unmapped, so nothing becomes free, and each changed node of the maps
-/// is one more.
+/// Snapshots hold all unmapped blocks, so nothing becomes free, and each changed node of the maps
+/// adds one.
 #[test]
 fn a_full_pool_refuses_snapshots_before_it_refuses_to_unmap_what_they_share() {
     for (kind, disks) in kinds() {
         let mut world = World::of_size(kind, disks, SMALL, Limits::default());
         let volume = world.create("a", 1 << 30, false).expect("thin");
-        // Few blocks to each leaf, so that there are many of these.
+        // Each leaf has few blocks, so that there are many leaves.
         let stride = 16 * BLOCK;
         let mut end = 0;
         while (world.try_write(volume, end, &noise(BLOCK, end + 1))).is_ok() {
@@ -186,7 +187,7 @@ fn a_full_pool_refuses_snapshots_before_it_refuses_to_unmap_what_they_share() {
         let mut taken = 0;
         let refused = loop {
             let snapshot = world.snapshot_of(&format!("a@{taken}"));
-            // One block of each leaf's sixteen.
+            // This unmaps one block of each leaf's sixteen.
             for at in (0..end).step_by(16 * stride as usize) {
                 let at = at + taken % 16 * stride;
                 let unmapped = world.try_unmap(volume, at, BLOCK);
@@ -201,7 +202,7 @@ fn a_full_pool_refuses_snapshots_before_it_refuses_to_unmap_what_they_share() {
         assert_eq!(refused, PoolErrorKind::NoSpace);
         assert!(taken > 0, "{kind:?}");
         world.check();
-        // The last of them goes, and it can go on.
+        // The last snapshot is destroyed, and unmapping can continue.
         (0..taken).for_each(|of| world.destroy(&format!("a@{of}")));
         world.checkpoint();
         world.checkpoint();
@@ -210,7 +211,7 @@ fn a_full_pool_refuses_snapshots_before_it_refuses_to_unmap_what_they_share() {
     }
 }
 
-/// What a thick volume wrote since the last checkpoint is not counted as reserved for it as well.
+/// Blocks that a thick volume wrote since the last checkpoint do not also count as reserved for it.
 #[test]
 fn a_snapshot_of_a_thin_volume_does_not_wait_for_what_thick_ones_have_written() {
     let mut world = World::of_size(Kind::Leaf, 1, 4 * SMALL, Limits::default());
@@ -237,7 +238,7 @@ fn what_an_unmap_covers_of_a_block_stays_where_there_is_no_room_for_the_rest() {
     let small = world.create("b", 1 << 30, false).expect("thin");
     let size = u64::from(size);
     let end = world.fill(volume, size);
-    // A block that needs a new leaf is refused where one in an old leaf has room.
+    // A block that needs a new leaf is refused when one in an old leaf still has room.
     world.fill(small, BLOCK);
     let written = |at| noise(size, at + 1);
     let zeros = world.attempt_to(Request::Clear {
@@ -249,13 +250,13 @@ fn what_an_unmap_covers_of_a_block_stays_where_there_is_no_room_for_the_rest() {
     assert_eq!(zeros, Err(PoolErrorKind::NoSpace));
     assert_eq!(world.try_unmap(volume, BLOCK, BLOCK), Ok(()));
     assert!(world.read(volume, 0, size as u32) == written(0));
-    // From within one block into another, with one between.
+    // The write goes from within one block into another, with one between.
     let at = end / 2 / size * size;
     assert_eq!(world.try_unmap(volume, at + BLOCK, 2 * size), Ok(()));
     assert!(world.read(volume, at, size as u32) == written(at));
     assert!(world.read(volume, at + size, size as u32) == vec![0; size as usize]);
     assert!(world.read(volume, at + 2 * size, size as u32) == written(at + 2 * size));
-    // What changes nothing costs nothing, and waits for nothing.
+    // A write that changes nothing costs nothing, and waits for nothing.
     let epoch = world.pool.persisted.epoch;
     for round in 0..2000 {
         let far = round % 2 * (end / 2 / size * size);
@@ -316,8 +317,8 @@ fn destroying_works_when_full_and_its_space_comes_back() {
     }
 }
 
-/// What an operation made free is there for changes two checkpoints later, also when those before
-/// waited for three in vain.
+/// Space that an operation freed is there for changes two checkpoints later, even if earlier
+/// changes waited for three in vain.
 #[test]
 fn who_comes_after_a_volume_shrank_waits_for_its_space() {
     let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
@@ -382,7 +383,7 @@ fn what_is_promised_to_thick_volumes_is_there() {
         let written = world.try_write(thick, at, &noise(16 * BLOCK, at));
         assert_eq!(written, Ok(()), "byte {at}");
     }
-    // No room for a second promise.
+    // There is no room for a second promise.
     let request = SetProperties {
         name: "thin".to_owned(),
         properties: [("refreservation".to_owned(), "12M".to_owned())].into(),
@@ -407,8 +408,7 @@ fn a_snapshot_that_would_break_a_promise_is_refused() {
     world.snapshot_of("thick@1").expect("it has nothing now");
 }
 
-/// Durable writes one by one leave a record between any two blocks: what is freed of those lies
-/// alone.
+/// Single durable writes leave a record between any two blocks, so the freed blocks lie alone.
 #[test]
 fn a_pool_filled_by_single_durable_writes_can_be_emptied() {
     let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
@@ -442,7 +442,7 @@ fn a_pool_filled_by_single_durable_writes_can_be_emptied() {
     assert!(counts.allocated < 40, "{counts:?}");
 }
 
-/// What is free lies in pieces too small for a block; what makes them whole is free after two more
+/// Free space lies in pieces too small for a block. The space between them is free after two more
 /// checkpoints.
 #[test]
 fn who_finds_free_space_only_in_pieces_waits_for_the_rest() {
@@ -475,7 +475,7 @@ fn who_finds_free_space_only_in_pieces_waits_for_the_rest() {
     }
 }
 
-/// It does not wait for ever, and a change that was to be seen as a whole is not seen in part.
+/// The write does not wait for ever, and a change that must be seen as a whole is not seen in part.
 #[test]
 fn where_free_space_stays_in_pieces_there_is_none_and_nothing_was_written() {
     let mut world = World::of_size(Kind::Leaf, 1, SMALL, Limits::default());
@@ -587,7 +587,8 @@ fn a_thick_volume_takes_all_its_blocks_where_others_left_pieces() {
     });
 }
 
-/// Several of them, on vdevs of two kinds, beside one that takes every piece it gets.
+/// Several thick volumes lie on vdevs of two kinds, beside a thin one that takes every piece it
+/// gets.
 #[test]
 fn thick_volumes_of_several_block_sizes_take_all_their_blocks_side_by_side() {
     let leaves = |from: u64, count: u64| (from..from + count).map(|of| LeafSpec::new(of, SMALL));
@@ -617,7 +618,7 @@ fn thick_volumes_of_several_block_sizes_take_all_their_blocks_side_by_side() {
         if random(3) == 0 {
             world.clear(thin, random(end / BLOCK) * BLOCK, BLOCK);
         }
-        // Takes what it can get.
+        // The thin volume takes the space that it can get.
         let _ = world.try_write(thin, random(end / BLOCK) * BLOCK, &noise(BLOCK, step));
         if step % 300 == 299 {
             world.reopen().expect("opens");
@@ -651,8 +652,8 @@ fn no_thick_volume_is_made_where_what_is_free_lies_in_pieces() {
         .expect("its blocks fit");
 }
 
-/// Runs that are kept for large blocks do not keep others from the runs between, of which there are
-/// enough.
+/// Runs that are kept for large blocks do not keep other volumes from the runs between, of which
+/// there are enough.
 #[test]
 fn others_fill_the_runs_that_are_too_short_for_what_is_kept() {
     let mut world = World::of_size(Kind::Leaf, 1, 4 * SMALL, Limits::default());

@@ -1,5 +1,5 @@
-//! Vdevs whose disks become larger while the pool is in use: when they grow, and that what they
-//! hold and how large they are outlives the power failing at any moment.
+//! Disks become larger while the pool is in use. Their vdevs grow at the right time, and data and
+//! sizes survive a power cut at any moment.
 
 use super::super::LogStatus;
 use super::world::{DISK, World};
@@ -8,7 +8,7 @@ use crate::pool::Limits;
 use crate::vdev::{Class, Kind, LeafSpec, ShapeErrorKind, TopLevelSpec, VdevTree};
 
 const BLOCK: usize = 64 << 10;
-/// Blocks of a volume: some of a disk.
+/// Blocks of a volume that fill only a part of a disk.
 const FEW: u64 = 50;
 
 fn content(block: u64) -> Vec<u8> {
@@ -43,19 +43,20 @@ fn filled(kind: Kind, disks: usize) -> (World, DatasetId) {
     (world, volume)
 }
 
-/// A disk has another size, and the pool is told so.
+/// Gives a disk another size, and tells the pool.
 fn resize(world: &mut World, disk: usize, vdev: u16, size: u64) {
     world.disk_sizes.insert(disk, size);
     let leaf = world.pool.leaf(100 + disk as u64).expect("a leaf");
     world.pool.resize_leaf(leaf, vdev, size).expect("larger");
 }
 
-/// Sectors for blocks.
+/// Returns the sectors for blocks.
 fn sectors(world: &World) -> u64 {
     world.pool.status().space[0].size
 }
 
-/// Each kind of vdev for blocks, and how many of its leaves hold different things.
+/// Kinds of vdevs for blocks, with their number of leaves, and the number of leaves with different
+/// data.
 const KINDS: [(Kind, usize, u64); 4] = [
     (Kind::Leaf, 1, 1),
     (Kind::Mirror, 2, 1),
@@ -73,7 +74,7 @@ fn a_vdev_grows_when_its_last_disk_has_and_what_is_new_is_used() {
             world.checkpoint();
             assert_eq!(sectors(&world), before, "{kind:?}: a disk is small");
         }
-        // That some have grown is known after an opening, too.
+        // An opening also knows that some disks have grown.
         world.reopen().expect("opens");
         assert_eq!(sectors(&world), before, "{kind:?}");
         verify(&mut world, volume, 0..FEW);
@@ -81,7 +82,7 @@ fn a_vdev_grows_when_its_last_disk_has_and_what_is_new_is_used() {
         world.checkpoint();
         let after = before + columns * (DISK >> 12);
         assert_eq!(sectors(&world), after, "{kind:?}");
-        // More than was to be had before.
+        // This is more than there was before.
         let more = (before << 12) / BLOCK as u64 * 5 / 4;
         let more = more * (disks as u64 - parity(kind)) / columns;
         write(&mut world, volume, FEW..more);
@@ -91,7 +92,7 @@ fn a_vdev_grows_when_its_last_disk_has_and_what_is_new_is_used() {
             assert_eq!(sectors(&world), after, "{kind:?}");
             verify(&mut world, volume, 0..more);
         }
-        // A disk that became small again is not taken for what it was.
+        // A disk that became small again is not taken for its former size.
         let leaf = world.pool.leaf(100).expect("a leaf");
         let refused = world.pool.resize_leaf(leaf, 0, DISK).expect_err("in use");
         assert_eq!(refused.kind, ShapeErrorKind::TooSmall);
@@ -99,7 +100,7 @@ fn a_vdev_grows_when_its_last_disk_has_and_what_is_new_is_used() {
     }
 }
 
-/// Columns of a block that hold no data; of a mirror the copies.
+/// Returns the columns of a block that hold no data; for a mirror, the extra copies.
 fn parity(kind: Kind) -> u64 {
     match kind {
         Kind::Raidz { parity } => parity.into(),
@@ -131,7 +132,7 @@ fn the_power_may_fail_at_any_step_of_growing() {
             assert!([before, after].contains(&found), "{kind:?} {found}");
             seen[usize::from(found == after)] += 1;
             verify(&mut world, volume, 0..FEW);
-            // Where it was forgotten it is done again.
+            // If the growth was forgotten, it is done again.
             for disk in 0..disks {
                 resize(&mut world, disk, 0, 2 * DISK);
             }
@@ -151,8 +152,8 @@ fn log(world: &World) -> LogStatus {
     world.pool.status().logs[0]
 }
 
-/// A pool on disk 0 with a small log vdev on those behind it, and a volume; copies are made
-/// already.
+/// Makes a pool on disk 0 with a small log vdev on the disks after it, and a volume. Copies are
+/// made already.
 fn with_log(kind: Kind, leaves: usize) -> (World, DatasetId) {
     let main = LeafSpec::new(100, DISK);
     let small = (1..=leaves).map(|number| LeafSpec::new(100 + number as u64, SMALL_LOG));
@@ -177,11 +178,10 @@ fn with_log(kind: Kind, leaves: usize) -> (World, DatasetId) {
     (world, volume)
 }
 
-/// Room for a MiB of copies.
+/// Bytes of a log vdev with room for a MiB of copies.
 const SMALL_LOG: u64 = 3 << 20;
 
-/// Durable writes of more than a small log holds, while the disk of the blocks does nothing any
-/// more.
+/// Writes durably more than a small log holds, while the disk of the blocks does nothing any more.
 fn promised(world: &mut World, volume: DatasetId) {
     world.stuck.insert(0);
     for block in 1..40 {
@@ -203,7 +203,7 @@ fn a_log_vdev_that_grew_promises_as_much_as_it_has_room_for() {
         world.checkpoint();
         let after = before + (5 << 20 >> 12);
         assert_eq!(log(&world).ring_sectors, after, "{kind:?}");
-        // No block gets a place there.
+        // No block is placed there.
         assert_eq!(world.pool.status().space[1].size, 0);
         world.write(volume, 0, &content(0), true);
         promised(&mut world, volume);

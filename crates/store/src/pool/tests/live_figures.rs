@@ -1,5 +1,5 @@
-//! Figures are of now: what is told before a checkpoint is what the checkpoint finds. And a pool at
-//! rest soon has nothing left that waits to be free.
+//! Figures are of the present: a report before a checkpoint has the figures that the checkpoint
+//! finds. A pool at rest soon has no space left that waits to be free.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use crate::map::NodeCache;
 use crate::vdev::Kind;
 
 const BLOCK: u64 = 4096;
-/// Blocks that are compressed have one or four sectors.
+/// Size of blocks that take one or four sectors when compressed.
 const LARGE: u64 = 16 << 10;
-/// Nothing is done at rest for so long: tests that make their own checkpoints.
+/// Time without work at rest, for tests that make their own checkpoints.
 const HOUR_US: u64 = 3_600_000_000;
 
 fn world() -> World {
@@ -29,7 +29,7 @@ fn write(world: &mut World, volume: DatasetId, blocks: std::ops::Range<u64>, see
     }
 }
 
-/// Used, referenced and written, in blocks.
+/// Returns the used, referenced and written space, in blocks.
 fn told(world: &World, name: &str) -> (u64, u64, u64) {
     let of = world.pool.usage()[&world.id(name)];
     (of.used / BLOCK, of.referenced / BLOCK, of.written / BLOCK)
@@ -46,7 +46,7 @@ fn what_was_just_written_is_told_before_any_checkpoint() {
     assert_eq!(told(&world, "v"), (12, 12, 12));
     world.clear(volume, 0, 4 * BLOCK);
     assert_eq!(told(&world, "v"), (8, 8, 8));
-    // Zeros are no blocks.
+    // Zeros take no blocks.
     world.write(volume, 4 * BLOCK, &vec![0; BLOCK as usize], true);
     assert_eq!(told(&world, "v"), (7, 7, 7));
 
@@ -88,13 +88,13 @@ fn what_is_written_is_not_told_as_kept_for_the_volume_any_more() {
     assert_eq!(parts(&world), [40, 10, 30]);
 }
 
-/// As after an opening.
+/// Forgets the nodes in memory, as after an opening.
 fn forget_nodes(world: &mut World) {
     world.pool.nodes = NodeCache::new(world.limits.node_bytes);
 }
 
-/// Leaves that a map needs are not read for figures: after an opening they are guesses, and true
-/// where the volume is full or empty. A checkpoint makes them true.
+/// Figures do not read the leaves of maps, so after an opening they are guesses. A guess is right
+/// if the volume is full or empty. A checkpoint makes the figures exact.
 #[test]
 fn figures_of_replaced_blocks_that_nobody_has_looked_at_are_a_fair_guess() {
     for (filled, replaced, expected) in [(256, 256, 256), (0, 128, 128), (128, 128, 192)] {
@@ -128,8 +128,8 @@ fn a_volume_that_is_unmapped_as_a_whole_is_empty_whatever_is_known_of_its_map() 
     assert_eq!(told(&world, "v").1, 0);
 }
 
-/// Sectors of nodes of maps are told by checkpoints only; here a map has one node, and each layer
-/// replaces it once.
+/// Compares figures before and after a checkpoint. Only checkpoints report sectors of nodes. Here a
+/// map has one node, and each layer replaces it once.
 fn compare(before: &DatasetUsage, after: &DatasetUsage, nodes: u64, what: &str) {
     assert_eq!(before.used_blocks, after.used_blocks, "{what}");
     assert_eq!(before.referenced_blocks, after.referenced_blocks, "{what}");
@@ -138,7 +138,7 @@ fn compare(before: &DatasetUsage, after: &DatasetUsage, nodes: u64, what: &str) 
     assert_eq!(kept.0, kept.1, "{what}");
     for (before, after) in [
         (before.used, after.used),
-        // Of a clone: what its snapshots keep is not shared.
+        // The snapshots of a clone keep blocks that are not shared.
         (before.by_dataset, after.by_dataset),
         (before.written, after.written),
         (before.by_snapshots, after.by_snapshots),
@@ -152,7 +152,7 @@ fn compare(before: &DatasetUsage, after: &DatasetUsage, nodes: u64, what: &str) 
 fn usage(world: &World) -> BTreeMap<String, DatasetUsage> {
     let (catalog, usage) = (world.pool.catalog(), world.pool.usage());
     let all = usage.into_iter();
-    // As the world finds them by their names.
+    // These are the datasets as the world finds them, by their names.
     let named = all.map(|(id, of)| {
         let name = catalog.full_name(id);
         let own = name.strip_prefix("tank/").unwrap_or("");
@@ -161,7 +161,7 @@ fn usage(world: &World) -> BTreeMap<String, DatasetUsage> {
     named.collect()
 }
 
-/// Whether nothing that was replaced is a guess.
+/// Reports whether no replaced block is a guess.
 pub(super) fn is_exact(world: &World) -> bool {
     let maps = world.pool.contents.values().map(|of| &of.map.layers);
     maps.into_iter().all(|layers| {
@@ -170,7 +170,7 @@ pub(super) fn is_exact(world: &World) -> bool {
     })
 }
 
-/// A step of a random history; `seed` makes bytes that nothing else has.
+/// Does a step of a random history; `seed` makes unique bytes.
 fn step(world: &mut World, random: &mut dyn FnMut(u64) -> u64, seed: u64) {
     let names: Vec<String> = usage(world).into_keys().collect();
     let (snapshots, volumes): (Vec<String>, Vec<String>) = (names.into_iter())
@@ -186,7 +186,7 @@ fn step(world: &mut World, random: &mut dyn FnMut(u64) -> u64, seed: u64) {
             let bytes = match random(3) {
                 0 => vec![seed as u8 | 1; (len * LARGE) as usize],
                 1 => noise(len * LARGE, seed),
-                // A part of a block.
+                // This writes a part of a block.
                 _ => noise(BLOCK, seed),
             };
             world.write(id, random(38) * LARGE, &bytes, random(2) == 0);
@@ -210,7 +210,7 @@ fn step(world: &mut World, random: &mut dyn FnMut(u64) -> u64, seed: u64) {
                 names,
                 ..Destroy::default()
             };
-            // One that has clones stays.
+            // A snapshot that has clones stays.
             let plan: Plan = Box::new(move |catalog, _| catalog.plan_destroy(&request));
             let _ = world.administer(plan);
         }
@@ -219,7 +219,7 @@ fn step(world: &mut World, random: &mut dyn FnMut(u64) -> u64, seed: u64) {
                 snapshot,
                 ..Rollback::default()
             };
-            // One that is not the newest is refused.
+            // A snapshot that is not the newest is refused.
             let plan: Plan = Box::new(move |catalog, _| catalog.plan_rollback(&request));
             let _ = world.administer(plan);
         }
@@ -228,8 +228,8 @@ fn step(world: &mut World, random: &mut dyn FnMut(u64) -> u64, seed: u64) {
     world.settle();
 }
 
-/// Through random histories, with checkpoints at any moment of which some are not ended: what is
-/// told is what the next checkpoint finds.
+/// Random histories have checkpoints at any moment, some of them unfinished. The figures are always
+/// those that the next checkpoint finds.
 #[test]
 fn live_figures_are_those_that_the_next_checkpoint_finds() {
     let mut compared = 0;
@@ -256,8 +256,8 @@ fn live_figures_are_those_that_the_next_checkpoint_finds() {
                 continue;
             }
             let after = usage(&world);
-            // Each dataset has a layer at most since the checkpoint before, and each of these a
-            // node.
+            // Each dataset has at most one layer since the previous checkpoint, and each layer
+            // replaces a node.
             let nodes = after.len() as u64;
             for (name, before) in &before {
                 let what = format!("seed {seed}, step {number}: {name}");
@@ -285,7 +285,7 @@ fn guesses_promise_no_space() {
     assert_eq!(world.pool.reserved, reserved);
 }
 
-/// Soon after the last change nothing waits to be free, and then the pool is silent.
+/// Soon after the last change no space waits to be free, and then the pool is silent.
 #[test]
 fn freed_space_is_free_soon_after_the_last_change_and_then_nothing_is_written() {
     for kind in [Kind::Leaf, Kind::Raidz { parity: 1 }] {
@@ -317,7 +317,7 @@ fn freed_space_is_free_soon_after_the_last_change_and_then_nothing_is_written() 
         world.pass_until(until);
         assert_eq!(world.pool.checkpoints, checkpoints, "{kind:?}");
         world.check();
-        // Nor does an opened pool tell of the tables of its last checkpoint for long.
+        // An opened pool does not report the tables of its last checkpoint for long, either.
         world.reopen().expect("opens");
         let until = world.now_us + rest_us + 1_000_000;
         world.pass_until(until);
@@ -329,7 +329,8 @@ fn freed_space_is_free_soon_after_the_last_change_and_then_nothing_is_written() 
     }
 }
 
-/// A pool that is written all the time has checkpoints as before: rest is since the last change.
+/// A pool that is written all the time has checkpoints as before, since rest begins after the last
+/// change.
 #[test]
 fn a_pool_that_is_written_has_no_checkpoints_for_its_rest() {
     let mut world = world();
@@ -343,8 +344,8 @@ fn a_pool_that_is_written_has_no_checkpoints_for_its_rest() {
     assert_eq!(world.pool.checkpoints, checkpoints);
 }
 
-/// Each write of such a guest is followed by a rest; several checkpoints for each would be more
-/// than the writes.
+/// Each write of such a guest is followed by a rest. Several checkpoints for each would be more
+/// work than the writes.
 #[test]
 fn a_pool_that_is_written_now_and_then_rests_once_in_a_while() {
     let mut world = world();
@@ -376,8 +377,8 @@ fn create(world: &mut World, name: &str, size: u64, block_size: u32) -> Result<(
     world.administer(plan)
 }
 
-/// As much as is told of a folder can be created there, and hardly more: after parity, copies, the
-/// slop, reservations, and what maps take.
+/// A volume of the size reported for a folder can be created there, and hardly a larger one.
+/// Parity, copies, the slop, reservations and maps are deducted.
 #[test]
 fn a_volume_as_large_as_a_folder_has_available_can_be_created_and_no_larger_one() {
     let shapes = [

@@ -1,5 +1,5 @@
-//! Log vdevs: what is promised there counts, whatever becomes of the blocks' own vdevs; and what
-//! becomes of log vdevs costs nothing that was promised.
+//! Log vdevs: promised changes count, whatever happens to the vdevs for blocks. And no fate of a
+//! log vdev costs promised changes.
 
 use super::super::{LogStatus, OpenErrorKind, RequestId};
 use super::world::{DISK, World};
@@ -12,7 +12,8 @@ use crate::vdev::{
 const MAIN: usize = 0;
 const LOG: usize = 1;
 
-/// A pool on disk 0 with a log vdev on those behind it, and a volume; copies are made already.
+/// Makes a pool on disk 0 with a log vdev on the disks after it, and a volume. Copies are made
+/// already.
 fn with_log(kind: Kind, leaves: usize) -> (World, DatasetId) {
     let leaf = |number: usize| LeafSpec::new(100 + number as u64, DISK);
     let tree = VdevTree {
@@ -37,7 +38,7 @@ fn log(world: &World) -> LogStatus {
     world.pool.status().logs[0]
 }
 
-/// Durable writes that the disk of the blocks does not do any more.
+/// Makes durable writes that the disk of the blocks does not do any more.
 fn promised(world: &mut World, volume: DatasetId) {
     world.stuck.insert(MAIN);
     for number in 1..=20_u8 {
@@ -70,7 +71,7 @@ fn what_a_log_vdev_promised_is_brought_among_the_blocks() {
         );
         world.crash().expect("opens");
         is_there(&mut world, volume);
-        // And without the log vdev, once it is among the blocks.
+        // The data is also there without the log vdev, once it is among the blocks.
         world.crash().expect("opens again");
         is_there(&mut world, volume);
         world.checkpoint();
@@ -112,7 +113,7 @@ fn a_half_that_missed_copies_says_nothing_of_what_the_other_has() {
     world.write(volume, 16 << 16, &[3; 4096], true);
     world.settle();
     promised(&mut world, volume);
-    // It is back, and lacks what the other cannot read now.
+    // The leaf is back, and lacks data that cannot be read from the other now.
     world.dead.clear();
     for sector in 256..512 {
         world.unreadable.insert((LOG + 1, sector));
@@ -136,7 +137,7 @@ fn a_log_vdev_that_is_away_is_not_passed_over_in_silence() {
     assert_eq!(examined.drop_missing_logs()[0].leaves, [101]);
     world.crash_to(examined).expect("opens without it");
     assert_eq!(world.read(volume, 0, 4096), [9; 4096]);
-    // What was promised there only is lost, which was said.
+    // Data promised only there is lost, as was reported.
     assert_eq!(world.read(volume, 8192 * 5, 4096), [0; 4096]);
     world.write(volume, 4096, &[7; 4096], true);
     world.checkpoint();
@@ -149,7 +150,7 @@ fn a_log_vdev_that_is_away_is_not_passed_over_in_silence() {
 fn a_promise_that_cannot_be_kept_is_damage() {
     let (mut world, volume) = with_log(Kind::Leaf, 1);
     promised(&mut world, volume);
-    // The first copies, but not those that prove them.
+    // This hits the first copies, but not those that prove them.
     for (_, bytes) in world.disks[LOG].range_mut(258..264) {
         bytes.fill(0x55);
     }
@@ -172,7 +173,7 @@ fn a_log_vdev_that_fails_is_left_at_once_and_nothing_is_lost() {
     world.settle();
     let pool = world.pool.status();
     assert_eq!((pool.state, pool.suspended), (State::Degraded, None));
-    // The labels say that it is out of use: nobody has to be asked.
+    // The labels say that the log vdev is out of use, so nobody has to be asked.
     world.disks[LOG] = Default::default();
     world.dead.clear();
     world.crash().expect("opens without it");
@@ -233,7 +234,7 @@ fn a_full_log_vdev_costs_a_flush_and_no_write() {
             TopLevelSpec::new(Kind::Leaf, Class::Log, [leaf(101, 5 << 19)]),
         ],
     };
-    // One MiB of log: 256 sectors.
+    // The log has one MiB: 256 sectors.
     let mut world = World::of_tree(tree, 2, DISK, Limits::default());
     world.disk_sizes.insert(1, 5 << 19);
     let volume = world.create_volume("v", 32 << 20, 4096);
@@ -291,7 +292,7 @@ fn a_log_vdev_comes_and_goes_while_the_pool_is_in_use() {
     );
 }
 
-/// The flush that makes all durable that it promised is the last thing that happens.
+/// The flush that makes all its promises durable is the last thing that happens.
 #[test]
 fn a_log_vdev_goes_as_soon_as_nothing_needs_it() {
     let (mut world, volume) = with_log(Kind::Leaf, 1);

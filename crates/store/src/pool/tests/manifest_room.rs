@@ -1,5 +1,5 @@
-//! Lists of datasets that would not fit into a checkpoint: what makes them longer is refused, all
-//! else goes on.
+//! Lists of datasets that would not fit into a checkpoint: changes that make them longer are
+//! refused, all others continue.
 
 use super::super::{Limits, PoolError, PoolErrorKind, Request, RequestId};
 use super::world::World;
@@ -12,7 +12,8 @@ use crate::stream::Begin;
 use crate::vdev::Kind;
 
 const BLOCK: u64 = 4096;
-/// Of these a quarter is left for datasets: the rest is kept for the history and the space map.
+/// Bytes of the manifest. A quarter is left for datasets; the rest is kept for the history and the
+/// space map.
 const LIMIT: usize = 384 << 10;
 /// Rounds that a volume has blocks for.
 const ROUNDS: u64 = 100;
@@ -25,7 +26,7 @@ fn world() -> World {
     World::of_size(Kind::Leaf, 1, 512 << 20, limits)
 }
 
-/// Whether a change was made; where it was refused, it was for the lists.
+/// Reports whether a change was made. If it was refused, the lists were the reason.
 fn is_done(result: Result<(), PoolError>) -> bool {
     let Err(error) = result else {
         return true;
@@ -55,7 +56,7 @@ impl World {
         }
     }
 
-    /// A checkpoint; the pool is not proven.
+    /// Makes a checkpoint without a check of the pool.
     fn go_on_to_checkpoint(&mut self) {
         let before = self.pool.checkpoints;
         self.pool.is_checkpoint_wanted = true;
@@ -64,8 +65,8 @@ impl World {
         assert!(self.pool.checkpoints > before, "{:?}", self.pool.suspended);
     }
 
-    /// Overwrites a block of each round before, and writes one for each round that comes: so all
-    /// rounds have lost something in each that came later.
+    /// Overwrites a block of each earlier round, and writes one for each later round. So each round
+    /// has lost a block in every later one.
     fn overwrite(&mut self, volume: DatasetId, round: u64) {
         let row = round * ROUNDS * BLOCK;
         let bytes = vec![round as u8 + 1; (round * BLOCK) as usize];
@@ -140,7 +141,7 @@ fn snapshots_are_refused_before_dead_lists_are_too_long() {
         taken += 1;
     }
     assert!(taken > 25, "{taken}");
-    // Writes go on, and checkpoints with them.
+    // Writes continue, and checkpoints with them.
     for round in taken..taken + 20 {
         world.overwrite(volume, round);
         world.go_on_to_checkpoint();
@@ -172,7 +173,7 @@ fn volumes_and_properties_are_refused_before_the_catalogue_is_too_long() {
     world.checkpoint();
     world.reopen().expect("opens");
     assert!(!world.try_create("more".to_owned()));
-    // The longest property that is left room for, and no more.
+    // This finds the longest property that there is room for.
     let mut len = 2048;
     let mut set = 0;
     while len > 0 {
@@ -184,7 +185,7 @@ fn volumes_and_properties_are_refused_before_the_catalogue_is_too_long() {
     assert!(!world.try_set("v1", "a:b".to_owned(), 1000));
     world.checkpoint();
     world.reopen().expect("opens");
-    // What does not grow, or makes it shorter, is done.
+    // Changes that add nothing, or make the lists shorter, are done.
     let resize = Resize {
         name: "v3".to_owned(),
         size: 1 << 40,
@@ -210,7 +211,7 @@ fn volumes_and_properties_are_refused_before_the_catalogue_is_too_long() {
     world.reopen().expect("opens");
 }
 
-/// A value that gives way to a shorter one makes lists shorter.
+/// A shorter value in place of a longer one makes lists shorter.
 #[test]
 fn a_shorter_value_is_set_where_there_is_room_for_none() {
     let mut world = world();
@@ -221,8 +222,8 @@ fn a_shorter_value_is_set_where_there_is_room_for_none() {
     assert!(world.try_create("more".to_owned()));
 }
 
-/// Each leaves a tree that is being freed, and a list, while the volume stays: those that come wait
-/// for it.
+/// Each rollback leaves a tree and a list that are being freed, while the volume stays. So later
+/// rollbacks wait for these.
 #[test]
 fn rollbacks_wait_for_what_is_being_freed() {
     let mut world = world();
@@ -252,7 +253,7 @@ fn rollbacks_wait_for_what_is_being_freed() {
     world.ask(flush).expect("the pool is not suspended");
 }
 
-/// What a stream brings: a snapshot, and properties.
+/// Makes the beginning of a stream, with a snapshot and properties.
 fn begin(from: Option<u64>, properties: usize) -> Begin {
     let value = |number| (format!("a:{number}"), "x".repeat(4000));
     Begin {
@@ -319,8 +320,8 @@ fn streams_with_long_properties_are_refused_when_they_begin() {
     world.reopen().expect("opens");
 }
 
-/// Room for the snapshot that ends a receive is kept from its beginning; what comes with it for the
-/// volume may be refused, and the receive ends when there is room.
+/// Room for the snapshot that ends a receive is kept from its beginning. Properties that come with
+/// it for the volume may be refused, and the receive ends when there is room.
 #[test]
 fn a_receive_that_began_can_end() {
     let mut world = world();
@@ -333,7 +334,7 @@ fn a_receive_that_began_can_end() {
     let second = begin(Some(first.snapshot), 2);
     assert!(world.try_begin("w", &second, 7));
     world.fill_lists("b");
-    // What is refused at the end is tried again: another try has another number.
+    // A refused end is tried again, with the number of another attempt.
     assert!(!world.try_end("w", &second, 7));
     assert!(world.try_begin("w", &second, u64::MAX));
     assert!(!world.try_end("w", &second, u64::MAX));
@@ -345,7 +346,8 @@ fn a_receive_that_began_can_end() {
     world.reopen().expect("opens");
 }
 
-/// So does that of a new clone, whose snapshot has a list for each that it builds on.
+/// The receive of a new clone can end too. Its snapshot has a list for each snapshot that it builds
+/// on.
 #[test]
 fn a_receive_of_a_clone_that_began_can_end() {
     let mut world = world();
@@ -369,7 +371,7 @@ fn a_receive_of_a_clone_that_began_can_end() {
     while world.try_begin(&format!("c{begun}"), &stream, 7) {
         begun += 1;
         assert!(begun < 2000, "no stream is refused");
-        // What is carried on from one to the next is never less than what there is.
+        // The running estimate is never less than the real length.
         let counted = world.pool.count_lists(world.pool.catalog());
         let lists = world.pool.lists.expect("they were counted");
         assert!(lists >= counted, "{lists} for {counted} after {begun}");

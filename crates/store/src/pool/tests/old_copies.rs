@@ -1,5 +1,7 @@
-//! Old copies: what a disk held at an earlier moment comes back on it. It does not count before it
-//! is rebuilt, and nothing may leave a pool with such disks alone.
+//! Old copies: the contents of a disk at an earlier moment come back on it.
+//!
+//! The disk does not count before it is rebuilt, and no operation may leave a pool with old disks
+//! only.
 
 use super::super::{Event, LeafLabels, Limits, OpenErrorKind};
 use super::vdevs::{SIZE, is_whole};
@@ -15,7 +17,7 @@ const RAIDZ: [Kind; 3] = [
     Kind::Raidz { parity: 2 },
     Kind::Raidz { parity: 3 },
 ];
-/// Layouts with redundancy, and how many disks each has.
+/// Layouts with redundancy, and the number of disks of each.
 const LAYOUTS: [(Kind, usize); 6] = [
     (Kind::Mirror, 2),
     (Kind::Mirror, 3),
@@ -26,7 +28,7 @@ const LAYOUTS: [(Kind, usize); 6] = [
 ];
 const BLOCK: usize = 4096;
 
-/// A pool with a volume, and what that holds.
+/// Pool with a volume, and the volume's expected contents.
 struct Story {
     world: World,
     volume: DatasetId,
@@ -52,7 +54,7 @@ impl Story {
         story
     }
 
-    /// Writes durably here and there.
+    /// Writes durably in several places.
     fn write(&mut self) {
         self.round += 1;
         for number in 0..12_usize {
@@ -85,7 +87,7 @@ impl Story {
         behind.collect()
     }
 
-    /// Loses as many other disks as redundancy covers, and reads all.
+    /// Loses as many other disks as redundancy covers, and reads everything.
     fn survives_without(&mut self, kind: Kind, disk: usize) {
         let disks = self.world.disks.len();
         let spare = kind.redundancy(disks);
@@ -107,12 +109,12 @@ fn is_incomplete(world: &World, disk: usize) -> bool {
     leaves.any(|of| of.leaf == leaf && of.is_incomplete)
 }
 
-/// Verbs that would leave too few disks that are current, each refused for want of redundancy.
+/// Checks that each verb is refused for lack of redundancy if it would leave too few current disks.
 fn refuses_every_verb(world: &mut World, kind: Kind, old: usize) {
     let others: Vec<usize> = (0..world.disks.len()).filter(|disk| *disk != old).collect();
     let spare = kind.redundancy(world.disks.len()) - 1;
     let now = world.now_us;
-    // As many may go as redundancy covers beside the old one.
+    // This many disks may go, as redundancy covers beside the old one.
     for disk in &others[..spare] {
         let leaf = leaf_of(world, *disk);
         world.pool.offline(leaf, now).expect("is covered");
@@ -174,7 +176,8 @@ fn a_leaf_more_syncs_behind_than_the_ring_is_long_is_rebuilt() {
     story.survives_without(Kind::Mirror, 1);
 }
 
-/// Its labels say nothing: it has the newest root. What the log has since is on the others.
+/// The leaf's labels reveal nothing, since it has the newest root. Later groups of the log are on
+/// the other leaves.
 #[test]
 fn a_leaf_as_old_as_the_newest_checkpoint_gets_what_the_log_has_since() {
     for (kind, disks) in LAYOUTS {
@@ -197,8 +200,7 @@ fn a_leaf_as_old_as_the_newest_checkpoint_gets_what_the_log_has_since() {
     }
 }
 
-/// The same where the power fails after the others are gone: what the log has must not end early on
-/// the old one.
+/// The power fails after the other leaves are gone. The log must not end early on the old leaf.
 #[test]
 fn a_leaf_that_caught_up_opens_alone_with_all_that_the_log_had() {
     let mut story = Story::new(Kind::Mirror, 2);
@@ -211,7 +213,7 @@ fn a_leaf_that_caught_up_opens_alone_with_all_that_the_log_had() {
     story.proves_all();
 }
 
-/// Keeps the newest root in labels of the first round of some disks only.
+/// Keeps the newest root only in labels of the first round of some disks.
 fn tear_newest_root(world: &mut World, kept: &[usize]) {
     let epoch = world.pool.persisted.epoch;
     for disk in 0..world.disks.len() {
@@ -249,8 +251,8 @@ fn power_that_fails_while_roots_are_written_rebuilds_nothing() {
     }
 }
 
-/// The newest root is in labels of the first round only, and a leaf without it may be an old copy:
-/// the log tells.
+/// The newest root is only in labels of the first round, and a leaf without it may be an old copy.
+/// The log tells.
 #[test]
 fn a_leaf_one_sync_behind_is_brought_up_to_date_where_roots_were_torn() {
     for (kind, disks) in LAYOUTS {
@@ -284,7 +286,7 @@ fn an_old_copy_is_not_current_after_a_power_cut_during_its_opening() {
     }
 }
 
-/// A stripe of which one disk is old: nobody has what it lacks.
+/// One disk of a stripe is old, and no other has the data that it lacks.
 #[test]
 fn a_pool_does_not_open_where_nothing_makes_up_for_an_old_copy() {
     let top = |guid| TopLevelSpec::new(Kind::Leaf, Class::Normal, [LeafSpec::new(guid, DISK)]);
@@ -302,7 +304,7 @@ fn a_pool_does_not_open_where_nothing_makes_up_for_an_old_copy() {
     assert!(examined.behind[0].is_needed);
     examined.go_without_needed();
     assert!(examined.behind.is_empty());
-    // What it lacks is damage from now on, and no bytes are wrong.
+    // The missing data is damage from now on, and no bytes are wrong.
     let _ = story.world.crash_to(examined);
 }
 
@@ -330,7 +332,7 @@ fn labels(disk: &Disk) -> LeafLabels {
     LeafLabels { size: DISK, copies }
 }
 
-/// A disk is put aside, and what comes back is an image of long before that.
+/// A disk is taken offline, and comes back as an image of a much earlier time.
 #[test]
 fn a_disk_that_is_used_again_is_judged_by_its_labels() {
     for is_older in [false, true] {
@@ -362,7 +364,8 @@ fn a_disk_that_is_used_again_is_judged_by_its_labels() {
     }
 }
 
-/// A disk is gone, the pool is opened without it, and an image of long before comes back on it.
+/// A disk is gone, the pool is opened without it, and an image of a much earlier time comes back on
+/// it.
 #[test]
 fn a_disk_that_was_away_comes_back_older_than_it_went() {
     for (kind, disks) in LAYOUTS {
@@ -382,7 +385,8 @@ fn a_disk_that_was_away_comes_back_older_than_it_went() {
     }
 }
 
-/// What was rebuilt on a leaf after the copy was made is not on it, whenever that was written.
+/// Data rebuilt on a leaf after the copy was made is not on the copy, whenever that data was
+/// written.
 #[test]
 fn an_old_copy_of_a_leaf_that_was_being_rebuilt_lacks_what_it_lacked_then() {
     let mut story = Story::new(Kind::Mirror, 2);
@@ -422,7 +426,7 @@ fn a_new_vdev_without_a_checkpoint_is_no_old_copy() {
         let leaf = leaf_of(&story.world, disk);
         story.world.leaves.insert(leaf.0, disk);
     }
-    // The labels say it, and no checkpoint is made.
+    // The labels say so, and no checkpoint is made.
     story.world.pool.is_checkpoint_wanted = false;
     let now = story.world.now_us;
     story.world.pool.tick(now, 1_000);
@@ -437,8 +441,8 @@ fn a_new_vdev_without_a_checkpoint_is_no_old_copy() {
     assert!(story.old_copies().is_empty());
 }
 
-/// A vdev that is added while a checkpoint is made may hold what that leads to: its leaves are to
-/// have that root.
+/// A vdev added while a checkpoint is made may hold blocks of that checkpoint, so its leaves must
+/// have its root.
 #[test]
 fn a_new_leaf_joined_in_the_epoch_of_the_first_root_that_it_has() {
     let mut epochs = std::collections::BTreeSet::new();
@@ -458,8 +462,8 @@ fn a_new_leaf_joined_in_the_epoch_of_the_first_root_that_it_has() {
         let own = labels(&story.world.disks[2]);
         let sectors = (0..RING_SLOTS as usize).map(|slot| RING_OFFSET + slot * SECTOR_SIZE);
         let roots = sectors.filter_map(|at| {
-            // One that joins between the two rounds gets a root in the second that leads to nothing
-            // on it.
+            // A vdev that joins between the two rounds gets a root in the second, which leads to
+            // nothing on it.
             let sector = own.copies[0].slice(at..at + SECTOR_SIZE).to_vec();
             crate::format::Root::decode(&sector, key)
         });

@@ -1,5 +1,5 @@
-//! Opening a pool whose devices are damaged, old or away: it opens where redundancy allows it, with
-//! all that was acknowledged, and says why where it does not.
+//! Opens pools whose devices are damaged, old or away. If redundancy allows it, a pool opens with
+//! all acknowledged data; otherwise the error says why not.
 
 use super::super::config::PoolConfig;
 use super::super::{Limits, OpenErrorKind, Plan, Request};
@@ -13,7 +13,7 @@ use pages::Pages;
 
 const BLOCK: usize = 4096;
 
-/// A pool with a volume of which the first block is durable, and lies in the log only.
+/// Makes a pool with a volume whose first block is durable, and lies only in the log.
 fn written(kind: Kind, disks: usize) -> (World, DatasetId) {
     let mut world = World::new(kind, disks, Limits::default());
     let volume = world.create_volume("a", 1 << 20, BLOCK as u32);
@@ -38,8 +38,8 @@ fn one_unreadable_copy_of_where_the_log_ends_does_not_keep_a_mirror_closed() {
     }
 }
 
-/// The power failed while roots were written: two copies are enough to follow one, and one of them
-/// may be lost next. What only older roots lead to is overwritten from now on.
+/// The power failed while roots were written. Two copies are enough to follow a root, but one of
+/// them may be lost next. Blocks that only older roots lead to are overwritten from now on.
 #[test]
 fn a_root_that_is_followed_is_brought_into_all_labels() {
     let (mut world, _) = written(Kind::Mirror, 2);
@@ -50,7 +50,8 @@ fn a_root_that_is_followed_is_brought_into_all_labels() {
     assert_eq!((roots[0].root.epoch, roots[0].copies), (epoch, 8));
 }
 
-/// Keeps the newest root in some labels only, each a disk and the number of a copy; its epoch.
+/// Keeps the newest root in some labels only, each given as a disk and the number of a copy.
+/// Returns the root's epoch.
 fn keep_newest_root(world: &mut World, kept: &[(usize, u64)]) -> Epoch {
     let epoch = world.pool.persisted.epoch;
     for disk in 0..world.disks.len() {
@@ -64,8 +65,8 @@ fn keep_newest_root(world: &mut World, kept: &[(usize, u64)]) -> Epoch {
     epoch
 }
 
-/// It leads to what is free from now on: its other copies may lie on a leaf that could not be read
-/// this time.
+/// The given-up root leads to space that is free from now on. Its other copies may lie on a leaf
+/// that could not be read this time.
 #[test]
 fn a_newer_root_that_is_given_up_is_in_no_label_any_more() {
     let (mut world, volume) = written(Kind::Mirror, 2);
@@ -91,7 +92,7 @@ fn a_root_of_an_epoch_that_a_leaf_missed_is_not_believed_of_it() {
     let (mut world, volume) = written(Kind::Mirror, 2);
     world.checkpoint();
     keep_newest_root(&mut world, &[(1, 0), (1, 2)]);
-    // All that are here have it, then.
+    // All leaves that are here have the root then.
     world.absent.insert(0);
     let given_up = world.examine().expect("labels").roots.remove(0).root;
     world.absent = [1].into();
@@ -107,8 +108,8 @@ fn a_root_of_an_epoch_that_a_leaf_missed_is_not_believed_of_it() {
     assert_eq!(world.read(volume, 0, BLOCK as u32), [2; BLOCK]);
 }
 
-/// A write failed once and was done again: the only leaf missed something, but no other knows
-/// better what there was.
+/// A write failed once and was done again. The only leaf missed an epoch, but no other leaf knows
+/// better.
 #[test]
 fn the_newest_root_of_the_only_leaf_is_believed_whatever_that_missed() {
     let (mut world, volume) = written(Kind::Leaf, 1);
@@ -142,8 +143,8 @@ fn where_no_copy_can_be_read_the_end_of_the_log_is_not_guessed() {
     }
 }
 
-/// The second leaf was put aside, so that a record lies on the first only: nobody else can say that
-/// it does not.
+/// The second leaf was offline, so a record lies on the first only. No other leaf can say that
+/// there is no record.
 #[test]
 fn a_leaf_that_missed_the_record_does_not_say_that_there_is_none() {
     let (mut world, volume) = written(Kind::Mirror, 2);
@@ -154,7 +155,7 @@ fn a_leaf_that_missed_the_record_does_not_say_that_there_is_none() {
     let only_copy = world.end_of_log();
     world.write(volume, 0, &[2; BLOCK], true);
     let now = world.now_us;
-    // Back, and not rebuilt yet: the labels say what it misses.
+    // The leaf is back, and not rebuilt yet: the labels say what it misses.
     world.pool.online(second, now).expect("comes back");
     world.unreadable.insert((0, only_copy));
     let error = world
@@ -166,15 +167,15 @@ fn a_leaf_that_missed_the_record_does_not_say_that_there_is_none() {
     assert_eq!(world.read(volume, 0, BLOCK as u32), [2; BLOCK]);
 }
 
-/// Two records fit: one of a group that was cut, since its data was torn, and the one that was
-/// written over it and had reached only one leaf when the power failed again.
+/// Two records fit. One is of a group that was cut, since its data was torn. The other was written
+/// over it, and had reached only one leaf when the power failed again.
 #[test]
 fn of_two_records_that_fit_the_one_that_was_followed_is_brought_to_all_leaves() {
     for stale in 0..2 {
         let (mut world, volume) = written(Kind::Mirror, 2);
         world.is_lazy = true;
-        // To where the second leaf is read first, and all of both in the order of leaves when they
-        // are compared.
+        // Moves to a place where the second leaf is read first. A comparison reads all leaves in
+        // order.
         while world.pool.commit.chain.next.sector() / 256 % 2 == 0 {
             world.write(volume, BLOCK as u64, &[5; 8 * BLOCK], true);
         }
@@ -184,7 +185,7 @@ fn of_two_records_that_fit_the_one_that_was_followed_is_brought_to_all_leaves() 
         let cut = world.disks[stale][&place].clone();
         world.disks = before;
         world.reopen_unchecked().expect("opens");
-        // Nobody was told that this is durable.
+        // Nobody was told that this write is durable.
         world.write(volume, 0, &[3; BLOCK], true);
         world.disks[stale].insert(place, cut);
         world.reopen_unchecked().expect("opens");
@@ -199,8 +200,8 @@ fn of_two_records_that_fit_the_one_that_was_followed_is_brought_to_all_leaves() 
     }
 }
 
-/// What was given up stays so, where a leaf that said it had the mark of an opening has the old
-/// record still.
+/// Given-up groups stay given up, even if a leaf that confirmed an opening's mark still has the old
+/// record.
 #[test]
 fn of_a_mark_and_another_record_the_mark_is_followed() {
     for stale in 0..2 {
@@ -215,7 +216,7 @@ fn of_a_mark_and_another_record_the_mark_is_followed() {
             if is_written {
                 world.write(volume, BLOCK as u64, &[3; BLOCK], true);
             }
-            // The record and, where nothing was written over it, its block.
+            // These are the record and, if nothing was written over it, its block.
             for (at, sector) in &given_up[stale] {
                 let is_block = *at > place && !world.disks[stale].contains_key(at);
                 if *at == place || is_block {
@@ -234,8 +235,8 @@ fn of_a_mark_and_another_record_the_mark_is_followed() {
     }
 }
 
-/// An initiator repeats after a power cut what it had not heard of: the pool may write the same
-/// record again, and what lies behind it since then was given up nevertheless.
+/// An initiator repeats unanswered requests after a power cut. So the pool may write the same
+/// record again, though the records after it were given up meanwhile.
 #[test]
 fn a_group_that_is_written_once_more_is_not_continued_by_what_followed_it_before() {
     let (mut world, volume) = written(Kind::Leaf, 1);
@@ -267,8 +268,8 @@ fn a_group_that_is_written_once_more_is_not_continued_by_what_followed_it_before
     while !world.is_at_rest() {
         world.do_one();
     }
-    // The power failed when the second group had reached the disk, and the first and the labels
-    // not.
+    // When the power failed, the second group had reached the disk, but not the first group and the
+    // labels.
     let after = std::mem::replace(&mut world.disks, before);
     let sectors = after[0].range(second..second + 2);
     world.disks[0].extend(sectors.map(|(at, sector)| (*at, sector.clone())));
@@ -285,8 +286,8 @@ fn a_group_that_is_written_once_more_is_not_continued_by_what_followed_it_before
     assert_eq!(found, 0, "nobody wrote that again");
 }
 
-/// Two openings that find the same end write the same mark. Where the first of them was lost, what
-/// was written behind it is given up by the second one; so it does not lie behind that.
+/// Two openings that find the same end write the same mark. If the first mark was lost, the second
+/// opening gives up the groups written after it. So they do not follow the second mark.
 #[test]
 fn what_lies_behind_a_mark_that_was_lost_does_not_lie_behind_the_next_one() {
     for (kind, disks) in [(Kind::Leaf, 1), (Kind::Mirror, 2)] {
@@ -296,8 +297,8 @@ fn what_lies_behind_a_mark_that_was_lost_does_not_lie_behind_the_next_one() {
         world.reopen_unchecked().expect("opens");
         let (behind, marked) = (world.end_of_log(), world.disks.clone());
         world.write(volume, 0, &[2; BLOCK], true);
-        // The power fails before a root leads there. One disk says that it has the mark, the other
-        // cannot read it.
+        // The power fails before a root leads there. One disk says that it has the mark, and the
+        // other cannot read it.
         let after = std::mem::replace(&mut world.disks, marked);
         for (disk, after) in world.disks.iter_mut().zip(after) {
             let sectors = after.range(behind..behind + 2);
@@ -315,8 +316,8 @@ fn what_lies_behind_a_mark_that_was_lost_does_not_lie_behind_the_next_one() {
         for opening in 0..3 {
             let opened = world.reopen_unchecked();
             if disks == 1 {
-                // Its only disk lost what it had confirmed, and what was promised behind that is
-                // still there.
+                // The only disk lost a write that it had confirmed, and a promised group after it
+                // is still there.
                 let kind = opened.expect_err("a promise that is broken").kind;
                 assert_eq!(kind, OpenErrorKind::LogDamaged, "opening {opening}");
                 continue;
@@ -336,7 +337,8 @@ fn is_complete(world: &World, disk: u64) -> bool {
     })
 }
 
-/// Each request only until it is answered: the power fails at the moment of the acknowledgement.
+/// Each request is waited for only until it is answered: the power fails at the moment of the
+/// acknowledgement.
 #[test]
 fn what_was_acknowledged_without_a_leaf_is_known_to_be_missing_there() {
     for torn in [None, Some(0), Some(1)] {
@@ -345,7 +347,7 @@ fn what_was_acknowledged_without_a_leaf_is_known_to_be_missing_there() {
         world.dead.insert(1);
         let place = world.end_of_log();
         world.write(volume, 0, &[2; BLOCK], true);
-        // The other one is back when the pool is opened again.
+        // The other leaf is back when the pool is opened again.
         world.dead.clear();
         if let Some(round) = torn {
             world.tear_labels(0, round);
@@ -356,7 +358,8 @@ fn what_was_acknowledged_without_a_leaf_is_known_to_be_missing_there() {
         assert!(error.context.contains("where the log ends"), "{error}");
         world.unreadable.clear();
         world.absent.insert(0);
-        // Alone it knows nothing of what the other one did without it: that is said.
+        // Alone it knows nothing of changes that the other leaf took without it, and the opening
+        // says so.
         let examined = world.examine().expect("a pool");
         assert_eq!(examined.unaccounted, [100]);
     }
@@ -384,8 +387,8 @@ fn a_leaf_that_comes_back_after_a_power_cut_gets_what_it_missed() {
     }
 }
 
-/// At any moment of the checkpoint that follows the loss of a leaf, and with either round of labels
-/// torn.
+/// The test covers any moment of the checkpoint that follows the loss of a leaf, with either round
+/// of labels torn.
 #[test]
 fn a_torn_configuration_beside_a_whole_root_makes_no_leaf_complete() {
     for steps in 0..60 {
@@ -404,7 +407,7 @@ fn a_torn_configuration_beside_a_whole_root_makes_no_leaf_complete() {
     }
 }
 
-/// Epochs pass without new labels while a leaf is away: each snapshot begins one.
+/// Epochs pass without new labels while a leaf is away, since each snapshot begins an epoch.
 #[test]
 fn a_leaf_that_was_away_misses_also_the_epochs_that_no_label_names() {
     let (mut world, volume) = written(Kind::Mirror, 2);
@@ -436,7 +439,7 @@ fn a_leaf_that_was_away_misses_also_the_epochs_that_no_label_names() {
     assert_eq!(world.read(volume, 0, BLOCK as u32), [2; BLOCK]);
 }
 
-/// The record of it is of a later epoch than the one before: a checkpoint or snapshot lies between.
+/// The record is of a later epoch than the one before: a checkpoint or snapshot lies between.
 #[test]
 fn a_leaf_that_missed_a_later_epoch_does_not_say_where_the_log_ends() {
     for steps in 0..40 {
@@ -477,7 +480,7 @@ fn a_record_that_is_misread_once_is_found() {
     }
 }
 
-/// A group that was being written when the power failed is on one leaf only, of which it cannot be
+/// A group that was being written when the power failed is on only one leaf, where it cannot be
 /// read.
 #[test]
 fn what_one_opening_did_not_find_the_next_one_does_not_find() {
@@ -497,8 +500,8 @@ fn what_one_opening_did_not_find_the_next_one_does_not_find() {
     }
 }
 
-/// The record of a group that was being written when the power failed, and never became whole, is
-/// on one leaf; what is written over it there is lost.
+/// The record of a group that never became whole is on one leaf, since the power failed during its
+/// write. A record written over it on that leaf is lost.
 #[test]
 fn a_record_of_a_past_that_was_given_up_leads_away_from_nothing_that_was_acknowledged() {
     for liar in 0..2 {
@@ -525,7 +528,7 @@ fn a_record_of_a_past_that_was_given_up_leads_away_from_nothing_that_was_acknowl
     }
 }
 
-/// What is acknowledged may lie on the new vdev: its labels and those of the others know it by
+/// Acknowledged data may lie on the new vdev, since its labels and those of the others know it by
 /// then.
 #[test]
 fn what_was_acknowledged_on_a_new_vdev_is_found() {
@@ -569,7 +572,7 @@ fn labels_of_the_other_vdevs_know_which_leaf_was_lost() {
         world.write(volume, block * BLOCK as u64, &[2; BLOCK], true);
     }
     world.dead.clear();
-    // The one that has it all is away, the one that lacks it is back.
+    // The leaf that has everything is away, and the leaf that lacks data is back.
     world.absent.insert(0);
     let error = world
         .reopen_now()
@@ -606,7 +609,7 @@ fn a_leaf_away_that_may_have_gone_on_alone_is_told() {
     }
 }
 
-/// First one leaf of a mirror is used alone, then the other.
+/// The test first uses one leaf of a mirror alone, then the other.
 #[test]
 fn leaves_that_went_on_without_each_other_are_not_joined() {
     let (mut world, volume) = written(Kind::Mirror, 2);
@@ -633,15 +636,14 @@ fn leaves_that_went_on_without_each_other_are_not_joined() {
     }
 }
 
-/// A leaf that was detached while it was away still has its labels, with a checkpoint that was
-/// given up.
+/// A leaf that was detached while away still has its labels, with a checkpoint that was given up.
 #[test]
 fn a_leaf_that_was_detached_while_it_was_away_is_not_believed() {
     let mut world = World::new(Kind::Mirror, 2, Limits::default());
     let volume = world.create_volume("v", 1 << 20, 4096);
     world.write(volume, 0, &[1; 4096], true);
     world.checkpoint();
-    // The power fails when the first leaf alone has the next checkpoint.
+    // The power fails when only the first leaf has the next checkpoint.
     let before = world.disks[1].clone();
     world.write(volume, 0, &[2; 4096], false);
     world.checkpoint();

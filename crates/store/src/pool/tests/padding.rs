@@ -1,4 +1,4 @@
-//! What users are told of space on raidz is what their data has room for.
+//! The space reported to users of raidz is the space that their data has room for.
 
 use super::super::{Limits, Wasteful};
 use super::world::World;
@@ -20,7 +20,7 @@ fn no_more_is_told_to_be_available_than_can_be_written() {
         let shape = format!("raidz{parity} of {disks}, blocks of {block_size}");
         let available = told.available;
         assert!(written <= available, "{shape}: {written} of {available}");
-        // Maps take a little of it.
+        // Maps take a little of the space.
         assert!(
             written > available / 4 * 3,
             "{shape}: {written} of {available}"
@@ -49,7 +49,7 @@ fn what_is_reserved_on_raidz_is_told_to_be_available() {
     let thick = world.id("v");
     let of = |id| world.pool.dataset_space(id).expect("a volume").available;
     assert!(of(thick) >= of(thin) + (16 << 20));
-    // Parity is reserved with it.
+    // Parity is reserved with the data.
     world.fill(thin, 16 << 10);
     for block in 0..1024 {
         world.write(
@@ -73,12 +73,12 @@ fn the_default_suits_the_vdevs() {
 fn a_block_size_that_is_mostly_padding_is_told_with_a_better_one() {
     let wasteful = |parity, disks, block_size| raidz(parity, disks).pool.wasteful(block_size);
     let told = |percent, better| Some(Wasteful { percent, better });
-    // 4K and a sector of parity: half is data, and two thirds could be.
+    // A block is 4K and a sector of parity: half is data, and two thirds could be.
     assert_eq!(wasteful(1, 3, 4096), told(75, 16 << 10));
     assert_eq!(wasteful(1, 3, 16 << 10), None);
-    // 4 + 2 padded to 6, instead of 5.
+    // A block of 4 + 2 sectors is padded to 6, instead of 5.
     assert_eq!(wasteful(1, 5, 16 << 10), told(83, 32 << 10));
-    // With 16K, 4 + 4 are padded to 9.
+    // With 16K, 4 + 4 sectors are padded to 9.
     assert_eq!(wasteful(2, 4, 4096), told(66, 64 << 10));
     assert_eq!(wasteful(2, 6, 16 << 10), None);
 }

@@ -1,5 +1,5 @@
-//! A scrub that is paused for long goes on where it was: what it has verified is not read again,
-//! what changed meanwhile is not mistaken for it, and what is lost is told once.
+//! A scrub that is paused for long continues where it was. It does not read verified blocks again,
+//! does not mistake changed blocks for them, and reports each loss once.
 
 use super::super::{Limits, ScanState};
 use super::vdevs::run_scrub;
@@ -8,7 +8,7 @@ use crate::format::{DatasetId, SECTOR_SIZE};
 use crate::vdev::{Kind, layout};
 
 const BLOCK: u64 = 64 << 10;
-/// Blocks of the volume: 40 MiB, more than twice of what a scrub has under way at once.
+/// Blocks of the volume: 40 MiB, more than twice the sectors that a scrub has under way at once.
 const BLOCKS: u64 = 640;
 
 fn write(world: &mut World, volume: DatasetId, block: u64, version: u64) {
@@ -24,12 +24,12 @@ fn filled(limits: Limits) -> (World, DatasetId) {
     for block in 0..BLOCKS {
         write(&mut world, volume, block, 1);
     }
-    // Without freed blocks that wait to be free.
+    // No freed blocks wait to be free.
     (0..3).for_each(|_| world.advance());
     (world, volume)
 }
 
-/// Bytes that were read from the disks.
+/// Returns the bytes that were read from the disks.
 fn read(world: &World) -> u64 {
     let tops = world.pool.status().top_levels;
     let leaves = tops.iter().flat_map(|top| &top.slots);
@@ -41,7 +41,7 @@ fn examined(world: &World) -> u64 {
     world.pool.scan_status().expect("a scrub").examined_sectors
 }
 
-/// Begins a scrub, and pauses it when it has worked off so many sectors.
+/// Begins a scrub, and pauses it when it has worked off `sectors`.
 fn paused(world: &mut World, sectors: u64) {
     let now = world.now_us;
     world.pool.scrub(now);
@@ -54,7 +54,7 @@ fn paused(world: &mut World, sectors: u64) {
     assert_eq!(state, ScanState::Paused);
 }
 
-/// Lets a scrub come to its end; returns the fewest sectors that it tells of on the way.
+/// Lets a scrub come to its end. Returns the fewest sectors that it reported on the way.
 fn go_on(world: &mut World) -> u64 {
     let mut fewest = examined(world);
     let now = world.now_us;
@@ -83,7 +83,7 @@ fn what_was_verified_before_a_pause_is_not_read_again() {
         let before = read(&world);
         paused(&mut world, total * 2 / 3);
         let at_pause = examined(&world);
-        // Some blocks are written anew, where they were verified and where they were not.
+        // Some blocks are rewritten: verified ones and others.
         for _ in 0..4 {
             for block in [3, 200, BLOCKS - 2] {
                 write(&mut world, volume, block, 2);
@@ -103,8 +103,8 @@ fn what_was_verified_before_a_pause_is_not_read_again() {
     }
 }
 
-/// Disks are so slow, and checkpoints so frequent, that a batch is thrown away while much of it is
-/// being read.
+/// Disks are slow and checkpoints frequent, so a batch is thrown away while much of it is being
+/// read.
 #[test]
 fn what_is_on_its_way_when_a_batch_is_thrown_away_is_not_read_again() {
     let (mut world, _) = filled(Limits::default());
@@ -133,7 +133,7 @@ fn what_is_on_its_way_when_a_batch_is_thrown_away_is_not_read_again() {
     assert!(read < whole + whole / 8, "{read} of {whole}");
 }
 
-/// Sectors of a block of the volume on each disk.
+/// Returns the sectors of a block of the volume on each disk.
 fn sectors(world: &mut World, volume: DatasetId, block: u64) -> std::ops::Range<u64> {
     let pool = &mut world.pool;
     let map = &pool.contents[&volume].map;
@@ -150,7 +150,7 @@ fn what_rots_is_counted_once_whenever_a_scrub_is_paused() {
         let first = sectors(world, volume, block).start;
         world.disks[disk].get_mut(&first).expect("written")[9] ^= 1;
     };
-    // Of both kinds some on either side of the pause.
+    // Blocks of both kinds lie before and after the pause.
     for block in [5, 300, BLOCKS - 5] {
         rot(&mut world, 1, block);
     }
@@ -163,7 +163,7 @@ fn what_rots_is_counted_once_whenever_a_scrub_is_paused() {
     (0..4).for_each(|_| world.advance());
     go_on(&mut world);
     let status = world.pool.scan_status().expect("a scrub");
-    // Both copies of what is lost are wrong.
+    // Both copies of the lost blocks are wrong.
     assert_eq!(
         (status.repaired, status.unrecoverable),
         (3, 2),
@@ -176,7 +176,7 @@ fn what_rots_is_counted_once_whenever_a_scrub_is_paused() {
         .collect();
     lost.sort_unstable();
     assert_eq!(lost, [7, BLOCKS - 7]);
-    // Nothing is left but that.
+    // No other fault is left.
     let status = run_scrub(&mut world);
     assert_eq!(
         (status.repaired, status.unrecoverable),

@@ -1,4 +1,4 @@
-//! Blocks that were made ready by whoever writes them are what the engine would have made of them.
+//! Blocks prepared by the caller are exactly what the engine would have made of them.
 
 use pages::Pages;
 
@@ -11,7 +11,7 @@ use crate::vdev::Kind;
 
 const SIZE: usize = 16 << 10;
 
-/// A block that can be packed, one that cannot, and one of zeros.
+/// Makes a block that compresses, one that does not, and one of zeros.
 fn blocks() -> Vec<u8> {
     let text = (0..SIZE).map(|at| (at / 100) as u8 | 1);
     let mut state = 1_u64;
@@ -46,7 +46,7 @@ fn write_prepared(world: &mut World, dataset: DatasetId, recipe: Recipe, offset:
     world.ask(request).expect("a write");
 }
 
-/// The bytes on the devices that a dataset refers to.
+/// Returns the bytes on the devices that a dataset refers to.
 fn referenced(world: &World, dataset: DatasetId) -> u64 {
     let space = world.pool.dataset_space(dataset).expect("it is there");
     space.referenced
@@ -95,7 +95,7 @@ fn what_was_made_ready_otherwise_is_made_again() {
         let volume = world.create_volume("a", 8 << 20, SIZE as u32);
         set(&mut world, property, value);
         write_prepared(&mut world, volume, by_default, 0);
-        // Nor is it what was asked for where it does not begin at a block.
+        // Blocks that do not begin at a block's start are not written as prepared, either.
         write_prepared(&mut world, volume, by_default, 64 * SIZE as u64 + 4096);
         world.crash().expect("opens");
         assert_eq!(world.read(volume, 0, 3 * SIZE as u32), blocks());
@@ -104,7 +104,7 @@ fn what_was_made_ready_otherwise_is_made_again() {
         world.checkpoint();
         world.check();
         let is_packed = value != "off";
-        // Two and three of them are no zeros.
+        // Two and three of these blocks are no zeros.
         let whole = 5 * SIZE as u64;
         assert_eq!(
             referenced(&world, volume) < whole,
@@ -114,8 +114,7 @@ fn what_was_made_ready_otherwise_is_made_again() {
     }
 }
 
-/// While no disk answers, writes of the three blocks wait for memory, within a limit of what may be
-/// dirty.
+/// Writes of the three blocks wait for memory while no disk answers, within a limit of dirty bytes.
 #[test]
 fn what_waits_for_memory_keeps_what_was_made_of_its_blocks_within_the_limit() {
     let limits = Limits {

@@ -1,5 +1,5 @@
-//! Reading ahead: blocks come into the cache without anybody waiting for them, and never older ones
-//! than were written.
+//! Reading ahead: blocks come into the cache without a waiting request, and are never older than
+//! the last write.
 
 use super::super::{Limits, Plan, Request};
 use super::world::World;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 const BLOCK: u64 = 4096;
 
-/// A volume with 64 blocks of different bytes, none of them in memory.
+/// Makes a volume with 64 blocks of different bytes, none of them in memory.
 fn world() -> (World, DatasetId) {
     let mut world = World::new(Kind::Leaf, 1, Limits::default());
     let volume = world.create_volume("a", 1 << 20, BLOCK as u32);
@@ -50,7 +50,7 @@ fn what_is_read_ahead_is_in_memory_and_nothing_else() {
         .collect();
     assert_eq!(found, (8..24).collect::<Vec<_>>());
     assert_eq!(world.read(volume, 9 * BLOCK, BLOCK as u32), of(9, 0));
-    // Beyond its end there is nothing.
+    // Beyond the volume's end there is nothing.
     read_ahead(&mut world, volume, (1 << 20) - BLOCK..1 << 30);
     world.settle();
 }
@@ -71,8 +71,8 @@ fn however_many_readers_there_are_only_so_much_is_read_ahead_at_a_time() {
         world.settle();
     }
     assert_eq!(world.pool.reads.bytes_ahead(), most * BLOCK as usize);
-    // Those that have arrived make room for others, and who waits for a block gets it whatever is
-    // read ahead.
+    // Blocks that have arrived make room for others, and a waiting request gets its block whatever
+    // is read ahead.
     world.pool.cache.resize(cap);
     assert_eq!(world.held(), most);
     world.answer_held(true);

@@ -28,7 +28,7 @@ fn world_of(tops: &[(Kind, Class, usize)]) -> World {
     World::of_tree(tree, first, DISK, Limits::default())
 }
 
-/// A pool of such vdevs with a volume, of which a part is in the log only.
+/// Makes a pool of such vdevs with a volume, a part of which is only in the log.
 fn filled(tops: &[(Kind, Class, usize)]) -> (World, DatasetId) {
     let mut world = world_of(tops);
     let volume = world.create_volume("a", 16 << 20, BLOCK as u32);
@@ -48,7 +48,7 @@ fn wipe(disk: &mut Disk, at: u64) {
     write(disk, at, &Pages::zeroes(LABEL_SIZE as u32));
 }
 
-/// Takes all labels at the ends of a disk away.
+/// Removes all labels at the ends of a disk.
 fn lose_labels(disk: &mut Disk) {
     for copy in 0..4 {
         wipe(disk, label_offset(copy, DISK).expect("a leaf"));
@@ -81,7 +81,7 @@ fn plan(disks: &[Disk], guid: Option<u64>) -> Result<Rebuild, OpenError> {
     Rebuild::plan(&labels, &traces, guid)
 }
 
-/// Writes what is planned, as far as so many writes of a label go.
+/// Writes the planned labels, at most `most` writes. Returns the number of writes done.
 fn write_some(disks: &mut [Disk], plan: &Rebuild, most: usize) -> usize {
     let mut done = 0;
     for step in 0..2 {
@@ -132,13 +132,13 @@ fn a_pool_whose_disks_lost_all_their_labels_is_found_again_with_all_that_was_ack
         );
         world.reopen_now().expect("opens");
         is_there(&mut world, volume);
-        // And again with labels of its own.
+        // This tries again with labels of its own.
         world.reopen().expect("opens");
         is_there(&mut world, volume);
     }
 }
 
-/// One of the two is enough, and proves itself.
+/// One of the two inner labels is enough, and the pool proves it.
 #[test]
 fn one_inner_label_is_enough() {
     for lost in [0, 1] {
@@ -153,7 +153,8 @@ fn one_inner_label_is_enough() {
     }
 }
 
-/// Its labels say which leaf it is, also where the others are halves and columns of the same.
+/// The labels say which leaf the device is, even if other leaves hold halves and columns of the
+/// same data.
 #[test]
 fn a_leaf_beside_others_gets_its_own_labels_back() {
     for shape in [SHAPES[2], SHAPES[3], SHAPES[4]] {
@@ -177,7 +178,7 @@ fn a_leaf_beside_others_gets_its_own_labels_back() {
     }
 }
 
-/// It went on without that one: what it missed is rebuilt before it counts.
+/// The pool went on without the leaf: the data that it missed is rebuilt before it counts.
 #[test]
 fn a_leaf_that_was_away_is_behind_when_its_labels_are_back() {
     let (mut world, volume) = filled(SHAPES[2]);
@@ -194,14 +195,14 @@ fn a_leaf_that_was_away_is_behind_when_its_labels_are_back() {
     assert!(plan.examined.behind[0].root < Some(plan.examined.behind[0].newest));
     world.reopen_now().expect("opens");
     world.settle();
-    // The other one is not needed any more.
+    // The other leaf is no longer needed.
     lose_labels(&mut world.disks[0]);
     world.disks[0].clear();
     world.reopen_now().expect("opens");
     is_there(&mut world, volume);
 }
 
-/// The power fails behind each write; the same is done again, or the pool opens.
+/// The power fails after each write. Then the same rebuild is done again, or the pool opens.
 #[test]
 fn a_rebuild_that_was_interrupted_is_repeated_or_has_done_enough() {
     for shape in SHAPES {
@@ -235,7 +236,7 @@ fn devices_with_labels_are_left_alone() {
     assert!(error.context.contains("nothing to rebuild"), "{error}");
 }
 
-/// The rings are gone, and what says whose the device is stayed.
+/// The rings are lost, but the part of the label that names the leaf is left.
 #[test]
 fn rings_that_are_lost_come_back_as_well() {
     let (mut world, volume) = filled(SHAPES[0]);
@@ -336,7 +337,7 @@ fn a_label_that_lies_elsewhere_than_it_says_is_none() {
     assert!(Trace::read(&ordinary, 0).expect("known").is_none());
 }
 
-/// Inner labels say what the others say, whatever is changed.
+/// Inner labels always have the contents of the other labels, whatever changes.
 #[test]
 fn inner_labels_are_written_with_the_others() {
     let (mut world, _) = filled(SHAPES[2]);
@@ -384,7 +385,7 @@ fn inner_labels_are_written_with_the_others() {
     );
 }
 
-/// A vdev that is added gets them where the pool may have such, and no block ever lies there.
+/// An added vdev gets inner labels if the pool may have them, and no block ever lies there.
 #[test]
 fn inner_labels_keep_their_sectors_for_ever() {
     let mut world = World::new(Kind::Leaf, 1, Limits::default());

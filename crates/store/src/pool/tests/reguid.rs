@@ -1,8 +1,7 @@
 //! A copy becomes a pool of its own, and the power fails at every moment of that.
 //!
-//! Of each label that is being written the disk has the old one, the new one, or one that is torn.
-//! All mixtures of these are opened under the old and the new identity, on all disks and on each
-//! alone.
+//! Each label that is being written is old, new or torn on the disk. All mixtures of these are
+//! opened under the old and the new identity, on all disks and on each alone.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +28,7 @@ fn identity(guid: u64, disks: usize) -> NewIdentity {
     }
 }
 
-/// A pool with one block in a checkpoint and another in the log only.
+/// Makes a pool with one block in a checkpoint and another only in the log.
 fn written(kind: Kind, disks: usize) -> (World, DatasetId) {
     let mut world = World::new(kind, disks, Limits::default());
     let volume = world.create_volume("a", 1 << 20, BLOCK);
@@ -40,7 +39,7 @@ fn written(kind: Kind, disks: usize) -> (World, DatasetId) {
     (world, volume)
 }
 
-/// What a power cut leaves of the write of one label.
+/// State in which a power cut leaves the write of one label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
     Old,
@@ -55,7 +54,7 @@ fn put(world: &mut World, disk: usize, copy: usize, label: &Label, left: Left) {
         Left::Old => return,
         Left::New => {}
         Left::Torn => {
-            // Half of the first sector.
+            // Half of the first sector is still the old one.
             let old = super::world::read(&world.disks[disk], at, SECTOR_SIZE).to_vec();
             bytes.truncate(SECTOR_SIZE);
             bytes[512..].copy_from_slice(&old[512..]);
@@ -72,7 +71,7 @@ fn put_all(world: &mut World, plan: &Reguid) {
     }
 }
 
-/// The leaves of the new pool are on the same disks.
+/// Checks that the new pool has all its data, with its leaves on the same disks.
 fn require_all_there(world: &mut World, volume: DatasetId) {
     world.reopen().expect("the new pool opens");
     assert_eq!(world.read(volume, 0, BLOCK), [1; BLOCK as usize]);
@@ -96,7 +95,7 @@ fn a_copy_becomes_a_pool_of_its_own_and_the_original_stays_what_it_is() {
         assert!(!plan.is_continued);
         assert_eq!((plan.config.guid, plan.config.key_guid), (NEW, Some(OLD)));
         put_all(&mut world, &plan);
-        // Beside each other both are known, and neither is the other's twin.
+        // If both pools are there, both are known, and neither disk is the other's twin.
         let mut both = world.labels();
         let copies = std::mem::replace(&mut world.disks, original);
         both.extend(world.labels());
@@ -110,7 +109,7 @@ fn a_copy_becomes_a_pool_of_its_own_and_the_original_stays_what_it_is() {
         let config = world.pool.config();
         assert_eq!((config.guid, config.key_guid), (NEW, Some(OLD)));
         assert_eq!(config.paths.len(), disks);
-        // A copy of this copy keeps what it is keyed with.
+        // A copy of this copy keeps its key.
         let plan = Reguid::plan(&world.labels(), NEW, identity(OTHER, disks)).expect("a plan");
         assert_eq!((plan.config.guid, plan.config.key_guid), (OTHER, Some(OLD)));
         put_all(&mut world, &plan);
@@ -119,7 +118,7 @@ fn a_copy_becomes_a_pool_of_its_own_and_the_original_stays_what_it_is() {
     }
 }
 
-/// All mixtures of what may be left of so many labels.
+/// Returns all mixtures of states of this many labels.
 fn mixtures(labels: usize) -> Vec<Vec<Left>> {
     let all = [Left::Old, Left::Torn, Left::New];
     let of_number = |number: usize| {
@@ -151,7 +150,7 @@ fn a_power_cut_at_every_moment_leaves_the_old_pool_the_new_one_or_what_the_same_
                 }
                 let outcome = judge(&cut, disks, (round, &left));
                 *outcomes.entry(outcome).or_default() += 1;
-                // Opening takes longest, and labels alone decide what comes of it.
+                // An opening takes longest, and labels alone decide its result.
                 if number % 10 == 0 {
                     complete(&mut cut, disks, volume, outcome);
                 }
@@ -162,7 +161,7 @@ fn a_power_cut_at_every_moment_leaves_the_old_pool_the_new_one_or_what_the_same_
     }
 }
 
-/// Two leaves beside each other.
+/// Makes a pool of two leaves, striped.
 fn striped() -> (World, DatasetId) {
     use crate::vdev::{Class, LeafSpec, TopLevelSpec, VdevTree};
     let top = |guid| {
@@ -181,7 +180,7 @@ fn striped() -> (World, DatasetId) {
     (world, volume)
 }
 
-/// What there is after a cut. No two disks open under different identities.
+/// Finds out what a cut left, and checks that no two disks open under different identities.
 fn judge(cut: &World, disks: usize, told: (usize, &[Left])) -> &'static str {
     let labels = cut.labels();
     let opens = |devices: &[LeafLabels], guid: u64| match examine(devices, Some(guid)) {
@@ -215,7 +214,7 @@ fn judge(cut: &World, disks: usize, told: (usize, &[Left])) -> &'static str {
     }
 }
 
-/// The same request again, with another random number.
+/// Makes the same request again, with another random number.
 fn complete(cut: &mut World, disks: usize, volume: DatasetId, outcome: &str) {
     let guid = if outcome == "new" { NEW } else { OLD };
     let again = Reguid::plan(&cut.labels(), guid, identity(OTHER, disks)).expect("the same again");
@@ -241,7 +240,7 @@ fn what_went_on_as_the_old_pool_meanwhile_is_not_made_new_behind_its_back() {
         world.reopen_unchecked().expect_err("torn").kind,
         OpenErrorKind::Reguid
     );
-    // Somebody opens the second disk alone, as the old pool, and writes there.
+    // The second disk is opened alone, as the old pool, and written to.
     world.absent.insert(0);
     world.reopen_unchecked().expect("half of the mirror");
     world.write(volume, 0, &[9; BLOCK as usize], true);
@@ -255,7 +254,7 @@ fn what_went_on_as_the_old_pool_meanwhile_is_not_made_new_behind_its_back() {
     );
 }
 
-/// Its labels lie where its end was.
+/// The device's labels lie where its end was.
 #[test]
 fn a_device_that_grew_gets_its_identity_where_its_labels_lie() {
     let (mut world, volume) = written(Kind::Mirror, 2);

@@ -1,5 +1,7 @@
-//! What was reserved is there: volumes that reserved their space, with blocks of several sizes that
-//! are compressed to many lengths, beside others that fill the pool, over random histories.
+//! Checks that reserved space is always there, over random histories.
+//!
+//! Volumes that reserved their space have blocks of several sizes, compressed to many lengths.
+//! Other volumes fill the pool beside them.
 
 use super::super::{Limits, Plan, PoolErrorKind, RequestId};
 use super::full::noise;
@@ -10,7 +12,7 @@ use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
 
 /// Bytes of a disk.
 const DISK: u64 = 12 << 20;
-/// Seeds that are tried, and steps of each.
+/// Number of seeds that are tried; the next constant is the steps of each.
 const SEEDS: u64 = 40;
 const STEPS: u64 = 150;
 
@@ -34,7 +36,7 @@ impl Random {
     }
 }
 
-/// A volume, and what it holds.
+/// Volume, and its expected contents.
 struct Volume {
     name: String,
     id: DatasetId,
@@ -51,11 +53,12 @@ struct Story {
     taken: Vec<String>,
 }
 
-/// A block that is packed into so many sectors; into none less than it has where these are all.
+/// Makes a block that compresses to this many sectors. If the block has no more sectors, it does
+/// not compress.
 fn packed_into(sectors: u64, random: &mut Random, len: u64) -> Vec<u8> {
     let filled = match sectors * SECTOR_SIZE as u64 >= len {
         true => len,
-        // A little less: the packing itself takes some bytes.
+        // A little less, since the compression itself takes some bytes.
         false => sectors * SECTOR_SIZE as u64 - 512,
     };
     let mut bytes = noise(filled, random.below(1 << 30));
@@ -63,7 +66,7 @@ fn packed_into(sectors: u64, random: &mut Random, len: u64) -> Vec<u8> {
     bytes
 }
 
-/// One that is packed into any number of them.
+/// Makes a block that compresses to a random number of sectors.
 fn content(random: &mut Random, len: u64) -> Vec<u8> {
     let all = len / SECTOR_SIZE as u64;
     let sectors = match random.below(3) {
@@ -129,7 +132,7 @@ impl Story {
         }
     }
 
-    /// Writes to a volume that reserved its space: that never fails.
+    /// Writes to a volume that reserved its space, which never fails.
     fn write_thick(&mut self, step: u64) {
         let number = self.random.below(self.thick.len() as u64) as usize;
         let volume = &self.thick[number];
@@ -141,7 +144,7 @@ impl Story {
             bytes.extend(content(&mut self.random, block));
         }
         if self.random.below(8) == 0 {
-            // In part: what is there is read, and written with it.
+            // A partial write reads the rest of the block, and writes it again.
             bytes.truncate(bytes.len() - SECTOR_SIZE / 2);
             bytes.drain(..SECTOR_SIZE / 2);
             at += SECTOR_SIZE as u64 / 2;
@@ -149,8 +152,8 @@ impl Story {
         self.take(step, number, at, &bytes);
     }
 
-    /// All blocks of one of them, or every second one, become equally short, or as long as they can
-    /// be.
+    /// Rewrites all blocks of a reserved volume, or every second one. They become equally short, or
+    /// as long as possible.
     fn write_all_thick(&mut self, step: u64) {
         let number = self.random.below(self.thick.len() as u64) as usize;
         let (size, block) = (
@@ -182,7 +185,7 @@ impl Story {
         volume.model[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// The same of one that did not: it takes what it can get.
+    /// Writes to a volume that did not reserve its space; the write takes the space that is left.
     fn write_thin(&mut self) {
         let number = self.random.below(self.thin.len() as u64) as usize;
         let volume = &mut self.thin[number];
@@ -228,7 +231,7 @@ impl Story {
         volume.model[at as usize..(at + len) as usize].fill(0);
     }
 
-    /// Where the reservation allows it.
+    /// Takes a snapshot if the reservation allows it.
     fn snapshot(&mut self) {
         let number = self.random.below(self.thick.len() as u64) as usize;
         self.snapshots += 1;
@@ -308,8 +311,8 @@ fn a_write_within_a_reservation_never_lacks_space() {
     assert!(failed.is_empty(), "seeds {failed:?} of {SEEDS}");
 }
 
-/// What a volume wrote since the last checkpoint was still counted as reserved for it when a
-/// snapshot was taken, which then reserved nothing for writing it again.
+/// Regression: blocks that a volume wrote since the last checkpoint still counted as reserved when
+/// a snapshot was taken. So the snapshot reserved nothing for rewriting them.
 #[test]
 fn a_snapshot_of_what_no_checkpoint_has_is_refused_where_it_could_not_be_written_again() {
     const SIZE: u64 = 4 << 20;
@@ -336,7 +339,8 @@ fn a_snapshot_of_what_no_checkpoint_has_is_refused_where_it_could_not_be_written
     }
 }
 
-/// What it wrote since the last checkpoint is counted once: taken, not reserved as well.
+/// Blocks that the volume wrote since the last checkpoint count once: as taken, not as reserved as
+/// well.
 #[test]
 fn a_snapshot_of_what_no_checkpoint_has_is_taken_where_there_is_room_for_it_once_more() {
     const SIZE: u64 = 4 << 20;
@@ -344,7 +348,7 @@ fn a_snapshot_of_what_no_checkpoint_has_is_taken_where_there_is_room_for_it_once
     let mut world = World::of_size(Kind::Leaf, 1, 16 << 20, Limits::default());
     let thick = world.create_of_blocks("thick", SIZE, 4096, true);
     let thin = world.create_of_blocks("thin", 1 << 30, 4096, false);
-    // So much is left that it is enough, but not twice.
+    // The space that is left is enough once, but not twice.
     let part = PART / SECTOR_SIZE as u64;
     let least = world.pool.slop() + world.pool.reserved + part + part / 2;
     let mut end = 0;
@@ -366,9 +370,9 @@ fn a_snapshot_of_what_no_checkpoint_has_is_taken_where_there_is_room_for_it_once
     world.reopen().expect("opens");
 }
 
-/// What a volume wrote since a snapshot was taken from its reservation only where none of it was
-/// packed: beside packed blocks no other counted, so that more stayed reserved than it could need,
-/// and others found a full pool.
+/// Regression: blocks written since a snapshot left the reservation only if none of them was
+/// compressed. Beside compressed blocks no other counted. So more stayed reserved than the volume
+/// could need, and others found a full pool.
 #[test]
 fn what_was_written_since_a_snapshot_is_not_reserved_any_more_beside_packed_blocks() {
     const BLOCK: u64 = 32 << 10;
@@ -394,7 +398,7 @@ fn what_was_written_since_a_snapshot_is_not_reserved_any_more_beside_packed_bloc
         assert_eq!(reserved(&world), SIZE);
         write(&mut world, packed);
         assert_eq!(reserved(&world), packed * BLOCK);
-        // Once more, over what is its own.
+        // This overwrites blocks that are the volume's own.
         write(&mut world, packed + 1);
         assert_eq!(reserved(&world), (packed + 1) * BLOCK);
         world.reopen().expect("opens");
@@ -403,7 +407,7 @@ fn what_was_written_since_a_snapshot_is_not_reserved_any_more_beside_packed_bloc
     }
 }
 
-/// While a checkpoint is made its dead lists grow, and what it is made of counts only when it is
+/// The dead lists of a checkpoint grow while it is made. Its own blocks count only when it is
 /// durable.
 #[test]
 fn a_checkpoint_that_is_being_made_changes_nothing_of_what_is_reserved() {
@@ -424,8 +428,8 @@ fn a_checkpoint_that_is_being_made_changes_nothing_of_what_is_reserved() {
     }
 }
 
-/// The volume builds on the new snapshot at once; what it had lost of the one before is no figure
-/// of its own any more.
+/// The volume builds on the new snapshot at once. The blocks that it had lost of the previous
+/// snapshot no longer count as its own figure.
 #[test]
 fn a_snapshot_that_is_taken_while_a_checkpoint_is_made_reserves_all_anew() {
     const SIZE: u64 = 1 << 20;

@@ -1,5 +1,5 @@
-//! Going back where what the newest labels lead to is damaged: what was whole is there, what was
-//! given up is told, and nothing that was given up comes back.
+//! Rewinds when the structures of the newest labels are damaged. Whole data is there, given-up data
+//! is reported, and none of it comes back.
 
 use super::super::{Back, Limits, OpenErrorKind, Plan};
 use super::world::{World, write};
@@ -10,8 +10,8 @@ use pages::Pages;
 
 const BLOCK: usize = 4096;
 
-/// Three durable blocks: two in the newest checkpoint but one and in the newest, the third in the
-/// log only.
+/// Makes three durable blocks: one is in the checkpoint before the newest, the second in the
+/// newest, the third only in the log.
 fn world() -> (World, DatasetId) {
     let mut world = World::new(Kind::Mirror, 2, Limits::default());
     let volume = world.create_volume("a", 1 << 20, BLOCK as u32);
@@ -78,12 +78,12 @@ fn a_power_cut_before_the_first_checkpoint_changes_nothing_and_nothing_was_promi
     let (mut world, volume) = world();
     destroy_manifest(&mut world);
     world.rewind(1).expect("goes back");
-    // Nobody ticks the disks: what was asked of them is lost.
+    // The disks get no time, so their requests are lost.
     world
         .reopen_now()
         .expect_err("the labels lead where they did");
     world.rewind(1).expect("goes back again");
-    // The disks do no more than it takes for an answer.
+    // The disks do no more than an answer needs.
     world.is_lazy = true;
     write_block(&mut world, volume, 5);
     world
@@ -149,8 +149,8 @@ fn a_log_that_lost_durable_groups_is_cut_before_them() {
     assert!(has(&mut world, volume, 3) && !has(&mut world, volume, 4));
 }
 
-/// Each snapshot begins an epoch, also without a checkpoint. Blocks that are written later must not
-/// be born before it: they would be taken for its own.
+/// Each snapshot begins an epoch, even without a checkpoint. Blocks written later must not be born
+/// before it: they would be taken for the snapshot's own.
 #[test]
 fn what_is_written_after_going_back_is_younger_than_all_snapshots() {
     let (mut world, volume) = world();

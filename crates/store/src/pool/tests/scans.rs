@@ -1,4 +1,4 @@
-//! Scrubs and resilvers that get into each other's way, or find what nobody can mend.
+//! Scrubs and resilvers that get into each other's way, or find faults that cannot be repaired.
 
 use super::super::{Limits, Plan, ScanKind, ScanState, Span};
 use super::world::{DISK, World};
@@ -8,7 +8,7 @@ use crate::map::walk::{Progress, Visit, Walk};
 use crate::snapshot::deadlist::Deadlist;
 use crate::vdev::{Kind, LeafSpec};
 
-/// A pool with a volume that is partly filled.
+/// Makes a pool with a partly filled volume.
 fn filled(kind: Kind, disks: usize) -> (World, DatasetId) {
     let mut world = World::new(kind, disks, Limits::default());
     let volume = world.create_volume("v", 8 << 20, 4096);
@@ -19,7 +19,7 @@ fn filled(kind: Kind, disks: usize) -> (World, DatasetId) {
     (world, volume)
 }
 
-/// Puts a new disk into the place of the first.
+/// Replaces the first disk by a new one.
 fn replace(world: &mut World) {
     world.disks.push(Default::default());
     let number = world.disks.len() as u64 - 1;
@@ -33,7 +33,7 @@ fn last(world: &World) -> (ScanKind, ScanState) {
     world.pool.scan_state().expect("a scan")
 }
 
-/// A scrub that is at work when a disk is replaced.
+/// Makes a pool with a scrub at work when a disk is replaced.
 fn interrupted() -> World {
     let (mut world, _) = filled(Kind::Mirror, 2);
     world.holds_reads = true;
@@ -82,8 +82,7 @@ fn a_scrub_that_waits_for_a_resilver_can_be_paused_and_stopped() {
     assert_eq!(last(&world), (ScanKind::Scrub, ScanState::Finished));
 }
 
-/// A resilver that cannot rebuild all is not tried again and again, and keeps nobody from
-/// scrubbing.
+/// A resilver that cannot rebuild everything is not tried again and again, and blocks no scrub.
 #[test]
 fn a_scrub_comes_to_its_end_after_a_resilver_that_could_not_rebuild_all() {
     let (mut world, volume) = filled(Kind::Leaf, 1);
@@ -103,7 +102,7 @@ fn a_scrub_comes_to_its_end_after_a_resilver_that_could_not_rebuild_all() {
     world.pool.scrub(now);
     world.settle();
     assert_eq!(last(&world), (ScanKind::Scrub, ScanState::Finished));
-    // Where what is damaged is not needed any more, the new disk can have everything.
+    // Once the damaged blocks are not needed any more, the new disk can have everything.
     world.write(volume, 5 * 4096, &[99; 4096], true);
     (0..3).for_each(|_| world.advance());
     let now = world.now_us;
@@ -113,7 +112,8 @@ fn a_scrub_comes_to_its_end_after_a_resilver_that_could_not_rebuild_all() {
     world.check();
 }
 
-/// A dead list whose figures do not fit what lies on the disk: what else is on it is not found.
+/// The figures of a dead list do not fit the list on the disk, so the rest of the list is not
+/// found.
 #[test]
 fn a_disk_is_not_given_up_for_one_on_which_a_damaged_dead_list_may_lack() {
     let (mut world, volume) = filled(Kind::Leaf, 1);
@@ -130,7 +130,7 @@ fn a_disk_is_not_given_up_for_one_on_which_a_damaged_dead_list_may_lack() {
     let of = contents.into_iter().find(|of| !of.dead.is_empty());
     let dead = &mut of.expect("a dead list").dead;
     let mut record = dead.encode();
-    // One more block than there is, of one sector.
+    // The record counts one more block than there is, of one sector.
     (record[8], record[16]) = (record[8] + 1, record[16] + 1);
     *dead = Deadlist::decode(&record).expect("a list");
     replace(&mut world);
@@ -143,14 +143,14 @@ fn a_disk_is_not_given_up_for_one_on_which_a_damaged_dead_list_may_lack() {
     );
 }
 
-/// Damages what lies at an address of the only disk.
+/// Damages the block at an address of the only disk.
 fn damage(world: &mut World, place: Address) {
     let sector = crate::vdev::layout::sector_offset(place.sector()) / 4096;
     world.disks[0].get_mut(&sector).expect("written")[99] ^= 1;
 }
 
-/// A volume on one disk, with what lies damaged there: a node, of its second 2 MiB, and a block,
-/// the first of the third.
+/// Makes a volume on one disk, with two damaged blocks: a node of its second 2 MiB, and the first
+/// block of the third.
 fn damaged() -> (World, DatasetId, [Address; 2]) {
     let (mut world, volume) = filled(Kind::Leaf, 1);
     for number in 0..3 {
@@ -185,7 +185,7 @@ fn damaged() -> (World, DatasetId, [Address; 2]) {
     (world, volume, [node.address, block])
 }
 
-/// What [`damaged`] has lost.
+/// Returns the bytes that are lost in [`damaged`].
 fn lost(volume: DatasetId) -> [Span; 2] {
     let span = |offset, len| Span {
         dataset: volume,
@@ -195,7 +195,7 @@ fn lost(volume: DatasetId) -> [Span; 2] {
     [span(2 << 20, 2 << 20), span(4 << 20, 4096)]
 }
 
-/// A node that cannot be read hides what it leads to, and nothing else.
+/// An unreadable node hides the blocks below it, and nothing else.
 #[test]
 fn a_scrub_tells_which_bytes_are_lost_and_goes_on_behind_a_node_that_cannot_be_read() {
     let (mut world, volume, _) = damaged();
@@ -209,7 +209,7 @@ fn a_scrub_tells_which_bytes_are_lost_and_goes_on_behind_a_node_that_cannot_be_r
     assert_eq!(world.unrecoverable, lost(volume));
 }
 
-/// It takes two checkpoints and more to say so, each time: the batch is gathered anew, and not for
+/// Each slow error takes more than two checkpoints, so the batch is gathered anew, but not for
 /// ever.
 #[test]
 fn a_scrub_comes_to_its_end_behind_a_node_whose_read_fails_slowly() {
@@ -230,7 +230,7 @@ fn a_scrub_comes_to_its_end_behind_a_node_whose_read_fails_slowly() {
     }
     assert_eq!(last(&world), (ScanKind::Scrub, ScanState::Finished));
     assert_eq!(slow, 1);
-    // Each is counted and told once, though the batch was gathered more than once.
+    // Each fault is counted and reported once, though the batch was gathered more than once.
     let scan = world.pool.scan_status().expect("a scrub");
     // A node counts as all the blocks that it may lead to.
     assert_eq!(scan.unrecoverable, 512 + 1, "{scan:?}");

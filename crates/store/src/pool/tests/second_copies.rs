@@ -1,5 +1,4 @@
-//! What leads to other blocks lies twice where a vdev has no redundancy: one bad sector takes
-//! nothing but itself.
+//! Metadata lies twice on a vdev without redundancy: a bad sector loses only its own data.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +19,7 @@ use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree, layout};
 
 const BLOCK: u64 = 4096;
 
-/// Two disks without redundancy.
+/// Makes a pool of two disks without redundancy.
 fn two(size: u64) -> World {
     let leaves = [100, 101].map(|guid| LeafSpec::new(guid, size));
     let tops = leaves.map(|leaf| TopLevelSpec::new(Kind::Leaf, Class::Normal, [leaf]));
@@ -30,7 +29,8 @@ fn two(size: u64) -> World {
     World::of_tree(tree, 2, size, Limits::default())
 }
 
-/// Where a sector of a block lies, on vdevs of one leaf each.
+/// Returns the disk that has a block's sector, and the sector on that disk, on vdevs of one leaf
+/// each.
 fn on_disk(place: Address, sector: u64) -> (usize, u64) {
     let offset = layout::sector_offset(place.sector() + sector);
     (usize::from(place.vdev()), offset / SECTOR_SIZE as u64)
@@ -41,7 +41,7 @@ fn rot(world: &mut World, place: Address, sector: u64) {
     world.disks[disk].insert(sector, vec![0xee; SECTOR_SIZE]);
 }
 
-/// Nodes of the tree of a dataset.
+/// Returns the nodes of a dataset's tree.
 fn nodes(world: &mut World, dataset: DatasetId) -> Vec<Pointer> {
     let tree = world.pool.contents[&dataset].map.tree;
     let mut found = Vec::new();
@@ -68,7 +68,7 @@ fn nodes(world: &mut World, dataset: DatasetId) -> Vec<Pointer> {
     }
 }
 
-/// All that leads to other blocks, as of the last checkpoint.
+/// Returns all metadata of the last checkpoint.
 fn metadata(world: &mut World) -> Vec<Pointer> {
     let persisted = &world.pool.persisted;
     let tables = persisted.pages.iter().chain(&persisted.index).flatten();
@@ -92,7 +92,7 @@ fn metadata(world: &mut World) -> Vec<Pointer> {
     all
 }
 
-/// A volume of which all blocks are filled, each with its number.
+/// Makes a volume whose blocks are each filled with their number.
 fn filled(world: &mut World, size: u64) -> DatasetId {
     let volume = world.create_volume("v", size, BLOCK as u32);
     for at in (0..size).step_by(1 << 20) {
@@ -102,7 +102,7 @@ fn filled(world: &mut World, size: u64) -> DatasetId {
     volume
 }
 
-/// What lies in blocks that are each filled with their number.
+/// Returns the expected bytes of blocks that are each filled with their number.
 fn numbers(at: u64, len: u64) -> Vec<u8> {
     let blocks = (at / BLOCK..).take((len / BLOCK) as usize);
     let words = |block: u64| [(block + 1).to_le_bytes(); BLOCK as usize / 8];
@@ -140,7 +140,7 @@ fn the_top_map_node_of_a_single_disk_pool_rots_and_every_block_still_reads_and_i
     world.check();
 }
 
-/// A pool of which all kinds of metadata lie on disks: nodes, lists, snapshots, and what is being
+/// Makes a pool with all kinds of metadata on disks: nodes, lists, snapshots, and structures being
 /// freed.
 fn rich(world: &mut World) -> DatasetId {
     const SIZE: u64 = 8 << 20;
@@ -185,7 +185,7 @@ fn any_sector_of_metadata_on_disks_without_redundancy_may_rot() {
                     let kinds = report.findings.iter().map(|of| of.kind);
                     let kinds: Vec<FindingKind> = kinds.collect();
                     let is_read = kinds == [FindingKind::BadCopy];
-                    // An opening heals what it reads.
+                    // An opening heals the blocks that it reads.
                     assert!(is_read || kinds.is_empty(), "{kinds:?} {place} {sector}");
                     reads_whole(&mut world, volume, 1 << 20);
                 }
@@ -260,7 +260,7 @@ fn a_full_pool_writes_one_copy_where_there_is_no_room_for_two_and_says_so() {
     let volume = world.create_volume("v", 8 << 20, BLOCK as u32);
     world.checkpoint();
     world.write(volume, 0, &noise(1 << 20, 3), true);
-    // So much that second copies would take what first copies may need.
+    // The volume takes so much that second copies would need space kept for first copies.
     let mut taken = Vec::new();
     while world.pool.space.counts().available > world.pool.slop() * 3 / 4 {
         let space = &mut world.pool.space;
@@ -270,7 +270,7 @@ fn a_full_pool_writes_one_copy_where_there_is_no_room_for_two_and_says_so() {
     world.advance();
     assert_eq!(world.pool.suspended, None);
     let once = world.pool.status().written_once;
-    // It is told once, of the first checkpoint that had no room.
+    // The event comes once, for the first checkpoint that had no room.
     let told = world.events.iter().filter_map(|event| match event {
         Event::WrittenOnce { blocks } => Some(*blocks),
         _ => None,
@@ -329,7 +329,7 @@ fn set_copies(world: &mut World, name: &str, copies: u8) -> Result<(), PoolError
     world.administer(plan).map_err(|error| error.kind)
 }
 
-/// The pointers of a volume's blocks.
+/// Returns the pointers of a volume's blocks.
 fn blocks(world: &mut World, volume: DatasetId, count: u64) -> Vec<Pointer> {
     let pool = &mut world.pool;
     let map = &pool.contents[&volume].map;
@@ -403,7 +403,7 @@ fn a_block_that_lies_twice_outlives_the_loss_of_either_copy() {
     }
 }
 
-/// A group counts where one copy of each of its blocks is there: the power may have gone while the
+/// A group counts if one copy of each of its blocks is there: the power may have failed while the
 /// others were written.
 #[test]
 fn a_group_counts_at_replay_where_one_copy_of_each_block_is_whole() {
@@ -458,8 +458,7 @@ fn a_promise_of_second_copies_that_does_not_fit_is_refused() {
     );
 }
 
-/// A thick volume may come to two copies by itself, by its folder, by what it inherits, and by a
-/// move.
+/// A thick volume may get two copies by itself, by its folder, by inheritance, and by a move.
 #[test]
 fn second_copies_that_do_not_fit_are_refused_whichever_way_they_come() {
     for way in 0..4 {
@@ -518,7 +517,7 @@ fn second_copies_that_do_not_fit_are_refused_whichever_way_they_come() {
     }
 }
 
-/// A pool of an older program: nothing lies twice before its feature is enabled.
+/// A pool of an older program has no second copies before the feature is enabled.
 #[test]
 fn a_pool_without_the_feature_has_no_second_copies_and_refuses_copies() {
     let mut world = World::new(Kind::Leaf, 1, Limits::default());
@@ -539,7 +538,7 @@ fn a_pool_without_the_feature_has_no_second_copies_and_refuses_copies() {
             .all(|of| !of.is_double())
     );
     assert_eq!(set_copies(&mut world, "v", 2), Err(PoolErrorKind::Refused));
-    // It is enabled: from the next checkpoint on that finds it in the labels.
+    // The feature is enabled. It is used from the next checkpoint on that finds it in the labels.
     world.pool.config.features.enable_all();
     for _ in 0..2 {
         world.write(volume, 0, &noise(8 * BLOCK, 1), true);
@@ -549,8 +548,7 @@ fn a_pool_without_the_feature_has_no_second_copies_and_refuses_copies() {
     set_copies(&mut world, "v", 2).expect("set");
 }
 
-/// Both copies of the top node are gone: what is lost is all that it led to, and that is what is
-/// told.
+/// The top node has lost both copies: all blocks below it are lost, and the report says so.
 #[test]
 fn a_lost_node_is_told_as_all_the_blocks_below_it() {
     let mut world = World::new(Kind::Leaf, 1, Limits::default());

@@ -1,5 +1,5 @@
-//! A record of the log becomes unreadable where nothing else has it: what was acknowledged behind
-//! it is missed, also where the log went on far away.
+//! A record of the log becomes unreadable, and no copy has it. Acknowledged groups after it are
+//! missed, even if the log went on far away.
 
 use super::super::{Limits, OpenErrorKind};
 use super::full::noise;
@@ -11,7 +11,8 @@ use pages::Pages;
 
 const SIZE: u64 = 128 << 20;
 
-/// Top-level vdevs without redundancy, and a volume that may fill three quarters of them.
+/// Makes a pool of top-level vdevs without redundancy, and a volume that may fill three quarters of
+/// them.
 fn world(vdevs: u64, block_size: u64) -> (World, DatasetId, u64) {
     let top_level = |number| {
         let leaves = [LeafSpec::new(100 + number, SIZE)];
@@ -26,7 +27,7 @@ fn world(vdevs: u64, block_size: u64) -> (World, DatasetId, u64) {
     (world, volume, size / block_size)
 }
 
-/// How the pool opens after the power failed, without the sector at a place.
+/// Opens the pool after the power failed, without the sector at a place. Returns the result.
 fn open_without(world: &World, place: Address) -> Result<(), OpenErrorKind> {
     let mut other = world.clone_disks();
     let offset = layout::sector_offset(place.sector());
@@ -35,9 +36,9 @@ fn open_without(world: &World, place: Address) -> Result<(), OpenErrorKind> {
     other.reopen_unchecked().map_err(|error| error.kind)
 }
 
-/// Writes durable blocks one after the other. Where the log goes on far away, and now and then
-/// where it does not, the record before is taken away as soon as another group is durable. How
-/// often it went far.
+/// Writes durable blocks one after the other. If the log continues far away, and sometimes if it
+/// does not, the record before is removed as soon as another group is durable. Returns how often
+/// the log went far.
 fn attack(
     world: &mut World,
     volume: DatasetId,
@@ -77,7 +78,7 @@ fn acknowledged_groups_far_behind_a_rotten_record_are_missed() {
         let data = noise(block_size, block + 1);
         world.write(volume, block * block_size, &data, false);
     }
-    // What is free lies in four places far from one another.
+    // Free space lies in four places far from one another.
     let far_blocks = blocks / 4;
     let freed = far_blocks / 4;
     for first in (0..blocks).step_by(far_blocks as usize) {
@@ -95,8 +96,8 @@ fn they_are_where_each_group_lies_on_another_vdev() {
     let (mut world, volume, blocks) = world(2, block_size);
     let far = attack(&mut world, volume, block_size, 0..blocks / 4);
     assert!(far >= 100, "the log went far {far} times");
-    // An opening knows no place of the log on the other vdev, where the first record behind a
-    // checkpoint is away.
+    // An opening knows no place of the log on the other vdev if the first record after a checkpoint
+    // is missing.
     for round in 0..8 {
         world.advance();
         attack(&mut world, volume, block_size, round * 3..(round + 1) * 3);

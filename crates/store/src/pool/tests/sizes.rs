@@ -1,4 +1,4 @@
-//! Disks whose size is another one than before, and labels that are lost.
+//! Disks whose size has changed, and labels that are lost.
 
 use super::super::{Event, Limits, OpenErrorKind};
 use super::vdevs::{SIZE, filled};
@@ -25,7 +25,7 @@ fn short(world: &World) -> Vec<(u64, u64, u64, bool)> {
     all
 }
 
-/// The bytes at which the last sector ends that was written for data.
+/// Returns the end of the last sector that was written for data, in bytes.
 fn data_end(disk: &Disk) -> u64 {
     let rear = (DISK - 2 * LABEL_SIZE as u64) / SECTOR_SIZE as u64;
     let last = disk.range(..rear).next_back().expect("data");
@@ -93,7 +93,7 @@ fn a_disk_that_shrank_by_what_nobody_used_gets_labels_at_its_new_end() {
     assert_eq!(world.read(volume, 0, 4096), [7; 4096]);
 }
 
-/// The next record of the log lies behind the new end: nobody knows whether one was there.
+/// The next record of the log lies beyond the new end, so nobody knows whether one was there.
 #[test]
 fn the_end_of_a_disk_is_never_the_end_of_the_log() {
     let mut world = World::new(Kind::Leaf, 1, Limits::default());
@@ -103,7 +103,7 @@ fn the_end_of_a_disk_is_never_the_end_of_the_log() {
     for block in 0..8 {
         world.write(volume, block * 4096, &[block as u8 + 1; 4096], true);
     }
-    // The first record of these, and all behind it, is gone.
+    // The first of these records, and all after it, are gone.
     world.resize_disk(0, before * SECTOR_SIZE as u64);
     let error = world.reopen_unchecked().expect_err("the log is cut off");
     let (has, had) = (before * SECTOR_SIZE as u64, DISK);
@@ -135,7 +135,7 @@ fn a_disk_that_grew_keeps_its_labels_where_they_were() {
     );
 }
 
-/// A pool of one disk of which one label is left.
+/// Makes a pool of one disk with only one label left.
 fn with_one_label(kept: u64) -> (World, DatasetId, Vec<u8>) {
     let (mut world, volume, mut model) = filled(Kind::Leaf, 1, 4096);
     world.write(volume, 0, &[9; 4096], true);

@@ -9,21 +9,21 @@ use crate::map::{Missing, NodeCache};
 use crate::vdev::{Kind, State};
 
 const BLOCK: u64 = 4096;
-/// Small, so that places are used again soon.
+/// Bytes of a disk: few, so that places are soon used again.
 const DISK: u64 = 32 << 20;
 const SIZE: u64 = 4 << 20;
-/// What a test overwrites.
+/// Bytes that a test overwrites.
 const PART: u64 = 256 << 10;
 
 type Answers = Vec<(RequestId, Result<Answer, PoolError>)>;
 
-/// Bytes that no other seed has, and that cannot be packed.
+/// Makes unique bytes for a seed, which cannot be compressed.
 fn content(seed: u64, len: u64) -> Vec<u8> {
     let words = (0..len / 8).map(|at| (seed << 32 | at).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     words.flat_map(u64::to_le_bytes).collect()
 }
 
-/// A volume, and another one to fill places with.
+/// Makes a volume, and another one to fill places with.
 fn world(kind: Kind, disks: usize, checksum: &str) -> (World, DatasetId, DatasetId) {
     let mut world = World::of_size(kind, disks, DISK, Limits::default());
     let volumes = ["v", "w"].map(|name| {
@@ -45,7 +45,7 @@ fn world(kind: Kind, disks: usize, checksum: &str) -> (World, DatasetId, Dataset
     (world, volumes[0], volumes[1])
 }
 
-/// Nothing of a volume is in memory any more.
+/// Removes all data of a volume from memory.
 fn forget(world: &World, volume: DatasetId) {
     world.pool.cache.invalidate_volume(volume.0.into());
 }
@@ -97,8 +97,8 @@ fn assert_no_errors(world: &World) {
     }
 }
 
-/// Begins a read of the first block that is held back, while its block is overwritten and its place
-/// used again.
+/// Begins a read of the first block. The read is held back while its block is overwritten and its
+/// place reused.
 fn read_late(world: &mut World, volume: DatasetId, other: DatasetId) -> (RequestId, u64) {
     let before = place(world, volume, 0);
     world.holds_reads = true;
@@ -131,14 +131,15 @@ fn two_reads_of_one_place_are_both_answered_each_with_its_own_block() {
         let late = data_of(&mut answers, late);
         let may_be = [1, 2].map(|seed| content(seed, BLOCK));
         assert!(may_be.contains(&late), "another block's");
-        // Nothing wrong was kept either.
+        // No wrong data was cached, either.
         assert!(world.read(other, block * BLOCK, BLOCK as u32) == expected);
         assert!(world.read(volume, 0, BLOCK as u32) == may_be[1]);
         assert_no_errors(&world);
     }
 }
 
-/// Without checksums only what was written meanwhile tells that the bytes are another block's.
+/// Blocks without checksums: only the later write to the place tells that the bytes are another
+/// block's.
 #[test]
 fn a_late_read_without_a_checksum_never_gets_another_blocks_bytes() {
     let (mut world, volume, other) = world(Kind::Leaf, 1, "off");
@@ -191,8 +192,8 @@ fn whoever_waits_for_a_node_is_answered_when_another_is_read_in_its_place() {
     );
 }
 
-/// A scan has begun to read; all that it reads is overwritten, and other blocks lie there before
-/// the disks answer.
+/// Begins a scan. All that it reads is overwritten, and other blocks lie there before the disks
+/// answer.
 fn scan_late(world: &mut World, volume: DatasetId, other: DatasetId) {
     world.settle();
     world.holds_reads = false;

@@ -1,5 +1,5 @@
-//! What waits for devices that are late is bounded, and what waits for a checkpoint makes that be
-//! made at once.
+//! Work that waits for late devices is bounded, and a checkpoint that changes wait for is made at
+//! once.
 
 use super::super::checkpoint::NODES_IN_FLIGHT;
 use super::super::{Limits, Request};
@@ -12,7 +12,7 @@ const LEAF: u64 = FAN_OUT as u64 * BLOCK;
 
 #[test]
 fn a_checkpoint_has_few_nodes_in_memory_however_long_devices_take_for_them() {
-    // All that may be done is done in each call.
+    // Each call may do all its work.
     let limits = Limits {
         budget: usize::MAX,
         ..Limits::default()
@@ -42,8 +42,8 @@ fn a_checkpoint_has_few_nodes_in_memory_however_long_devices_take_for_them() {
     world.check();
 }
 
-/// Writes over all of a large volume change so many nodes that they wait for checkpoints. Those are
-/// no work that nobody waits for, of which a little is done now and then.
+/// Writes over all of a large volume change so many nodes that they wait for checkpoints. These are
+/// no background work, of which a little is done now and then.
 #[test]
 fn a_checkpoint_that_writes_wait_for_is_made_at_once() {
     let limits = Limits {

@@ -1,4 +1,4 @@
-//! Spares: they stand in for leaves that broke, and stand ready again.
+//! Spares stand in for leaves that broke, and become available again.
 
 use pages::Pages;
 
@@ -10,11 +10,11 @@ use crate::vdev::{
     Class, Kind, LeafId, LeafSpec, ShapeErrorKind, TopLevelSpec, VdevEvent, VdevTree,
 };
 
-/// The disk of the only spare, and its GUID.
+/// Disk of the only spare; the next constant is its guid.
 const SPARE: usize = 4;
 const GUID: u64 = 100 + SPARE as u64;
 
-/// A raidz2 with two broken disks; the spare stands in for the first of them.
+/// Makes a raidz2 with two broken disks. The spare stands in for the first of them.
 fn two_broken() -> (World, DatasetId, LeafId) {
     let (mut world, volume, _) = filled(Kind::Raidz { parity: 2 }, 4, 4096);
     world.disks.push(Default::default());
@@ -30,7 +30,7 @@ fn two_broken() -> (World, DatasetId, LeafId) {
     (world, volume, spare)
 }
 
-/// A durable write.
+/// Makes a durable write.
 fn write(dataset: DatasetId, offset: u64) -> Request {
     Request::Write {
         dataset,
@@ -40,14 +40,14 @@ fn write(dataset: DatasetId, offset: u64) -> Request {
     }
 }
 
-/// Whether the labels say that the spare is in the first slot.
+/// Reports whether the labels say that the spare is in the first slot.
 fn is_said_to_stand_in(world: &World) -> bool {
     let config = world.examine().expect("labels").config;
     let slots = &config.tree.top_levels[0].slots;
     slots[0].leaves.iter().any(|leaf| leaf.guid == GUID)
 }
 
-/// Until then an opening would take what it has for parts of blocks.
+/// An opening would take the spare's data for parts of blocks until the labels say that it left.
 #[test]
 fn nothing_is_written_over_on_a_spare_before_the_labels_say_that_it_left() {
     let (mut world, volume, spare) = two_broken();
@@ -69,7 +69,7 @@ fn nothing_is_written_over_on_a_spare_before_the_labels_say_that_it_left() {
         steps += 1;
     }
     world.settle();
-    // The other broken one has it now.
+    // The spare stands in for the other broken disk now.
     assert!(world.pool.leaf(GUID).is_some_and(|leaf| leaf != spare));
     assert!(content(&world) != before);
     resilvered(&world);
@@ -88,7 +88,7 @@ fn a_spare_that_is_leaving_is_busy_and_then_ready() {
         .use_spare(other, GUID)
         .expect_err("it has just left");
     assert_eq!(refused.kind, ShapeErrorKind::Busy, "{refused}");
-    // With the second one taken back it is not called for that.
+    // The second disk is back, so the spare is not used for it.
     world.dead.remove(&1);
     let second = world.pool.leaf(101).expect("the second");
     world.pool.online(second, now).expect("it is back");
@@ -99,7 +99,7 @@ fn a_spare_that_is_leaving_is_busy_and_then_ready() {
     resilvered(&world);
 }
 
-/// A write that comes late must not destroy what was written since.
+/// A late write must not destroy data written since.
 #[test]
 fn a_spare_whose_disk_owes_answers_does_not_stand_in() {
     let (mut world, volume, spare) = two_broken();
@@ -110,7 +110,7 @@ fn a_spare_whose_disk_owes_answers_does_not_stand_in() {
     }
     let now = world.now_us;
     world.pool.detach(spare, now).expect("taken out");
-    // All it is asked from now on, it would do before.
+    // The spare would do all later requests before this write.
     world.stuck.clear();
     world.settle();
     assert!(!is_said_to_stand_in(&world));
@@ -156,7 +156,7 @@ fn a_spare_of_a_log_that_is_removed_leaves_as_others_do() {
     while world.unanswered.is_empty() {
         assert!(world.do_one(), "nothing is written to it");
     }
-    // It is given up, and then the log is removed.
+    // The spare is given up, and then the log is removed.
     while world.pool.uses(spare) {
         let given_up = world.pool.deadline_us().expect("nobody waits for it");
         world.now_us = world.now_us.max(given_up);
@@ -165,14 +165,14 @@ fn a_spare_of_a_log_that_is_removed_leaves_as_others_do() {
     }
     let now = world.now_us;
     world.pool.remove_log(RequestId(1 << 40), 1, now);
-    // All it is asked from now on, it would do before.
+    // The spare would do all later requests before this write.
     world.stuck.clear();
     world.settle();
     assert!(world.pool.status().logs.is_empty());
     assert_eq!(world.pool.leaf(GUID), None);
     world.answer_stuck();
     world.settle();
-    // It stands in for the broken disk of the other mirror.
+    // The spare stands in for the broken disk of the other mirror.
     assert!(world.pool.leaf(GUID).is_some_and(|leaf| leaf != spare));
     resilvered(&world);
 }
@@ -195,7 +195,7 @@ fn a_spare_takes_over_by_itself_and_the_scrub_is_clean() {
         resilvered(&world);
         let scrub = run_scrub(&mut world);
         assert_eq!((scrub.bad, scrub.unrecoverable), (0, 0));
-        // The other one may go as well now, where one may be missing.
+        // The other disk may go as well now, since one may be missing.
         world.dead.insert(1);
         assert!(world.read(volume, 0, SIZE as u32) == model);
     }
@@ -219,7 +219,7 @@ fn a_spare_that_was_taken_out_by_hand_is_not_called_again_after_a_restart() {
     world.crash().expect("opens");
     world.settle();
     assert_eq!(world.pool.status().spares, [102], "it is called again");
-    // When the disk is back and breaks once more, that is another matter.
+    // If the disk is back and breaks once more, a spare is used again.
     world.dead.clear();
     world.absent.clear();
     world.crash().expect("opens");
@@ -231,7 +231,7 @@ fn a_spare_that_was_taken_out_by_hand_is_not_called_again_after_a_restart() {
     assert_eq!(world.pool.status().spares_in_use, [102]);
 }
 
-/// A mirror and two spares.
+/// Makes a mirror and two spares.
 fn with_two_spares() -> (World, DatasetId) {
     let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
     world.disks.resize_with(4, Default::default);
@@ -241,14 +241,14 @@ fn with_two_spares() -> (World, DatasetId) {
     (world, volume)
 }
 
-/// Takes a disk away; the pool notices.
+/// Removes a disk, so that the pool notices.
 fn lose(world: &mut World, volume: DatasetId, disk: usize) {
     world.dead.insert(disk);
     world.write(volume, 0, &[disk as u8; 8192], true);
     world.settle();
 }
 
-/// The guids of the leaves in the slots of the first vdev.
+/// Returns the guids of the leaves in the slots of the first vdev.
 fn slots(world: &World) -> Vec<Vec<u64>> {
     let tops = world.pool.status().top_levels;
     let slots = tops[0].slots.iter();
@@ -257,7 +257,7 @@ fn slots(world: &World) -> Vec<Vec<u64>> {
         .collect()
 }
 
-/// Puts a disk back; it is rebuilt.
+/// Puts a disk back, and waits until it is rebuilt.
 fn bring_back(world: &mut World, disk: usize) {
     world.dead.remove(&disk);
     let leaf = world.pool.leaf(100 + disk as u64).expect("a leaf");
@@ -272,7 +272,7 @@ fn detach(world: &mut World, guid: u64) {
     world.pool.detach(leaf, now).expect("taken out");
 }
 
-/// A new disk takes the place of a leaf; it does nothing yet.
+/// Replaces a leaf by a new disk, which does nothing yet.
 fn replace(world: &mut World, old: u64, disk: usize) {
     let old = world.pool.leaf(old).expect("a leaf");
     let spec = LeafSpec::new(100 + disk as u64, DISK);
@@ -280,7 +280,7 @@ fn replace(world: &mut World, old: u64, disk: usize) {
     world.leaves.insert(new.0, disk);
 }
 
-/// The spares that stand ready, and those in use.
+/// Returns the available spares, and those in use.
 fn spares(world: &World) -> (Vec<u64>, Vec<u64>) {
     let status = world.pool.status();
     (status.spares, status.spares_in_use)
@@ -312,7 +312,7 @@ fn another_spare_stands_in_where_one_breaks() {
     lose(&mut world, volume, 2);
     assert_eq!(slots(&world), [vec![100, 102, 103], vec![101]]);
     resilvered(&world);
-    // When the first is back both stand ready.
+    // When the first disk is back, both spares are available.
     bring_back(&mut world, 0);
     assert_eq!(slots(&world), [[100], [101]]);
     assert_eq!(world.pool.status().spares, [102, 103]);
@@ -331,7 +331,7 @@ fn where_the_broken_one_is_taken_out_the_spare_that_is_well_stays() {
     world.settle();
     assert_eq!(slots(&world), [[103], [101]]);
     assert_eq!(spares(&world), (vec![102], vec![]));
-    // It breaks, and the other spare stands in for it as for every other.
+    // The new disk breaks, and the other spare stands in for it as for any leaf.
     world.dead.remove(&2);
     lose(&mut world, volume, 3);
     assert_eq!(slots(&world), [vec![103, 102], vec![101]]);
@@ -352,12 +352,13 @@ fn a_spare_stands_in_where_a_replacement_breaks() {
     world.settle();
     assert_eq!(slots(&world), [vec![100, 104, 102], vec![101]]);
     resilvered(&world);
-    // Where it is given up, the spare stays: it is none that takes a place for good.
+    // The replacement is given up, and the spare stays, since it does not take the place for good.
     detach(&mut world, 104);
     world.settle();
     assert_eq!(slots(&world), [vec![100, 102], vec![101]]);
     assert_eq!(world.pool.status().spares_in_use, [102]);
-    // So it does when the first is replaced beside it, and that is given up. Then it succeeds.
+    // The spare also stays when the first disk is replaced beside it, and that is given up. Then
+    // the replacement succeeds.
     replace(&mut world, 100, 4);
     world.settle();
     assert_eq!(slots(&world), [vec![100, 102, 104], vec![101]]);
@@ -373,7 +374,7 @@ fn a_spare_stands_in_where_a_replacement_breaks() {
     assert!(is_whole(&world), "{:?}", world.pool.status());
 }
 
-/// It was not needed any more. When the disk breaks once more, it is.
+/// The spare was not needed any more. When the disk breaks once more, it is.
 #[test]
 fn a_spare_that_was_taken_out_beside_a_disk_that_is_back_is_called_again() {
     let (mut world, volume) = with_two_spares();
@@ -390,7 +391,7 @@ fn a_spare_that_was_taken_out_beside_a_disk_that_is_back_is_called_again() {
     assert_eq!(world.pool.status().spares_in_use, [102]);
 }
 
-/// The labels of a spare may be of long ago, when others lacked what it had.
+/// The labels of a spare may be old, of a time when other leaves lacked its data.
 #[test]
 fn what_a_spare_was_before_is_no_history_of_its_own() {
     let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
@@ -400,14 +401,16 @@ fn what_a_spare_was_before_is_no_history_of_its_own() {
     lose(&mut world, volume, 1);
     resilvered(&world);
     world.checkpoint();
-    // Its disk goes, and the second is back: it leaves its slot without a word on its own labels.
+    // The first disk goes, and the second is back. The spare leaves its slot, and its own labels do
+    // not say so.
     lose(&mut world, volume, 2);
     bring_back(&mut world, 1);
     assert_eq!(slots(&world), [[100], [101]]);
     for _ in 0..300 {
         world.advance();
     }
-    // It is called for the first and cannot be reached, and is there when the pool is opened.
+    // The spare is used for the first disk and cannot be reached. It is there when the pool is
+    // opened.
     lose(&mut world, volume, 0);
     assert_eq!(slots(&world), [vec![100, 102], vec![101]]);
     world.dead.clear();
@@ -424,7 +427,7 @@ fn where_two_spares_stand_in_the_one_that_is_whole_stays() {
     let (mut world, volume) = with_two_spares();
     lose(&mut world, volume, 0);
     resilvered(&world);
-    // The first goes for a moment. When it is back, the second has not got anything yet.
+    // The first disk goes for a moment. When it is back, the second has not got anything yet.
     lose(&mut world, volume, 2);
     world.dead.insert(3);
     world.write(volume, 0, &[9; 8192], true);
@@ -478,7 +481,7 @@ fn of_two_replacements_the_one_that_was_attached_last_stays() {
     replace(&mut world, 104, 5);
     world.settle();
     assert_eq!(slots(&world), [[105], [101]]);
-    // One that broke does not count.
+    // A broken leaf does not count.
     world.disks.resize_with(8, Default::default);
     world.dead.insert(7);
     replace(&mut world, 105, 6);
@@ -523,7 +526,7 @@ fn a_spare_is_removed_only_where_it_stands_ready() {
     assert_eq!(spares(&world), (vec![], vec![102]));
 }
 
-/// Its labels are of before: what it stood in for may have gone on since.
+/// The spare's labels are old: the leaf that it stood in for may have gone on since.
 #[test]
 fn a_spare_that_is_alone_tells_that_it_may_be_old() {
     let (mut world, volume) = with_two_spares();

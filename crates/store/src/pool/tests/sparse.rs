@@ -1,6 +1,5 @@
-//! Sparse volumes in small pools: what is written of them is scattered, and their maps take as much
-//! room as their data. Whatever is done, the pool may refuse it for lack of space, but never
-//! suspends itself.
+//! Sparse volumes in small pools: their blocks are scattered, and their maps take as much room as
+//! their data. The pool may refuse any operation for lack of space, but never suspends itself.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +27,7 @@ impl Dice {
     }
 }
 
-/// Blocks of a volume that are a leaf apart, each time others.
+/// Returns blocks of a volume that are a leaf apart, different ones for each number.
 fn scattered(number: u64) -> u64 {
     (number * 7919 % (SIZE / BLOCK / 512)) * 512 * BLOCK
 }
@@ -71,15 +70,15 @@ fn a_pool_that_scattered_writes_filled_says_so_and_can_be_emptied() {
     }
 }
 
-/// What the volumes of a pool should have.
+/// Pool of sparse volumes, and their expected contents.
 struct Sparse {
     world: World,
     dice: Dice,
-    /// By volume: what its blocks were last written with.
+    /// Volumes by name, with the value that each block was last written with.
     volumes: BTreeMap<String, (DatasetId, BTreeMap<u64, u64>)>,
-    /// By volume.
+    /// Snapshots of each volume, by name.
     snapshots: BTreeMap<String, Vec<String>>,
-    /// Every write is durable when it is answered: the power may fail at any time.
+    /// Whether every write is durable when it is answered, since the power may fail at any time.
     is_durable: bool,
     next: u64,
     refused: u64,
@@ -221,7 +220,7 @@ impl Sparse {
         assert_eq!(self.world.pool.suspended, None);
     }
 
-    /// The power fails, perhaps in the middle of a checkpoint.
+    /// Makes the power fail, perhaps in the middle of a checkpoint.
     fn crash(&mut self) {
         if self.dice.below(2) == 0 {
             let steps = self.dice.below(300) as usize;
@@ -268,7 +267,7 @@ fn whatever_is_done_in_little_space_the_pool_goes_on() {
     assert!(refused > 20, "{refused}: the pools were not full");
 }
 
-/// What scattered writes cost in the maps is not taken of what others reserved.
+/// The cost of scattered writes in the maps does not come from space that other volumes reserved.
 #[test]
 fn a_thick_volume_has_its_space_beside_a_sparse_one() {
     for is_lazy in [false, true] {

@@ -1,5 +1,5 @@
-//! Snapshots sent from one pool and received into another: bit by bit the same, whatever the vdevs,
-//! block sizes and compressions, also where it is interrupted again and again.
+//! Snapshots sent from one pool and received into another are equal, bit by bit. The vdevs, block
+//! sizes and compressions vary, and the stream is interrupted again and again.
 
 use proptest::prelude::*;
 
@@ -32,7 +32,7 @@ pub(super) fn world(shape: usize) -> World {
     World::new(kind, disks, limits)
 }
 
-/// What happens to the volume before a snapshot.
+/// Step in the life of the volume before a snapshot.
 #[derive(Clone, Debug)]
 enum Step {
     Write(u64, u64, u8),
@@ -62,7 +62,7 @@ pub(super) fn bytes(sectors: u64, tag: u8) -> Vec<u8> {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(at);
-            // A third can be compressed.
+            // A third of the blocks can be compressed.
             if tag.is_multiple_of(3) {
                 tag
             } else {
@@ -72,10 +72,10 @@ pub(super) fn bytes(sectors: u64, tag: u8) -> Vec<u8> {
         .collect()
 }
 
-/// The volume `v` of a world, which takes snapshots `s0`, `s1` ….
+/// Volume `v` of a world, which takes snapshots `s0`, `s1` ….
 struct Source {
     world: World,
-    /// What each snapshot must hold.
+    /// Expected contents of each snapshot.
     models: Vec<Vec<u8>>,
 }
 
@@ -145,7 +145,7 @@ impl Source {
         }
     }
 
-    /// The stream of snapshot `to`, from `from` on; blocks below `start` were sent before.
+    /// Makes the stream of snapshot `to`, from `from` on. Blocks below `start` were sent before.
     fn stream(&mut self, from: Option<usize>, to: usize, start: u64) -> Vec<u8> {
         let id = |world: &World, number: usize| world.id(&format!("v@s{number}"));
         let (older, newer) = (from.map(|from| id(&self.world, from)), id(&self.world, to));
@@ -174,7 +174,7 @@ impl Source {
     }
 }
 
-/// The stream of a snapshot, relative to an older one.
+/// Makes the stream of a snapshot, relative to an older one.
 pub(super) fn encoded(
     world: &mut World,
     begin: &Begin,
@@ -218,7 +218,7 @@ pub(super) fn encoded(
     encoder.take()
 }
 
-/// Where streams go: a volume of a world, here always `w`.
+/// Volume of a world that receives streams, here always `w`.
 pub(super) struct Sink {
     pub(super) world: World,
     pub(super) name: String,
@@ -252,7 +252,7 @@ impl Sink {
         Ok(self.world.id(&self.name))
     }
 
-    /// Receives so many bytes of a stream; what is there then is noted.
+    /// Receives this part of a stream, and notes the blocks that are there then.
     pub(super) fn receive(&mut self, stream: &[u8]) -> Result<(), PoolError> {
         let mut decoder = Decoder::new();
         let mut current: Option<(Begin, DatasetId)> = None;
@@ -339,14 +339,14 @@ impl Sink {
     }
 }
 
-/// What is done to a receive.
+/// Interruption of a receive.
 #[derive(Clone, Debug)]
 pub(super) struct Trouble {
-    /// After which part of the stream it is interrupted, in thousandths.
+    /// Part of the stream after which the receive is interrupted, in thousandths.
     pub(super) cut: usize,
-    /// The pool is closed as by a crash, and opened.
+    /// Whether the pool is opened again, as after a crash.
     pub(super) reopen: bool,
-    /// It is given up, and begun anew.
+    /// Whether the receive is given up, and begun anew.
     pub(super) abort: bool,
 }
 
@@ -374,7 +374,7 @@ proptest! {
             let from = to.checked_sub(1);
             for trouble in troubles {
                 if sink.has(to) {
-                    // Only what says that nothing follows was cut off.
+                    // Only the end of the stream was cut off.
                     break;
                 }
                 let start = sink.position().unwrap_or(0);
@@ -467,14 +467,14 @@ fn a_volume_that_was_modified_since_its_newest_snapshot_takes_no_changes() {
         let plan: Plan = Box::new(move |catalog, _| catalog.plan_rollback(&request));
         sink.world.administer(plan).expect("rolled back");
     }
-    // Its checkpoints, openings and properties are no modification.
+    // Checkpoints, openings and properties of the volume are no modification.
     sink.world.checkpoint();
     sink.world.reopen().expect("opens");
     sink.receive(&changes).expect("received");
     assert!(sink.holds("w", &source.models[1]));
 }
 
-/// The cache answers whoever asks, without a word to the pool.
+/// The cache answers any reader, without a word to the pool.
 #[test]
 fn nothing_that_is_half_received_is_in_the_cache() {
     let (mut source, mut sink) = two_snapshots();
@@ -537,7 +537,7 @@ fn nobody_else_changes_what_is_being_received() {
         let error = sink.world.administer(plan).expect_err("receiving");
         assert!(error.context.contains("is not complete"), "{error}");
     }
-    // Who takes snapshots of everything goes past it.
+    // Snapshots of all volumes leave out the receiving one.
     sink.world.create_volume("x", 8192, 8192);
     let all = TakeSnapshots {
         names: vec!["@all".to_owned()],
@@ -548,7 +548,7 @@ fn nobody_else_changes_what_is_being_received() {
     sink.world.administer(plan).expect("a snapshot");
     assert!(sink.world.pool.catalog().find("x@all").is_ok());
     assert!(sink.world.pool.catalog().find("w@all").is_err());
-    // A try that another one took over counts no more; nor does one that was given up.
+    // An attempt that another one took over counts no more; nor does one that was given up.
     let before = sink.attempt;
     sink.receive(&changes[..changes.len() / 2]).expect("again");
     let late = |attempt: u64| Request::Receive {
@@ -583,7 +583,7 @@ fn a_rest_must_go_on_where_the_receive_is() {
     sink.receive(&beyond).expect_err("a gap");
     sink.receive(&source.stream(None, 1, 0))
         .expect_err("another stream");
-    // From the beginning is right, too.
+    // Sending from the beginning is right, too.
     sink.receive(&changes).expect("received");
     assert!(sink.holds("w", &source.models[1]));
 }
@@ -604,7 +604,7 @@ impl Sink {
         self.world.pool.catalog().settings(id).refreservation
     }
 
-    /// Others reserve all that nobody did.
+    /// Reserves all space that is not reserved, for others.
     fn reserve_the_rest(&mut self) {
         let mut number = 0;
         for size in [1 << 20, 64 << 10, 8 << 10] {
@@ -628,7 +628,7 @@ impl Sink {
     }
 }
 
-/// Two snapshots, the second of half the size, and a pool that has the first one.
+/// Makes two snapshots, the second of half the size, and a pool that has the first one.
 fn smaller_snapshot() -> (Source, Sink) {
     let history = [
         vec![Step::Write(0, 100, 1)],
@@ -654,13 +654,13 @@ fn a_receive_that_makes_a_volume_smaller_can_be_given_up_also_where_all_is_reser
         if reopens {
             sink.world.reopen().expect("opens");
         }
-        // Nor does it give anything away where it goes on.
+        // A receive that continues gives no reserved space away, either.
         sink.receive(cut).expect("again");
         assert!(sink.position().is_some());
         sink.abort();
         assert_eq!(sink.reserved(), WHOLE);
         assert!(sink.holds("w", &source.models[0]));
-        // Its end makes the reservation smaller, and needs no room for that.
+        // The end of the receive makes the reservation smaller, and needs no room for that.
         sink.receive(&changes).expect("received");
         assert_eq!(sink.reserved(), WHOLE / 2);
         assert!(sink.holds("w", &source.models[1]));
@@ -674,7 +674,7 @@ fn a_receive_that_is_given_up_leaves_the_reservation_that_there_was() {
     let (mut source, mut sink) = smaller_snapshot();
     let changes = source.stream(Some(0), 1, 0);
     let cut = &changes[..changes.len() - 200];
-    // As much as the smaller volume has, a little more, and less.
+    // The reservation is that of the smaller volume, a little more, and less.
     for (before, ended) in [
         (WHOLE / 2, WHOLE / 2),
         (WHOLE / 2 + 8192, WHOLE / 2),
@@ -685,7 +685,7 @@ fn a_receive_that_is_given_up_leaves_the_reservation_that_there_was() {
         sink.receive(cut).expect("a part");
         sink.abort();
         assert_eq!(sink.reserved(), before);
-        // By a rollback, too.
+        // The same holds after a rollback.
         sink.receive(cut).expect("a part");
         let request = crate::catalog::request::Rollback {
             snapshot: "w@s0".to_owned(),

@@ -1,5 +1,5 @@
-//! Devices are told which space is free, and of nothing else. In this world what is trimmed reads
-//! as garbage.
+//! Devices are told which space is free, and of no other space. In these tests a trimmed range
+//! reads as garbage.
 
 use super::super::trim::{TrimRefused, TrimState};
 use super::super::{Limits, PoolProperty};
@@ -16,7 +16,7 @@ const SHAPES: [(Kind, usize); 4] = [
     (Kind::Raidz { parity: 2 }, 5),
 ];
 
-/// Bytes that cannot be packed.
+/// Makes bytes that cannot be compressed.
 fn pattern(tag: u64) -> Vec<u8> {
     let words = (0..SIZE / 8).map(|at| (at << 8 | tag).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     words
@@ -24,13 +24,13 @@ fn pattern(tag: u64) -> Vec<u8> {
         .collect()
 }
 
-/// Bytes of a disk that it was told of.
+/// Returns the bytes that a disk was told are free.
 fn told(world: &World, disk: usize) -> u64 {
     let own = world.trimmed.iter().filter(|(of, ..)| *of == disk);
     own.map(|(.., len)| len).sum()
 }
 
-/// Bytes of each disk that are free, about.
+/// Returns about how many bytes of each disk are free.
 fn free_of_each(world: &World, disks: usize, kind: Kind) -> u64 {
     let free = world.pool.space.counts().available * SECTOR_SIZE as u64;
     match kind {
@@ -46,7 +46,7 @@ fn a_trim_tells_of_all_free_space_and_of_nothing_else_in_every_layout() {
         let volume = world.create_volume("a", SIZE, BLOCK);
         world.write(volume, 0, &pattern(1), true);
         world.checkpoint();
-        // Freed, and not free yet.
+        // This space is freed, but not free yet.
         world.write(volume, 0, &pattern(2), true);
         let leaves: Vec<LeafId> = (0..disks as u32).map(LeafId).collect();
         for leaf in &leaves {
@@ -63,14 +63,14 @@ fn a_trim_tells_of_all_free_space_and_of_nothing_else_in_every_layout() {
                 "{kind:?}"
             );
             let told = told(&world, leaf.0 as usize);
-            // Of the rows at the ends of runs some disks have a sector more.
+            // At the ends of runs, some disks of a row have one sector more.
             assert!(
                 told.abs_diff(trim.bytes) < 1 << 20,
                 "{kind:?}: {told}, {trim:?}"
             );
             let free = free_of_each(&world, disks, kind);
-            // Overwritten blocks may have become free behind the trim, by the checkpoints for its
-            // own states.
+            // Overwritten blocks may have become free after the trim, by the checkpoints that keep
+            // its state.
             assert!(
                 told > free - SIZE - (4 << 20) && told < free + (4 << 20),
                 "{kind:?}: {told} of {free}"
@@ -86,7 +86,7 @@ fn a_trim_tells_of_all_free_space_and_of_nothing_else_in_every_layout() {
         world.reopen().expect("opens");
         let volume = world.id("a");
         assert!(world.read(volume, 0, SIZE as u32) == pattern(2), "{kind:?}");
-        // The checkpoint before is whole, too.
+        // The previous checkpoint is whole, too.
         world.rewind(1).expect("goes back");
     }
 }
@@ -143,7 +143,7 @@ fn small_pieces_are_left_to_a_full_trim() {
     world.write(volume, 0, &pattern(1), true);
     (0..3).for_each(|_| world.advance());
     world.pool.set_property(PoolProperty::Autotrim, Some(true));
-    // Every second block of a part: what becomes free are single sectors between others.
+    // Every second block of a part is overwritten, so single sectors between others become free.
     for block in (0..200).step_by(2) {
         world.clear(volume, block * 4096, 4096);
     }
@@ -171,7 +171,7 @@ fn a_trim_that_rests_goes_on_where_it_was_also_after_an_opening() {
     let volume = world.create_volume("a", SIZE, BLOCK);
     world.write(volume, 0, &pattern(1), true);
     world.advance();
-    // Slow enough to be seen on its way.
+    // The trim is slow enough to be seen under way.
     world
         .pool
         .start_trim(LeafId(0), Some(4 << 20), world.now_us)
@@ -208,7 +208,7 @@ fn a_trim_that_rests_goes_on_where_it_was_also_after_an_opening() {
     let from = layout::sector_offset(paused.position);
     assert!(first >= Some(from), "{first:?}, {from}");
     assert_eq!(world.pool.trims()[0].state, TrimState::Finished);
-    // Running ones go on by themselves.
+    // Running trims continue by themselves.
     world
         .pool
         .start_trim(LeafId(0), Some(1 << 20), world.now_us)
@@ -241,7 +241,7 @@ fn a_trim_is_not_faster_than_it_may_be() {
         }
     }
     let bytes = world.pool.trims()[0].bytes;
-    // The last step is not waited for.
+    // The rest after the last step is not waited for.
     let least_us = (bytes - (16 << 20)) * 1_000_000 / (16 << 20);
     assert!(
         world.now_us - begun_us >= least_us,
@@ -272,7 +272,7 @@ fn one_device_of_a_mirror_is_trimmed_alone_and_one_that_cannot_is_told_once() {
     assert_eq!(refused, Err(TrimRefused::Unable));
     let trims = world.pool.trims();
     assert_eq!((trims.len(), trims[0].leaf), (1, 100));
-    // It is used as before.
+    // The pool is used as before.
     world.check();
     let status = world.pool.status();
     assert!(
@@ -283,7 +283,7 @@ fn one_device_of_a_mirror_is_trimmed_alone_and_one_that_cannot_is_told_once() {
     );
 }
 
-/// Allocation takes what is held as soon as it finds nothing else: the device is still trimming it
+/// Allocation takes held sectors as soon as it finds no others. The device is still trimming them
 /// then, and the write waits.
 #[test]
 fn space_that_is_being_trimmed_is_there_for_whoever_needs_it() {
@@ -295,7 +295,7 @@ fn space_that_is_being_trimmed_is_there_for_whoever_needs_it() {
         .start_trim(LeafId(0), None, world.now_us)
         .expect("begins");
     world.is_lazy = true;
-    // Written until the pool is full, while steps of the trim are under way.
+    // The pool is filled while steps of the trim are under way.
     let mut written = 0;
     loop {
         let data = pages::Pages::from_bytes(&vec![written as u8 | 1; 4096]);

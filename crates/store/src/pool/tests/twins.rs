@@ -1,4 +1,4 @@
-//! Devices that share an identity are told, and none of them is taken.
+//! Devices that share an identity are reported, and none of them is used.
 
 use super::super::{Limits, OpenErrorKind, Standing, twins};
 use super::world::World;
@@ -30,7 +30,7 @@ fn a_copy_beside_its_original_is_refused_in_every_layout() {
                 error.context.contains("are all leaf 000000000000006"),
                 "{error}"
             );
-            // Without the copy all is as it was.
+            // Without the copy everything is as it was.
             assert_eq!(world.disks[..disks], before);
             world.disks.pop();
             world.reopen().expect("the originals alone open");
@@ -62,7 +62,7 @@ fn twins_say_what_each_of_them_holds() {
     assert_eq!(new.size, world.disk_size);
 }
 
-/// Labels are all that they have.
+/// Logs, spares and caches have nothing but labels to compare.
 #[test]
 fn copies_of_logs_spares_and_caches_are_twins_too() {
     let tree = VdevTree {
@@ -87,7 +87,7 @@ fn copies_of_logs_spares_and_caches_are_twins_too() {
     assert!(error.context.contains("0000000000000065"), "{error}");
 }
 
-/// What was detached while it was away, and its copy, are used by nobody.
+/// A leaf that was detached while away is used by nobody, and neither is its copy.
 #[test]
 fn copies_of_what_the_pool_does_not_know_any_more_stand_in_nobodys_way() {
     let mut world = World::new(Kind::Mirror, 2, Limits::default());

@@ -1,5 +1,5 @@
-//! What datasets take is counted as zfs counts it: every block once, and with the blocks that a
-//! snapshot keeps the nodes of its map. Here one node is replaced whenever blocks are.
+//! The space of datasets is counted as in zfs: every block once, and the nodes of a map with the
+//! blocks that a snapshot keeps. Here one node is replaced whenever blocks are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ fn snapshot(world: &mut World, name: &str) {
     world.administer(plan).expect("a snapshot");
 }
 
-/// All figures, in blocks.
+/// Returns all figures, in blocks.
 fn usage(world: &World, name: &str) -> DatasetUsage {
     let all = world.pool.usage();
     let of = all[&world.id(name)];
@@ -69,7 +69,7 @@ fn volumes_snapshots_and_clones_are_charged_for_what_is_theirs() {
     assert_eq!((a.used, a.by_dataset, a.by_snapshots), (14, 10, 4));
     assert_eq!((a.referenced, a.written), (10, 4));
 
-    // Blocks that two snapshots share are neither's alone.
+    // Blocks that two snapshots share belong to neither alone.
     snapshot(&mut world, "a@two");
     write(&mut world, "a", 2..5, 3);
     world.checkpoint();
@@ -117,16 +117,16 @@ fn volumes_snapshots_and_clones_are_charged_for_what_is_theirs() {
     assert_eq!(root.used / BLOCK, 18 + 7 + 40);
 }
 
-/// Bytes of blocks that are compressed: four sectors.
+/// Size of the blocks that compress, in bytes: four sectors.
 const LARGE: u64 = 16 << 10;
 
-/// Blocks of all datasets: which bytes each holds, by a number for each write, and how many sectors
-/// these take.
+/// Model of all blocks: the writes that each dataset holds, by number, and the sectors that these
+/// take.
 #[derive(Default)]
 struct Model {
     views: BTreeMap<String, BTreeMap<u64, u64>>,
     sectors: BTreeMap<u64, u64>,
-    /// What a clone was made of.
+    /// Writes that the origin of each clone held.
     origins: BTreeMap<String, BTreeSet<u64>>,
 }
 
@@ -143,7 +143,7 @@ impl Model {
         self.views[name].values().copied().collect()
     }
 
-    /// What a volume and its snapshots have for themselves.
+    /// Returns the writes that only a volume and its snapshots hold.
     fn own(&self, name: &str) -> BTreeSet<u64> {
         let snapshots = self.views.keys().filter(|of| {
             let volume = of.split('@').next();
@@ -246,7 +246,7 @@ fn logical_figures_are_those_of_a_model() {
                         names,
                         ..Destroy::default()
                     };
-                    // One that has clones stays.
+                    // A snapshot that has clones stays.
                     let plan: Plan = Box::new(move |catalog, _| catalog.plan_destroy(&request));
                     if world.administer(plan).is_ok() {
                         model.views.remove(&name);
@@ -270,7 +270,7 @@ fn logical_figures_are_those_of_a_model() {
                 14 => world.reopen().expect("opens"),
                 _ => world.checkpoint(),
             }
-            // Between checkpoints as well; but after an opening some of it is a guess.
+            // The figures agree between checkpoints as well, but after an opening some are guesses.
             if super::live_figures::is_exact(&world) {
                 model.compare(&world, &format!("seed {seed}, step {step}"));
             }
@@ -283,7 +283,8 @@ fn logical_figures_are_those_of_a_model() {
     }
 }
 
-/// A pool of a program that did not count blocks: nothing is made up, and what begins now is known.
+/// A program that did not count blocks wrote the pool: no figures are made up, and datasets made
+/// now have figures.
 #[test]
 fn what_was_not_counted_is_not_told() {
     let mut world = World::new(Kind::Leaf, 1, Limits::default());

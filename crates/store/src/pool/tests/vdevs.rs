@@ -1,4 +1,4 @@
-//! Disks that rot, fail and are replaced while the pool is in use.
+//! Disks rot, fail and are replaced while the pool is in use.
 
 use super::super::{Answer, Limits, Plan, Request, ScanKind, ScanState, ScanStatus};
 use super::world::{DISK, World};
@@ -8,7 +8,7 @@ use crate::vdev::{Class, Kind, LeafId, LeafSpec, ShapeErrorKind, State, TopLevel
 
 pub(super) const SIZE: u64 = 8 << 20;
 
-/// A pool whose volume is partly filled, from before a checkpoint and from after.
+/// Makes a pool whose volume is partly filled, before a checkpoint and after it.
 pub(super) fn filled(kind: Kind, disks: usize, block_size: u32) -> (World, DatasetId, Vec<u8>) {
     let mut world = World::new(kind, disks, Limits::default());
     let volume = world.create_volume("v", SIZE, block_size);
@@ -52,7 +52,7 @@ pub(super) fn is_whole(world: &World) -> bool {
     status.state == State::Online && status.suspended.is_none()
 }
 
-/// Spoils every `nth` sector that was ever written behind the front labels; how many.
+/// Damages every `nth` sector that was ever written after the front labels. Returns their number.
 fn rot(world: &mut World, disk: usize, nth: usize) -> usize {
     let first = (1 << 20) / SECTOR_SIZE as u64;
     let last = (DISK - (1 << 20)) / SECTOR_SIZE as u64;
@@ -82,7 +82,7 @@ fn a_mirror_half_rotted_is_healed_and_every_repair_counted() {
 fn what_nobody_can_mend_is_an_error_and_never_wrong_bytes() {
     let (mut world, volume, model) = filled(Kind::Leaf, 1, 4096);
     rot(&mut world, 0, 5);
-    // The cache has what was read and written before.
+    // The cache has blocks that were read and written before.
     world.pool.cache.invalidate_volume(volume.0.into());
     let mut errors = 0;
     for block in 0..SIZE / 4096 {
@@ -112,7 +112,7 @@ fn a_raidz2_survives_two_and_is_rebuilt() {
     model[12_288..52_288].copy_from_slice(&bytes);
     assert!(world.read(volume, 0, SIZE as u32) == model);
     assert_eq!(world.pool.status().state, State::Degraded);
-    // New, empty disks in their places.
+    // New, empty disks take their places.
     for (old, new) in [(1_usize, 5_u64), (3, 6)] {
         world.disks.push(Default::default());
         let leaf = world.pool.leaf(100 + old as u64).expect("the old one");
@@ -163,7 +163,7 @@ fn a_spare_takes_the_place_of_a_disk_that_rots_without_a_word() {
         (status.state, &status.failing[..]),
         (State::Degraded, &[rotten][..])
     );
-    // It is used as before: what it has is good where its checksums say so.
+    // The disk is used as before: its data is good if its checksums say so.
     world.dead.insert(0);
     assert!(world.read(volume, 0, SIZE as u32) == model);
     let (mut world, volume, model) = filled(Kind::Mirror, 2, 4096);
@@ -183,7 +183,7 @@ fn a_spare_takes_the_place_of_a_disk_that_rots_without_a_word() {
     assert!(world.read(volume, 0, SIZE as u32) == model);
 }
 
-/// Where a single disk rots, what is good on it is nowhere else: it stays in use beside the spare.
+/// A single disk rots, and its good data is nowhere else. So it stays in use beside the spare.
 #[test]
 fn a_rotten_disk_stays_in_use_where_nobody_has_what_it_has() {
     let (mut world, volume, _) = filled(Kind::Leaf, 1, 4096);
@@ -218,7 +218,7 @@ fn a_rotten_disk_stays_in_use_where_nobody_has_what_it_has() {
     );
 }
 
-/// As of a checkpoint: not where it was, but how it ended.
+/// Returns the status as a checkpoint keeps it: the outcome without the progress.
 fn kept(status: ScanStatus) -> ScanStatus {
     ScanStatus {
         began_us: 0,
@@ -235,15 +235,15 @@ fn how_the_last_scan_ended_is_known_when_the_pool_is_opened_again() {
     assert!(scrub.repaired_bytes > 0, "{scrub:?}");
     world.crash().expect("opens");
     assert_eq!(world.pool.scan_status(), Some(scrub));
-    // It is over: nothing goes on, and nobody is told of it as news.
+    // The scan is over: nothing continues, and no event reports it as news.
     assert_eq!(world.pool.scan_state(), None);
     world.settle();
-    // Where the next one does not come to its end, that of before stays.
+    // If the next scan does not end, the outcome of the last one stays.
     let now = world.now_us;
     world.pool.scrub(now);
     world.crash().expect("opens");
     assert_eq!(world.pool.scan_status(), Some(scrub));
-    // One that is stopped has ended.
+    // A scan that is stopped has ended.
     let now = world.now_us;
     world.pool.scrub(now);
     world.pool.stop_scrub();
@@ -274,7 +274,7 @@ fn how_a_resilver_ended_is_known_when_the_pool_is_opened_again() {
     assert_eq!(world.pool.scan_status(), Some(scan));
 }
 
-/// Nothing of the blocks is lost: another disk may be tried.
+/// No block is lost: another disk may be tried.
 #[test]
 fn a_resilver_whose_disk_goes_away_tells_of_no_lost_block() {
     let (mut world, volume, model) = filled(Kind::Mirror, 2, 4096);
@@ -310,7 +310,8 @@ fn a_resilver_whose_disk_goes_away_tells_of_no_lost_block() {
     assert!(is_whole(&world), "{:?}", world.pool.status());
 }
 
-/// What nobody reads for is not read: another resilver, or the scrub that waits, can begin.
+/// A resilver without a disk reads nothing more, so another resilver, or the waiting scrub, can
+/// begin.
 #[test]
 fn a_resilver_ends_with_the_only_disk_that_it_is_for() {
     let (mut world, _, _) = filled(Kind::Mirror, 2, 4096);
@@ -346,8 +347,8 @@ fn a_resilver_ends_with_the_only_disk_that_it_is_for() {
     );
 }
 
-/// Each of two disks has what the other lacks. One takes no writes any more: the other is rebuilt
-/// all the same.
+/// Each of two disks has data that the other lacks. One takes no writes any more, and the other is
+/// rebuilt all the same.
 #[test]
 fn a_disk_that_does_not_take_what_is_rebuilt_keeps_no_other_from_it() {
     let (mut world, volume, mut model) = filled(Kind::Mirror, 2, 4096);
@@ -373,7 +374,7 @@ fn a_disk_that_does_not_take_what_is_rebuilt_keeps_no_other_from_it() {
     assert!(world.read(volume, 0, SIZE as u32) == model);
 }
 
-/// Of what one disk missed there is no right copy; another one goes, and is back, before the
+/// One disk missed blocks that have no right copy. Another disk goes, and is back before the
 /// resilver of both is over.
 #[test]
 fn a_disk_that_goes_and_comes_back_in_a_resilver_is_rebuilt_after_it() {
@@ -426,12 +427,12 @@ fn a_disk_that_goes_and_comes_back_in_a_resilver_is_rebuilt_after_it() {
         (ScanKind::Resilver, ScanState::Finished)
     );
     assert!(scan.unrecoverable > 0, "{scan:?}");
-    // What the first lacks is looked for twice, and not again and again.
+    // Blocks that the first disk lacks are looked for twice, and not again and again.
     let lost = world.unrecoverable.len() as u64;
     assert!(lost <= 2 * scan.unrecoverable, "{lost}");
 }
 
-/// What could not be read from a disk that hung can be when it answers.
+/// Data that could not be read from a hanging disk can be read when the disk answers.
 #[test]
 fn what_a_resilver_lacked_is_rebuilt_when_a_disk_answers_again() {
     let (mut world, volume, _) = filled(Kind::Mirror, 2, 4096);
@@ -470,8 +471,8 @@ fn what_a_resilver_lacked_is_rebuilt_when_a_disk_answers_again() {
     assert_eq!(run_scrub(&mut world).bad, 0);
 }
 
-/// A volume goes, and then the only disk that has the nodes of its map: they are read until all is
-/// free.
+/// A volume is destroyed, and then the only disk with the nodes of its map is replaced. The nodes
+/// are read until all is free.
 #[test]
 fn what_is_being_freed_can_be_read_when_the_disk_was_replaced() {
     let limits = Limits {
@@ -481,7 +482,7 @@ fn what_is_being_freed_can_be_read_when_the_disk_was_replaced() {
     };
     let mut world = World::new(Kind::Leaf, 1, limits);
     let volume = world.create_volume("v", 300 << 20, 4096);
-    // Each below a node of its own, more than are kept in memory.
+    // Each block is below a node of its own, more nodes than are kept in memory.
     for place in 0..150 {
         world.write(volume, place * (2 << 20), &[7; 4096], true);
     }
@@ -512,8 +513,8 @@ fn what_is_being_freed_can_be_read_when_the_disk_was_replaced() {
     world.reopen().expect("opens");
 }
 
-/// What a disk that is being rebuilt lacks is on the one that it is rebuilt from: without that
-/// there is no pool.
+/// A disk being rebuilt lacks data of the disk that it is rebuilt from. Without that disk the pool
+/// does not open.
 #[test]
 fn a_pool_does_not_open_from_a_disk_that_is_only_half_rebuilt() {
     let (mut world, _, _) = filled(Kind::Leaf, 1, 4096);
@@ -543,7 +544,7 @@ fn a_pool_does_not_open_from_a_disk_that_is_only_half_rebuilt() {
         .expect("somebody has decided on it");
 }
 
-/// Under load the next checkpoint begins when the one before ends, and snapshots come and go all
+/// The next checkpoint begins when the one before ends, under load, and snapshots come and go all
 /// the time.
 #[test]
 fn a_resilver_ends_also_where_one_checkpoint_follows_the_other() {

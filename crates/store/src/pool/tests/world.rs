@@ -1,4 +1,4 @@
-//! A pool, its disks and whoever uses it.
+//! A pool, its disks and its user.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::vdev::{
     LeafId, LeafSpec, TopLevelSpec, VdevTree,
 };
 
-/// Bytes of a disk, where a test does not say.
+/// Bytes of a disk, unless a test says otherwise.
 pub(super) const DISK: u64 = 64 << 20;
 
 /// Bytes of the block cache.
 const CACHE: usize = 4 << 20;
 
-/// A disk: the sectors that were ever written.
+/// Disk: the sectors that were ever written.
 pub(super) type Disk = BTreeMap<u64, Vec<u8>>;
 
 pub(super) struct World {
@@ -28,41 +28,42 @@ pub(super) struct World {
     pub(super) disks: Vec<Disk>,
     /// Disks that are gone.
     pub(super) dead: BTreeSet<usize>,
-    /// Disks that do not trim.
+    /// Disks that cannot trim.
     pub(super) untrimmable: BTreeSet<usize>,
     /// Ranges that disks were told are free: disk, first byte, bytes.
     pub(super) trimmed: Vec<(usize, u64, u64)>,
-    /// Disks that take no writes, and answer all else.
+    /// Disks that take no writes, and answer all other requests.
     pub(super) unwritable: BTreeSet<usize>,
-    /// Disks that are not there when the pool is opened.
+    /// Disks that are missing when the pool is opened.
     pub(super) absent: BTreeSet<usize>,
     /// Sectors that cannot be read when the pool is opened: disk, and sector of it.
     pub(super) unreadable: BTreeSet<(usize, u64)>,
-    /// Disks that answer nothing, and what they were asked.
+    /// Disks that answer nothing; the next field holds their requests.
     pub(super) stuck: BTreeSet<usize>,
     pub(super) unanswered: Vec<DeviceRequest>,
-    /// What disks are asked to read from now on is held back.
+    /// Whether answers of reads are held back from now on.
     pub(super) holds_reads: bool,
-    /// That, each with what lay there then.
+    /// Reads that are held back, each with the bytes that lay there then.
     held: Vec<(DeviceRequest, Pages)>,
     /// Bytes of which scans found no right copy.
     pub(super) unrecoverable: Vec<Span>,
-    /// What the pool told, but for checkpoints.
+    /// Events of the pool, except checkpoints.
     pub(super) events: Vec<Event>,
     answered: BTreeSet<RequestId>,
-    /// Sectors that are zeros when they are read for the first time while the pool is opened, but
-    /// for the runs in which records are searched.
+    /// Sectors that read as zeros the first time while the pool is opened, except in the runs that
+    /// are searched for records.
     pub(super) misread: BTreeSet<(usize, u64)>,
-    /// The disk of each leaf of the array.
+    /// Disk of each leaf of the array.
     pub(super) leaves: HashMap<u32, usize>,
     pub(super) disk_size: u64,
-    /// Of the block cache of a pool that is opened.
+    /// Bytes of the block cache of a pool that is opened.
     pub(super) cache_bytes: usize,
-    /// Those of disks of another size.
+    /// Sizes of disks that have another size.
     pub(super) disk_sizes: BTreeMap<usize, u64>,
     /// Requests that the disks have not done yet.
     asked: VecDeque<DeviceRequest>,
-    /// Each request is only waited for until it is answered: checkpoints are made meanwhile.
+    /// Whether each request is waited for only until it is answered, so that checkpoints are made
+    /// meanwhile.
     pub(super) is_lazy: bool,
     pub(super) limits: Limits,
     pub(super) now_us: u64,
@@ -114,12 +115,12 @@ fn perform(disk: &mut Disk, op: &DeviceOp) -> Pages {
 }
 
 impl World {
-    /// A new pool of one top-level vdev.
+    /// Makes a new pool of one top-level vdev.
     pub(super) fn new(kind: Kind, disks: usize, limits: Limits) -> Self {
         Self::of_size(kind, disks, DISK, limits)
     }
 
-    /// The same, on disks of so many bytes.
+    /// Makes a new pool of one top-level vdev, on disks of `size` bytes.
     pub(super) fn of_size(kind: Kind, disks: usize, size: u64, limits: Limits) -> Self {
         let leaves = (0..disks).map(|number| LeafSpec::new(100 + number as u64, size));
         let tree = VdevTree {
@@ -170,8 +171,8 @@ impl World {
         self.run(None)
     }
 
-    /// Lets the disks do what they are asked, one request after the other, and time pass, until
-    /// nothing is left to do, or until a request is answered.
+    /// Lets the disks do their requests, one after the other, and time pass. Ends when nothing is
+    /// left to do, or when the request `until` is answered.
     fn run(&mut self, until: Option<RequestId>) -> Vec<(RequestId, Result<Answer, PoolError>)> {
         let mut answers = Vec::new();
         for _ in 0..1_000_000 {
@@ -199,7 +200,7 @@ impl World {
         panic!("the pool does not come to rest: {suspended:?}, {scan:?}");
     }
 
-    /// Lets the disks do what they are asked, and time pass until then.
+    /// Lets the disks do their requests, and time pass until the given time.
     pub(super) fn pass_until(
         &mut self,
         until_us: u64,
@@ -222,7 +223,7 @@ impl World {
         }
     }
 
-    /// What the pool brought; a spare that stands in has a disk.
+    /// Takes the pool's output. A spare that stands in gets its disk.
     fn take_output(&mut self) -> Output {
         let output = self.pool.take_output();
         for event in &output.events {
@@ -240,7 +241,7 @@ impl World {
         output
     }
 
-    /// Lets a disk do what it is asked, and answer unless that is held back.
+    /// Lets a disk do one request, and answer unless that is held back.
     fn perform_one(&mut self, DeviceRequest { io, leaf, op }: DeviceRequest) {
         let disk = self.leaves.get(&leaf.0).copied();
         if disk.is_some_and(|disk| self.stuck.contains(&disk)) {
@@ -255,7 +256,7 @@ impl World {
         }
     }
 
-    /// What the disk of a leaf answers: one that is gone, or was not found, nothing good.
+    /// Returns the answer of a leaf's disk: an error if the disk is gone, or was not found.
     fn attempt(&mut self, leaf: LeafId, op: &DeviceOp) -> DeviceOutcome {
         let disk = self.leaves.get(&leaf.0);
         if let Some(disk) = disk {
@@ -287,7 +288,7 @@ impl World {
         self.answer_of(id)
     }
 
-    /// Whether a request is answered before the disks have done anything more.
+    /// Reports whether a request is answered before the disks have done anything more.
     pub(super) fn is_answered_at_once(&mut self, request: Request) -> bool {
         self.next_id += 1;
         let id = RequestId(self.next_id);
@@ -362,7 +363,7 @@ impl World {
         }
     }
 
-    /// Begins a checkpoint; the disks do only so many requests for it.
+    /// Begins a checkpoint; the disks do only `steps` requests for it.
     pub(super) fn begin_checkpoint(&mut self, steps: usize) {
         self.pool.is_checkpoint_wanted = true;
         for _ in 0..steps {
@@ -375,7 +376,7 @@ impl World {
         }
     }
 
-    /// Makes a checkpoint up to where its roots are in all labels, and no further.
+    /// Makes a checkpoint until its roots are in all labels, and no further.
     pub(super) fn begin_checkpoint_up_to_roots(&mut self) {
         self.settle();
         let before = self.pool.persisted.epoch;
@@ -386,13 +387,14 @@ impl World {
         }
     }
 
-    /// Reads come from disks again.
+    /// Empties the cache, so that reads come from disks again.
     pub(super) fn forget_cache(&mut self) {
         self.pool.cache.resize(0);
         self.pool.cache.resize(self.cache_bytes);
     }
 
-    /// Begins to open the pool; the disks do so many requests for it, and then the power fails.
+    /// Begins to open the pool. The power fails after the disks have done `requests` requests for
+    /// it.
     pub(super) fn open_in_part(&mut self, requests: usize) {
         self.asked.clear();
         let examined = self.examine().expect("labels");
@@ -418,7 +420,7 @@ impl World {
         }
     }
 
-    /// Makes a checkpoint, and proves the pool.
+    /// Makes a checkpoint, and checks the pool.
     pub(super) fn checkpoint(&mut self) {
         self.advance();
         self.check();
@@ -446,7 +448,7 @@ impl World {
         id
     }
 
-    /// How many of the reads that were held back first are of places where something else lies by
+    /// Counts, among the first reads that were held back, those of places where other data lies by
     /// now.
     pub(super) fn held_elsewhere(&mut self, first: usize) -> usize {
         let held = self.held.iter().take(first);
@@ -461,14 +463,15 @@ impl World {
         self.held.len()
     }
 
-    /// Whether a read of a place on the only disk is among what was held back.
+    /// Reports whether a read of a place on the only disk is held back.
     pub(super) fn holds_read_of(&self, place: Address) -> bool {
         let wanted = vdev::layout::sector_offset(place.sector());
         let mut held = self.held.iter().map(|(of, _)| &of.op);
         held.any(|op| matches!(op, DeviceOp::Read { offset, .. } if *offset == wanted))
     }
 
-    /// The disks answer what was held back: with what lay there then, or with what lies there now.
+    /// Lets the disks answer the reads held back: with the bytes that lay there then, or with the
+    /// present ones.
     pub(super) fn answer_held(&mut self, is_as_then: bool) {
         self.holds_reads = false;
         for (DeviceRequest { io, leaf, op }, then) in std::mem::take(&mut self.held) {
@@ -480,17 +483,17 @@ impl World {
         }
     }
 
-    /// What the labels say.
+    /// Examines the labels.
     pub(super) fn examine(&self) -> Result<Examined, OpenError> {
         examine(&self.labels(), None)
     }
 
-    /// What they say of the pool of this guid.
+    /// Examines the labels for the pool of this guid.
     pub(super) fn examine_pool(&self, guid: u64) -> Result<Examined, OpenError> {
         examine(&self.labels(), Some(guid))
     }
 
-    /// The labels of all disks.
+    /// Returns the labels of all disks.
     pub(super) fn labels(&self) -> Vec<LeafLabels> {
         let disks = self.disks.iter().enumerate();
         disks
@@ -509,7 +512,7 @@ impl World {
             .collect()
     }
 
-    /// Nobody asks a disk for what lies behind its end.
+    /// Checks that no request goes beyond the end of a disk.
     fn require_inside(&self, disk: usize, op: &DeviceOp) {
         let size = *self.disk_sizes.get(&disk).unwrap_or(&self.disk_size);
         let end = match op {
@@ -521,13 +524,13 @@ impl World {
         assert!(end <= size, "{op:?} of disk {disk}, which has {size} bytes");
     }
 
-    /// A disk has another size; where it is shorter, what lay behind its end is gone.
+    /// Gives a disk another size. If it is shorter, the data beyond its end is gone.
     pub(super) fn resize_disk(&mut self, disk: usize, size: u64) {
         self.disk_sizes.insert(disk, size);
         self.disks[disk].split_off(&(size / SECTOR_SIZE as u64));
     }
 
-    /// What a check of the pool finds. The disks do what it asks, which is reads only.
+    /// Returns the report of a check of the pool. The disks do its requests, which are only reads.
     pub(super) fn report(&mut self) -> check::Report {
         let mut check = check::Check::new(&mut self.pool).expect("a pool at rest");
         while !check.is_done() {
@@ -552,7 +555,7 @@ impl World {
         check.finish()
     }
 
-    /// Proves the pool; where disks are gone, it has not all its copies.
+    /// Checks the pool. If disks are gone, copies on them are missing.
     pub(super) fn check(&mut self) {
         if !self.dead.is_empty() {
             return;
@@ -568,7 +571,7 @@ impl World {
         self.unreadable.range(range).next().is_some()
     }
 
-    /// What a disk returns that misreads some of its sectors once.
+    /// Returns the bytes of a disk that misreads some of its sectors once.
     fn misread_some(&mut self, disk: usize, offset: u64, data: &Pages) -> Pages {
         let mut bytes = data.to_vec();
         let first = offset / SECTOR_SIZE as u64;
@@ -580,7 +583,7 @@ impl World {
         Pages::from_bytes(&bytes)
     }
 
-    /// Another machine with copies of the disks.
+    /// Makes another machine with copies of the disks.
     pub(super) fn clone_disks(&self) -> Self {
         let mut other = Self::new(Kind::Leaf, 1, self.limits);
         other.disks.clone_from(&self.disks);
@@ -588,7 +591,7 @@ impl World {
         other
     }
 
-    /// Tears those of a disk's labels that are written in one round; what else lies in them stays.
+    /// Tears those of a disk's labels that are written in one round; the rest of each label stays.
     pub(super) fn tear_labels(&mut self, disk: usize, round: usize) {
         for copy in [round as u64, round as u64 + 2] {
             let offset = vdev::layout::label_offset(copy, self.disk_size).expect("a leaf");
@@ -597,19 +600,19 @@ impl World {
         }
     }
 
-    /// Where the next record of the log goes: its sector on a leaf of a vdev that is no raidz.
+    /// Returns the place of the log's next record: its sector on a leaf of a vdev that is no raidz.
     pub(super) fn end_of_log(&self) -> u64 {
         let sector = self.pool.commit.chain.next.sector();
         vdev::layout::sector_offset(sector) / SECTOR_SIZE as u64
     }
 
-    /// Whether the disks have done all that they were asked for.
+    /// Reports whether the disks have done all their requests.
     pub(super) fn is_at_rest(&mut self) -> bool {
         self.asked.extend(self.pool.take_output().requests);
         self.asked.is_empty()
     }
 
-    /// Lets a disk do one request, or time pass; whether there was anything to do.
+    /// Lets a disk do one request, or time pass. Returns whether there was anything to do.
     pub(super) fn do_one(&mut self) -> bool {
         let output = self.take_output();
         self.asked.extend(output.requests);
@@ -628,12 +631,12 @@ impl World {
         true
     }
 
-    /// Whether a request was answered by what [`World::do_one`] did.
+    /// Reports whether [`World::do_one`] has answered a request.
     pub(super) fn is_answered(&self, id: RequestId) -> bool {
         self.answered.contains(&id)
     }
 
-    /// Disks do what they were stuck at.
+    /// Lets disks do the requests that they were stuck at.
     pub(super) fn answer_stuck(&mut self) {
         for DeviceRequest { io, leaf, op } in std::mem::take(&mut self.unanswered) {
             let data = perform(&mut self.disks[self.leaves[&leaf.0]], &op);
@@ -641,13 +644,13 @@ impl World {
         }
     }
 
-    /// Forgets what is in memory and opens the pool again.
+    /// Forgets the contents of memory and opens the pool again.
     pub(super) fn reopen(&mut self) -> Result<(), OpenError> {
         self.settle();
         self.reopen_now()
     }
 
-    /// The same at once: what the disks were not asked or have not done is lost.
+    /// Opens the pool again at once: requests that the disks have not done are lost.
     pub(super) fn reopen_now(&mut self) -> Result<(), OpenError> {
         self.reopen_unchecked()?;
         self.check();
@@ -655,14 +658,14 @@ impl World {
         Ok(())
     }
 
-    /// The same, and nothing more is done.
+    /// Opens the pool again at once, and does nothing more.
     pub(super) fn reopen_unchecked(&mut self) -> Result<(), OpenError> {
         self.asked.clear();
         let examined = self.examine()?;
         self.open(&examined, None).map(drop)
     }
 
-    /// Forgets what is in memory and goes back, to a checkpoint so many steps behind the newest.
+    /// Forgets the contents of memory and rewinds the pool by this number of checkpoints.
     pub(super) fn rewind(&mut self, checkpoints: usize) -> Result<Rewound, OpenError> {
         self.go_back(Back {
             checkpoints,
@@ -670,7 +673,7 @@ impl World {
         })
     }
 
-    /// Forgets what is in memory and goes back.
+    /// Forgets the contents of memory and rewinds the pool.
     pub(super) fn go_back(&mut self, back: Back) -> Result<Rewound, OpenError> {
         self.asked.clear();
         let examined = self.examine()?;
@@ -679,14 +682,14 @@ impl World {
         Ok(rewound.expect("it may give up"))
     }
 
-    /// The power fails: what disks were asked and have not done is never done. Opens the pool
+    /// Makes the power fail: requests that disks have not done are never done. Then opens the pool
     /// again.
     pub(super) fn crash(&mut self) -> Result<(), OpenError> {
         let examined = self.examine()?;
         self.crash_to(examined)
     }
 
-    /// The same, with what labels say changed by the test.
+    /// Makes the power fail, and opens the pool with labels that the test has changed.
     pub(super) fn crash_to(&mut self, examined: Examined) -> Result<(), OpenError> {
         self.asked.clear();
         self.unanswered.clear();

@@ -1,5 +1,5 @@
-//! Pools whose volumes are written over and over: what is free lies in single sectors, and still
-//! little is done for a block beside writing it.
+//! Pools whose volumes are overwritten again and again: free space lies in single sectors, and
+//! still a block costs little work beside its write.
 
 use pages::Pages;
 
@@ -14,7 +14,7 @@ const BLOCK: u64 = 4096;
 const TOGETHER: u64 = 16;
 const SIZE: u64 = 256 << 20;
 
-/// A number below a limit, and the next seed.
+/// Returns a number below a limit, and changes the seed.
 fn random(seed: &mut u64, below: u64) -> u64 {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
@@ -22,7 +22,7 @@ fn random(seed: &mut u64, below: u64) -> u64 {
     *seed % below
 }
 
-/// A pool of one disk and a volume of small blocks that fills so many per cent of it.
+/// Makes a pool of one disk and a volume of small blocks that fills `percent` per cent of it.
 fn filled(percent: u64) -> (World, DatasetId, u64) {
     let mut world = World::of_size(Kind::Leaf, 1, SIZE, Limits::default());
     let blocks = SIZE / BLOCK * percent / 100;
@@ -60,8 +60,8 @@ fn checkpoints_stay_rare_where_all_of_a_volume_is_written_over_in_any_order() {
             each.push(blocks / 2 / made);
         }
         println!("{percent} %: writes for each checkpoint: {each:?}");
-        // A quarter of what is left may be taken before one begins; what waits to become free is
-        // the rest.
+        // A quarter of the space left may be taken before a checkpoint begins; the rest waits to
+        // become free.
         let left = SIZE / BLOCK * (96 - percent) / 100;
         let last = each.last().copied().unwrap_or(0);
         assert!(last >= left / 10, "{last} writes of {left} free sectors");

@@ -1,5 +1,5 @@
-//! The progress of trims that a user asked for, as checkpoints keep it. So a trim goes on when the
-//! pool is opened again.
+//! The progress of trims that a user asked for, as checkpoints keep it. So a trim continues when
+//! the pool is opened again.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! A pool, what is done to it step by step, and the model of what every volume and snapshot must
-//! hold.
+//! A pool, the steps of its history, and the model of the expected contents of every volume and
+//! snapshot.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,15 @@ use crate::catalog::{Catalog, Dataset};
 use crate::format::DatasetId;
 use crate::vdev::{Kind, LeafId, LeafSpec, State};
 
-/// Written sectors lie in this many places, each below a leaf of its own.
+/// Number of places for written sectors, each below a leaf of its own.
 const PLACES: u64 = 6;
-/// Sectors between two places, where blocks have one sector.
+/// Sectors between two places, if blocks have one sector.
 const STRIDE: u64 = 512;
 /// Sectors of a place.
 const PLACE: u64 = 24;
 const SECTOR: u64 = 4096;
 
-/// Something to do; numbers choose among what there is.
+/// Step of a history; numbers choose among the existing datasets and disks.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Write {
@@ -62,11 +62,11 @@ pub(super) enum Step {
         snapshot: u8,
         clones: bool,
     },
-    /// Several snapshots of a volume at once, from this one on.
+    /// Destroys several snapshots of a volume at once, from this one on.
     DestroyRange {
         snapshot: u8,
     },
-    /// Several snapshots at once, of one volume or more.
+    /// Destroys several snapshots at once, of one volume or more.
     DestroySome {
         snapshots: [u8; 3],
     },
@@ -82,27 +82,27 @@ pub(super) enum Step {
         property: usize,
     },
     Checkpoint,
-    /// What follows is done while it is made.
+    /// Begins a checkpoint; the next steps are done while it is made.
     BeginCheckpoint {
         steps: usize,
     },
     Reopen,
-    /// Another disk takes the place of one, which is wiped as soon as it is not needed any more.
+    /// Replaces a disk by another one. The old disk is wiped as soon as it is not needed any more.
     Replace {
         leaf: u8,
     },
-    /// A leaf gets a mirror.
+    /// Attaches a mirror to a leaf.
     Attach {
         leaf: u8,
     },
-    /// A leaf of a mirror goes, if the pool lets it.
+    /// Detaches a leaf of a mirror, if the pool allows it.
     Detach {
         leaf: u8,
     },
     Offline {
         leaf: u8,
     },
-    /// Those that were put aside are back.
+    /// Brings offline disks back.
     Online,
 }
 
@@ -155,7 +155,7 @@ pub(super) fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The same with more that makes the lists of datasets longer.
+/// Returns any step, with more steps that make the lists of datasets longer.
 pub(super) fn any_growing_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => any_step(),
@@ -164,7 +164,7 @@ pub(super) fn any_growing_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The bytes of a sector: every second one can be compressed.
+/// Makes the bytes of a sector; every second one can be compressed.
 pub(super) fn content(tag: u32) -> Vec<u8> {
     let mut state = u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let words = (0..SECTOR / 8).map(|_| {
@@ -179,11 +179,11 @@ pub(super) fn content(tag: u32) -> Vec<u8> {
     words.flat_map(u64::to_le_bytes).collect()
 }
 
-/// What a volume or snapshot must hold: sectors that are not zeros.
+/// Expected contents of a volume or snapshot: sectors that are not zeros.
 type Held = BTreeMap<u64, u32>;
 
-/// Sectors in use without those of the space map's pages: how many of these there are is a matter
-/// of how far apart things came to lie.
+/// Returns the sectors in use without the pages of the space map. Their number depends on how far
+/// apart the blocks came to lie.
 pub(super) fn needed(world: &World) -> u64 {
     let space = &world.pool.space;
     let pages = (0..).zip(&world.pool.persisted.pages).map(|(vdev, pages)| {
@@ -200,7 +200,7 @@ pub(super) struct History {
     pub(super) names: u32,
     /// Sectors that an empty pool needs.
     pub(super) empty: u64,
-    /// Whether its metadata lay twice then.
+    /// Whether the metadata of the empty pool lay twice.
     pub(super) was_double: bool,
 }
 
@@ -254,13 +254,13 @@ impl History {
         self.world.pool.contents[&id].size / SECTOR
     }
 
-    /// Does it; whether the catalogue agreed.
+    /// Carries out an operation. Returns whether the catalogue agreed.
     pub(super) fn administer(&mut self, plan: Plan) -> bool {
         let done = self.world.administer(plan);
         if let Err(error) = &done {
             assert_eq!(error.kind, PoolErrorKind::Refused, "{error}");
         }
-        // Who was not known before is a snapshot of its volume, or a clone of its origin; or new.
+        // A dataset not known before is a snapshot of its volume, or a clone of its origin, or new.
         let catalog = self.world.pool.catalog();
         let mut model = std::mem::take(&mut self.model);
         for dataset in catalog.datasets().filter(|of| of.geometry().is_some()) {
@@ -339,13 +339,13 @@ impl History {
             other => self.change(other),
         }
         self.wipe_detached();
-        // What was carried on of the length of lists is no less than it is.
+        // The running estimate of the lists' length is no less than the real length.
         let pool = &self.world.pool;
         let counted = pool.count_lists(pool.catalog());
         assert!(pool.lists.is_none_or(|lists| lists >= counted), "{step:?}");
     }
 
-    /// The leaves of slots, each with how many there are in its slot.
+    /// Returns the leaves of slots, each with the number of leaves in its slot.
     fn slots(&self) -> Vec<(LeafId, State, usize)> {
         let slots = self.world.pool.array.top_levels().flat_map(|top| top.slots);
         let leaves = slots.flat_map(|slot| {
@@ -371,7 +371,7 @@ impl History {
         | Step::Offline { leaf }) = step
         else {
             for (leaf, state, _) in slots {
-                // Where it has not answered yet, it is tried another time.
+                // A device that has not answered yet is tried another time.
                 if state == State::Offline {
                     let _ = self.world.pool.online(leaf, now);
                 }
@@ -379,7 +379,7 @@ impl History {
             return;
         };
         let (leaf, _, in_slot) = slots[usize::from(*leaf) % slots.len()];
-        // One that has no label yet would not be found when the pool is opened.
+        // A leaf without a label would not be found when the pool is opened.
         let is_labelled = self.is_labelled(leaf);
         let number = self.world.disks.len();
         let new = LeafSpec::new(100 + number as u64, DISK);
@@ -387,7 +387,7 @@ impl History {
         let joined = match step {
             Step::Replace { .. } if in_slot == 1 => pool.replace(leaf, &new).ok(),
             Step::Attach { .. } if slots.len() < 4 => pool.attach(leaf, &new).ok(),
-            // Whether it may is the pool's business.
+            // The pool decides whether the leaf may be detached.
             Step::Detach { .. } => pool.detach(leaf, now).map_or(None, |()| None),
             Step::Offline { .. } if is_labelled => pool.offline(leaf, now).map_or(None, |()| None),
             _ => None,
@@ -398,7 +398,7 @@ impl History {
         }
     }
 
-    /// Nobody needs what was detached: it is used for something else.
+    /// Wipes detached disks, since nothing needs them: they are used again.
     fn wipe_detached(&mut self) {
         let array = &self.world.pool.array;
         for (number, disk) in self.world.disks.iter_mut().enumerate() {
@@ -408,7 +408,7 @@ impl History {
         }
     }
 
-    /// All disks are back, and all that was to be rebuilt is.
+    /// Brings all disks back, and waits until everything is rebuilt.
     fn make_whole(&mut self) {
         self.world.settle();
         self.reshape(&Step::Online);
@@ -621,10 +621,10 @@ impl History {
         }
     }
 
-    /// Destroys everything; all space comes back.
+    /// Destroys everything, and checks that all space comes back.
     pub(super) fn end(&mut self) {
         self.make_whole();
-        // Nothing is in memory any more, of blocks or of nodes.
+        // No blocks or nodes are in memory any more.
         self.world.reopen().expect("opens");
         self.verify();
         self.world.checkpoint();
@@ -643,7 +643,7 @@ impl History {
             self.world.checkpoint();
         }
         let needed = needed(&self.world);
-        // Where a vdev lost its redundancy meanwhile, metadata lies twice by now.
+        // If a vdev lost its redundancy meanwhile, metadata lies twice by now.
         let empty = match self.world.pool.is_metadata_double() && !self.was_double {
             true => 2 * self.empty,
             false => self.empty,
