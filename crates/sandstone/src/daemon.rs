@@ -6,17 +6,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::block::budget::Budget;
-use crate::config::diff::diff;
-use crate::config::history::Note;
-use crate::config::{Config, Error, ErrorKind, placement, store::Store};
-use crate::control::{Author, ControlAddress, ControlServer, DataPlane, Plane, Transactions};
-use crate::initiator::host::Host;
-use crate::process::log::{self, EACH};
-use crate::process::notify;
-use crate::process::signals::{Asked, StopSignals};
-use crate::pool::{Disks, Pools, PoolsOptions};
-use crate::target::{DaemonLimits, Service, ServiceOptions};
+use block::budget::Budget;
+use config::diff::diff;
+use config::history::Note;
+use config::placement;
+use config::store::Store;
+use control::{Author, ControlAddress, ControlServer, Plane, Transactions};
+use initiator::host::Host;
+use model::data_plane::DataPlane;
+use model::{Config, Error, ErrorKind};
+use pools::{Disks, Pools, PoolsOptions};
+use process::log::{self, EACH};
+use process::notify;
+use process::signals::{Asked, StopSignals};
+use target::{DaemonLimits, Service, ServiceOptions};
 
 /// How long I/O of logical units to another machine's disks may take at the end: storage that is gone is not
 /// waited for. A pool is, where it lies there: what it has taken is to be written.

@@ -13,22 +13,22 @@ use serde::Serialize;
 
 use self::folder::Folder;
 use self::portal::Wanted;
-use crate::block::budget::DEFAULT_MEMORY_CAP;
-use crate::cli::Connection;
-use crate::cli::client_instructions::{Access, instructions, reachable};
-use crate::cli::demo::Args;
-use crate::cli::serve::{catch_signals, failed};
-use crate::config::change::{AddMap, AddPortal, Change, CreateTarget, CreateUnit, NewVolume};
-use crate::config::model::{AluaMode, BackendSpec, Config, TargetParameters, default_block_size};
-use crate::config::quantity::format_size;
-use crate::config::{Error, ErrorKind};
-use crate::control::transaction::Commit;
-use crate::control::{Author, ControlAddress};
 use crate::daemon::{Daemon, DaemonOptions, default_cache};
-use crate::initiator::self_test;
-use crate::pool::create::CreatePool;
-use crate::pool::history::Deed;
-use crate::pool::vdev_request::{VdevKind, VdevRequest};
+use block::budget::DEFAULT_MEMORY_CAP;
+use cli::Connection;
+use cli::client_instructions::{Access, instructions, reachable};
+use cli::demo::Args;
+use cli::serve::{catch_signals, failed};
+use config::change::{AddMap, AddPortal, Change, CreateTarget, CreateUnit, NewVolume};
+use control::transaction::Commit;
+use control::{Author, ControlAddress};
+use initiator::self_test;
+use model::config::{AluaMode, BackendSpec, Config, TargetParameters, default_block_size};
+use model::quantity::format_size;
+use model::{Error, ErrorKind};
+use pools::create::CreatePool;
+use pools::history::Deed;
+use pools::vdev_request::{VdevKind, VdevRequest};
 
 /// Bytes of the volume where nothing else is said.
 const DEFAULT_SIZE: u64 = 10 << 30;
@@ -52,8 +52,8 @@ struct Served {
 }
 
 /// Runs until Ctrl-C, or with `--once` until the self-test is over.
-pub fn run(args: &Args, connection: &Connection) -> ExitCode {
-    crate::process::log::to_stderr(if args.once || args.json {
+pub(crate) fn run(args: &Args, connection: &Connection) -> ExitCode {
+    process::log::to_stderr(if args.once || args.json {
         "warn"
     } else {
         "info"
@@ -72,7 +72,7 @@ fn start(args: &Args, connection: &Connection, state: &Path) -> Result<(Daemon, 
     let control = connection
         .control
         .clone()
-        .unwrap_or_else(|| ControlAddress::Unix(state.join(crate::control::address::SOCKET_NAME)));
+        .unwrap_or_else(|| ControlAddress::Unix(state.join(control::address::SOCKET_NAME)));
     let daemon = Daemon::start(DaemonOptions {
         state: state.to_owned(),
         control,

@@ -1,33 +1,13 @@
 //! Sandstone: a storage area network in one program.
 //!
-//! This crate is the composition root: it joins the cores that do no I/O ([`scsi`], [`iscsi`], [`store`], `nbd` and
-//! `iometer`) to sockets, threads, clocks and files.
-
-pub mod bench;
-pub mod block;
-pub mod cli;
-pub mod config;
-pub mod control;
-pub mod daemon;
-mod date;
-mod entropy;
-mod health;
-mod hint;
-pub mod initiator;
-pub mod isns;
-pub mod locate;
-pub mod multipath;
-pub mod nbd;
-pub mod pool;
-pub mod process;
-mod serve;
-mod demo;
-mod spin;
-pub mod state_folder;
-pub mod target;
-pub mod tcp_info;
+//! This crate is the composition root: it starts the daemon from the parts, and brings `serve` and `demo` to the
+//! command line.
 
 use std::process::ExitCode;
+
+pub mod daemon;
+mod demo;
+mod serve;
 
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {

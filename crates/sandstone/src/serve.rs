@@ -3,19 +3,19 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use crate::block::budget::DEFAULT_MEMORY_CAP;
-use crate::cli::Connection;
-use crate::cli::serve::{Args, failed, signals};
-use crate::control::ControlAddress;
 use crate::daemon::{Daemon, DaemonOptions, default_cache};
-use crate::hint::Place;
-use crate::process::log::{self, EACH};
-use crate::process::notify;
-use crate::process::signals::StopSignals;
-use crate::target::try_listening;
+use block::budget::DEFAULT_MEMORY_CAP;
+use cli::Connection;
+use cli::serve::{Args, failed, signals};
+use control::ControlAddress;
+use hint::Place;
+use process::log::{self, EACH};
+use process::notify;
+use process::signals::StopSignals;
+use target::try_listening;
 
 /// Serves until it is told to stop.
-pub fn run(args: &Args, connection: &Connection) -> ExitCode {
+pub(crate) fn run(args: &Args, connection: &Connection) -> ExitCode {
     log::to_stderr(&args.log);
     let options = DaemonOptions {
         state: connection.state_folder().to_owned(),

@@ -1,7 +1,7 @@
 //! `cargo xtask bench store`: a pool beside the raw file on which it could lie, and beside btrfs.
 //!
 //! All three lie on files of one disk, opened with O_DIRECT. One loop over io_uring loads them, in
-//! one process (`crates/sandstone/examples/pool_load`), so they differ only in the layers below.
+//! one process (`crates/pools/examples/pool_load`), so they differ only in the layers below.
 //! Each workload runs several times on each in turn, and medians are compared. The working set is
 //! larger than the pool's cache, unless a line says otherwise.
 

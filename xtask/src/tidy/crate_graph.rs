@@ -15,14 +15,53 @@ const MARK: &str = "<!-- crates: `cargo xtask tidy` draws this -->";
 const TOOLS: &[&str] = &["xtask", "conformance"];
 
 /// Crates from the bottom up, with the crates of this repository that each may name in its product code.
-const CRATES: &[(&str, &[&str])] = &[
-    ("pages", &[]),
-];
+const LIST: &str = "
+    pages
+    scsi
+    iscsi
+    nbd
+    iometer
+    store: pages
+    hint
+    state_folder
+    net: iscsi
+    process
+    multipath: scsi
+    block: pages scsi hint
+    model: scsi iscsi hint multipath
+    config: state_folder multipath model
+    initiator: scsi iscsi net multipath block model
+    backends: block model initiator
+    pools: pages store hint state_folder block model config initiator backends
+    isns: iscsi model
+    nbd_server: pages nbd hint block
+    target: pages scsi iscsi hint state_folder net block model config initiator backends pools isns
+    control: hint process multipath block model config initiator backends pools
+    bench: pages iometer net multipath block model
+    lab: block model config pools control bench
+    cli: iscsi iometer store hint state_folder process multipath block model config initiator backends pools isns nbd_server control bench lab
+    sandstone: hint process block model config initiator pools target control cli
+    sim: pages scsi iscsi store
+    testing
+";
+
+/// A crate and the crates that it may name.
+type Entry<'a> = (&'a str, Vec<&'a str>);
+
+/// Reads a list of crates.
+fn crates(list: &str) -> Vec<Entry<'_>> {
+    let lines = list.lines().map(str::trim).filter(|line| !line.is_empty());
+    let entry = |line| match str::split_once(line, ':') {
+        Some((name, may)) => (name, may.split_whitespace().collect()),
+        None => (line, Vec::new()),
+    };
+    lines.map(entry).collect()
+}
 
 /// Manifests that name other crates than the list says.
 pub(super) fn manifests(metadata: &Metadata) -> Vec<Finding> {
     let ours: BTreeSet<&str> = metadata.packages.iter().map(|p| p.name.as_str()).collect();
-    let listed: BTreeMap<&str, &[&str]> = CRATES.iter().copied().collect();
+    let listed: BTreeMap<&str, Vec<&str>> = crates(LIST).into_iter().collect();
     let mut findings = Vec::new();
     let mut report = |name: &str, message| {
         findings.push(Finding {
@@ -38,15 +77,30 @@ pub(super) fn manifests(metadata: &Metadata) -> Vec<Finding> {
             continue;
         }
         let Some(may) = listed.get(name) else {
-            report(name, format!("`{name}` is not in the list of crates (xtask/src/tidy/crate_graph.rs): say what it stands on"));
+            report(
+                name,
+                format!(
+                    "`{name}` is not in the list of crates (xtask/src/tidy/crate_graph.rs): say what it stands on"
+                ),
+            );
             continue;
         };
         let named = named(package, &ours);
         for other in named.difference(&may.iter().copied().collect()) {
-            report(name, format!("`{name}` depends on `{other}`, which the list of crates does not allow: move what is needed down, or change the list and the drawing"));
+            report(
+                name,
+                format!(
+                    "`{name}` depends on `{other}`, which the list of crates does not allow: move what is needed down, or change the list and the drawing"
+                ),
+            );
         }
         for other in may.iter().filter(|other| !named.contains(**other)) {
-            report(name, format!("the list of crates lets `{name}` depend on `{other}`, and it does not: take it from the list"));
+            report(
+                name,
+                format!(
+                    "the list of crates lets `{name}` depend on `{other}`, and it does not: take it from the list"
+                ),
+            );
         }
     }
     findings
@@ -69,7 +123,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         rule: "crate-graph",
         message,
     };
-    let mut findings: Vec<Finding> = upward(CRATES)
+    let mut findings: Vec<Finding> = upward(&crates(LIST))
         .into_iter()
         .map(|message| Finding {
             path: "xtask/src/tidy/crate_graph.rs".into(),
@@ -95,7 +149,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         .skip_while(|line| line.is_empty())
         .take_while(|line| !line.is_empty())
         .collect();
-    let drawn = drawing(CRATES);
+    let drawn = drawing(&crates(LIST));
     if shown != drawn.lines().collect::<Vec<_>>() {
         findings.push(finding(
             at + 1,
@@ -106,12 +160,14 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 /// Entries of the list that name a crate which stands above them, or nowhere.
-fn upward(crates: &[(&str, &[&str])]) -> Vec<String> {
+fn upward(crates: &[Entry<'_>]) -> Vec<String> {
     let mut below = BTreeSet::new();
     let mut found = Vec::new();
     for (name, may) in crates {
         for other in may.iter().filter(|other| !below.contains(*other)) {
-            found.push(format!("`{name}` stands before `{other}` in the list, and depends on it"));
+            found.push(format!(
+                "`{name}` stands before `{other}` in the list, and depends on it"
+            ));
         }
         below.insert(*name);
     }
@@ -119,8 +175,11 @@ fn upward(crates: &[(&str, &[&str])]) -> Vec<String> {
 }
 
 /// The crates in rows: each stands on crates of rows below it. Only those that are not implied are named.
-fn drawing(crates: &[(&str, &[&str])]) -> String {
-    let all: BTreeMap<&str, &[&str]> = crates.iter().copied().collect();
+fn drawing(crates: &[Entry<'_>]) -> String {
+    let all: BTreeMap<&str, &[&str]> = crates
+        .iter()
+        .map(|(name, may)| (*name, may.as_slice()))
+        .collect();
     let mut rows: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     let mut level: BTreeMap<&str, usize> = BTreeMap::new();
     for (name, may) in crates {
@@ -137,7 +196,8 @@ fn drawing(crates: &[(&str, &[&str])]) -> String {
     for (row, names) in rows.iter().rev() {
         for name in names {
             let may = all[name];
-            let implied: BTreeSet<&str> = may.iter().flat_map(|other| beneath(other, &all)).collect();
+            let implied: BTreeSet<&str> =
+                may.iter().flat_map(|other| beneath(other, &all)).collect();
             let direct: Vec<&str> = may
                 .iter()
                 .copied()
@@ -168,29 +228,29 @@ mod tests {
     use super::*;
     use crate::tidy::dependencies::Dependency;
 
-    const THREE: &[(&str, &[&str])] = &[
-        ("low", &[]),
-        ("middle", &["low"]),
-        ("high", &["low", "middle"]),
-    ];
+    const THREE: &str = "
+ low
+ middle: low
+ high: low middle
+";
 
     #[test]
     fn a_drawing_names_only_what_is_not_implied() {
         assert_eq!(
-            drawing(THREE),
+            drawing(&crates(THREE)),
             "```text\n 2  high   → middle\n 1  middle → low\n 0  low\n```"
         );
     }
 
     #[test]
     fn a_crate_that_depends_on_one_above_it_is_found() {
-        assert!(upward(THREE).is_empty());
-        assert_eq!(upward(&[("low", &["high"]), ("high", &[])]).len(), 1);
+        assert!(upward(&crates(THREE)).is_empty());
+        assert_eq!(upward(&crates("low: high\nhigh")).len(), 1);
     }
 
     #[test]
     fn the_list_of_this_repository_points_one_way() {
-        assert_eq!(upward(CRATES), Vec::<String>::new());
+        assert_eq!(upward(&crates(LIST)), Vec::<String>::new());
     }
 
     #[test]

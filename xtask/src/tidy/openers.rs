@@ -36,14 +36,18 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             if let Some(word) = opener(&comment.text) {
                 report(
                     "opener",
-                    format!("a doc comment begins with \"{word}\": begin with the thing, or with what the function does"),
+                    format!(
+                        "a doc comment begins with \"{word}\": begin with the thing, or with what the function does"
+                    ),
                 );
             }
             let words = first_sentence(&comment.text).split_whitespace().count();
             if words > MOST_WORDS {
                 report(
                     "first-sentence",
-                    format!("the first sentence has {words} words, {MOST_WORDS} allowed: say one thought"),
+                    format!(
+                        "the first sentence has {words} words, {MOST_WORDS} allowed: say one thought"
+                    ),
                 );
             }
         }

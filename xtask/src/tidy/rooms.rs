@@ -192,7 +192,10 @@ impl Crate {
 fn module(path: &str) -> Module {
     let path = path.trim_end_matches(".rs");
     let mut parts: Vec<String> = path.split('/').map(str::to_owned).collect();
-    if matches!(parts.last().map(String::as_str), Some("mod" | "lib" | "main")) {
+    if matches!(
+        parts.last().map(String::as_str),
+        Some("mod" | "lib" | "main")
+    ) {
         parts.pop();
     }
     parts
@@ -216,7 +219,10 @@ mod tests {
         ];
         assert!(found(&one_way).is_empty());
         let mut ring = one_way.to_vec();
-        ring.push(("crates/x/src/b/c.rs", "//! x\nfn f() { super::super::a::f() }\n"));
+        ring.push((
+            "crates/x/src/b/c.rs",
+            "//! x\nfn f() { super::super::a::f() }\n",
+        ));
         ring.push(("crates/x/src/a/d.rs", "//! x\n"));
         assert_eq!(
             found(&ring),
@@ -228,9 +234,15 @@ mod tests {
     fn a_folder_and_one_within_it_may_name_each_other() {
         let files = [
             ("crates/x/src/lib.rs", "//! x\nmod a;\n"),
-            ("crates/x/src/a.rs", "//! x\nmod b;\nuse b::c::C;\npub struct A;\n"),
+            (
+                "crates/x/src/a.rs",
+                "//! x\nmod b;\nuse b::c::C;\npub struct A;\n",
+            ),
             ("crates/x/src/a/b.rs", "//! x\nmod c;\n"),
-            ("crates/x/src/a/b/c.rs", "//! x\nuse crate::a::A;\npub struct C;\n"),
+            (
+                "crates/x/src/a/b/c.rs",
+                "//! x\nuse crate::a::A;\npub struct C;\n",
+            ),
         ];
         assert!(found(&files).is_empty());
     }
@@ -238,11 +250,20 @@ mod tests {
     #[test]
     fn a_ring_through_a_name_that_is_passed_on_is_found() {
         let files = [
-            ("crates/x/src/lib.rs", "//! x\nmod a; mod b;\npub use b::c::C;\n"),
-            ("crates/x/src/a/mod.rs", "//! x\nmod d;\nuse crate::C;\npub struct A;\n"),
+            (
+                "crates/x/src/lib.rs",
+                "//! x\nmod a; mod b;\npub use b::c::C;\n",
+            ),
+            (
+                "crates/x/src/a/mod.rs",
+                "//! x\nmod d;\nuse crate::C;\npub struct A;\n",
+            ),
             ("crates/x/src/a/d.rs", "//! x\n"),
             ("crates/x/src/b/mod.rs", "//! x\npub mod c;\n"),
-            ("crates/x/src/b/c.rs", "//! x\nuse crate::a::A;\npub struct C;\n"),
+            (
+                "crates/x/src/b/c.rs",
+                "//! x\nuse crate::a::A;\npub struct C;\n",
+            ),
         ];
         assert_eq!(found(&files).len(), 2);
     }

@@ -8,7 +8,7 @@ use super::{Finding, Tree};
 /// Files that may hold `unsafe`, each with the reason.
 const ALLOWED: &[(&str, &str)] = &[
     (
-        "crates/sandstone/src/tcp_info.rs",
+        "crates/net/src/tcp_info.rs",
         "TCP_INFO, which no safe crate in use asks for",
     ),
     (
@@ -20,11 +20,11 @@ const ALLOWED: &[(&str, &str)] = &[
         "where pages come from: raw memory and its counts",
     ),
     (
-        "crates/sandstone/src/block/uring.rs",
+        "crates/block/src/uring.rs",
         "io_uring: the kernel reads and writes our buffers",
     ),
     (
-        "crates/sandstone/tests/block/driver.rs",
+        "crates/backends/tests/block/driver.rs",
         "polls the descriptor that a lane lends",
     ),
 ];

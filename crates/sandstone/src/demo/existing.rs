@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use super::UNIT;
-use crate::cli::demo::Args;
-use crate::config::model::{BackendSpec, UnitSpec};
-use crate::config::quantity::format_size;
-use crate::config::{Error, ErrorKind};
 use crate::daemon::Daemon;
+use cli::demo::Args;
+use model::config::{BackendSpec, UnitSpec};
+use model::quantity::format_size;
+use model::{Error, ErrorKind};
 
 /// Refuses options of a new demo that contradict this one.
 pub(super) fn refuse_contradictions(

@@ -6,10 +6,10 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{TARGET, UNIT};
-use crate::cli::demo::Args;
-use crate::cli::Connection;
-use crate::config::store::Store;
-use crate::config::{Error, ErrorKind};
+use cli::Connection;
+use cli::demo::Args;
+use config::store::Store;
+use model::{Error, ErrorKind};
 
 /// Where nothing else is said.
 const FOLDER: &str = "sandstone-demo";

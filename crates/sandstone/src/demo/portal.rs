@@ -3,9 +3,9 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 
-use crate::cli::demo::Args;
-use crate::config::{Error, ErrorKind};
-use crate::target::try_listening;
+use cli::demo::Args;
+use model::{Error, ErrorKind};
+use target::try_listening;
 
 const DEFAULT_PORT: u16 = 3260;
 

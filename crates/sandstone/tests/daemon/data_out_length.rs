@@ -2,9 +2,9 @@
 //! lands on the unit, and what the residual says (RFC 7143 §11.4.5).
 
 use crate::served::{self, BLOCK, Served, read, unit};
+use initiator::connection::{Connection, Outcome};
 use iscsi::initiator::Residual;
-use sandstone::config::model::BackendSpec;
-use sandstone::initiator::connection::{Connection, Outcome};
+use model::config::BackendSpec;
 
 const GOOD: Option<u8> = Some(0);
 

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::served::{self, Served, sense, unit, write};
-use sandstone::config::change::{Change, CreateUnit};
-use sandstone::config::model::BackendSpec;
-use sandstone::control::transaction::Commit;
-use sandstone::control::{Transactions, UnitStatus};
+use config::change::{Change, CreateUnit};
+use control::Transactions;
+use control::transaction::Commit;
+use model::config::BackendSpec;
+use model::data_plane::UnitStatus;
 
 const SIZE: u64 = 1 << 20;
 
@@ -18,7 +19,7 @@ fn file(path: &Path) -> BackendSpec {
     }
 }
 
-fn create(served: &Served, path: &Path) -> Result<(), sandstone::config::Error> {
+fn create(served: &Served, path: &Path) -> Result<(), model::Error> {
     let request = CreateUnit {
         name: "second".into(),
         backend: file(path),

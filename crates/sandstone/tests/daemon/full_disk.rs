@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::served::{self, BLOCK, Served, read, sense, test_unit_ready, unit, write};
 use crate::small_folder::inside_small_folder;
-use sandstone::config::model::{BackendSpec, UnitSpec};
-use sandstone::initiator::connection::Connection;
+use initiator::connection::Connection;
+use model::config::{BackendSpec, UnitSpec};
 
 const SPACE_ALLOCATION_FAILED: Option<[u8; 3]> = Some([0x07, 0x27, 0x07]);
 const SOFT_THRESHOLD_REACHED: [u8; 3] = [0x06, 0x38, 0x07];
@@ -142,7 +142,7 @@ fn content(chunk: u64) -> Vec<u8> {
 }
 
 /// Writes a chunk; a unit attention that comes instead is heard and the write repeated.
-fn store(session: &mut Connection, chunk: u64) -> sandstone::initiator::connection::Outcome {
+fn store(session: &mut Connection, chunk: u64) -> initiator::connection::Outcome {
     loop {
         let outcome = write(session, chunk * CHUNK_BLOCKS, &content(chunk));
         match outcome.status {

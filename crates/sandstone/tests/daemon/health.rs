@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use super::live_figures::{metrics, sample};
 use super::pool_devices::{flat, resilvered, serve, write_all};
 use super::process::Process;
-use super::skipped::skipped;
+use testing::skipped::skipped;
 
 /// The exit codes of `status` and of `pool status -x`.
 fn codes(process: &Process) -> [i32; 2] {

@@ -5,9 +5,9 @@ use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 
+use initiator::connection::Connection;
 use iscsi::initiator::LoginSettings;
 use iscsi::pdu::Isid;
-use sandstone::initiator::connection::Connection;
 use serde_json::Value;
 
 use crate::process::Process;

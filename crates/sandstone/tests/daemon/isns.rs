@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use iscsi::isns::{Assembler, Attributes, Flags, Function, Message, Tag};
-use sandstone::isns::{AnnouncedTarget, Announcement, Registrar, Timing};
+use isns::{AnnouncedTarget, Announcement, Registrar, Timing};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

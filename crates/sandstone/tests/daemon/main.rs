@@ -25,8 +25,6 @@ mod isns;
 mod known_sectors;
 mod live_figures;
 mod live_sessions;
-#[path = "../shared/loop_device.rs"]
-mod loop_device;
 mod no_unit;
 mod pool;
 mod pool_administration;
@@ -58,8 +56,6 @@ mod sanitize;
 mod saved_write_cache;
 mod served;
 mod service;
-#[path = "../shared/skipped.rs"]
-mod skipped;
 mod small_folder;
 mod state_folder;
 mod stream;
@@ -69,5 +65,3 @@ mod stream_rest;
 mod taken_portal;
 mod transfer_lengths;
 mod unit_changes;
-#[path = "../shared/user.rs"]
-mod user;

@@ -1,7 +1,7 @@
 //! LUNs without a unit: what initiators that try each are told there.
 
 use crate::served::{BLOCK, Served, unit};
-use sandstone::config::model::BackendSpec;
+use model::config::BackendSpec;
 
 /// SPC-4 6.6.2: qualifier 011b and type 1Fh. Linux before 4.4 finds no further LUN behind a blank vendor.
 #[test]

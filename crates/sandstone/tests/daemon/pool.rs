@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use sandstone::initiator::connection::Connection;
+use initiator::connection::Connection;
 
 use crate::process::Process;
 use crate::served::{self, BLOCK, TARGET, free_portal, read, sense, settings, write};

@@ -4,10 +4,10 @@ use std::fs::File;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::loop_device::Loop;
 use crate::pool_devices::{line_of, resilvered, scrubbed_clean, serve, verify_all, write_all};
 use crate::process::Process;
 use crate::small_folder::inside_small_folder;
+use testing::loop_device::Loop;
 
 /// Waits until a device is not used any more.
 fn faulted(process: &Process, device: &str) {

@@ -4,9 +4,9 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use initiator::connection::Connection;
 use iscsi::initiator::LoginSettings;
 use iscsi::pdu::Isid;
-use sandstone::initiator::connection::Connection;
 use scsi::application_client::reserving::{holder, keys};
 
 use crate::initiator::fake_target::{self, FakeTarget, World};

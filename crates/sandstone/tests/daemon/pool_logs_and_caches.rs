@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use sandstone::initiator::connection::Connection;
+use initiator::connection::Connection;
 use serde_json::Value;
 
 use crate::pool_devices::{flat, line_of, serve};

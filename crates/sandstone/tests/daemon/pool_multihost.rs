@@ -5,11 +5,11 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::loop_device::Loop;
 use crate::pool_devices::{flat, pattern, serve, verify_all, write_all};
 use crate::pool_over_iscsi::Array;
 use crate::process::Process;
 use crate::served::{self, settings, write};
+use testing::loop_device::Loop;
 
 /// Two ways to one file of 128 MiB: a device for each host. `None` where this machine has no loop devices.
 fn two_ways(folder: &Path) -> Option<[Loop; 2]> {

@@ -100,7 +100,7 @@ fn what_went_on_alone_is_gone_on_with_as_advised() {
     scrubbed_clean(&front);
 }
 
-type Session = sandstone::initiator::connection::Connection;
+type Session = initiator::connection::Connection;
 
 const BUSY: u8 = 8;
 

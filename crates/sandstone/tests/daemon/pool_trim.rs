@@ -6,11 +6,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::loop_device::Loop;
 use crate::pool_devices::{serve, write_all};
 use crate::pool_over_iscsi::until;
 use crate::process::Process;
 use crate::served::free_portal;
+use testing::loop_device::Loop;
 
 /// Bytes that a file takes.
 fn taken(path: &Path) -> u64 {

@@ -6,9 +6,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use crate::loop_device::Loop;
 use crate::pool_devices::{flat, line_of, serve, verify_all, write_all};
 use crate::process::Process;
+use testing::loop_device::Loop;
 
 fn file(process: &Process, name: &str) -> std::path::PathBuf {
     let path = process.folder().join(name);

@@ -7,11 +7,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use crate::served::{self, Served, free_portal, log_in, sense, settings, test_unit_ready, unit};
-use sandstone::block::delay::DelayDevice;
-use sandstone::config::model::{BackendSpec, Config};
-use sandstone::control::DataPlane as _;
-use sandstone::initiator::connection::{Connection, Outcome};
-use sandstone::target::{DaemonLimits, DeviceLayer, Service, ServiceOptions};
+use block::delay::DelayDevice;
+use initiator::connection::{Connection, Outcome};
+use model::config::{BackendSpec, Config};
+use model::data_plane::DataPlane as _;
+use target::{DaemonLimits, DeviceLayer, Service, ServiceOptions};
 
 /// How long the device takes for everything.
 const LATENCY: Duration = Duration::from_millis(1500);
@@ -43,7 +43,7 @@ impl Slow {
                 memory: 64 << 20,
             },
             layer: Some(layer),
-            pools: sandstone::pool::Pools::none(state.path()),
+            pools: pools::Pools::none(state.path()),
             initiator: std::sync::Arc::default(),
         };
         Self {

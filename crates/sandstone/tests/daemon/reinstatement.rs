@@ -4,12 +4,12 @@
 use std::time::{Duration, Instant};
 
 use crate::served::{self, Served, read, sense, test_unit_ready, unit, write};
+use config::change::{Change, ModifyTarget};
+use control::transaction::Commit;
+use initiator::connection::Connection;
 use iscsi::initiator::LoginSettings;
-use sandstone::config::change::{Change, ModifyTarget};
-use sandstone::config::model::{BackendSpec, TargetParameters};
-use sandstone::control::SessionInfo;
-use sandstone::control::transaction::Commit;
-use sandstone::initiator::connection::Connection;
+use model::config::{BackendSpec, TargetParameters};
+use model::data_plane::SessionInfo;
 
 fn served() -> Served {
     Served::start(vec![unit("unit", 1, BackendSpec::Memory { size: 1 << 20 })])

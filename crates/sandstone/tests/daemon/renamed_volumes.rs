@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use sandstone::pool::dataset::DatasetChange;
+use pools::dataset::DatasetChange;
 
 use crate::pool::{log_in, pattern};
 use crate::process::Process;

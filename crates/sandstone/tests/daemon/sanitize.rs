@@ -7,8 +7,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sandstone::config::model::{BackendSpec, UnitSpec};
-use sandstone::initiator::connection::Connection;
+use initiator::connection::Connection;
+use model::config::{BackendSpec, UnitSpec};
 
 use crate::process::Process;
 use crate::served::{

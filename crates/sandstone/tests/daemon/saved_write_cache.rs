@@ -1,7 +1,7 @@
 //! An administrator's word about the write cache outlives what initiators had stored before it: a restart must
 //! not acknowledge from a cache that was switched off.
 
-use sandstone::initiator::connection::Connection;
+use initiator::connection::Connection;
 
 use crate::process::Process;
 use crate::served::{TARGET, free_portal, log_in, sense, settings};

@@ -4,16 +4,16 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
+use config::history::Note;
+use config::store::Store;
+use control::ControlAddress;
+use initiator::connection::{Connection, Outcome};
 use iscsi::initiator::LoginSettings;
 use iscsi::pdu::Isid;
-use sandstone::config::history::Note;
-use sandstone::config::model::{
+use model::config::{
     AluaMode, BackendSpec, Config, MapSpec, PortalGroupSpec, TargetSpec, UnitSpec,
 };
-use sandstone::config::store::Store;
-use sandstone::control::ControlAddress;
 use sandstone::daemon::{Daemon, DaemonOptions};
-use sandstone::initiator::connection::{Connection, Outcome};
 
 /// The one target.
 pub(crate) const TARGET: &str = "iqn.2026-01.io.sandstone:test";

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use initiator::connection::Connection;
 use rustix::process::{Pid, Signal, kill_process};
-use sandstone::initiator::connection::Connection;
 
 use crate::pool::{log_in, pattern};
 use crate::served::{BLOCK, TARGET, free_portal, read, sense, write};
-use crate::user::me;
+use testing::user::me;
 
 /// A daemon with its log in a file and a service manager that listens.
 struct Service {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::skipped::skipped;
+use testing::skipped::skipped;
 
 const INSIDE: &str = "SANDSTONE_TEST_SMALL_FOLDER";
 

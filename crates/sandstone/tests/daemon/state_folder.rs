@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sandstone::initiator::connection::{Connection, Outcome};
-use sandstone::state_folder::KeptFile;
+use initiator::connection::{Connection, Outcome};
+use state_folder::KeptFile;
 
 use crate::process::Process;
 use crate::served::{BLOCK, TARGET, cdb, free_portal, read, sense, settings, write};

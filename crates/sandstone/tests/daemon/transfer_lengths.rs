@@ -3,7 +3,7 @@
 
 use crate::raw_wire::{Answer, Wire};
 use crate::served::{BLOCK, Served, TARGET, unit};
-use sandstone::config::model::BackendSpec;
+use model::config::BackendSpec;
 
 /// The blocks that the commands of this table touch.
 const BLOCKS: usize = 4;

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 
-use sandstone::initiator::connection::Connection;
+use initiator::connection::Connection;
 
 use crate::pool::{log_in, pattern};
 use crate::process::Process;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sandstone::block::BlockDevice;
-use sandstone::block::memory::MemoryDevice;
-use sandstone::config::model::{AluaState, BackendSpec, Config};
-use sandstone::control::{ApplyError, DataPlane};
+use block::BlockDevice;
+use block::memory::MemoryDevice;
+use model::config::{AluaState, BackendSpec, Config};
+use model::data_plane::{ApplyError, DataPlane};
 
 use super::kill::settings;
 use super::late_write::{BLOCK, FirstWriteWaits, write_cdb};

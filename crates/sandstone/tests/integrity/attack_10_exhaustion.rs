@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use iscsi::initiator::LoginSettings;
 use iscsi::pdu::Isid;
-use sandstone::target::DaemonLimits;
+use target::DaemonLimits;
 
 use super::kill::settings;
 use super::process::free_portal;

@@ -1,7 +1,7 @@
 //! Attack 7 against the real daemon: EXTENDED COPY and ODX tokens towards a unit that the initiator does
 //! not see.
 
-use sandstone::config::model::HostSpec;
+use model::config::HostSpec;
 
 use super::kill::settings;
 use super::process::{Process, file_unit, free_portal, target};

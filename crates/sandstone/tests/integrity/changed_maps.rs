@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use sandstone::block::memory::MemoryDevice;
-use sandstone::config::model::TargetGroupSpec;
+use block::memory::MemoryDevice;
+use model::config::TargetGroupSpec;
 
 use super::kill::settings;
 use super::late_write::{BLOCK, FirstWriteWaits, write_cdb};
@@ -60,7 +60,7 @@ fn a_copy_under_way_ends_when_its_unit_leaves_the_view() {
     let source = Arc::new(MemoryDevice::new(8 * BLOCK as u64, BLOCK as u32, 1 << 20).unwrap());
     let destination = Arc::new(FirstWriteWaits::new());
     let units = [0, 1].map(|lun| unit(lun, 8, BLOCK as u32, true)).to_vec();
-    let devices: Vec<Arc<dyn sandstone::block::BlockDevice>> = vec![source, destination.clone()];
+    let devices: Vec<Arc<dyn block::BlockDevice>> = vec![source, destination.clone()];
     let mut served = Served::start(&[portal], units, devices, limits());
     let mut session = PipelinedSession::new(portal, settings(0));
     session.log_in();

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use block::memory::MemoryDevice;
 use iscsi::pdu::{BHS_LENGTH, NopOut, RESERVED_TAG};
-use sandstone::block::memory::MemoryDevice;
 
 use super::kill::settings;
 use super::process::free_portal;

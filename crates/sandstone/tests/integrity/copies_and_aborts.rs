@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use block::BlockDevice;
+use block::memory::MemoryDevice;
 use iscsi::pdu::TaskManagementFunction;
-use sandstone::block::BlockDevice;
-use sandstone::block::memory::MemoryDevice;
 
 use super::changed_maps::copy;
 use super::fencing::persistent_reserve_out;

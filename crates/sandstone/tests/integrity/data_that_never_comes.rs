@@ -24,7 +24,7 @@ fn begin_write(session: &mut PipelinedSession) {
 #[test]
 fn ordered_commands_go_on_where_others_never_send_their_data() {
     let portal = free_portal();
-    let limits = sandstone::target::DaemonLimits {
+    let limits = target::DaemonLimits {
         stall_timeout: Duration::from_secs(1),
         ..served::limits()
     };
@@ -59,7 +59,7 @@ fn ordered_commands_go_on_where_others_never_send_their_data() {
 #[test]
 fn a_session_that_waits_for_a_command_lost_with_its_connection_is_ended() {
     let portal = free_portal();
-    let limits = sandstone::target::DaemonLimits {
+    let limits = target::DaemonLimits {
         stall_timeout: Duration::from_secs(1),
         ..served::limits()
     };

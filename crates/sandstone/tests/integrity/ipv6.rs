@@ -3,7 +3,7 @@
 use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use sandstone::block::memory::MemoryDevice;
+use block::memory::MemoryDevice;
 
 use super::kill::settings;
 use super::late_write::{BLOCK, write_cdb};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use sandstone::block::memory::MemoryDevice;
-use sandstone::block::{
+use block::memory::MemoryDevice;
+use block::{
     BlockDevice, BlockError, Done, Geometry, Lane, Pages, Request, Submitted, Ticket, Usage,
 };
 

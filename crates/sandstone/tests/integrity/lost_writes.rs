@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use sandstone::block::BlockErrorKind;
-use sandstone::block::fault::{Fault, FaultDevice, Rule, When};
-use sandstone::block::memory::MemoryDevice;
-use sandstone::block::statistics::Kind;
-use sandstone::control::DataPlane as _;
-use sandstone::control::hindrance::{Clearing, HindranceKind, Stops};
+use block::BlockErrorKind;
+use block::fault::{Fault, FaultDevice, Rule, When};
+use block::memory::MemoryDevice;
+use block::statistics::Kind;
+use model::data_plane::DataPlane as _;
+use model::hindrance::{Clearing, HindranceKind, Stops};
 
 use super::kill::settings;
 use super::late_write::{BLOCK, write_cdb};

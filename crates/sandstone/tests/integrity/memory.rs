@@ -4,14 +4,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex};
 
+use block::{BlockDevice, BlockError, Done, Geometry, Lane, Request, Submitted, Ticket, Usage};
 use iscsi::initiator::LoginSettings;
 use iscsi::negotiation::Limits;
 use iscsi::pdu::Isid;
-use sandstone::block::{
-    BlockDevice, BlockError, Done, Geometry, Lane, Request, Submitted, Ticket, Usage,
-};
 
-use sandstone::config::model::{BackendSpec, UnitSpec};
+use model::config::{BackendSpec, UnitSpec};
 
 use super::process::{Process, TARGET, file_unit, free_portal, target};
 use super::random::Random;
@@ -299,7 +297,7 @@ fn with_a_busy_disk(memory: u64, block: usize) -> (Arc<BusyDisk>, Served, Vec<Pi
         disk: Arc::new(VolatileDisk::new(Random::new(1), 1024, block)),
         state: Arc::default(),
     });
-    let limits = sandstone::target::DaemonLimits {
+    let limits = target::DaemonLimits {
         memory,
         ..served::limits()
     };
@@ -383,7 +381,7 @@ fn short_writes_that_a_slow_disk_holds_stay_within_the_cap() {
 fn whoever_sits_on_scarce_memory_is_sent_away() {
     let portal = free_portal();
     let disk = Arc::new(VolatileDisk::new(Random::new(1), 1024, 4096));
-    let limits = sandstone::target::DaemonLimits {
+    let limits = target::DaemonLimits {
         memory: 2 * MIB,
         stall_timeout: std::time::Duration::from_secs(2),
         ..served::limits()

@@ -6,13 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use sandstone::block::memory::MemoryDevice;
-use sandstone::block::{
-    BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage,
-};
-use sandstone::config::model::{BackendSpec, Config};
-use sandstone::control::DataPlane;
-use sandstone::target::DeviceLayer;
+use block::memory::MemoryDevice;
+use block::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
+use model::config::{BackendSpec, Config};
+use model::data_plane::DataPlane;
+use target::DeviceLayer;
 
 use super::fencing::{logged_in, one_block, persistent_reserve_out};
 use super::lost_preemption::{REGISTER, RESERVE, hold_saves, reserve_out, wait_for_the_save};

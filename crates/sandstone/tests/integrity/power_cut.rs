@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use sandstone::block::BlockDevice;
+use block::BlockDevice;
 
 use super::kill::settings;
 use super::model::{Crash, Model};

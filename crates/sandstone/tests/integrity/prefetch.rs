@@ -3,9 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use sandstone::block::{
-    BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage,
-};
+use block::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
 
 use super::kill::settings;
 use super::late_write::BLOCK;

@@ -5,11 +5,11 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use sandstone::config::history::Note;
-use sandstone::config::model::{
+use config::history::Note;
+use config::store::Store;
+use model::config::{
     AluaMode, BackendSpec, Config, MapSpec, PortalGroupSpec, TargetSpec, UnitSpec,
 };
-use sandstone::config::store::Store;
 
 pub(crate) const TARGET: &str = "iqn.2026-01.io.sandstone:integrity";
 
@@ -30,8 +30,7 @@ impl Process {
             config.generation += 1;
             store.save(&config, &Note::default()).unwrap();
             for unit in &config.units {
-                sandstone::block::open::create(&unit.backend, state.path(), unit.block_size)
-                    .unwrap();
+                backends::open::create(&unit.backend, state.path(), unit.block_size).unwrap();
             }
         }
         let mut process = Self {

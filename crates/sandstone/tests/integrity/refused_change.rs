@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use sandstone::config::model::{BackendSpec, Config};
+use model::config::{BackendSpec, Config};
 
 use super::late_write::BLOCK;
 use super::process::{file_unit, free_portal};

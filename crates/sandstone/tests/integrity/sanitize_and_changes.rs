@@ -5,8 +5,8 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sandstone::config::model::{AluaState, BackendSpec, UnitSpec};
-use sandstone::control::ApplyError;
+use model::config::{AluaState, BackendSpec, UnitSpec};
+use model::data_plane::ApplyError;
 
 use super::kill::settings;
 use super::late_write::{BLOCK, FirstWriteWaits};
@@ -66,7 +66,7 @@ impl Sanitized {
 
     /// Puts a target port group in this state.
     fn set(&mut self, group: usize, state: AluaState) -> Result<(), ApplyError> {
-        let change = |config: &mut sandstone::config::Config| {
+        let change = |config: &mut model::Config| {
             config.targets[0].portal_groups[group].alua_state = state;
         };
         self.served.try_change(change)

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandstone::block::BlockDevice;
-use sandstone::config::model::{BackendSpec, Config, MapSpec, UnitSpec};
-use sandstone::control::{ApplyError, DataPlane};
-use sandstone::target::{DaemonLimits, DeviceLayer, Service, ServiceOptions};
+use block::BlockDevice;
+use model::config::{BackendSpec, Config, MapSpec, UnitSpec};
+use model::data_plane::{ApplyError, DataPlane};
+use target::{DaemonLimits, DeviceLayer, Service, ServiceOptions};
 
 use super::process;
 
@@ -85,7 +85,7 @@ impl Served {
             io_uring: false,
             limits,
             layer: Some(layer),
-            pools: sandstone::pool::Pools::none(state.path()),
+            pools: pools::Pools::none(state.path()),
             initiator: std::sync::Arc::default(),
         };
         Self {

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use block::memory::MemoryDevice;
 use iscsi::pdu::{AsyncEvent, TaskManagementFunction};
-use sandstone::block::memory::MemoryDevice;
-use sandstone::config::model::{Config, RedirectSpec};
+use model::config::{Config, RedirectSpec};
 
 use super::kill::settings;
 use super::process::free_portal;

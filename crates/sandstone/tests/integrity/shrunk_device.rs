@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sandstone::block::memory::MemoryDevice;
-use sandstone::block::{
-    BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage,
-};
+use block::memory::MemoryDevice;
+use block::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
 
 use super::fencing::logged_in;
 use super::process::free_portal;

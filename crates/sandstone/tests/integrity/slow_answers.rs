@@ -3,12 +3,12 @@
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex};
 
-use sandstone::block::memory::MemoryDevice;
-use sandstone::block::{
+use block::memory::MemoryDevice;
+use block::{
     BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Suspension, Ticket, Usage,
 };
-use sandstone::control::DataPlane as _;
-use sandstone::control::hindrance::{HindranceKind, Stops};
+use model::data_plane::DataPlane as _;
+use model::hindrance::{HindranceKind, Stops};
 
 use super::process::free_portal;
 use super::served::{Served, limits, unit};

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use block::memory::MemoryDevice;
 use iscsi::initiator::LoginSettings;
 use iscsi::pdu::Isid;
-use sandstone::block::memory::MemoryDevice;
-use sandstone::control::DataPlane;
+use model::data_plane::DataPlane;
 
 use super::kill::settings;
 use super::process::free_portal;

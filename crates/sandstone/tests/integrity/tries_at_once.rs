@@ -5,9 +5,9 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use sandstone::block::memory::MemoryDevice;
-use sandstone::control::DataPlane;
-use sandstone::target::DeviceLayer;
+use block::memory::MemoryDevice;
+use model::data_plane::DataPlane;
+use target::DeviceLayer;
 
 use super::kill::settings;
 use super::late_write::BLOCK;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use sandstone::block::lane::Outcome;
-use sandstone::block::{
+use block::lane::Outcome;
+use block::{
     BlockDevice, BlockError, BlockErrorKind, Done, Geometry, Lane, Pages, Request, Submitted,
     Ticket, Usage,
 };

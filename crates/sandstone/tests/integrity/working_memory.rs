@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use sandstone::block::memory::MemoryDevice;
-use sandstone::block::{
+use block::memory::MemoryDevice;
+use block::{
     BlockDevice, BlockError, Done, Geometry, Lane, Pages, Request, Submitted, Ticket, Usage,
 };
-use sandstone::target::DaemonLimits;
+use target::DaemonLimits;
 
 use super::kill::settings;
 use super::process::free_portal;

@@ -5,10 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use block::{BlockDevice, BlockError, Done, Geometry, Lane, Request, Submitted, Ticket, Usage};
 use iscsi::pdu::{TaskManagementFunction, TaskManagementResult};
-use sandstone::block::{
-    BlockDevice, BlockError, Done, Geometry, Lane, Request, Submitted, Ticket, Usage,
-};
 
 use super::kill::settings;
 use super::late_write::{BLOCK, write_cdb};

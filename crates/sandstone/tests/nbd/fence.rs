@@ -6,11 +6,9 @@ use std::net::Shutdown;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use block::delay::DelayDevice;
+use block::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
 use nbd::wire::command;
-use sandstone::block::delay::DelayDevice;
-use sandstone::block::{
-    BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage,
-};
 
 use crate::client::{Client, request};
 use crate::server::{Running, SIZE, memory, slow};

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use block::delay::DelayDevice;
+use block::fault::{Fault, FaultDevice, Rule, When};
+use block::memory::MemoryDevice;
+use block::statistics::Kind;
+use block::{BlockDevice, BlockErrorKind};
 use nbd::wire::{command, command_flag, transmission_flag};
-use sandstone::block::delay::DelayDevice;
-use sandstone::block::fault::{Fault, FaultDevice, Rule, When};
-use sandstone::block::memory::MemoryDevice;
-use sandstone::block::statistics::Kind;
-use sandstone::block::{BlockDevice, BlockErrorKind};
-use sandstone::nbd::{Endpoint, Loops, Server, ServerOptions};
+use nbd_server::{Endpoint, Loops, Server, ServerOptions};
 
 use crate::client::Client;
 

@@ -154,21 +154,21 @@ mod tests {
         for bad in [
             vec![],
             vec![0x45, 0, 0],
-            raw(1, &good, len + 4), // longer than the bytes that came
-            raw(1, &good, len - 1),                // not a multiple of four
-            raw(1, &good, 16), // shorter than the minimum
-            raw(1, &good, 20),                     // cuts the NUL off
-            raw(0, &no_nul, 24),                   // no NUL at all
-            raw(1, &padded("iqn.x:y"), 20),        // no ISID
-            raw(1, &padded("iqn.x:y,i,0x"), 20),   // empty ISID
+            raw(1, &good, len + 4),         // longer than the bytes that came
+            raw(1, &good, len - 1),         // not a multiple of four
+            raw(1, &good, 16),              // shorter than the minimum
+            raw(1, &good, 20),              // cuts the NUL off
+            raw(0, &no_nul, 24),            // no NUL at all
+            raw(1, &padded("iqn.x:y"), 20), // no ISID
+            raw(1, &padded("iqn.x:y,i,0x"), 20), // empty ISID
             raw(1, &padded("iqn.x:y,i,0xg1"), 20), // not hexadecimal
             raw(1, &padded("iqn.x:y,i,0x+1"), 20), // not a digit
             raw(1, &padded("a,i,0x0123456789abc"), 20), // thirteen digits
-            raw(1, &padded(",i,0x01"), 20),        // no name
-            raw(0, &padded(""), 20),               // no name
-            raw(0, &long, long.len() as u16),      // name too long
-            raw(2, &good, len),                    // reserved format
-            raw(1, &dirty, len),                   // bytes behind the NUL
+            raw(1, &padded(",i,0x01"), 20), // no name
+            raw(0, &padded(""), 20),        // no name
+            raw(0, &long, long.len() as u16), // name too long
+            raw(2, &good, len),             // reserved format
+            raw(1, &dirty, len),            // bytes behind the NUL
         ] {
             assert_eq!(TransportId::parse(&bad), None, "{bad:02x?}");
         }

@@ -4,12 +4,12 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
+use initiator::connection::Connection;
 use iscsi::chap::ChapCredential;
 use iscsi::initiator::LoginSettings;
 use iscsi::isns::{Assembler, Flags, Function, Message};
 use iscsi::pdu::Isid;
-use sandstone::initiator::connection::Connection;
-use sandstone::isns::find_targets;
+use isns::find_targets;
 
 use super::{back, run};
 use crate::served::{TARGET, free_portal};

@@ -1,8 +1,8 @@
 //! Names that other systems chose: targets that compare them byte by byte, and initiators that call themselves as they like.
 
+use initiator::connection::Connection;
 use iscsi::initiator::LoginSettings;
 use iscsi::pdu::{Isid, LoginStatus};
-use sandstone::initiator::connection::Connection;
 
 use super::{back, front, run, run_words};
 use crate::initiator::fake_target::{Admission, FakeTarget, World};

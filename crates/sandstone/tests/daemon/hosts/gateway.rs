@@ -9,7 +9,7 @@ use crate::initiator::fake_target::{FakeTarget, World};
 use crate::served::{
     BLOCK, Served, TARGET, cdb, log_in as session, read, sense, settings, unit, write,
 };
-use sandstone::config::model::{BackendSpec, UnitSpec};
+use model::config::{BackendSpec, UnitSpec};
 
 #[test]
 fn a_disk_is_served_on_and_its_state_is_the_truth() {

@@ -14,8 +14,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sandstone::cli::{Terminal, run_client};
-use sandstone::config::model::BackendSpec;
+use cli::{Terminal, run_client};
+use model::config::BackendSpec;
 
 use crate::served::{Served, TARGET, unit};
 

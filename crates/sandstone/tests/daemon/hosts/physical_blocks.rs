@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::{DEVICE, SIZE, front, log_in, run};
-use crate::loop_device::Loop;
 use crate::served::{Served, log_in as session, settings, unit};
-use sandstone::config::model::{BackendSpec, UnitSpec};
-use sandstone::initiator::connection::Connection;
+use initiator::connection::Connection;
+use model::config::{BackendSpec, UnitSpec};
+use testing::loop_device::Loop;
 
 /// What READ CAPACITY(16) and pages B0h and B1h tell of a unit.
 #[derive(Debug, PartialEq, Eq)]

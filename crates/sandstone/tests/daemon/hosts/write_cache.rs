@@ -1,6 +1,6 @@
 //! A sweep turns the write cache of another machine's unit and leaves it as it was.
 
-use sandstone::initiator::write_cache::WriteCache;
+use initiator::write_cache::WriteCache;
 
 use super::{back, run};
 use crate::served::TARGET;

@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use sandstone::block::{Pages, Request};
-use sandstone::initiator::connection::Connection;
+use block::{Pages, Request};
+use initiator::connection::Connection;
 
 use super::driver::{Driver, round_robin_without_settling, target};
 use crate::process::Process;

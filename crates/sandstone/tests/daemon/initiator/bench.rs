@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use cli::{Terminal, run_client};
 use iscsi::negotiation::DigestPolicy;
 use iscsi::target::login::{Authentication, Authorization};
-use sandstone::cli::{Terminal, run_client};
 
-use sandstone::config::history::Note;
-use sandstone::config::store::Store;
+use config::history::Note;
+use config::store::Store;
 
 use super::fake_target::{FakeTarget, World, allowed};
 

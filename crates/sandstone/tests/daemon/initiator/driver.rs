@@ -3,15 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sandstone::block::lane::Outcome;
-use sandstone::block::{
-    BlockDevice as _, BlockError, Done, Lane, Pages, Request, Submitted, Ticket,
-};
-use sandstone::initiator::adapter::{Adapter, AdapterError};
-use sandstone::initiator::device::MultipathDevice;
-use sandstone::initiator::settings::{DeviceSettings, SessionSettings, TargetSettings};
-use sandstone::initiator::url::LunUrl;
-use sandstone::multipath;
+use block::lane::Outcome;
+use block::{BlockDevice as _, BlockError, Done, Lane, Pages, Request, Submitted, Ticket};
+use initiator::adapter::{Adapter, AdapterError};
+use initiator::device::MultipathDevice;
+use model::initiator::settings::{DeviceSettings, SessionSettings, TargetSettings};
+use model::initiator::url::LunUrl;
 
 pub(crate) struct Driver {
     pub(crate) lane: Lane,

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use sandstone::block::{Pages, Request};
-use sandstone::config::model::BackendSpec;
+use block::{Pages, Request};
+use model::config::BackendSpec;
 
 use super::driver::Driver;
 use super::proxy::{Proxy, Weather};

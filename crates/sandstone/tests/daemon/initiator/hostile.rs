@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use block::lane::Outcome;
+use block::{BlockErrorKind, Request};
 use iscsi::chap::ChapCredential;
 use iscsi::pdu::{AsyncEvent, AsyncMessage, BHS_LENGTH, Reject, RejectReason};
 use iscsi::target::login::{Authentication, Authorization};
-use sandstone::block::lane::Outcome;
-use sandstone::block::{BlockErrorKind, Request};
 
 use super::driver::{self, Driver};
 use super::fake_target::{Command, FakeTarget, NAME, Peer, World, allowed};

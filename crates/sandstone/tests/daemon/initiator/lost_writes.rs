@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sandstone::block::{BlockDevice as _, BlockErrorKind, Done, Pages, Request};
+use block::{BlockDevice as _, BlockErrorKind, Done, Pages, Request};
 
 use super::driver::Driver;
 use super::fake_target::{Command, FakeTarget};

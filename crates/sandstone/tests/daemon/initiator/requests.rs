@@ -1,7 +1,7 @@
 //! Every request of a block device, through SCSI and back.
 
-use sandstone::block::{BlockDevice as _, BlockErrorKind, Done, Request};
-use sandstone::config::model::BackendSpec;
+use block::{BlockDevice as _, BlockErrorKind, Done, Request};
+use model::config::BackendSpec;
 
 use super::driver::Driver;
 use crate::served::{self, Served, TARGET};
@@ -89,7 +89,7 @@ fn many_requests_are_under_way_at_once() {
     let mut driver = Driver::open(&url(&served, "?sessions=3")).unwrap();
     let count = 2000;
     for token in 0..count {
-        let data = sandstone::block::Pages::from_bytes(&[token as u8; 4096]);
+        let data = block::Pages::from_bytes(&[token as u8; 4096]);
         driver.submit(
             token,
             Request::Write {
@@ -156,7 +156,7 @@ fn what_cannot_be_opened_is_explained() {
 
 #[test]
 fn requests_of_another_thread_come_back_to_it() {
-    use sandstone::block::{BlockDevice, Lane, Ticket};
+    use block::{BlockDevice, Lane, Ticket};
     let served = serve();
     let mut driver = Driver::open(&url(&served, "")).unwrap();
     let device = std::sync::Arc::new(driver.adapter.device(0, Some(0)).unwrap());
@@ -167,7 +167,7 @@ fn requests_of_another_thread_come_back_to_it() {
         move || {
             let mut lane = Lane::standing().unwrap();
             for round in 0..200u64 {
-                let data = sandstone::block::Pages::from_bytes(&[round as u8; 512]);
+                let data = block::Pages::from_bytes(&[round as u8; 512]);
                 let offset = round * 512;
                 device.submit(
                     Request::Write {

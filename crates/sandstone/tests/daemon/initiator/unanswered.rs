@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use block::{Pages, Request};
 use iscsi::target::login::Authentication;
-use sandstone::block::{Pages, Request};
-use sandstone::initiator::settings::{DeviceSettings, TargetSettings};
+use model::initiator::settings::{DeviceSettings, TargetSettings};
 
 use super::driver::{Driver, round_robin, round_robin_without_settling, target};
 use super::fake_target::{FakeTarget, World, in_group};

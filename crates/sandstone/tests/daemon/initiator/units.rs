@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use sandstone::block::{BlockDevice as _, Done, Request};
-use sandstone::initiator::settings::{BackOff, DeviceSettings};
+use block::{BlockDevice as _, Done, Request};
+use model::initiator::settings::{BackOff, DeviceSettings};
 
 use super::driver::{self, Driver};
 use super::fake_target::{FakeTarget, World};
@@ -218,7 +218,7 @@ fn a_lun_that_is_another_disk_after_reconnecting_is_never_written_to() {
     fake.world().luns = vec![(0, 0)];
     let mut driver = Driver::open(&fake.url("")).unwrap();
     fake.world().luns = vec![(0, 1)];
-    let data = sandstone::block::Pages::from_bytes(&[5; 4096]);
+    let data = block::Pages::from_bytes(&[5; 4096]);
     driver.submit(
         1,
         Request::Write {
@@ -254,7 +254,7 @@ fn a_lun_that_changes_under_a_unit_attention_is_never_written_to() {
             Ok(false)
         });
         let mut driver = Driver::open(&fake.url("")).unwrap();
-        let data = sandstone::block::Pages::from_bytes(&[5; 4096]);
+        let data = block::Pages::from_bytes(&[5; 4096]);
         driver.submit(
             1,
             Request::Write {

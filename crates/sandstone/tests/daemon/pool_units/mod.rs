@@ -13,7 +13,7 @@ mod write_cache;
 
 use std::net::SocketAddr;
 
-use sandstone::initiator::connection::{Connection, Outcome};
+use initiator::connection::{Connection, Outcome};
 
 use crate::process::Process;
 use crate::served::{BLOCK, TARGET, cdb, free_portal, sense, settings};

@@ -1,0 +1,261 @@
+//! Why a block request failed: a small stable kind, a context, a source.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+
+use hint::Cause;
+
+/// What a failure means to whoever asked; each becomes one sense code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BlockErrorKind {
+    /// Bytes could not be read back.
+    Medium,
+    /// A write or a flush failed; what the range holds now is unknown.
+    Write,
+    /// There is no space for the write; nothing that was acknowledged is lost.
+    NoSpace,
+    /// The device refuses writes.
+    ReadOnly,
+    /// Another host has reserved the device for itself: what was asked was not done.
+    Reserved,
+    /// The device vanished, shrank, or the daemon lost its hold on it.
+    Gone,
+    /// What the device lies on is away, and will be used again by itself when it is back: the same request may
+    /// succeed then.
+    Away,
+    /// The request lies outside the capacity, which may have become less since its range was checked.
+    OutOfRange,
+    /// The request broke the rules of [`super::BlockDevice`]: it is no multiple of the granularity, say.
+    Invalid,
+}
+
+impl BlockErrorKind {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Medium => "read failed",
+            Self::Write => "write failed",
+            Self::NoSpace => "no space left",
+            Self::ReadOnly => "device is read-only",
+            Self::Reserved => "another host has reserved the device",
+            Self::Gone => "device is gone",
+            Self::Away => "device is away for a while",
+            Self::OutOfRange => "outside the device",
+            Self::Invalid => "invalid request",
+        }
+    }
+}
+
+/// A failed block request. One pointer, so that success stays cheap to return.
+#[derive(Debug)]
+pub struct BlockError(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: BlockErrorKind,
+    context: Cow<'static, str>,
+    offset: Option<u64>,
+    source: Option<io::Error>,
+}
+
+impl BlockError {
+    /// A failure of this kind; `context` says what was being done.
+    #[cold]
+    pub fn new(kind: BlockErrorKind, context: impl Into<Cow<'static, str>>) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            context: context.into(),
+            offset: None,
+            source: None,
+        }))
+    }
+
+    /// What a failed system call means while reading.
+    #[cold]
+    pub fn reading(source: io::Error, context: impl Into<Cow<'static, str>>) -> Self {
+        Self::from_io(source, BlockErrorKind::Medium, context)
+    }
+
+    /// What a failed system call means while writing, flushing or discarding.
+    #[cold]
+    pub fn writing(source: io::Error, context: impl Into<Cow<'static, str>>) -> Self {
+        Self::from_io(source, BlockErrorKind::Write, context)
+    }
+
+    /// The cause by which an error says what to try next.
+    pub fn cause(&self) -> Cause {
+        let source = std::error::Error::source(self);
+        let source = source.and_then(|source| source.downcast_ref());
+        match (self.kind(), source.map(Cause::of)) {
+            (BlockErrorKind::NoSpace, _) => Cause::Full,
+            (BlockErrorKind::ReadOnly, _) => Cause::ReadOnly,
+            (BlockErrorKind::Reserved, _) => Cause::Reserved,
+            (BlockErrorKind::Gone, _) => Cause::Gone,
+            (BlockErrorKind::Away, _) => Cause::Away,
+            (BlockErrorKind::OutOfRange, _) => Cause::Shrunk,
+            (BlockErrorKind::Medium | BlockErrorKind::Write, None | Some(Cause::Other)) => {
+                Cause::Medium
+            }
+            (BlockErrorKind::Medium | BlockErrorKind::Write, Some(cause)) => cause,
+            (BlockErrorKind::Invalid, _) => Cause::Other,
+        }
+    }
+
+    fn from_io(
+        source: io::Error,
+        otherwise: BlockErrorKind,
+        context: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        // ENXIO, ENODEV: the node's device was removed.
+        const GONE: [i32; 2] = [6, 19];
+        let kind = match source.kind() {
+            StorageFull | QuotaExceeded => BlockErrorKind::NoSpace,
+            ReadOnlyFilesystem => BlockErrorKind::ReadOnly,
+            _ if source
+                .raw_os_error()
+                .is_some_and(|errno| GONE.contains(&errno)) =>
+            {
+                BlockErrorKind::Gone
+            }
+            _ => otherwise,
+        };
+        let mut error = Self::new(kind, context);
+        error.0.source = Some(source);
+        error
+    }
+
+    /// The same, with the device's first byte that failed.
+    #[must_use]
+    pub fn at(mut self, offset: u64) -> Self {
+        self.0.offset = Some(offset);
+        self
+    }
+
+    /// What it means.
+    pub fn kind(&self) -> BlockErrorKind {
+        self.0.kind
+    }
+
+    /// The first byte that failed, where known.
+    pub fn offset(&self) -> Option<u64> {
+        self.0.offset
+    }
+
+    /// What was being done.
+    pub fn context(&self) -> &str {
+        &self.0.context
+    }
+
+    /// What was being done and where, without what it means: for those who say that in their own words.
+    pub fn doing(&self) -> String {
+        match self.0.offset {
+            Some(offset) => format!("{} at byte {offset}", self.0.context),
+            None => self.0.context.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for BlockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.kind.words(), self.doing())
+    }
+}
+
+impl std::error::Error for BlockError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn a_full_disk_is_never_a_medium_error() {
+        for (errno, kind) in [
+            (Errno::NOSPC, BlockErrorKind::NoSpace),
+            (Errno::DQUOT, BlockErrorKind::NoSpace),
+            (Errno::ROFS, BlockErrorKind::ReadOnly),
+            (Errno::NXIO, BlockErrorKind::Gone),
+            (Errno::NODEV, BlockErrorKind::Gone),
+            (Errno::IO, BlockErrorKind::Write),
+        ] {
+            assert_eq!(
+                BlockError::writing(errno.into(), "writing").kind(),
+                kind,
+                "{errno:?}"
+            );
+        }
+        let error = BlockError::reading(Errno::IO.into(), "reading /x").at(512);
+        assert_eq!(error.kind(), BlockErrorKind::Medium);
+        assert_eq!(error.to_string(), "read failed: reading /x at byte 512");
+        assert_eq!(size_of::<Result<(), BlockError>>(), 8);
+    }
+}
+
+#[cfg(test)]
+mod cause_tests {
+    use std::path::Path;
+
+    use rustix::io::Errno;
+
+    use super::*;
+    use hint::Place;
+
+    #[test]
+    fn of_a_block_request_by_what_failed_and_on_what() {
+        let disk = Place::Device(Path::new("/dev/sdb"));
+        let file = Place::DataFile(Path::new("/srv/a.img"));
+        let remote = Place::RemoteDisk(Path::new("naa.6"));
+        let bad_sector = || BlockError::reading(Errno::IO.into(), "reading");
+        assert_eq!(
+            disk.after(bad_sector().cause()),
+            disk.next(&Errno::IO.into())
+        );
+        assert_eq!(
+            file.after(bad_sector().cause()),
+            file.next(&Errno::IO.into())
+        );
+        let of = |kind| BlockError::new(kind, "asking");
+        for (kind, errno) in [
+            (BlockErrorKind::Medium, Errno::IO),
+            (BlockErrorKind::Write, Errno::IO),
+            (BlockErrorKind::NoSpace, Errno::NOSPC),
+            (BlockErrorKind::ReadOnly, Errno::ROFS),
+            (BlockErrorKind::Reserved, Errno::BADE),
+            (BlockErrorKind::Gone, Errno::NODEV),
+            (BlockErrorKind::Invalid, Errno::PROTO),
+        ] {
+            for place in [disk, file, remote] {
+                assert_eq!(
+                    place.after(of(kind).cause()),
+                    place.next(&errno.into()),
+                    "{place:?}, {kind:?}"
+                );
+            }
+        }
+        assert_eq!(
+            remote.after(of(BlockErrorKind::Away).cause()),
+            remote.next(&Errno::NODEV.into())
+        );
+        for (place, text) in [
+            (
+                disk,
+                "the device became shorter: `blockdev --getsize64 /dev/sdb` tells its bytes; give them back, or choose another device",
+            ),
+            (
+                file,
+                "somebody cut the file: restore /srv/a.img, or give it its length back with truncate if the rest is not missed",
+            ),
+            (
+                remote,
+                "the array made naa.6 smaller: give it its size back there, then try again",
+            ),
+        ] {
+            assert_eq!(place.after(of(BlockErrorKind::OutOfRange).cause()), text);
+        }
+    }
+}

@@ -1,0 +1,479 @@
+//! A loop's own I/O lane: its io_uring (or threads that may block), its timers, its completion queue.
+//!
+//! Each event loop owns one lane and hands it to every [`BlockDevice::submit`]. Once per turn the
+//! loop calls [`Lane::submit_batch`] and [`Lane::take_completions`]; to sleep it waits for
+//! [`Lane::poll_fd`], the waker and [`Lane::next_deadline`], or calls [`Lane::wait`] if it has no
+//! poller of its own.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+
+use super::blocking_threads::{self, Share};
+use super::transfer::Transfer;
+use super::uring::Ring;
+use super::{BlockDevice, BlockError, BlockErrorKind, Done, Request, Submitted, kernel_file};
+
+mod resident;
+mod standing;
+
+pub use resident::Resident;
+use resident::Residents;
+use standing::Sleep;
+pub use standing::ask;
+
+/// The outcome of one request.
+pub type Outcome = Result<Done, BlockError>;
+
+/// Wakes the loop that owns a lane; called from other threads.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
+
+/// What a wrapper sees of requests that finish later.
+pub trait Observer: Send + Sync + fmt::Debug {
+    /// A request that was observed with `cookie` finished; the outcome may be changed.
+    fn completed(&self, cookie: u64, outcome: Outcome) -> Outcome;
+}
+
+/// Says which request a completion belongs to, and who wants to see it pass.
+#[derive(Debug)]
+pub struct Ticket {
+    token: u64,
+    /// Innermost wrapper last.
+    observers: SmallVec<[(Arc<dyn Observer>, u64); 1]>,
+}
+
+impl Ticket {
+    /// A ticket that comes back as `token`.
+    #[inline]
+    pub fn new(token: u64) -> Self {
+        Self {
+            token,
+            observers: SmallVec::new(),
+        }
+    }
+
+    /// What the loop called the request.
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// Lets `observer` see the completion. A wrapper calls this before it passes the ticket on;
+    /// [`Submitted::Ready`] it sees anyhow, and then the observer is not called.
+    pub fn observe(&mut self, observer: Arc<dyn Observer>, cookie: u64) {
+        self.observers.push((observer, cookie));
+    }
+}
+
+/// One event loop's access to block devices.
+pub struct Lane {
+    number: usize,
+    /// Requests that are pending.
+    in_flight: usize,
+    /// Those of them that pools' threads work on.
+    at_pools: usize,
+    /// Finished, not yet taken.
+    finished: Vec<(u64, Outcome)>,
+    timers: BinaryHeap<Reverse<Timer>>,
+    timers_made: u64,
+    inbox: Arc<Inbox>,
+    ring: Option<Ring>,
+    /// Kept between turns to spare its allocation.
+    answered: Vec<(Transfer, io::Result<usize>)>,
+    residents: Residents,
+    /// Where the lane sleeps by itself.
+    sleep: Option<Sleep>,
+    /// Nobody waits for what is pending.
+    is_abandoned: bool,
+}
+
+/// Brings outcomes from other threads to a lane.
+#[derive(Clone)]
+pub struct Remote {
+    inbox: Arc<Inbox>,
+    /// A pool's thread has it.
+    is_pools: bool,
+}
+
+/// Where pool threads put outcomes.
+struct Inbox {
+    /// Spares the lock, and the waker when the loop was woken and did not look yet.
+    filled: AtomicBool,
+    outcomes: Mutex<Vec<Delivery>>,
+    waker: Waker,
+}
+
+/// An outcome on its way to a lane.
+struct Delivery {
+    ticket: Ticket,
+    outcome: Outcome,
+    is_pools: bool,
+}
+
+/// A request held back until its time.
+struct Timer {
+    deadline: Instant,
+    /// Requests with the same deadline keep their order.
+    number: u64,
+    device: Arc<dyn BlockDevice>,
+    request: Request,
+    ticket: Ticket,
+}
+
+impl Lane {
+    /// A lane for the loop that `waker` wakes: with io_uring where the kernel allows it, else with
+    /// threads that may block.
+    pub fn new(waker: Waker) -> Self {
+        Self::with(Ring::new().ok(), waker)
+    }
+
+    /// A lane that uses threads that may block only.
+    pub fn without_io_uring(waker: Waker) -> Self {
+        Self::with(None, waker)
+    }
+
+    fn with(ring: Option<Ring>, waker: Waker) -> Self {
+        static LANES: AtomicUsize = AtomicUsize::new(0);
+        Self {
+            number: LANES.fetch_add(1, Ordering::Relaxed),
+            in_flight: 0,
+            at_pools: 0,
+            finished: Vec::new(),
+            timers: BinaryHeap::new(),
+            timers_made: 0,
+            inbox: Arc::new(Inbox {
+                filled: AtomicBool::new(false),
+                outcomes: Mutex::new(Vec::new()),
+                waker,
+            }),
+            ring,
+            answered: Vec::new(),
+            residents: Residents::default(),
+            sleep: None,
+            is_abandoned: false,
+        }
+    }
+
+    /// The lane's number in this process, from 0 on; for counters that lanes must not share.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// A descriptor that is readable while completions wait; register it in the loop's poller.
+    /// `None` where all completions come through the waker.
+    ///
+    /// The kernel may also end the poll with EINTR to finish I/O: that is a wake-up like any other.
+    pub fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        let ring = || self.ring.as_ref().map(Ring::poll_fd);
+        self.residents.watch().or_else(ring)
+    }
+
+    /// Starts what was submitted since the last call. Once per turn of the loop, before it sleeps.
+    pub fn submit_batch(&mut self) {
+        if let Some(ring) = &mut self.ring {
+            ring.submit();
+        }
+        self.each_resident(|resident, lane| resident.flush(lane));
+    }
+
+    /// Appends `(token, outcome)` of every request that finished. Once per turn of the loop, and
+    /// whenever the loop was woken.
+    pub fn take_completions(&mut self, completions: &mut Vec<(u64, Outcome)>) {
+        // What a timer hands to a resident leaves with its turn.
+        self.fire_timers();
+        self.each_resident(|resident, lane| resident.turn(lane));
+        self.take_finished(completions);
+    }
+
+    /// The same without a look at the sockets of residents, which costs a system call: for a loop that
+    /// calls [`Lane::wait`] where there is nothing yet.
+    pub fn take_finished(&mut self, completions: &mut Vec<(u64, Outcome)>) {
+        self.fire_timers();
+        self.reap_ring();
+        if self.inbox.filled.swap(false, Ordering::Acquire) {
+            let outcomes = std::mem::take(
+                &mut *self
+                    .inbox
+                    .outcomes
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner),
+            );
+            for delivery in outcomes {
+                self.at_pools -= usize::from(delivery.is_pools);
+                self.complete(delivery.ticket, delivery.outcome);
+            }
+        }
+        self.in_flight -= self.finished.len();
+        if !self.finished.is_empty() {
+            self.worked();
+        }
+        completions.append(&mut self.finished);
+    }
+
+    /// When the loop must call [`Lane::take_completions`] at the latest; `None` for never.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        if !self.finished.is_empty() {
+            return Some(Instant::now());
+        }
+        let timer = self.timers.peek().map(|timer| timer.0.deadline);
+        let residents = self.residents.all.iter();
+        timer
+            .into_iter()
+            .chain(residents.filter_map(|resident| resident.next_deadline()))
+            .min()
+    }
+
+    /// Requests that are pending, those finished but not taken included.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Passes `request` to `device` at `deadline`. The answer is [`Submitted::Pending`].
+    pub fn submit_later(
+        &mut self,
+        deadline: Instant,
+        device: Arc<dyn BlockDevice>,
+        request: Request,
+        ticket: Ticket,
+    ) -> Submitted {
+        self.in_flight += 1;
+        self.timers_made += 1;
+        let number = self.timers_made;
+        self.timers.push(Reverse(Timer {
+            deadline,
+            number,
+            device,
+            request,
+            ticket,
+        }));
+        Submitted::Pending
+    }
+
+    /// Runs `job` on a thread that may block; its result is the outcome. The answer is
+    /// [`Submitted::Pending`].
+    pub fn run_blocking(
+        &mut self,
+        ticket: Ticket,
+        job: impl FnOnce() -> Outcome + Send + 'static,
+    ) -> Submitted {
+        blocking_threads::run(self.blocking_job(ticket, job));
+        Submitted::Pending
+    }
+
+    /// The same for a job that a device may keep for long: on a thread of that device's share.
+    pub(super) fn run_blocking_in(
+        &mut self,
+        share: &Share,
+        ticket: Ticket,
+        job: impl FnOnce() -> Outcome + Send + 'static,
+    ) -> Submitted {
+        share.run(self.blocking_job(ticket, job));
+        Submitted::Pending
+    }
+
+    fn blocking_job(
+        &mut self,
+        ticket: Ticket,
+        job: impl FnOnce() -> Outcome + Send + 'static,
+    ) -> Box<dyn FnOnce() + Send> {
+        self.in_flight += 1;
+        let remote = self.remote();
+        Box::new(move || {
+            // A request is answered whatever happens to it.
+            let outcome = std::panic::catch_unwind(AssertUnwindSafe(job))
+                .unwrap_or_else(|_| Err(BlockError::new(BlockErrorKind::Gone, "a job panicked")));
+            remote.complete(ticket, outcome);
+        })
+    }
+
+    /// From now on nobody waits for what is pending, not even whoever drops the lane: for a program that ends
+    /// although a device hangs. Its memory leaks, and writes among it may still reach the device.
+    pub fn abandon(&mut self) {
+        self.is_abandoned = true;
+    }
+
+    /// Counts a request that becomes pending; exactly one completion follows.
+    pub fn count_pending(&mut self) {
+        self.in_flight += 1;
+    }
+
+    /// The way back to this lane for other threads.
+    pub fn remote(&self) -> Remote {
+        Remote {
+            inbox: Arc::clone(&self.inbox),
+            is_pools: false,
+        }
+    }
+
+    /// The way back for a pool's thread; [`Lane::count_at_pool`] goes with it.
+    pub fn remote_of_pool(&self) -> Remote {
+        Remote {
+            is_pools: true,
+            ..self.remote()
+        }
+    }
+
+    /// Counts a request that a pool's thread took; exactly one completion follows, by [`Lane::remote_of_pool`].
+    pub fn count_at_pool(&mut self) {
+        self.at_pools += 1;
+        self.count_pending();
+    }
+
+    /// Starts a transfer with the next batch, or on the pool where there is no io_uring.
+    pub(super) fn start(&mut self, transfer: Transfer) {
+        match &mut self.ring {
+            Some(ring) => ring.push(transfer),
+            None => kernel_file::run_on_thread(transfer, self.remote()),
+        }
+    }
+
+    fn reap_ring(&mut self) {
+        let Some(ring) = self.ring.as_mut().filter(|ring| ring.in_flight() > 0) else {
+            return;
+        };
+        let mut answered = std::mem::take(&mut self.answered);
+        ring.reap(&mut answered);
+        for (transfer, moved) in answered.drain(..) {
+            kernel_file::answered(transfer, moved, self);
+        }
+        self.answered = answered;
+        // Transfers that go on must not wait for the loop's next turn.
+        self.submit_batch();
+    }
+
+    /// Queues the outcome of a pending request.
+    pub fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
+        let Ticket {
+            token,
+            mut observers,
+        } = ticket;
+        let mut outcome = outcome;
+        while let Some((observer, cookie)) = observers.pop() {
+            outcome = observer.completed(cookie, outcome);
+        }
+        self.finished.push((token, outcome));
+    }
+
+    fn fire_timers(&mut self) {
+        if self.timers.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        while self
+            .timers
+            .peek()
+            .is_some_and(|timer| timer.0.deadline <= now)
+        {
+            let Some(Reverse(timer)) = self.timers.pop() else {
+                return;
+            };
+            // The device counts the request again while it is pending there.
+            self.in_flight -= 1;
+            let token = timer.ticket.token;
+            let ticket = timer.ticket;
+            if let Submitted::Ready(outcome) = timer.device.submit(timer.request, ticket, self) {
+                self.in_flight += 1;
+                self.finished.push((token, outcome));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane")
+            .field("number", &self.number)
+            .field("in_flight", &self.in_flight)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Lane {
+    /// Waits for what the kernel and the pool are working on: the memory must stay, and no write
+    /// may reach a device after whoever asked for it is gone. What still waits for its time is
+    /// forgotten. What was abandoned is not waited for.
+    fn drop(&mut self) {
+        self.in_flight -= self.timers.len();
+        self.timers.clear();
+        self.each_resident(|resident, lane| resident.leave(lane));
+        if self.is_abandoned {
+            // The ring never frees what the kernel may still write to.
+            return;
+        }
+        let mut taken = Vec::new();
+        loop {
+            self.take_completions(&mut taken);
+            taken.clear();
+            if self.in_flight == 0 {
+                return;
+            }
+            match self
+                .ring
+                .as_mut()
+                .filter(|ring| ring.in_flight() > 0)
+                .map(Ring::wait)
+            {
+                Some(Ok(())) => {}
+                // The ring is broken: its memory leaks rather than being reused.
+                Some(Err(_)) => return,
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").finish_non_exhaustive()
+    }
+}
+
+impl Remote {
+    /// Queues the outcome of a pending request and wakes the loop.
+    pub fn complete(&self, ticket: Ticket, outcome: Outcome) {
+        let Self { inbox, is_pools } = self;
+        let mut outcomes = inbox
+            .outcomes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        outcomes.push(Delivery {
+            ticket,
+            outcome,
+            is_pools: *is_pools,
+        });
+        drop(outcomes);
+        if !inbox.filled.swap(true, Ordering::Release) {
+            (inbox.waker)();
+        }
+    }
+}
+
+impl PartialEq for Timer {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Timer {}
+
+impl PartialOrd for Timer {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Timer {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.deadline, self.number).cmp(&(other.deadline, other.number))
+    }
+}
+
+#[cfg(test)]
+mod tests;

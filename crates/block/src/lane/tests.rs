@@ -1,0 +1,260 @@
+//! Tests of the lane alone: jobs that block, timers, observers, many lanes, an early end.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::Pages;
+use crate::memory::MemoryDevice;
+
+fn lane() -> (Lane, Arc<AtomicUsize>) {
+    let wakes = Arc::new(AtomicUsize::new(0));
+    let bell = (Arc::clone(&wakes), std::thread::current());
+    let waker = move || {
+        bell.0.fetch_add(1, Ordering::SeqCst);
+        bell.1.unpark();
+    };
+    (Lane::without_io_uring(Arc::new(waker)), wakes)
+}
+
+fn take(lane: &mut Lane, count: usize) -> Vec<(u64, Outcome)> {
+    let mut taken = Vec::new();
+    while taken.len() < count {
+        std::thread::park_timeout(Duration::from_millis(100));
+        lane.take_completions(&mut taken);
+    }
+    taken
+}
+
+#[test]
+fn a_lane_may_move_to_its_loop() {
+    fn sendable<T: Send>() {}
+    sendable::<Lane>();
+    sendable::<Ticket>();
+}
+
+#[test]
+fn jobs_that_block_are_answered_whatever_happens() {
+    let (mut lane, wakes) = lane();
+    for token in 0..100 {
+        let submitted = lane.run_blocking(Ticket::new(token), move || match token % 3 {
+            0 => Ok(Done::Nothing),
+            1 => Err(BlockError::new(BlockErrorKind::NoSpace, "full")),
+            _ => panic!("on purpose"),
+        });
+        assert!(matches!(submitted, Submitted::Pending));
+    }
+    assert_eq!(lane.in_flight(), 100);
+    let mut taken = take(&mut lane, 100);
+    taken.sort_by_key(|(token, _)| *token);
+    for (token, (answered, outcome)) in taken.into_iter().enumerate() {
+        assert_eq!(token as u64, answered);
+        match token % 3 {
+            0 => assert!(outcome.is_ok()),
+            1 => assert_eq!(outcome.expect_err("full").kind(), BlockErrorKind::NoSpace),
+            _ => assert_eq!(outcome.expect_err("a panic").kind(), BlockErrorKind::Gone),
+        }
+    }
+    assert_eq!(lane.in_flight(), 0);
+    assert!(wakes.load(Ordering::SeqCst) > 0);
+}
+
+#[derive(Debug)]
+struct Recorder(Mutex<Vec<u64>>);
+
+impl Observer for Recorder {
+    fn completed(&self, cookie: u64, outcome: Outcome) -> Outcome {
+        self.0.lock().expect("no panic").push(cookie);
+        outcome
+    }
+}
+
+#[test]
+fn observers_see_a_completion_from_the_inside_out() {
+    let (mut lane, _) = lane();
+    let recorder = Arc::new(Recorder(Mutex::new(Vec::new())));
+    let mut ticket = Ticket::new(5);
+    for cookie in [1, 2, 3] {
+        ticket.observe(Arc::clone(&recorder) as Arc<dyn Observer>, cookie);
+    }
+    assert_eq!(ticket.token(), 5);
+    lane.run_blocking(ticket, || Ok(Done::Nothing));
+    take(&mut lane, 1);
+    assert_eq!(*recorder.0.lock().expect("no panic"), [3, 2, 1]);
+}
+
+#[test]
+fn timers_fire_in_order_and_say_when() {
+    let (mut lane, _) = lane();
+    let device: Arc<dyn BlockDevice> =
+        Arc::new(MemoryDevice::new(1 << 20, 512, 1 << 20).expect("a sound size"));
+    assert_eq!(lane.next_deadline(), None);
+    let now = Instant::now();
+    for (token, after) in [(1, 30), (2, 10), (3, 20), (4, 10)] {
+        let deadline = now + Duration::from_millis(after);
+        let data = Pages::from_bytes(&[token as u8; 512]);
+        let request = Request::Write {
+            offset: 0,
+            data,
+            durable: false,
+        };
+        lane.submit_later(deadline, Arc::clone(&device), request, Ticket::new(token));
+    }
+    assert_eq!(lane.next_deadline(), Some(now + Duration::from_millis(10)));
+    let mut taken = Vec::new();
+    lane.take_completions(&mut taken);
+    while taken.len() < 4 {
+        let due = lane.next_deadline().expect("a timer is left");
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        lane.take_completions(&mut taken);
+    }
+    let order: Vec<u64> = taken.iter().map(|(token, _)| *token).collect();
+    assert_eq!(order, [2, 4, 3, 1]);
+    assert_eq!((lane.in_flight(), lane.next_deadline()), (0, None));
+}
+
+#[test]
+fn lanes_have_numbers_of_their_own() {
+    assert_ne!(lane().0.number(), lane().0.number());
+}
+
+#[test]
+fn a_standing_lane_sleeps_until_a_completion_or_the_time() {
+    let mut lane = Lane::standing().expect("descriptors are left");
+    let start = Instant::now();
+    let until = start + Duration::from_millis(20);
+    while Instant::now() < until {
+        lane.wait(Some(until)).expect("it may wait");
+    }
+    lane.run_blocking(Ticket::new(9), || Ok(Done::Nothing));
+    let mut taken = Vec::new();
+    while taken.is_empty() {
+        lane.wait(None).expect("it may wait");
+        lane.take_completions(&mut taken);
+    }
+    assert_eq!(taken[0].0, 9);
+    let waker = lane.waker();
+    waker();
+    lane.wait(None).expect("it was woken");
+}
+
+/// Answers each request that it is handed, one turn later.
+#[derive(Debug)]
+struct Echo {
+    fd: std::os::fd::OwnedFd,
+    asked: Mutex<Vec<Ticket>>,
+}
+
+impl Resident for Echo {
+    fn poll_fd(&self) -> BorrowedFd<'_> {
+        std::os::fd::AsFd::as_fd(&self.fd)
+    }
+
+    fn flush(&self, _lane: &mut Lane) {
+        if !self.asked.lock().expect("no panic").is_empty() {
+            rustix::io::write(&self.fd, &1u64.to_ne_bytes()).expect("an eventfd");
+        }
+    }
+
+    fn turn(&self, lane: &mut Lane) {
+        let _ = rustix::io::read(&self.fd, &mut [0; 8]);
+        for ticket in self.asked.lock().expect("no panic").drain(..) {
+            lane.complete(ticket, Ok(Done::Nothing));
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn leave(&self, lane: &mut Lane) {
+        self.turn(lane);
+    }
+}
+
+#[test]
+fn a_resident_is_served_with_the_lane() {
+    use rustix::event::{EventfdFlags, eventfd};
+    let fd = eventfd(0, EventfdFlags::NONBLOCK).expect("a descriptor");
+    let asked = Mutex::new(Vec::new());
+    let echo = Arc::new(Echo { fd, asked });
+    let mut lane = Lane::standing().expect("descriptors are left");
+    lane.house(Arc::clone(&echo) as Arc<dyn Resident>)
+        .expect("room");
+    let mut taken = Vec::new();
+    for token in 0..3 {
+        lane.count_pending();
+        echo.asked
+            .lock()
+            .expect("no panic")
+            .push(Ticket::new(token));
+        lane.submit_batch();
+        while taken.len() <= token as usize {
+            lane.wait(None).expect("it may wait");
+            lane.take_completions(&mut taken);
+        }
+    }
+    assert_eq!(lane.in_flight(), 0);
+    lane.count_pending();
+    echo.asked.lock().expect("no panic").push(Ticket::new(9));
+    drop(lane);
+    assert!(echo.asked.lock().expect("no panic").is_empty());
+}
+
+/// Answers come at any moment: before the lane sleeps, while it falls asleep, while it sleeps, and while it looks again
+/// instead. With a call that is lost it would sleep for ever.
+#[test]
+fn no_call_of_a_standing_lane_is_lost() {
+    for (at_once, is_pools) in [(1, false), (8, false), (1, true), (8, true)] {
+        let mut lane = Lane::standing().expect("descriptors are left");
+        let (ask, asked) = std::sync::mpsc::channel::<u64>();
+        let (remote, count): (_, fn(&mut Lane)) = match is_pools {
+            false => (lane.remote(), Lane::count_pending),
+            true => (lane.remote_of_pool(), Lane::count_at_pool),
+        };
+        let other = std::thread::spawn(move || {
+            for token in asked {
+                // From at once to later than the lane needs to fall asleep.
+                let until = Instant::now() + Duration::from_nanos(token % 97 * 700);
+                while Instant::now() < until {
+                    std::hint::spin_loop();
+                }
+                remote.complete(Ticket::new(token), Ok(Done::Nothing));
+            }
+        });
+        let mut taken = Vec::new();
+        for token in 0..20_000 {
+            count(&mut lane);
+            ask.send(token).expect("the other answers");
+            let begun = Instant::now();
+            while lane.in_flight() >= at_once {
+                lane.take_completions(&mut taken);
+                if taken.is_empty() {
+                    let until = begun + Duration::from_secs(60);
+                    lane.wait(Some(until)).expect("the kernel lets us wait");
+                    assert!(Instant::now() < until, "a call was lost");
+                }
+                taken.clear();
+            }
+        }
+        drop(ask);
+        other.join().expect("the other ends");
+        lane.take_completions(&mut taken);
+        assert_eq!((lane.in_flight(), lane.at_pools), (0, 0));
+    }
+}
+
+/// One that is awake is called without a system call, and one call is enough for it to look again.
+#[test]
+fn a_standing_lane_that_was_called_looks_again_before_it_sleeps() {
+    let mut lane = Lane::standing().expect("descriptors are left");
+    let wake = lane.waker();
+    wake();
+    wake();
+    let (begun, long) = (Instant::now(), Duration::from_secs(600));
+    lane.wait(Some(begun + long)).expect("it does not sleep");
+    assert!(begun.elapsed() < long);
+    // Both calls were heard.
+    let short = Instant::now() + Duration::from_millis(20);
+    lane.wait(Some(short)).expect("it sleeps");
+    assert!(Instant::now() >= short);
+}

@@ -1,0 +1,119 @@
+//! Why a backend could not be opened: the error that block devices and the registry of backends share.
+
+use std::fmt;
+use std::io;
+
+use hint::Place;
+
+/// Why a backend could not be opened, created or extended: what is wrong, that nothing was
+/// changed, what to try next.
+#[derive(Debug)]
+pub struct OpenError {
+    problem: String,
+    advice: String,
+    source: Option<io::Error>,
+}
+
+impl OpenError {
+    /// Makes an error of a problem and of what to try next.
+    pub fn new(problem: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self {
+            problem: problem.into(),
+            advice: advice.into(),
+            source: None,
+        }
+    }
+
+    /// An error of the kernel at a place.
+    pub fn system(problem: impl Into<String>, source: io::Error, place: Place<'_>) -> Self {
+        Self {
+            advice: place.next(&source),
+            source: Some(source),
+            problem: problem.into(),
+        }
+    }
+
+    /// What is wrong, without what to try next.
+    pub fn problem(&self) -> String {
+        match &self.source {
+            Some(source) => format!("{}: {source}", self.problem),
+            None => self.problem.clone(),
+        }
+    }
+
+    /// What to try next, a clause without a full stop.
+    pub fn advice(&self) -> &str {
+        &self.advice
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (problem, advice) = (self.problem(), &self.advice);
+        write!(f, "{problem}; nothing was changed; {advice}")
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| source as _)
+    }
+}
+
+/// Refuses what is `len` bytes long and no multiple of its blocks, where nothing else tells a size: its rest would
+/// be left out, and nobody would know.
+pub fn whole_blocks(name: &str, len: u64, block_size: u32, is_file: bool) -> Result<(), OpenError> {
+    let block = u64::from(block_size);
+    let rest = len % block;
+    if rest == 0 {
+        return Ok(());
+    }
+    let cut = if is_file {
+        format!(
+            "truncate -s {} {name} adds zeros, truncate -s {} {name} cuts it",
+            len - rest + block,
+            len - rest
+        )
+    } else {
+        "make it longer or shorter".to_owned()
+    };
+    let advice = if len.is_multiple_of(512) {
+        format!("use blocks of 512 bytes (--block-size 512), or {cut}")
+    } else {
+        cut
+    };
+    Err(OpenError::new(
+        format!(
+            "{name} is {len} bytes long, no multiple of its blocks of {block_size}: the last {rest} bytes would be left out"
+        ),
+        advice,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_of_part_of_a_block_is_refused_with_what_to_do() {
+        whole_blocks("x", 1 << 20, 4096, true).expect("whole");
+        let told = |len, block_size, is_file| {
+            let error = whole_blocks("x.img", len, block_size, is_file).expect_err("a rest");
+            (error.problem(), error.advice().to_owned())
+        };
+        let (problem, advice) = told(1_000_300, 512, true);
+        assert_eq!(
+            problem,
+            "x.img is 1000300 bytes long, no multiple of its blocks of 512: the last 364 bytes would be left out"
+        );
+        assert_eq!(
+            advice,
+            "truncate -s 1000448 x.img adds zeros, truncate -s 999936 x.img cuts it"
+        );
+        let (_, advice) = told((1 << 20) + 512, 4096, false);
+        assert_eq!(
+            advice,
+            "use blocks of 512 bytes (--block-size 512), or make it longer or shorter"
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! What is beneath the measured unit: its volume, found at the daemon that serves it.
+
+use crate::Connection;
+use bench::reached::Unit;
+use control::Client;
+use control::answer::UnitView;
+use model::config::BackendSpec;
+use model::{Error, ErrorKind};
+use pools::dataset::DatasetView;
+
+/// A logical unit and its volume.
+pub(super) struct Beneath {
+    pub(super) client: Client,
+    pub(super) unit: UnitView,
+    pub(super) volume: DatasetView,
+}
+
+impl Beneath {
+    /// By the NAA of what is measured; `words` are the knobs that need it.
+    pub(super) fn of(
+        unit: Option<&Unit>,
+        words: &str,
+        connection: &Connection,
+    ) -> Result<Self, Error> {
+        let client = connection.client();
+        let naa = unit.map_or("", |unit| unit.name.as_str());
+        let elsewhere = "name the state folder of the daemon that serves it (--state, or SANDSTONE_STATE); for another \
+                         array, set it there between runs of bench run --save and compare them";
+        let units: Vec<UnitView> = client.get("/v1/lus").map_err(|error| {
+            let message = format!("{words}: the volume's daemon is not found: {error}");
+            Error::new(ErrorKind::Unavailable, message, elsewhere)
+        })?;
+        let is_it = |view: &UnitView| {
+            let digits = naa.strip_prefix("naa.");
+            digits.is_some_and(|digits| digits.eq_ignore_ascii_case(&view.spec.naa))
+        };
+        let Some(unit) = units.into_iter().find(is_it) else {
+            let message = format!(
+                "{words}: the daemon at {} serves no unit {naa}",
+                client.address()
+            );
+            return Err(Error::not_found(message, elsewhere));
+        };
+        let no_volume = || {
+            Error::invalid(
+                format!("{words}: the unit {} lies on no volume", unit.spec.name),
+                "measure a unit on a volume of a pool: sandstone lu create NAME --size 10G makes one",
+            )
+        };
+        let name = match &unit.spec.backend {
+            BackendSpec::Volume { volume } if !unit.spec.backend.is_snapshot() => volume,
+            _ => return Err(no_volume()),
+        };
+        let datasets: Vec<DatasetView> = client.get("/v1/volumes")?;
+        let volume = datasets.into_iter().find(|dataset| dataset.name == *name);
+        let volume = volume.ok_or_else(no_volume)?;
+        Ok(Self {
+            client,
+            unit,
+            volume,
+        })
+    }
+}

@@ -1,0 +1,103 @@
+//! The volume beneath the measured unit, whose properties a sweep turns.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hyper::Method;
+
+use super::beneath::Beneath;
+use control::Client;
+use model::Error;
+use pools::dataset::{Changed, DatasetChange};
+
+/// A volume, and how it was.
+pub(super) struct Volume {
+    client: Client,
+    name: String,
+    before: Vec<DatasetChange>,
+}
+
+impl Volume {
+    /// The volume, with what these properties of it are now.
+    pub(super) fn of(beneath: Beneath, properties: &BTreeSet<&String>) -> Self {
+        let name = beneath.volume.name;
+        let views = beneath.volume.properties.iter();
+        let views = views.filter(|view| properties.contains(&view.name));
+        let before = views.map(|view| {
+            let source = view.source.as_str();
+            match source == "default" || source.starts_with("inherited") {
+                true => DatasetChange::Inherit {
+                    name: name.clone(),
+                    property: view.name.clone(),
+                    recursive: false,
+                    received: false,
+                },
+                false => set(&name, [(view.name.clone(), view.value.clone())].into()),
+            }
+        });
+        Self {
+            before: before.collect(),
+            client: beneath.client,
+            name,
+        }
+    }
+
+    /// What makes everything as it was.
+    pub(super) fn before(&self) -> &[DatasetChange] {
+        &self.before
+    }
+
+    /// Sets properties.
+    pub(super) fn set(&self, properties: &BTreeMap<String, String>) -> Result<(), Error> {
+        self.change(&set(&self.name, properties.clone()))
+    }
+
+    /// Makes everything as it was.
+    pub(super) fn put_back(&self) -> Result<(), Error> {
+        let put_back = self.before.iter().map(|change| self.change(change));
+        // One that cannot be put back does not keep the others as they are.
+        let failed: Vec<Error> = put_back.filter_map(Result::err).collect();
+        match failed.into_iter().next() {
+            None => Ok(()),
+            Some(mut error) => {
+                error.message = format!(
+                    "the properties of {} cannot all be put back: {error}",
+                    self.name
+                );
+                let commands: Vec<String> = self.before.iter().map(command).collect();
+                error.next = format!("by hand: {}", commands.join("; "));
+                Err(error)
+            }
+        }
+    }
+
+    fn change(&self, change: &DatasetChange) -> Result<(), Error> {
+        let _: Changed = self.client.send(&Method::POST, "/v1/volumes", change)?;
+        Ok(())
+    }
+}
+
+/// What to type for a change of properties.
+pub(super) fn command(change: &DatasetChange) -> String {
+    match change {
+        DatasetChange::Inherit { name, property, .. } => {
+            format!("sandstone volume inherit {property} {name}")
+        }
+        DatasetChange::Set {
+            names, properties, ..
+        } => {
+            let set = properties.iter();
+            let set: Vec<String> = set.map(|(name, value)| format!("{name}={value}")).collect();
+            format!("sandstone volume set {} {}", set.join(" "), names.join(" "))
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// The change that sets properties of the volume of that name.
+pub(super) fn set(name: &str, properties: BTreeMap<String, String>) -> DatasetChange {
+    DatasetChange::Set {
+        names: vec![name.to_owned()],
+        properties,
+        shrink: false,
+    }
+}

@@ -1,0 +1,272 @@
+//! What is measured: opened or made, and never written where that would destroy what is not ours.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+
+use crate::completion::size;
+use crate::initiator::configured::configured;
+use crate::{Connection, Terminal};
+use backends::locate;
+use bench::contents;
+use bench::reached::{Reached, Unit};
+use bench::results;
+use block::file::{FileDevice, FileOptions};
+use block::{BlockDevice, Lane, OpenError};
+use hint::Place;
+use initiator::device::MultipathDevice;
+use initiator::named::NamedDevice;
+use initiator::write_cache::WriteCache;
+use model::device_name;
+use model::initiator::InitiatorSpec;
+use model::quantity::format_size;
+use model::{Error, ErrorKind};
+
+/// What to measure.
+#[derive(Clone, Debug, Args)]
+pub(super) struct TargetArgs {
+    /// A file, a block device, memory:SIZE, iscsi://[user%secret@]host[:port]/target/lun[?option=value&…], or a
+    /// device of `initiator device list`: naa.…[?option=value&…]
+    target: String,
+    /// Make the file with this size, and remove it afterwards
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: Option<u64>,
+    /// Do not remove the file that was made
+    #[arg(long, requires = "size")]
+    keep: bool,
+    /// Block size [default: 512, or what the device has]
+    #[arg(long, value_name = "512|4096", value_parser = block_size)]
+    block_size: Option<u32>,
+    /// Overwrite what the target holds
+    #[arg(long)]
+    destroy_data: bool,
+}
+
+fn block_size(text: &str) -> Result<u32, String> {
+    match text {
+        "512" => Ok(512),
+        "4096" | "4k" | "4K" => Ok(4096),
+        _ => Err("choose 512 or 4096".into()),
+    }
+}
+
+/// A device, and the same where it is a logical unit.
+type Device = (Arc<dyn BlockDevice>, Option<Arc<MultipathDevice>>);
+
+/// An open target.
+pub(super) struct Opened {
+    pub(super) device: Arc<dyn BlockDevice>,
+    pub(super) lane: Lane,
+    pub(super) identity: results::Target,
+    /// What is configured for it where it was named by its name.
+    configured: InitiatorSpec,
+    /// The same device where it is a logical unit.
+    unit: Option<Arc<MultipathDevice>>,
+    /// Nobody's data is in it: it is memory, or was made for this run.
+    pub(super) is_ours: bool,
+    /// Made for this run, to be removed after it.
+    remove: Option<PathBuf>,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if let Some(path) = &self.remove {
+            // It was made by this run; where it cannot be removed it lies about as the user can see.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Opened {
+    /// How the logical unit is reached now.
+    pub(super) fn reached(&self) -> Option<Reached> {
+        let (device, sessions) = self.unit.as_ref()?.view();
+        Some(Reached::of(&device, &sessions))
+    }
+
+    /// The name of the logical unit (`naa.…`), where it is one.
+    pub(super) fn unit_name(&self) -> Option<String> {
+        self.unit.as_ref().map(|unit| unit.name())
+    }
+
+    /// Says which paths that were asked for are not there, and which options of the URL are not in force.
+    pub(super) fn warn(&self, t: &mut Terminal<'_>) -> std::io::Result<()> {
+        let Some(reached) = self.reached() else {
+            return Ok(());
+        };
+        for missing in reached.missing() {
+            writeln!(
+                t.err,
+                "warning: {missing}; the figures are those of the other paths"
+            )?;
+        }
+        let asked = self.identity.options.iter();
+        let asked = asked.map(|(name, value)| (name.as_str(), value.as_str()));
+        for remark in reached.not_as_asked(asked) {
+            writeln!(t.err, "warning: {remark}")?;
+        }
+        Ok(())
+    }
+}
+
+fn new_lane() -> Result<Lane, Error> {
+    Lane::standing()
+        .map_err(|error| Error::system(Place::Process, "make an event descriptor", error))
+}
+
+fn refused(error: OpenError) -> Error {
+    let next = error.advice().to_owned();
+    Error::new(ErrorKind::Refused, error.problem(), next).caused_by(error)
+}
+
+impl TargetArgs {
+    /// Opens the target, making the file first where a size was given.
+    pub(super) fn open(&self, connection: &Connection) -> Result<Opened, Error> {
+        let mut lane = new_lane()?;
+        let configured = configured(&self.target, connection)?;
+        let is_memory = self.target.starts_with("memory:");
+        let made = match self.size {
+            None => None,
+            Some(len) if !is_memory && !self.target.contains("://") && !self.is_logical_unit() => {
+                Some(self.make(Path::new(&self.target), len)?)
+            }
+            Some(_) => {
+                return Err(Error::invalid(
+                    format!("--size makes a file, and {} is none", self.target),
+                    "leave --size away",
+                ));
+            }
+        };
+        let remove = made.clone().filter(|_| !self.keep);
+        let is_ours = made.is_some() || is_memory;
+        let opened = self.device(&self.target, &configured, &mut lane);
+        let (device, unit) = opened.map_err(|error| {
+            if let Some(path) = &remove {
+                let _ = std::fs::remove_file(path);
+            }
+            refused(error)
+        })?;
+        let geometry = device.geometry();
+        let identity = results::Target {
+            name: locate::shown(&self.target),
+            len: geometry.len,
+            granularity: geometry.granularity,
+            physical: geometry.physical,
+            thin: geometry.thin,
+            volatile_cache: geometry.volatile_cache,
+            options: locate::shown_options(&self.target),
+            unit: unit.as_ref().map(|unit| Unit::of(&unit.view().0)),
+        };
+        Ok(Opened {
+            device,
+            lane,
+            identity,
+            configured,
+            unit,
+            is_ours,
+            remove,
+        })
+    }
+
+    /// Whether the target has sessions, whose settings can be turned.
+    pub(super) fn is_logical_unit(&self) -> bool {
+        locate::is_logical_unit(&self.target)
+    }
+
+    /// The write cache of a logical unit.
+    pub(super) fn write_cache(&self, opened: &Opened) -> Result<WriteCache, Error> {
+        let next = "name a logical unit: iscsi://host/target/lun, or naa.…";
+        let Some(unit) = opened
+            .unit
+            .as_ref()
+            .filter(|_| device_name::is_one(&self.target))
+        else {
+            return WriteCache::of(&self.target)
+                .map_err(|error| Error::invalid(error.to_string(), next));
+        };
+        let named = NamedDevice::parse(&self.target, &opened.configured);
+        let targets = named.map(|named| named.targets).unwrap_or_default();
+        WriteCache::reached_by(&unit.view().0, &targets)
+            .ok_or_else(|| Error::invalid(format!("no path to {} is left", unit.name()), next))
+    }
+
+    /// As the user named it.
+    pub(super) fn typed(&self) -> &str {
+        &self.target
+    }
+
+    /// Opens a logical unit with other sessions, to take the place of the last ones, which are still there
+    /// where this fails. `place` names it, or another to be measured instead.
+    pub(super) fn open_anew(
+        &self,
+        place: &str,
+        last: &Opened,
+        options: &BTreeMap<String, String>,
+    ) -> Result<Opened, Error> {
+        let mut lane = new_lane()?;
+        let mut url = place.to_owned();
+        for (at, (name, value)) in options.iter().enumerate() {
+            let first = at == 0 && !url.contains('?');
+            url.push_str(&format!("{}{name}={value}", if first { '?' } else { '&' }));
+        }
+        let opened = self.device(&url, &last.configured, &mut lane);
+        let (device, unit) = opened.map_err(refused)?;
+        Ok(Opened {
+            device,
+            lane,
+            unit,
+            identity: last.identity.clone(),
+            configured: last.configured.clone(),
+            is_ours: last.is_ours,
+            remove: None,
+        })
+    }
+
+    /// Opens what is named; a logical unit is known as one.
+    fn device(
+        &self,
+        what: &str,
+        configured: &InitiatorSpec,
+        lane: &mut Lane,
+    ) -> Result<Device, OpenError> {
+        if locate::is_logical_unit(what) {
+            let unit = locate::logical_unit(what, self.block_size, configured, lane)?;
+            return Ok((Arc::clone(&unit) as Arc<dyn BlockDevice>, Some(unit)));
+        }
+        let device = locate::open(what, self.block_size, configured, lane)?;
+        Ok((device, None))
+    }
+
+    fn make(&self, path: &Path, len: u64) -> Result<PathBuf, Error> {
+        let options = FileOptions {
+            block_size: self.block_size.unwrap_or(512),
+            preallocate: false,
+            direct: true,
+        };
+        FileDevice::create(path, len, options).map_err(refused)?;
+        Ok(path.to_owned())
+    }
+
+    /// Refuses to write where that would destroy something that the user did not give up; says what.
+    pub(super) fn may_write(&self, opened: &mut Opened, t: &mut Terminal<'_>) -> Result<(), Error> {
+        if opened.is_ours {
+            return Ok(());
+        }
+        let name = locate::shown(&self.target);
+        let holds = contents::describe(&opened.device, &mut opened.lane);
+        let holds = holds.unwrap_or_else(|error| format!("data that cannot be read ({error})"));
+        let len = format_size(opened.identity.len);
+        if self.destroy_data {
+            // Said once more, for the log of whoever did it.
+            let _ = writeln!(t.err, "overwriting {name}: {len}, which held {holds}");
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Refused,
+            format!("this run writes, and would destroy what {name} holds: {len}, with {holds}"),
+            "if nobody needs that any more, add --destroy-data; or measure a new file: --size 10G",
+        ))
+    }
+}

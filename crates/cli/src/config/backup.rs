@@ -1,0 +1,265 @@
+//! `config export` and `config restore`: a machine's whole configuration in a file, and back onto a bare machine.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use hyper::Method;
+
+use super::super::edit::{EditArgs, go_on, write_differences};
+use super::super::secret::passphrase;
+use super::super::{Connection, Done, Failure, Terminal, table};
+use super::{here, tell_preview};
+use config::backup::{Backup, PoolMembers};
+use config::diff::{Action, Difference};
+use config::store::{Replacement, Store};
+use control::transaction::Committed;
+use model::date::utc;
+use model::{Config, Error, ErrorKind};
+use state_folder::write_private;
+
+#[derive(Debug, Args)]
+pub(in super::super) struct Export {
+    /// The file that is made; nobody but its owner may read it
+    file: PathBuf,
+    /// Yes, with all secrets: whoever reads the file can log in with them
+    #[arg(long, required = true)]
+    with_secrets: bool,
+    /// Seal it with a passphrase, which is asked for
+    #[arg(long)]
+    seal: bool,
+    /// Seal it with the first line of this file, - for standard input
+    #[arg(long, value_name = "PATH")]
+    passphrase_file: Option<PathBuf>,
+    /// Replace the file where it is there already
+    #[arg(short, long)]
+    force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(in super::super) struct Restore {
+    /// The file, from `config export`
+    file: PathBuf,
+    /// Open it with the passphrase in the first line of this file, - for standard input
+    #[arg(long, value_name = "PATH")]
+    passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    edit: EditArgs,
+}
+
+pub(super) fn export(args: &Export, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    let file = args.file.display();
+    if !args.force && args.file.symlink_metadata().is_ok() {
+        return Err(is_there(&args.file).into());
+    }
+    let is_sealed = args.seal || args.passphrase_file.is_some();
+    let backup = take(connection)?;
+    let bytes = match is_sealed {
+        true => {
+            let passphrase = passphrase(t, args.passphrase_file.as_deref(), true)?;
+            backup.to_sealed_bytes(&passphrase)?
+        }
+        false => backup.to_bytes()?,
+    };
+    write_private(&args.file, &bytes, args.force).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => is_there(&args.file),
+        _ => Error::new(
+            ErrorKind::Storage,
+            format!("{file} could not be written: {error}"),
+            "check the folder, its space and its permissions, or name another file",
+        )
+        .not_changed("no backup was made")
+        .caused_by(error),
+    })?;
+    let (config, secrets) = (&backup.config, backup.secrets());
+    writeln!(
+        t.out,
+        "{file} holds generation {} with {}, {}",
+        config.generation,
+        contents(config),
+        counted(secrets, "secret")
+    )?;
+    if !is_sealed {
+        writeln!(
+            t.err,
+            "note: it is not sealed: whoever reads it can log in with its secrets; --seal asks for a passphrase"
+        )?;
+    }
+    Ok(())
+}
+
+fn is_there(file: &Path) -> Error {
+    Error::exists(
+        format!("{} is there already", file.display()),
+        "name another file, or replace it with --force",
+    )
+}
+
+/// The backup of the daemon; of its state folder where no daemon answers by a socket.
+fn take(connection: &Connection) -> Result<Backup, Error> {
+    match connection.client().get("/v1/config/backup") {
+        Err(error)
+            if connection.state.is_some()
+                && matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Refused) =>
+        {
+            let folder = connection.state_folder();
+            let config = Store::peek(folder).map_err(|of_folder| match of_folder.kind {
+                ErrorKind::NotFound => error,
+                _ => of_folder,
+            })?;
+            Ok(Backup::new(&config, pools::members(folder)))
+        }
+        answer => answer,
+    }
+}
+
+/// The outcome of a restore, or of its preview.
+struct Restored {
+    generation: u64,
+    differences: Vec<Difference>,
+    /// A daemon serves it already.
+    is_served: bool,
+}
+
+/// Restores through the daemon, or in its folder where none runs.
+pub(super) fn restore(args: &Restore, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    let name = args.file.display().to_string();
+    let bytes = fs::read(&args.file).map_err(|error| {
+        Error::new(
+            ErrorKind::Storage,
+            format!("{name} could not be read: {error}"),
+            "check the path",
+        )
+    })?;
+    let file = args.passphrase_file.as_deref();
+    let backup = Backup::from_bytes(&name, &bytes, || passphrase(t, file, false))?;
+    let edit = &args.edit;
+    let path = format!("/v1/config/backup?dry_run={}", edit.dry_run);
+    let answer = connection.client().send(&Method::PUT, &path, &backup);
+    let restored = match answer {
+        // A daemon at an address of its own may serve another folder, of another machine even.
+        Err(error)
+            if error.kind == ErrorKind::Unavailable
+                && (connection.state.is_some() || connection.control.is_none()) =>
+        {
+            in_folder(t, args, connection, &backup.config)?
+        }
+        answer => {
+            let Committed {
+                generation,
+                differences,
+                ..
+            } = answer?;
+            Restored {
+                generation,
+                differences,
+                is_served: true,
+            }
+        }
+    };
+    if edit.dry_run {
+        return tell_preview(t, edit, &restored.differences);
+    }
+    if edit.json {
+        return table::json(t, &restored.differences);
+    }
+    tell(t, connection, &backup, &restored)
+}
+
+/// Restores in a folder that no daemon uses. Where something goes by it, that is asked first.
+fn in_folder(
+    t: &mut Terminal<'_>,
+    args: &Restore,
+    connection: &Connection,
+    config: &Config,
+) -> Result<Restored, Failure> {
+    let folder = connection.state_folder();
+    let wanted = Replacement::Backup(Box::new(config.clone()));
+    let mut replaced = Store::replace(folder, &wanted, None)?;
+    if !args.edit.dry_run {
+        let mut differences = replaced.differences.iter();
+        let is_bare = differences.all(|difference| difference.action == Action::Add);
+        if !is_bare && !args.edit.yes {
+            writeln!(t.err, "This would happen in {}:", folder.display())?;
+            write_differences(t.err, &replaced.differences)?;
+            go_on(t)?;
+        }
+        replaced = Store::replace(folder, &wanted, Some(here(connection)))?;
+    }
+    Ok(Restored {
+        generation: replaced.config.generation,
+        differences: replaced.differences,
+        is_served: false,
+    })
+}
+
+/// Tells what was restored, and what is still to be done.
+fn tell(
+    t: &mut Terminal<'_>,
+    connection: &Connection,
+    backup: &Backup,
+    restored: &Restored,
+) -> Done {
+    writeln!(
+        t.out,
+        "restored what {} had on {}, as generation {}: {}, {}",
+        backup.machine,
+        utc(backup.time_s),
+        restored.generation,
+        contents(&backup.config),
+        counted(backup.secrets(), "secret")
+    )?;
+    let state = connection.state_folder().display();
+    if !restored.is_served {
+        writeln!(t.out, "next: sandstone serve --state {state}")?;
+    }
+    for pool in &backup.pools {
+        writeln!(
+            t.out,
+            "next: {} (-f where its machine did not export it; it was on {})",
+            import(pool),
+            pool.devices.join(", ")
+        )?;
+    }
+    Ok(writeln!(
+        t.out,
+        "next: sandstone lu list (a unit whose pool, disk or file is still away is not ready, and waits for it)"
+    )?)
+}
+
+/// The command that imports a pool. Devices outside of /dev are found only where they are looked for.
+fn import(pool: &PoolMembers) -> String {
+    let paths = pool.devices.iter().map(Path::new);
+    let files = paths.filter(|path| path.is_absolute() && !path.starts_with("/dev"));
+    let folders: BTreeSet<&Path> = files.filter_map(Path::parent).collect();
+    let looked_in = folders
+        .iter()
+        .map(|folder| format!("-d {} ", folder.display()));
+    format!(
+        "sandstone pool import {}{}",
+        looked_in.collect::<String>(),
+        pool.name
+    )
+}
+
+/// How many objects of each kind there are.
+fn contents(config: &Config) -> String {
+    let kinds = [
+        (config.units.len(), "unit"),
+        (config.targets.len(), "target"),
+        (config.hosts.len(), "host"),
+        (config.maps.len(), "map"),
+        (config.initiator.targets.len(), "login"),
+    ];
+    let told = kinds.map(|(count, what)| counted(count, what));
+    told.join(", ")
+}
+
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
+}

@@ -1,0 +1,338 @@
+//! How every change is made from the command line: previewed where it can hurt, asked about, made,
+//! and told.
+
+use std::io::Write;
+
+use clap::Args;
+use hyper::Method;
+use serde::Serialize;
+
+use super::{Done, Failure, Terminal, table};
+use config::diff::{Action, Difference};
+use control::Client;
+use control::client::escape;
+use control::transaction::{Commit, Committed};
+use model::{Error, ErrorKind};
+
+/// How a change is to be made.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct EditArgs {
+    /// Only show what would change
+    #[arg(short = 'n', long)]
+    pub(super) dry_run: bool,
+    /// Do not ask: neither where sessions end or lose a logical unit, nor where other objects go with a removed one
+    #[arg(short = 'y', long, visible_short_alias = 'f', visible_alias = "force")]
+    pub(super) yes: bool,
+    /// JSON, as the control API gives it
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// A request that changes something.
+pub(super) struct Request<'a, B> {
+    method: Method,
+    path: &'a str,
+    body: Option<&'a B>,
+}
+
+impl<'a> Request<'a, ()> {
+    /// A request that needs no body.
+    pub(super) fn bare(method: Method, path: &'a str) -> Self {
+        Self {
+            method,
+            path,
+            body: None,
+        }
+    }
+}
+
+impl<'a, B> Request<'a, B> {
+    pub(super) fn with(method: Method, path: &'a str, body: &'a B) -> Self {
+        Self {
+            method,
+            path,
+            body: Some(body),
+        }
+    }
+}
+
+/// What must not have changed between a preview and the change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Guard {
+    /// What it does. Others may change something else meanwhile.
+    Effect,
+    /// Anything: it replaces the whole configuration.
+    Everything,
+}
+
+impl<B: Serialize> Request<'_, B> {
+    fn commit(&self, client: &Client, how: &Commit) -> Result<Committed, Error> {
+        let mut path = format!(
+            "{}?dry_run={}&cascade={}",
+            self.path, how.dry_run, how.cascade
+        );
+        if let Some(generation) = how.if_generation {
+            path.push_str(&format!("&if_generation={generation}"));
+        }
+        if let Some(effect) = &how.if_effect {
+            path.push_str(&format!("&if_effect={}", escape(effect)));
+        }
+        if how.keep_sessions {
+            path.push_str("&keep_sessions=true");
+        }
+        match self.body {
+            Some(body) => client.send(&self.method, &path, body),
+            None => client.call(&self.method, &path),
+        }
+    }
+}
+
+/// Makes a change that removes no object. Where sessions would end or lose a logical unit by it, that is shown and asked
+/// about first.
+pub(super) fn make<B: Serialize>(
+    t: &mut Terminal<'_>,
+    client: &Client,
+    args: &EditArgs,
+    request: &Request<'_, B>,
+) -> Done {
+    let committed = commit_or_ask(t, client, args, request, None)?;
+    tell(t, args, &committed)
+}
+
+/// Makes a change, where it takes nothing from a session or somebody agrees to that.
+fn commit_or_ask<B: Serialize>(
+    t: &mut Terminal<'_>,
+    client: &Client,
+    args: &EditArgs,
+    request: &Request<'_, B>,
+    if_generation: Option<u64>,
+) -> Result<Committed, Failure> {
+    let how = Commit {
+        dry_run: args.dry_run,
+        keep_sessions: !args.yes && !args.dry_run,
+        if_generation,
+        ..Commit::default()
+    };
+    loop {
+        // Most changes disturb nobody: these take one request.
+        let refused = match request.commit(client, &how) {
+            Err(error) if how.keep_sessions && error.kind == ErrorKind::InUse => error,
+            done => return Ok(done?),
+        };
+        let only_told = Commit {
+            dry_run: true,
+            keep_sessions: false,
+            ..how.clone()
+        };
+        let preview = request.commit(client, &only_told)?;
+        if !hurts(&preview) {
+            return Err(refused.into());
+        }
+        confirm(t, &preview)?;
+        let agreed = Commit {
+            if_effect: Some(preview.effect),
+            keep_sessions: false,
+            ..how.clone()
+        };
+        match request.commit(client, &agreed) {
+            Err(error) if error.kind == ErrorKind::Stale && if_generation.is_none() => {
+                writeln!(t.err, "{}: looking again", error.message)?;
+            }
+            done => return Ok(done?),
+        }
+    }
+}
+
+/// Makes a change of many objects, where that generation is still in force. A dry run prints one line for each object.
+pub(super) fn make_briefly<B: Serialize>(
+    t: &mut Terminal<'_>,
+    client: &Client,
+    args: &EditArgs,
+    request: &Request<'_, B>,
+    if_generation: Option<u64>,
+) -> Done {
+    let committed = commit_or_ask(t, client, args, request, if_generation)?;
+    if args.json || !args.dry_run || committed.differences.is_empty() {
+        return tell(t, args, &committed);
+    }
+    for notice in &committed.notices {
+        writeln!(t.err, "note: {notice}")?;
+    }
+    for difference in &committed.differences {
+        writeln!(
+            t.out,
+            "  {} {}",
+            sign(difference.action),
+            difference.in_words()
+        )?;
+    }
+    Ok(writeln!(t.out, "nothing was changed (--dry-run)")?)
+}
+
+/// Makes a change that may take something away: shows what depends on it and asks first.
+/// `grave` says whether the change is one to ask about even when nothing depends on it.
+pub(super) fn remove<B: Serialize>(
+    t: &mut Terminal<'_>,
+    client: &Client,
+    args: &EditArgs,
+    request: &Request<'_, B>,
+    grave: bool,
+) -> Done {
+    remove_guarded(t, client, args, request, grave, Guard::Effect)
+}
+
+/// The same where something else must not have changed since the preview. What others do to other objects keeps
+/// nobody from his change; where they changed what this one does, it is shown and asked anew.
+pub(super) fn remove_guarded<B: Serialize>(
+    t: &mut Terminal<'_>,
+    client: &Client,
+    args: &EditArgs,
+    request: &Request<'_, B>,
+    grave: bool,
+    guard: Guard,
+) -> Done {
+    let all = Commit {
+        cascade: true,
+        ..Commit::default()
+    };
+    // Whoever says --yes has agreed to whatever goes with it.
+    if args.yes && !args.dry_run && guard == Guard::Effect {
+        return tell(t, args, &request.commit(client, &all)?);
+    }
+    loop {
+        let preview = request.commit(
+            client,
+            &Commit {
+                dry_run: true,
+                ..all.clone()
+            },
+        )?;
+        if args.dry_run {
+            return tell(t, args, &preview);
+        }
+        if !args.yes && (grave || hurts(&preview)) {
+            confirm(t, &preview)?;
+        }
+        let how = match guard {
+            Guard::Effect => Commit {
+                if_effect: Some(preview.effect),
+                ..all.clone()
+            },
+            Guard::Everything => Commit {
+                if_generation: Some(preview.from_generation),
+                ..all.clone()
+            },
+        };
+        match request.commit(client, &how) {
+            Err(error) if error.kind == ErrorKind::Stale && guard == Guard::Effect => {
+                writeln!(t.err, "{}: looking again", error.message)?;
+            }
+            done => return tell(t, args, &done?),
+        }
+    }
+}
+
+/// Whether it takes away more than was named.
+fn hurts(preview: &Committed) -> bool {
+    let mut differences = preview.differences.iter();
+    let removes = differences.any(|difference| difference.action == Action::Remove);
+    // Whatever else goes with it, or is changed by that.
+    let takes_more = removes && preview.differences.len() > 1;
+    takes_more || preview.sessions.iter().any(|session| session.loses)
+}
+
+fn confirm(t: &mut Terminal<'_>, preview: &Committed) -> Done {
+    writeln!(t.err, "This would happen:")?;
+    write_preview(t.err, preview)?;
+    go_on(t)
+}
+
+/// Asks whether to do what was told.
+pub(super) fn go_on(t: &mut Terminal<'_>) -> Done {
+    let Some(ask) = t.ask.as_mut() else {
+        let message = "this needs a confirmation and nobody is there to ask";
+        return Err(Error::new(ErrorKind::InUse, message, "repeat the command with --yes").into());
+    };
+    let answer = ask("Go on? [y/N] ")?;
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        return Ok(());
+    }
+    writeln!(t.err, "nothing was changed")?;
+    Err(Failure::Said)
+}
+
+/// Tells what a change did or would do.
+pub(super) fn tell(t: &mut Terminal<'_>, args: &EditArgs, committed: &Committed) -> Done {
+    if args.json {
+        return table::json(t, committed);
+    }
+    for notice in &committed.notices {
+        writeln!(t.err, "note: {notice}")?;
+    }
+    if committed.differences.is_empty() {
+        return Ok(writeln!(t.out, "nothing to change: it is so already")?);
+    }
+    if committed.dry_run {
+        write_preview(t.out, committed)?;
+        return Ok(writeln!(t.out, "nothing was changed (--dry-run)")?);
+    }
+    for difference in &committed.differences {
+        writeln!(t.out, "{}", difference.in_words())?;
+    }
+    for session in &committed.sessions {
+        writeln!(
+            t.out,
+            "session {} ({}) {}",
+            session.tsih, session.initiator, session.effect
+        )?;
+    }
+    Ok(())
+}
+
+fn sign(action: Action) -> char {
+    match action {
+        Action::Add => '+',
+        Action::Remove => '-',
+        Action::Modify => '~',
+    }
+}
+
+/// Writes what would change, as `+`, `-` and `~`, with the fields, and which sessions notice.
+pub(super) fn write_preview(out: &mut dyn Write, committed: &Committed) -> std::io::Result<()> {
+    write_differences(out, &committed.differences)?;
+    for session in &committed.sessions {
+        writeln!(
+            out,
+            "  ! session {} of {} at {}: {}",
+            session.tsih, session.initiator, session.target, session.effect
+        )?;
+    }
+    Ok(())
+}
+
+/// Writes differences alone.
+pub(super) fn write_differences(
+    out: &mut dyn Write,
+    differences: &[Difference],
+) -> std::io::Result<()> {
+    for difference in differences {
+        let sign = sign(difference.action);
+        writeln!(out, "  {sign} {} {}", difference.object, difference.name)?;
+        let width = difference
+            .fields
+            .iter()
+            .map(|field| field.field.len())
+            .max()
+            .unwrap_or(0);
+        for field in &difference.fields {
+            let name = &field.field;
+            match (&field.old, &field.new) {
+                (Some(old), Some(new)) => writeln!(out, "      {name:width$}  {old} -> {new}")?,
+                (Some(old), None) => writeln!(out, "      {name:width$}  {old} -> -")?,
+                (None, Some(new)) => writeln!(out, "      {name:width$}  {new}")?,
+                (None, None) => {}
+            }
+        }
+    }
+    Ok(())
+}

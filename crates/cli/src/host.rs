@@ -1,0 +1,244 @@
+//! `host`: groups of initiators and their secrets.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use hyper::Method;
+
+use super::completion::host_names;
+use super::edit::{EditArgs, Request, make, remove};
+use super::secret::from_file;
+use super::table::{Column, ListArgs, left, or_dash, print, right};
+use super::{Connection, Done, Terminal};
+use config::change::{CreateHost, SetChap};
+use control::Client;
+use control::answer::HostView;
+use control::client::escape;
+use model::{Error, ErrorKind};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Make a host
+    Create(Create),
+    /// Add an initiator name; * and ? are wildcards
+    AddInitiator(Initiator),
+    /// Remove an initiator name
+    RemoveInitiator(RemoveInitiator),
+    /// What the host must know to log in (CHAP)
+    Auth(Auth),
+    /// List hosts
+    #[command(visible_alias = "show")]
+    List(List),
+    /// Remove a host
+    Delete(Delete),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Create {
+    /// Its name
+    name: String,
+    /// Initiator name; may be given several times; * and ? are wildcards
+    #[arg(short, long = "initiator", value_name = "IQN")]
+    initiators: Vec<String>,
+    /// Initiator name that does not belong to it although a wildcard matches it; may be given several times
+    #[arg(long, value_name = "IQN")]
+    except: Vec<String>,
+    #[command(flatten)]
+    edit: EditArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Initiator {
+    /// The host
+    #[arg(add = host_names())]
+    host: String,
+    /// Initiator name
+    iqn: String,
+    #[command(flatten)]
+    edit: EditArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RemoveInitiator {
+    /// The host
+    #[arg(add = host_names())]
+    host: String,
+    /// Initiator name
+    iqn: String,
+    #[command(flatten)]
+    removal: EditArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Auth {
+    /// The host
+    #[arg(add = host_names())]
+    host: String,
+    #[command(flatten)]
+    secret: SecretArgs,
+    #[command(flatten)]
+    edit: EditArgs,
+}
+
+/// A CHAP user and where its secret comes from: never the command line, which every user of the
+/// machine can read.
+#[derive(Debug, Args)]
+pub(super) struct SecretArgs {
+    /// CHAP user name
+    #[arg(short, long, required_unless_present = "none")]
+    user: Option<String>,
+    /// Read the secret from the first line of this file, - for standard input
+    #[arg(long, value_name = "PATH", group = "source")]
+    secret_file: Option<PathBuf>,
+    /// Make a secret of 16 characters and print it once
+    #[arg(long, group = "source")]
+    generate: bool,
+    /// Take the secret away: none is proved or asked for
+    #[arg(long, conflicts_with_all = ["user", "source"])]
+    none: bool,
+}
+
+impl SecretArgs {
+    /// The user and secret; `None` for `--none`.
+    pub(super) fn read(&self, t: &mut Terminal<'_>) -> Result<Option<SetChap>, super::Failure> {
+        if self.none {
+            return Ok(None);
+        }
+        let user = self.user.clone().unwrap_or_default();
+        let secret = match &self.secret_file {
+            Some(path) => from_file(path)?,
+            None if self.generate => {
+                let secret = generated()?;
+                writeln!(t.out, "secret: {secret}")?;
+                secret
+            }
+            None => {
+                return Err(Error::invalid(
+                    "no secret was given",
+                    "add --secret-file PATH (- for standard input), or --generate to have one made",
+                )
+                .into());
+            }
+        };
+        Ok(Some(SetChap { user, secret }))
+    }
+}
+
+/// 16 characters of 32 that cannot be taken for each other: 80 bits, and no more than Windows takes.
+fn generated() -> Result<String, Error> {
+    const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|e| {
+        Error::new(
+            ErrorKind::Storage,
+            format!("the operating system gave no random numbers: {e}"),
+            "use --secret-file",
+        )
+    })?;
+    Ok(bytes
+        .iter()
+        .map(|b| char::from(ALPHABET[usize::from(b & 31)]))
+        .collect())
+}
+
+#[derive(Debug, Args)]
+pub(super) struct List {
+    /// Only these
+    #[arg(add = host_names())]
+    names: Vec<String>,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Delete {
+    /// The host
+    #[arg(add = host_names())]
+    name: String,
+    #[command(flatten)]
+    removal: EditArgs,
+}
+
+pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    let client = connection.client();
+    match verb {
+        Verb::Create(args) => {
+            let body = CreateHost {
+                name: args.name,
+                initiators: args.initiators,
+                except: args.except,
+                chap: None,
+            };
+            let request = Request::with(Method::POST, "/v1/hosts", &body);
+            make(t, &client, &args.edit, &request)
+        }
+        Verb::AddInitiator(args) => {
+            let path = initiator_path(&args.host, &args.iqn);
+            let request = Request::bare(Method::PUT, &path);
+            make(t, &client, &args.edit, &request)
+        }
+        Verb::RemoveInitiator(args) => {
+            let path = initiator_path(&args.host, &args.iqn);
+            let request = Request::bare(Method::DELETE, &path);
+            remove(t, &client, &args.removal, &request, false)
+        }
+        Verb::Auth(args) => {
+            let path = format!("/v1/hosts/{}/chap", escape(&args.host));
+            match args.secret.read(t)? {
+                Some(body) => make(
+                    t,
+                    &client,
+                    &args.edit,
+                    &Request::with(Method::PUT, &path, &body),
+                ),
+                None => make(
+                    t,
+                    &client,
+                    &args.edit,
+                    &Request::bare(Method::DELETE, &path),
+                ),
+            }
+        }
+        Verb::List(args) => list(&args, &client, t),
+        Verb::Delete(args) => {
+            let path = format!("/v1/hosts/{}", escape(&args.name));
+            let request = Request::bare(Method::DELETE, &path);
+            remove(t, &client, &args.removal, &request, false)
+        }
+    }
+}
+
+fn list(args: &List, client: &Client, t: &mut Terminal<'_>) -> Done {
+    let one = |name: &String| client.get(&format!("/v1/hosts/{}", escape(name)));
+    let hosts: Vec<HostView> = match args.names.as_slice() {
+        [] => client.get("/v1/hosts")?,
+        names => names.iter().map(one).collect::<Result<_, _>>()?,
+    };
+    let none = "no hosts; make one with `sandstone host create NAME --initiator IQN`";
+    print(t, &args.list, &COLUMNS, &hosts, none)
+}
+
+fn initiator_path(host: &str, initiator: &str) -> String {
+    format!(
+        "/v1/hosts/{}/initiators/{}",
+        escape(host),
+        escape(initiator)
+    )
+}
+
+const COLUMNS: [Column<HostView>; 5] = [
+    left("name", |h, _| h.spec.name.clone()),
+    left("initiators", |h, _| {
+        let mut names = h.spec.initiators.clone();
+        names.extend(h.spec.except.iter().map(|except| format!("!{except}")));
+        or_dash(&names.join(" "))
+    }),
+    left("auth", |h, _| {
+        h.spec
+            .chap
+            .as_ref()
+            .map_or("-".into(), |c| format!("CHAP {}", c.user))
+    }),
+    right("maps", |h, _| h.maps.len().to_string()),
+    right("sessions", |h, _| h.sessions.to_string()),
+];

@@ -1,0 +1,137 @@
+//! `initiator`: the other end of the wire, and what this machine can do with it.
+
+use clap::Subcommand;
+use hyper::Method;
+
+use super::completion::login_names;
+use super::table::ListArgs;
+use super::{Connection, Done, Terminal};
+use control::client::escape;
+use model::Error;
+
+mod adapter;
+pub(super) mod attach;
+mod claim_rule;
+pub(super) mod configured;
+mod device;
+mod discover;
+pub(super) mod login;
+mod path;
+mod psp;
+mod session;
+mod times;
+
+/// The verbs of the noun.
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Ask portals, or an iSNS server, which targets there are; needs no daemon
+    Discover(discover::Args),
+    /// Log in to a target, now and after each start of the daemon
+    Login(login::Login),
+    /// Change how a target is logged in to, live
+    Modify(login::Modify),
+    /// Log out of a target
+    Logout(login::Logout),
+    /// Look again at the logical units that targets show
+    Rescan(Rescan),
+    /// This machine's adapter: its iSCSI name, how long it waits, what it has
+    #[command(subcommand)]
+    Adapter(adapter::Verb),
+    /// Sessions at other machines' targets
+    #[command(subcommand)]
+    Session(session::Verb),
+    /// Logical units that targets show
+    #[command(subcommand)]
+    Lun(path::LunVerb),
+    /// Devices: path selection, queue depth, largest I/O
+    #[command(subcommand)]
+    Device(device::Verb),
+    /// Paths to devices, dead ones with the reason
+    #[command(subcommand)]
+    Path(path::Verb),
+    /// Rules that say which storage array type claims a device, and with which path selection
+    #[command(subcommand, visible_alias = "rule")]
+    Claimrule(claim_rule::Verb),
+    /// Storage array types and their default path selections
+    #[command(subcommand)]
+    Satp(claim_rule::SatpVerb),
+    /// Path selection policies, and the limits of round robin
+    #[command(subcommand)]
+    Psp(psp::Verb),
+    /// Offer a device over NBD, to QEMU, fio, libnbd tools and the kernel
+    Attach(attach::Args),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Rescan {
+    /// Only this target
+    #[arg(value_name = "IQN", add = login_names())]
+    target: Option<String>,
+}
+
+/// Runs a verb that is no daemon.
+pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    match verb {
+        Verb::Discover(args) => discover::run(&args, t),
+        Verb::Login(args) => login::log_in(args, connection, t),
+        Verb::Modify(args) => login::modify(args, connection, t),
+        Verb::Logout(args) => login::log_out(&args, connection, t),
+        Verb::Rescan(args) => rescan(&args, connection, t),
+        Verb::Adapter(verb) => adapter::run(verb, connection, t),
+        Verb::Session(verb) => session::run(verb, connection, t),
+        Verb::Lun(verb) => path::run_lun(verb, connection, t),
+        Verb::Device(verb) => device::run(verb, connection, t),
+        Verb::Path(verb) => path::run(verb, connection, t),
+        Verb::Claimrule(verb) => claim_rule::run(verb, connection, t),
+        Verb::Satp(verb) => claim_rule::run_satp(verb, connection, t),
+        Verb::Psp(verb) => psp::run(verb, connection, t),
+        Verb::Attach(_) => {
+            Err(Error::invalid("attach runs until it is ended", "run it from a shell").into())
+        }
+    }
+}
+
+fn rescan(args: &Rescan, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    let path = match &args.target {
+        None => "/v1/initiator/rescan".to_owned(),
+        Some(target) => format!("/v1/initiator/rescan?target={}", escape(target)),
+    };
+    let () = connection.client().call(&Method::POST, &path)?;
+    Ok(writeln!(
+        t.out,
+        "looking again; see sandstone initiator lun list"
+    )?)
+}
+
+/// Which devices, and how they are shown.
+#[derive(Debug, clap::Args)]
+pub(super) struct ListOf {
+    /// Only these devices
+    #[arg(short, long = "device", value_name = "NAME", add = super::completion::device_names())]
+    devices: Vec<String>,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+impl ListOf {
+    /// The devices that were asked for.
+    fn fetch(&self, connection: &Connection) -> Result<Vec<control::answer::DeviceView>, Error> {
+        let client = connection.client();
+        if self.devices.is_empty() {
+            return client.get("/v1/initiator/devices");
+        }
+        let each = self.devices.iter();
+        each.map(|name| client.get(&format!("/v1/initiator/devices/{}", escape(name))))
+            .collect()
+    }
+}
+
+/// A block of `Name: value` lines, as esxcli prints one object.
+fn print_lines(t: &mut Terminal<'_>, title: &str, lines: &[(&str, String)]) -> Done {
+    writeln!(t.out, "{title}")?;
+    for (name, value) in lines {
+        let line = format!("   {name}: {value}");
+        writeln!(t.out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}

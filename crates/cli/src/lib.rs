@@ -1,0 +1,369 @@
+//! The command line: one verb tree over the control API, and the verbs that work on their own.
+//!
+//! Most verbs are clients of a daemon: they say what they want through [`control::Client`] and print the
+//! answer. `serve` and `demo` are a daemon; `bench`, `pool check`, `initiator discover` and `attach` of a URL, and what describes
+//! the program itself (`openapi`, `completion`, `man`) need none. Exit codes: 0 done, 1 refused or failed,
+//! 2 the command line was wrong; of `status` and `pool status -x` also 3 where something is to be done, and 4 where something
+//! is not served, not redundant, or lost ([`Health`]).
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal as _, Write};
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use hint::Place;
+use model::Error;
+use model::health::Health;
+
+mod bench;
+pub mod client_instructions;
+mod completion;
+mod config;
+mod connection;
+pub mod demo;
+mod edit;
+mod elsewhere;
+mod gateway;
+mod help;
+mod hindrances;
+mod host;
+mod initiator;
+mod later;
+mod lu;
+mod manual;
+mod map;
+mod pool;
+mod salvage;
+mod secret;
+pub mod serve;
+mod session;
+mod share;
+mod status;
+mod stream;
+mod table;
+mod target;
+mod target_group;
+mod typed;
+mod volume;
+mod wire;
+mod wrap;
+
+use self::later::Later;
+pub use connection::Connection;
+
+/// A storage area network in one program: logical units over iSCSI, from one command.
+#[derive(Debug, Parser)]
+#[command(
+    name = "sandstone",
+    version,
+    propagate_version = true,
+    disable_help_subcommand = true
+)]
+#[command(
+    arg_required_else_help = true,
+    infer_subcommands = false,
+    max_term_width = 100
+)]
+struct Cli {
+    #[command(flatten)]
+    connection: Connection,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Try it: make a logical unit, serve it, print how to use it
+    Demo(Later<demo::Args>),
+    /// Serve the targets of a state folder
+    Serve(Later<serve::Args>),
+    /// Logical units
+    #[command(subcommand)]
+    Lu(Later<lu::Verb>),
+    /// Pools of disks, in zpool's manner
+    #[command(subcommand, visible_alias = "zpool")]
+    Pool(Later<pool::Verb>),
+    /// Volumes, snapshots and folders of pools, in zfs's manner
+    #[command(subcommand, visible_alias = "zfs")]
+    Volume(Later<volume::Verb>),
+    /// Targets, their portals and what they prove themselves with
+    #[command(subcommand)]
+    Target(Later<target::Verb>),
+    /// Target groups: targets that maps name together
+    #[command(subcommand)]
+    TargetGroup(Later<target_group::Verb>),
+    /// Hosts: groups of initiators and their secrets
+    #[command(subcommand)]
+    Host(Later<host::Verb>),
+    /// Who sees what, and why not
+    #[command(subcommand)]
+    Map(Later<map::Verb>),
+    /// The other end of the wire: this machine as a client
+    #[command(subcommand)]
+    Initiator(Later<initiator::Verb>),
+    /// Who is logged in
+    #[command(subcommand)]
+    Session(Later<session::Verb>),
+    /// Give a host a logical unit in one step, and print what to type there
+    Share(Later<share::Args>),
+    /// Measure storage, and compare what was measured
+    #[command(subcommand)]
+    Bench(Later<bench::Verb>),
+    /// The configuration as a whole
+    #[command(subcommand)]
+    Config(Later<config::Verb>),
+    /// How the daemon is, and its pools
+    ///
+    /// The exit status is 0 where all is well, 3 where something is to be done, and 4 where something is not served, not
+    /// redundant, or lost: a pool that is not ONLINE or full, a faulted logical unit, a portal that does not listen.
+    Status(Later<status::Args>),
+    /// Print the OpenAPI document of the control API
+    Openapi,
+    /// Print what a shell needs to complete verbs, options and names
+    Completion(Later<completion::Args>),
+    /// Show the manual page of a verb, or write those of all to a folder
+    Man(Later<manual::Args>),
+}
+
+/// Asks a question and returns the answer, line end and all.
+pub type Ask<'a> = dyn FnMut(&str) -> io::Result<String> + 'a;
+
+/// Where a command reads from and writes to; tests hand in their own.
+pub struct Terminal<'a> {
+    /// What was asked for.
+    pub out: &'a mut dyn Write,
+    /// Everything else.
+    pub err: &'a mut dyn Write,
+    /// Asks a question and returns the answer; `None` where nobody is there to ask.
+    pub ask: Option<&'a mut Ask<'a>>,
+    /// Columns of the terminal that `out` is; `None` where it is a file or a pipe.
+    pub width: Option<usize>,
+}
+
+/// Why a command ended without success.
+enum Failure {
+    /// What was wrong is still to be said.
+    Refused(Error),
+    /// It was said already.
+    Said,
+    /// The command did what it was to do: it told of something that is not well.
+    Unwell(Health),
+    /// The reader of the output went away; nothing is wrong and nobody listens.
+    Closed,
+}
+
+type Done = Result<(), Failure>;
+
+/// How a command ends that told how something is.
+fn unwell(health: Health) -> Done {
+    match health {
+        Health::Healthy => Ok(()),
+        unwell => Err(Failure::Unwell(unwell)),
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::Closed,
+            _ => Self::Refused(Error::system(Place::Output, "write the output", error)),
+        }
+    }
+}
+
+/// The verb tree, with what its help shows beyond options.
+fn command() -> clap::Command {
+    help::complete(Cli::command(), "")
+}
+
+/// The verbs that are daemons and no clients. The program that is made of all crates brings them.
+#[derive(Clone, Copy, Debug)]
+pub struct Daemons {
+    /// `serve`.
+    pub serve: fn(&serve::Args, &Connection) -> ExitCode,
+    /// `demo`.
+    pub demo: fn(&demo::Args, &Connection) -> ExitCode,
+}
+
+/// Runs the command line of this process.
+pub fn run(daemons: Daemons) -> ExitCode {
+    clap_complete::CompleteEnv::with_factory(Cli::command).complete();
+    let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+    let mut ask = |question: &str| {
+        eprint_question(question)?;
+        let mut line = String::new();
+        io::stdin().read_line(&mut line).map(|_| line)
+    };
+    let verb = match parse(std::env::args_os(), &mut out, &mut err) {
+        Ok(cli) => cli,
+        Err(code) => return ExitCode::from(code),
+    };
+    match verb.verb {
+        Verb::Serve(Later(args)) => {
+            drop((out, err));
+            (daemons.serve)(&args, &verb.connection)
+        }
+        Verb::Demo(Later(args)) => {
+            drop((out, err));
+            (daemons.demo)(&args, &verb.connection)
+        }
+        Verb::Initiator(Later(initiator::Verb::Attach(args))) => {
+            drop((out, err));
+            initiator::attach::run(&args, &verb.connection)
+        }
+        _ => {
+            let interactive = io::stdin().is_terminal() && io::stderr().is_terminal();
+            drop(err);
+            let mut err = io::stderr();
+            let terminal = Terminal {
+                out: &mut out,
+                err: &mut err,
+                ask: if interactive { Some(&mut ask) } else { None },
+                width: width(),
+            };
+            ExitCode::from(client(verb, terminal))
+        }
+    }
+}
+
+/// Columns of the terminal that standard output is.
+fn width() -> Option<usize> {
+    let out = io::stdout();
+    if !out.is_terminal() {
+        return None;
+    }
+    let told = rustix::termios::tcgetwinsize(&out).map_or(0, |size| size.ws_col);
+    // A serial console tells nothing, and has as many as terminals always had.
+    Some(if told == 0 { 80 } else { told.into() })
+}
+
+fn eprint_question(question: &str) -> io::Result<()> {
+    let mut err = io::stderr();
+    write!(err, "{question}")?;
+    err.flush()
+}
+
+/// Runs one client command line, program name first, and returns its exit code. `serve` and `demo`
+/// are not clients and are refused.
+pub fn run_client(args: impl IntoIterator<Item = OsString>, mut terminal: Terminal<'_>) -> u8 {
+    match parse(args, &mut terminal.out, &mut terminal.err) {
+        Ok(cli) => client(cli, terminal),
+        Err(code) => code,
+    }
+}
+
+fn parse(
+    args: impl IntoIterator<Item = OsString>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Cli, u8> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let parsed = command()
+        .try_get_matches_from(&args)
+        .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let parsed = parsed.map(|(mut cli, matches)| {
+        if matches!(cli.verb, Verb::Demo(_)) {
+            cli.connection.forget_environment(&matches);
+        }
+        cli
+    });
+    let typed = parsed.map(|mut cli| {
+        cli.connection.command = Some(typed::line(&args));
+        cli
+    });
+    typed.map_err(|mut error| {
+        let next = if error.use_stderr() {
+            let mut root = command();
+            root.build();
+            elsewhere::next(&mut error, &root, &args)
+        } else {
+            None
+        };
+        let rendered = error.render();
+        // Nothing is left to do where even this cannot be written.
+        let _ = if error.use_stderr() {
+            write!(err, "{rendered}")
+        } else {
+            write!(out, "{rendered}")
+        };
+        if let Some(next) = next {
+            let _ = writeln!(err, "  next:  {next}");
+        }
+        u8::try_from(error.exit_code()).unwrap_or(2)
+    })
+}
+
+fn client(cli: Cli, mut terminal: Terminal<'_>) -> u8 {
+    let t = &mut terminal;
+    let connection = &cli.connection;
+    let done = match cli.verb {
+        Verb::Lu(Later(verb)) => lu::run(verb, connection, t),
+        Verb::Pool(Later(verb)) => pool::run(verb, connection, t),
+        Verb::Volume(Later(verb)) => volume::run(verb, connection, t),
+        Verb::Target(Later(verb)) => target::run(verb, connection, t),
+        Verb::TargetGroup(Later(verb)) => target_group::run(verb, connection, t),
+        Verb::Host(Later(verb)) => host::run(verb, connection, t),
+        Verb::Map(Later(verb)) => map::run(verb, connection, t),
+        Verb::Session(Later(verb)) => session::run(verb, connection, t),
+        Verb::Share(Later(args)) => share::run(&args, connection, t),
+        Verb::Bench(Later(verb)) => bench::run(verb, connection, t),
+        Verb::Config(Later(verb)) => config::run(verb, connection, t),
+        Verb::Status(Later(args)) => status::run(&args, connection, t),
+        Verb::Openapi => status::openapi(t),
+        Verb::Completion(Later(args)) => completion::run(&args, t),
+        Verb::Man(Later(args)) => manual::run(&args, t),
+        Verb::Serve(_) | Verb::Demo(_) | Verb::Initiator(Later(initiator::Verb::Attach(_))) => {
+            Err(Error::invalid("this verb is a daemon, not a client", "run it from a shell").into())
+        }
+        Verb::Initiator(Later(verb)) => initiator::run(verb, connection, t),
+    };
+    match done {
+        Ok(()) | Err(Failure::Closed) => 0,
+        Err(Failure::Said) => 1,
+        Err(Failure::Unwell(health)) => health.exit_code(),
+        Err(Failure::Refused(error)) => {
+            let _ = report(terminal.err, &error);
+            1
+        }
+    }
+}
+
+/// Says what was wrong, what was not changed and what to try next, the same way everywhere.
+pub fn report(err: &mut dyn Write, error: &Error) -> io::Result<()> {
+    writeln!(err, "sandstone: {}", error.message)?;
+    writeln!(err, "  state: {}", error.not_changed)?;
+    writeln!(err, "  next:  {}", error.next)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_verb_tree_is_consistent() {
+        use clap::CommandFactory as _;
+        super::Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_verb_is_described_by_itself_as_in_the_list_of_verbs() {
+        use clap::CommandFactory as _;
+        let about = |command: &clap::Command| -> Vec<String> {
+            let verbs = command
+                .get_subcommands()
+                .filter(|it| it.get_name() != "help");
+            let texts = verbs.map(|it| it.get_about().map(ToString::to_string).unwrap_or_default());
+            texts.collect()
+        };
+        let listed = super::Cli::command();
+        let mut defined = super::Cli::command();
+        defined.build();
+        assert_eq!(about(&listed), about(&defined));
+        assert!(about(&listed).iter().all(|text| !text.is_empty()));
+    }
+}

@@ -1,0 +1,560 @@
+//! `lu`: logical units.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use hyper::Method;
+
+use super::completion::{lu_names, size};
+use super::edit::{EditArgs, Request, make, remove};
+use super::gateway::{self, Remote, remote};
+use super::hindrances::{self, Clear};
+use super::table::{Column, ListArgs, extra, left, or_dash, print, right};
+use super::{Connection, Done, Failure, Terminal};
+use config::change::{CreateUnit, ModifyUnit, NewVolume};
+use control::Client;
+use control::answer::UnitView;
+use control::client::escape;
+use model::config::BackendSpec;
+use model::hindrance::HindranceKind;
+use model::quantity::format_size;
+use model::{Error, ErrorKind};
+use pools::status::PoolView;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Make a logical unit: on a volume of the pool, over a file, a block device, memory or another array
+    Create(Create),
+    /// Change a logical unit, live
+    Modify(Modify),
+    /// Serve it again
+    Online(Named),
+    /// Stop serving it; initiators are told, the data stays
+    Offline(Named),
+    /// End what stops its I/O: a stop, a write protection, reservations, ALUA states that initiators chose, a failed
+    /// SANITIZE, lost writes
+    Clear(Clear),
+    /// List logical units, and what stops or refuses their I/O
+    #[command(visible_alias = "show")]
+    List(List),
+    /// Remove a logical unit; the volume, file or device behind it stays
+    Delete(Delete),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Create {
+    /// Its name
+    name: String,
+    #[command(flatten)]
+    shape: Shape,
+    #[command(flatten)]
+    edit: EditArgs,
+}
+
+/// What a logical unit is made of; also used by `share`.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct Shape {
+    /// Capacity, as in 10G (K, M, G, T are powers of 1024); not for a device. By itself it makes the volume
+    /// POOL/NAME in the pool
+    #[arg(short, long, value_parser = size)]
+    pub(super) size: Option<u64>,
+    /// Use this volume of a pool, as in tank/vm1, or with --size make it; a snapshot, as in tank/vm1@monday, is
+    /// read-only
+    #[arg(
+        long = "volume",
+        id = "pool_volume",
+        value_name = "POOL/NAME",
+        group = "made_of"
+    )]
+    volume: Option<String>,
+    /// volblocksize of a new volume: the size that it is stored and checked by [default: 16K, on raidz 64K]
+    #[arg(long, value_name = "SIZE", value_parser = size, requires = "size", conflicts_with_all = ["file", "device", "backend", "memory"])]
+    volblocksize: Option<u64>,
+    /// Keep the data in a file; a relative path is below the state folder [without a path: volumes/NAME.img]
+    #[arg(long, value_name = "PATH", num_args = 0..=1, group = "made_of")]
+    file: Option<Option<PathBuf>>,
+    /// Use this block device: a disk, a partition, a zvol
+    #[arg(long, value_name = "PATH", group = "made_of", conflicts_with = "size")]
+    device: Option<PathBuf>,
+    /// Serve a device of another machine on: its name (naa.…), or iscsi://HOST[:PORT]/IQN/LUN, which logs
+    /// in to the target; options after a ? are those of the login and the device
+    #[arg(long, value_name = "NAME|URL", group = "made_of", conflicts_with_all = ["size", "preallocate"], value_parser = remote, add = super::completion::device_names())]
+    backend: Option<Remote>,
+    /// Keep the data in memory; it vanishes with the daemon
+    #[arg(long, group = "made_of")]
+    memory: bool,
+    /// Reserve the volume's or file's space now instead of as it is written
+    #[arg(long, requires = "size", conflicts_with_all = ["device", "memory"])]
+    preallocate: bool,
+    /// Logical block size; 4096 is not accepted by ESXi
+    #[arg(long, value_name = "512|4096", default_value = "512", value_parser = size)]
+    block_size: u64,
+    /// Physical block size: what lies beneath writes as a whole [default: the device's or volume's, at most 4K,
+    /// above which ESXi and SQL Server support none]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    physical_block_size: Option<u64>,
+    /// Acknowledge writes from volatile cache (flushes and FUA are still obeyed)
+    #[arg(long)]
+    write_cache: bool,
+    /// Refuse writes
+    #[arg(long)]
+    read_only: bool,
+    /// Offer UNMAP so that clients can give space back [default: yes, unless preallocated]
+    #[arg(long, value_name = "yes|no", value_parser = yes_no)]
+    thin: Option<bool>,
+    /// Warn initiators when this share of the space is in use, in percent
+    #[arg(long, value_name = "PERCENT")]
+    threshold: Option<u8>,
+    /// Take over this NAA type 6 designator from another target
+    #[arg(long)]
+    naa: Option<String>,
+    /// Take over this serial number from another target
+    #[arg(long)]
+    serial: Option<String>,
+}
+
+impl Shape {
+    /// Whether anything was said about what to make.
+    pub(super) fn given(&self) -> bool {
+        self.size.is_some()
+            || self.device.is_some()
+            || self.backend.is_some()
+            || self.volume.is_some()
+    }
+
+    /// The device that `--backend` names.
+    pub(super) fn remote_device(
+        &self,
+        client: &Client,
+        edit: &EditArgs,
+        t: &mut Terminal<'_>,
+    ) -> Result<Option<String>, Failure> {
+        let remote = self.backend.as_ref();
+        remote
+            .map(|remote| gateway::find(remote, client, edit, t))
+            .transpose()
+    }
+
+    /// The request; `device` is the one of another machine that it is to be over.
+    pub(super) fn unit(
+        &self,
+        name: &str,
+        device: Option<String>,
+        client: &Client,
+    ) -> Result<CreateUnit, Error> {
+        let mut new_volume = None;
+        let backend = match (&self.device, &self.file) {
+            _ if device.is_some() => BackendSpec::Iscsi {
+                device: device.unwrap_or_default(),
+            },
+            (Some(path), _) => BackendSpec::Device { path: path.clone() },
+            (None, Some(path)) => BackendSpec::File {
+                path: path
+                    .clone()
+                    .unwrap_or_else(|| PathBuf::from(format!("volumes/{name}.img"))),
+                size: self.needed_size(name)?,
+                preallocate: self.preallocate,
+            },
+            (None, None) if self.memory => BackendSpec::Memory {
+                size: self.needed_size(name)?,
+            },
+            (None, None) => {
+                let volume = match &self.volume {
+                    Some(volume) => volume.clone(),
+                    None => {
+                        let size = self.needed_size(name)?;
+                        format!("{}/{name}", only_pool(client, name, size)?)
+                    }
+                };
+                new_volume = self.new_volume()?;
+                BackendSpec::Volume { volume }
+            }
+        };
+        let physical = self.physical_block_size;
+        Ok(CreateUnit {
+            name: name.to_owned(),
+            backend,
+            block_size: small("block size", self.block_size)?,
+            physical_block_size: physical
+                .map(|bytes| small("physical block size", bytes))
+                .transpose()?,
+            new_volume,
+            write_cache: self.write_cache,
+            read_only: self.read_only,
+            thin: self.thin,
+            threshold_percent: self.threshold,
+            naa: self.naa.clone(),
+            serial: self.serial.clone(),
+        })
+    }
+
+    fn needed_size(&self, name: &str) -> Result<u64, Error> {
+        self.size.ok_or_else(|| {
+            Error::invalid(
+                format!("logical unit {name} needs a size"),
+                format!("sandstone lu create {name} --size 10G"),
+            )
+        })
+    }
+
+    /// The volume that is to be made, where a size says that one is.
+    fn new_volume(&self) -> Result<Option<NewVolume>, Error> {
+        let Some(size) = self.size else {
+            return Ok(None);
+        };
+        let block_size = self.volblocksize.map(|bytes| small("volblocksize", bytes));
+        Ok(Some(NewVolume {
+            size,
+            block_size: block_size.transpose()?,
+            reserve: self.preallocate,
+        }))
+    }
+}
+
+/// The pool that a new volume goes to where none is named.
+fn only_pool(client: &Client, name: &str, size: u64) -> Result<String, Error> {
+    let size = format_size(size);
+    if let Some((_, unit)) = name.rsplit_once('/').filter(|(_, unit)| !unit.is_empty()) {
+        return Err(Error::invalid(
+            format!("{name} is no name for a logical unit, but for a volume"),
+            format!("sandstone lu create {unit} --volume {name} --size {size}"),
+        ));
+    }
+    let pools: Vec<PoolView> = client.get("/v1/pools")?;
+    match pools.as_slice() {
+        [pool] => Ok(pool.name.clone()),
+        [] => Err(Error::new(
+            ErrorKind::NotFound,
+            format!("there is no pool for the volume of logical unit {name}"),
+            format!(
+                "make one (sandstone pool create tank mirror DISK DISK), or keep the data in a file: sandstone lu create {name} --file --size {size}"
+            ),
+        )),
+        [first, ..] => {
+            let names: Vec<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
+            Err(Error::invalid(
+                format!(
+                    "there are several pools ({}): it is not said which one the volume of logical unit {name} goes to",
+                    names.join(", ")
+                ),
+                format!(
+                    "sandstone lu create {name} --volume {}/{name} --size {size}",
+                    first.name
+                ),
+            ))
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Modify {
+    /// The logical unit
+    #[arg(add = lu_names())]
+    name: String,
+    /// A larger capacity
+    #[arg(short, long, value_parser = size)]
+    size: Option<u64>,
+    /// Acknowledge writes from volatile cache
+    #[arg(long, value_name = "yes|no", value_parser = yes_no)]
+    write_cache: Option<bool>,
+    /// Refuse writes
+    #[arg(long, value_name = "yes|no", value_parser = yes_no)]
+    read_only: Option<bool>,
+    /// Soft threshold in percent; 0 turns it off
+    #[arg(long, value_name = "PERCENT")]
+    threshold: Option<u8>,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    edit: EditArgs,
+}
+
+/// Where a logical unit is to find its data from now on. Its NAA, serial number and maps stay.
+#[derive(Debug, Default, Args)]
+#[group(id = "place", multiple = false)]
+struct Place {
+    /// Point it to this volume of a pool, or to a snapshot where it is read-only
+    #[arg(long = "volume", id = "other_volume", value_name = "POOL/NAME")]
+    volume: Option<String>,
+    /// Point it to this file, which is there; a relative path is below the state folder
+    #[arg(long, value_name = "PATH")]
+    file: Option<PathBuf>,
+    /// Point it to this block device
+    #[arg(long, value_name = "PATH")]
+    device: Option<PathBuf>,
+    /// Point it to this device of another machine: its name (naa.…), or iscsi://HOST[:PORT]/IQN/LUN
+    #[arg(long, value_name = "NAME|URL", value_parser = remote, add = super::completion::device_names())]
+    backend: Option<Remote>,
+}
+
+impl Place {
+    fn backend(
+        self,
+        client: &Client,
+        edit: &EditArgs,
+        t: &mut Terminal<'_>,
+    ) -> Result<Option<BackendSpec>, Failure> {
+        if let Some(remote) = &self.backend {
+            let device = gateway::find(remote, client, edit, t)?;
+            return Ok(Some(BackendSpec::Iscsi { device }));
+        }
+        let volume = self.volume.map(|volume| BackendSpec::Volume { volume });
+        let file = self.file.map(|path| BackendSpec::File {
+            path,
+            // The daemon looks.
+            size: 0,
+            preallocate: false,
+        });
+        let device = self.device.map(|path| BackendSpec::Device { path });
+        Ok(volume.or(file).or(device))
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Named {
+    /// The logical unit
+    #[arg(add = lu_names())]
+    name: String,
+    #[command(flatten)]
+    edit: EditArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct List {
+    /// Only these
+    #[arg(add = lu_names())]
+    names: Vec<String>,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Delete {
+    /// The logical unit
+    #[arg(add = lu_names())]
+    name: String,
+    #[command(flatten)]
+    removal: EditArgs,
+}
+
+pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    let client = connection.client();
+    match verb {
+        Verb::Create(args) => {
+            let device = args.shape.remote_device(&client, &args.edit, t)?;
+            let body = args.shape.unit(&args.name, device, &client)?;
+            let request = Request::with(Method::POST, "/v1/lus", &body);
+            make(t, &client, &args.edit, &request)
+        }
+        Verb::Modify(args) => {
+            let body = ModifyUnit {
+                size: args.size,
+                write_cache: args.write_cache,
+                read_only: args.read_only,
+                threshold_percent: args.threshold,
+                offline: None,
+                backend: args.place.backend(&client, &args.edit, t)?,
+            };
+            modify(t, connection, &args.name, &args.edit, &body)
+        }
+        Verb::Online(args) => {
+            let body = ModifyUnit {
+                offline: Some(false),
+                ..ModifyUnit::default()
+            };
+            modify(t, connection, &args.name, &args.edit, &body)
+        }
+        Verb::Offline(args) => {
+            let body = ModifyUnit {
+                offline: Some(true),
+                ..ModifyUnit::default()
+            };
+            modify(t, connection, &args.name, &args.edit, &body)
+        }
+        Verb::Clear(args) => hindrances::clear(&args, connection, t),
+        Verb::List(args) => list(t, connection, &args),
+        Verb::Delete(args) => delete(t, connection, &args),
+    }
+}
+
+fn modify(
+    t: &mut Terminal<'_>,
+    connection: &Connection,
+    name: &str,
+    edit: &EditArgs,
+    body: &ModifyUnit,
+) -> Done {
+    let path = format!("/v1/lus/{}", escape(name));
+    make(
+        t,
+        &connection.client(),
+        edit,
+        &Request::with(Method::PATCH, &path, body),
+    )
+}
+
+fn list(t: &mut Terminal<'_>, connection: &Connection, args: &List) -> Done {
+    let client = connection.client();
+    let units: Vec<UnitView> = match args.names.as_slice() {
+        [] => client.get("/v1/lus")?,
+        names => names
+            .iter()
+            .map(|name| client.get(&format!("/v1/lus/{}", escape(name))))
+            .collect::<Result<_, _>>()?,
+    };
+    print(
+        t,
+        &args.list,
+        &COLUMNS,
+        &units,
+        "no logical units; make one with `sandstone lu create NAME --size 10G`",
+    )?;
+    if args.list.is_for_people() {
+        let found = units.iter().flat_map(|unit| {
+            let name = unit.spec.name.as_str();
+            unit.status.hindrances.iter().map(move |it| (name, it))
+        });
+        for line in hindrances::lines(found) {
+            writeln!(t.err, "{line}")?;
+        }
+    }
+    Ok(())
+}
+
+fn delete(t: &mut Terminal<'_>, connection: &Connection, args: &Delete) -> Done {
+    let client = connection.client();
+    let path = format!("/v1/lus/{}", escape(&args.name));
+    let view: UnitView = client.get(&path)?;
+    // Memory is the one backend whose data goes with the unit.
+    let grave = matches!(view.spec.backend, BackendSpec::Memory { .. });
+    if grave && !args.removal.yes {
+        writeln!(t.err, "{} is in memory: its data goes with it.", args.name)?;
+    }
+    remove(
+        t,
+        &client,
+        &args.removal,
+        &Request::bare(Method::DELETE, &path),
+        grave,
+    )?;
+    let place = match &view.spec.backend {
+        BackendSpec::File { path, .. } | BackendSpec::Device { path } => path.display().to_string(),
+        BackendSpec::Volume { volume } => volume.clone(),
+        BackendSpec::Memory { .. } | BackendSpec::Iscsi { .. } => return Ok(()),
+    };
+    if args.removal.dry_run || args.removal.json {
+        return Ok(());
+    }
+    match &view.status.fault {
+        None => writeln!(t.err, "its data stays in {place}")?,
+        // Nobody has seen what is there.
+        Some(fault) => writeln!(t.err, "it was not served from {place}: {fault}")?,
+    }
+    Ok(())
+}
+
+const COLUMNS: [Column<UnitView>; 20] = [
+    left("name", |u, _| u.spec.name.clone()),
+    right("size", |u, n| n.size(u.status.size)),
+    right("used", |u, n| {
+        u.status.allocated.map_or("-".into(), |b| n.size(b))
+    }),
+    left("state", |u, _| state(u)),
+    left("backend", |u, _| backend(&u.spec.backend)),
+    right("block", |u, _| u.spec.block_size.to_string()),
+    right("maps", |u, _| u.maps.len().to_string()),
+    left("naa", |u, _| format!("naa.{}", u.spec.naa)),
+    extra(left("serial", |u, _| u.spec.serial.clone())),
+    extra(right("physical", |u, n| {
+        let told = u.status.physical_block_size;
+        n.size(told.unwrap_or(u.spec.physical_block_size).into())
+    })),
+    extra(right("avail", |u, n| {
+        u.status.available.map_or("-".into(), |b| n.size(b))
+    })),
+    extra(left("cache", |u, _| {
+        if u.status.write_cache {
+            "write-back"
+        } else {
+            "write-through"
+        }
+        .into()
+    })),
+    extra(left("thin", |u, _| {
+        if u.spec.thin { "yes" } else { "no" }.into()
+    })),
+    extra(right("threshold", |u, _| {
+        u.spec
+            .threshold_percent
+            .map_or("-".into(), |p| format!("{p}%"))
+    })),
+    extra(right("reads", |u, _| u.status.reads.to_string())),
+    extra(right("writes", |u, _| u.status.writes.to_string())),
+    extra(right("errors", |u, _| u.status.errors.to_string())),
+    extra(left("reservation", |u, _| {
+        or_dash(u.status.reservation.as_deref().unwrap_or_default())
+    })),
+    extra(left("hindrances", |u, _| {
+        let words = u.status.hindrances.iter().map(|it| it.kind.word());
+        or_dash(&words.collect::<Vec<_>>().join(","))
+    })),
+    extra(left("remedy", |u, _| {
+        or_dash(u.status.remedy.as_deref().unwrap_or_default())
+    })),
+];
+
+fn state(unit: &UnitView) -> String {
+    let is_read_only = unit.spec.read_only || unit.status.read_only;
+    let mut state = match (&unit.status.fault, unit.status.online, is_read_only) {
+        (Some(fault), ..) => return format!("fault: {fault}"),
+        (None, false, _) => "offline".to_owned(),
+        (None, true, true) => "online,ro".to_owned(),
+        (None, true, false) => "online".to_owned(),
+    };
+    for hindrance in &unit.status.hindrances {
+        if is_out_of_order(hindrance.kind) {
+            state.push(',');
+            state.push_str(hindrance.kind.word());
+        }
+    }
+    state
+}
+
+/// Whether it stops everybody, which no administrator wanted, and which no cluster does every day.
+fn is_out_of_order(kind: HindranceKind) -> bool {
+    matches!(
+        kind,
+        HindranceKind::Stopped
+            | HindranceKind::LostWrites
+            | HindranceKind::Sanitize
+            | HindranceKind::SanitizeFailed
+            | HindranceKind::Full
+    )
+}
+
+fn backend(backend: &BackendSpec) -> String {
+    match backend {
+        BackendSpec::Memory { .. } => "memory".into(),
+        BackendSpec::File { path, .. } | BackendSpec::Device { path } => path.display().to_string(),
+        BackendSpec::Iscsi { device } => format!("iscsi {device}"),
+        BackendSpec::Volume { volume } => volume.clone(),
+    }
+}
+
+fn small(what: &str, bytes: u64) -> Result<u32, Error> {
+    u32::try_from(bytes).map_err(|_| {
+        Error::invalid(
+            format!("a {what} of {bytes} bytes is too large"),
+            "use 512 or 4096",
+        )
+    })
+}
+
+/// Reads yes or no, and the words other tools use for them.
+pub(super) fn yes_no(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "yes" | "on" | "true" | "1" => Ok(true),
+        "no" | "off" | "false" | "0" => Ok(false),
+        _ => Err("write yes or no".into()),
+    }
+}

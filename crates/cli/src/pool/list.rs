@@ -1,0 +1,150 @@
+//! `pool list`: pools, and with -v what they are made of, with their space.
+
+use clap::Args;
+
+use super::super::completion::pool_names;
+use super::super::table::{Column, ListArgs, Numbers, extra, left, print, right};
+use super::super::{Connection, Done, Terminal};
+use super::wanted;
+use pools::status::{self, PoolView, VdevView};
+
+#[derive(Debug, Args)]
+pub(in super::super) struct List {
+    /// Their vdevs and devices too
+    #[arg(short = 'v')]
+    verbose: bool,
+    /// Only these
+    #[arg(add = pool_names())]
+    names: Vec<String>,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+pub(super) fn run(t: &mut Terminal<'_>, connection: &Connection, args: &List) -> Done {
+    let mut pools = wanted(connection, &args.names)?;
+    // As JSON each has its vdevs in any case.
+    if args.verbose && !args.list.json {
+        pools = pools.iter().flat_map(with_vdevs).collect();
+    }
+    let none = "no pools available; make one with `sandstone pool create NAME VDEV…`";
+    print(t, &args.list, &COLUMNS, &pools, none)
+}
+
+const COLUMNS: [Column<PoolView>; 9] = [
+    left("name", |p, _| p.name.clone()),
+    right("size", |p, n| space(p, n, p.size)),
+    right("alloc", |p, n| space(p, n, p.allocated)),
+    right("free", |p, n| space(p, n, p.free)),
+    right("freeing", |p, n| space(p, n, p.freeing)),
+    right("frag", fragmentation),
+    right("cap", |p, _| match p.open_for_us {
+        Some(_) => format!("{}%", capacity(p)),
+        None => "-".to_owned(),
+    }),
+    left("health", |p, _| match p.state.as_str() {
+        "" => "-".to_owned(),
+        state => state.to_owned(),
+    }),
+    extra(left("guid", |p, _| p.guid.clone())),
+];
+
+/// Bytes; nobody knows them while a pool is not open.
+pub(super) fn space(pool: &PoolView, numbers: Numbers, bytes: u64) -> String {
+    match pool.open_for_us {
+        Some(_) => numbers.size(bytes),
+        None => "-".to_owned(),
+    }
+}
+
+/// Per cent that is not free, with what was freed and is not free yet.
+pub(super) fn capacity(pool: &PoolView) -> u64 {
+    status::capacity(pool.size, pool.free)
+}
+
+pub(super) fn fragmentation(pool: &PoolView, numbers: Numbers) -> String {
+    match (pool.fragmentation, numbers) {
+        (None, _) => "-".to_owned(),
+        (Some(percent), Numbers::Short) => format!("{percent}%"),
+        (Some(percent), Numbers::Exact) => percent.to_string(),
+    }
+}
+
+/// A pool and what it is made of, as lines like pools'.
+fn with_vdevs(pool: &PoolView) -> Vec<PoolView> {
+    let mut lines = vec![pool.clone()];
+    pool.vdevs.iter().for_each(|vdev| line(vdev, 1, &mut lines));
+    let sections = [
+        ("logs", &pool.logs),
+        ("cache", &pool.caches),
+        ("spare", &pool.spares),
+    ];
+    for (name, vdevs) in sections.into_iter().filter(|(_, vdevs)| !vdevs.is_empty()) {
+        lines.push(PoolView {
+            name: name.to_owned(),
+            guid: "-".to_owned(),
+            ..PoolView::default()
+        });
+        vdevs.iter().for_each(|vdev| line(vdev, 1, &mut lines));
+    }
+    lines
+}
+
+fn line(vdev: &VdevView, depth: usize, lines: &mut Vec<PoolView>) {
+    let (allocated, free) = (vdev.allocated.unwrap_or(0), vdev.free.unwrap_or(0));
+    lines.push(PoolView {
+        name: format!("{}{}", "  ".repeat(depth), vdev.name),
+        guid: "-".to_owned(),
+        state: vdev.state.clone(),
+        size: allocated + free,
+        allocated,
+        free,
+        // Of a device in a mirror or raidz nobody says.
+        open_for_us: vdev.allocated.map(|_| 0),
+        ..PoolView::default()
+    });
+    for child in &vdev.children {
+        line(child, depth + 1, lines);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vdevs_stand_below_their_pools_with_their_space() {
+        let leaf = |name: &str| VdevView {
+            name: name.to_owned(),
+            state: "ONLINE".to_owned(),
+            ..VdevView::default()
+        };
+        let pool = PoolView {
+            name: "tank".to_owned(),
+            size: 3 << 30,
+            open_for_us: Some(1),
+            vdevs: vec![VdevView {
+                allocated: Some(1 << 30),
+                free: Some(2 << 30),
+                children: vec![leaf("/a"), leaf("/b")],
+                ..leaf("mirror-0")
+            }],
+            spares: vec![leaf("/c")],
+            ..PoolView::default()
+        };
+        let lines = with_vdevs(&pool);
+        let told: Vec<(&str, String)> = lines
+            .iter()
+            .map(|line| (line.name.as_str(), space(line, Numbers::Short, line.size)))
+            .collect();
+        let expected = [
+            ("tank", "3G"),
+            ("  mirror-0", "3G"),
+            ("    /a", "-"),
+            ("    /b", "-"),
+            ("spare", "-"),
+            ("  /c", "-"),
+        ];
+        assert_eq!(told, expected.map(|(name, size)| (name, size.to_owned())));
+        assert_eq!(capacity(&lines[1]), 33);
+    }
+}

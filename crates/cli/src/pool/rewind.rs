@@ -1,0 +1,136 @@
+//! What going back comes to, for who has to decide on it.
+
+use std::io;
+
+use super::super::Terminal;
+use model::date::utc;
+use pools::rewind::RewindView;
+
+/// Checkpoints that are told.
+const TOLD: usize = 12;
+
+/// `is_read_only`: on its devices nothing is given up.
+pub(super) fn tell(
+    t: &mut Terminal<'_>,
+    pool: &str,
+    rewind: &RewindView,
+    is_read_only: bool,
+) -> io::Result<()> {
+    if rewind.is_whole {
+        let (did, next) = match rewind.is_done {
+            true => ("was imported", String::new()),
+            false => (
+                "can be imported",
+                format!("\nNothing was changed; `sandstone pool import {pool}` does it."),
+            ),
+        };
+        writeln!(
+            t.out,
+            "Pool {pool} {did} as it is: nothing has to be given up.{next}"
+        )?;
+        return match rewind.is_done {
+            true => Ok(()),
+            false => write!(t.out, "{}", older(rewind)),
+        };
+    }
+    let (verb, gave) = match (rewind.is_done, is_read_only) {
+        (true, false) => ("is back at", "Given up"),
+        (true, true) => ("is read at", "Not read"),
+        (false, _) => ("can go back to", "That gives up"),
+    };
+    let groups = match rewind.groups {
+        0 => String::new(),
+        1 => ", and one group of changes behind it".to_owned(),
+        more => format!(", and {more} groups of changes behind it"),
+    };
+    writeln!(
+        t.out,
+        "Pool {pool} {verb} its checkpoint of {}{groups}.",
+        utc(rewind.checkpoint_s)
+    )?;
+    match rewind.checkpoints {
+        0 => writeln!(
+            t.out,
+            "{gave}: all changes after those, up to the moment when the pool was last in use."
+        )?,
+        more => writeln!(
+            t.out,
+            "{gave}: {more} newer checkpoint{}, the newest of {} ({} later), and all changes behind {}.",
+            if more == 1 { "" } else { "s" },
+            utc(rewind.newest_s),
+            seconds(rewind.newest_s.saturating_sub(rewind.checkpoint_s)),
+            if more == 1 { "it" } else { "them" },
+        )?,
+    }
+    if let Some(damage) = &rewind.damage {
+        writeln!(t.out, "What is wrong there: {damage}.")?;
+    }
+    if rewind.is_doubtful {
+        writeln!(
+            t.out,
+            "Blocks of so old a state may have been overwritten: they give errors where they are read, never wrong \
+             bytes.{}",
+            match is_read_only {
+                true => "",
+                false => " A scrub names them all.",
+            }
+        )?;
+    }
+    let volumes = match rewind.datasets.is_empty() {
+        true => "none".to_owned(),
+        false => rewind.datasets.join(", "),
+    };
+    writeln!(t.out, "Volumes and snapshots there: {volumes}")?;
+    match &rewind.gone {
+        None => writeln!(
+            t.out,
+            "Which of them are new or gone in the newest state is not known: it cannot be read."
+        )?,
+        Some(gone) => {
+            for (what, names) in [("Gone with that", gone), ("There again", &rewind.returned)] {
+                if !names.is_empty() {
+                    writeln!(t.out, "{what}: {}", names.join(", "))?;
+                }
+            }
+        }
+    }
+    match rewind.is_done {
+        true if is_read_only => writeln!(
+            t.out,
+            "Nothing was changed. Next: copy what is needed, then `sandstone pool export {pool}`."
+        ),
+        true => writeln!(t.out, "Next: `sandstone pool scrub {pool}`."),
+        false => {
+            let told = "Nothing was changed. The same without -n does it; what is given up cannot be had back.";
+            write!(t.out, "{told}\n{}", older(rewind))
+        }
+    }
+}
+
+/// The checkpoints that it could go back to instead.
+fn older(rewind: &RewindView) -> String {
+    let others = rewind.known.iter();
+    let others = others.filter(|of| of.number < rewind.checkpoint);
+    let others: Vec<String> = others
+        .map(|of| format!("    {:>8}  {}\n", of.number, utc(of.time_s)))
+        .collect();
+    if others.is_empty() {
+        return String::new();
+    }
+    let mut text = "Older checkpoints (-T goes back to one, `pool check -T` proves first what is left of it):\n".to_owned();
+    text.extend(others.iter().take(TOLD).cloned());
+    if others.len() > TOLD {
+        text.push_str(&format!(
+            "    and {} more; --json tells all\n",
+            others.len() - TOLD
+        ));
+    }
+    text
+}
+
+fn seconds(s: u64) -> String {
+    match s {
+        1 => "1 second".to_owned(),
+        more => format!("{more} seconds"),
+    }
+}

@@ -1,0 +1,42 @@
+//! `pool set`: properties of pools that administrators choose, in zpool's manner.
+
+use clap::Args;
+use hyper::Method;
+
+use super::super::completion::{pool_assignments, pool_names};
+use super::super::{Connection, Done};
+use control::client::escape;
+use model::Error;
+use pools::properties::SetPoolProperty;
+use pools::status::PoolView;
+
+#[derive(Debug, Args)]
+pub(in super::super) struct Set {
+    /// autoexpand, autoreplace or autotrim, each on or off: `autotrim=on`; multihost, on, off or auto
+    #[arg(value_name = "PROPERTY=VALUE", value_parser = assignment, add = pool_assignments())]
+    assignment: SetPoolProperty,
+    /// The pool
+    #[arg(add = pool_names())]
+    pool: String,
+}
+
+/// `PROPERTY=VALUE`
+fn assignment(text: &str) -> Result<SetPoolProperty, Error> {
+    let (property, value) = text.split_once('=').ok_or_else(|| {
+        Error::invalid(
+            format!("'{text}' sets nothing"),
+            "write PROPERTY=VALUE, as in autotrim=on",
+        )
+    })?;
+    Ok(SetPoolProperty {
+        property: property.to_owned(),
+        value: value.to_owned(),
+    })
+}
+
+pub(super) fn run(connection: &Connection, args: &Set) -> Done {
+    let path = format!("/v1/pools/{}/properties", escape(&args.pool));
+    let client = connection.client();
+    let _: PoolView = client.send(&Method::POST, &path, &args.assignment)?;
+    Ok(())
+}

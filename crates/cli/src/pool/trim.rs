@@ -1,0 +1,63 @@
+//! `pool trim`, in zpool's manner.
+
+use std::time::Duration;
+
+use clap::Args;
+use hyper::Method;
+
+use super::super::completion::{pool_names, size, vdev_names};
+use super::super::{Connection, Done};
+use super::vdev::name;
+use control::client::escape;
+use pools::status::{PoolView, VdevView};
+use pools::trim::{Trim, TrimAction};
+
+#[derive(Debug, Args)]
+pub(in super::super) struct TrimArgs {
+    /// End the trims of these devices
+    #[arg(short = 'c', long, conflicts_with_all = ["pause", "rate", "wait"])]
+    cancel: bool,
+    /// Let them rest; the same without it goes on
+    #[arg(short = 's', long, visible_alias = "suspend", conflicts_with_all = ["rate", "wait"])]
+    pause: bool,
+    /// Bytes a second of each device at most, such as 100M [default: as fast as leaves others alone]
+    #[arg(short = 'r', long, value_name = "N", value_parser = size)]
+    rate: Option<u64>,
+    /// Return when they are trimmed
+    #[arg(short = 'w', long)]
+    wait: bool,
+    /// The pool
+    #[arg(add = pool_names())]
+    pool: String,
+    /// Only these devices
+    #[arg(value_name = "DEVICE", add = vdev_names())]
+    devices: Vec<String>,
+}
+
+pub(super) fn run(connection: &Connection, args: TrimArgs) -> Done {
+    let action = match (args.cancel, args.pause) {
+        (true, _) => TrimAction::Cancel,
+        (_, true) => TrimAction::Pause,
+        _ => TrimAction::Start,
+    };
+    let devices: Result<Vec<String>, _> = args.devices.into_iter().map(name).collect();
+    let request = Trim {
+        action,
+        devices: devices?,
+        rate: args.rate,
+    };
+    let pool = format!("/v1/pools/{}", escape(&args.pool));
+    let client = connection.client();
+    let mut view: PoolView = client.send(&Method::POST, &format!("{pool}/trim"), &request)?;
+    while args.wait && view.vdevs.iter().flat_map(VdevView::all).any(is_running) {
+        std::thread::sleep(Duration::from_millis(200));
+        view = client.get(&pool)?;
+    }
+    Ok(())
+}
+
+fn is_running(vdev: &VdevView) -> bool {
+    vdev.trim
+        .as_ref()
+        .is_some_and(|trim| trim.state == "running")
+}

@@ -1,0 +1,44 @@
+//! What an opening waits for, told while it does: the proof that no other host has the pool.
+
+use std::time::Duration;
+
+use super::super::{Connection, Failure, Terminal};
+use model::Error;
+use pools::multihost::WaitView;
+
+/// So often the daemon is asked how far it is; quicker verbs tell nothing.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Does some work, and tells meanwhile what the daemon waits for.
+pub(super) fn told<T: Send>(
+    t: &mut Terminal<'_>,
+    connection: &Connection,
+    work: impl FnOnce() -> Result<T, Error> + Send,
+) -> Result<T, Failure> {
+    std::thread::scope(|scope| {
+        let (over, is_over) = std::sync::mpsc::channel::<()>();
+        let worker = scope.spawn(move || {
+            let done = work();
+            drop(over);
+            done
+        });
+        let mut said = String::new();
+        while let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = is_over.recv_timeout(PAUSE) {
+            // Whatever it is that cannot be told, the work goes on.
+            let waits: Vec<WaitView> = connection.client().get("/v1/import").unwrap_or_default();
+            let Some(wait) = waits.iter().find(|wait| wait.why != said) else {
+                continue;
+            };
+            said.clone_from(&wait.why);
+            let seconds = match wait.seconds {
+                1 => "1 second".to_owned(),
+                seconds => format!("{seconds} seconds"),
+            };
+            writeln!(t.err, "pool {}: {} (about {seconds})", wait.pool, wait.why)?;
+        }
+        let done = worker
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok(done?)
+    })
+}

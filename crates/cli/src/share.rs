@@ -1,0 +1,87 @@
+//! `share`: give a host a logical unit in one step, and print what to type there.
+
+use std::net::SocketAddr;
+
+use clap::Args as ClapArgs;
+use hyper::Method;
+
+use super::client_instructions::{Access, Client as Kind, instructions, reachable};
+use super::completion::{host_names, lu_names, target_names};
+use super::edit::{EditArgs, tell};
+use super::lu::Shape;
+use super::target::portal;
+use super::{Connection, Done, Terminal, table};
+use config::change::Share;
+use control::answer::Shared;
+use model::name;
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Args {
+    /// The logical unit; made if it does not exist and a size or device is given
+    #[arg(value_name = "LU", add = lu_names())]
+    unit: String,
+    /// The initiator's name, or a host that exists
+    #[arg(long, value_name = "IQN|HOST", add = host_names())]
+    host: String,
+    /// The target [default: the only one, or a new one named after the logical unit]
+    #[arg(long, value_name = "IQN", add = target_names())]
+    target: Option<String>,
+    /// Listening address of a new target [default: 0.0.0.0:3260]
+    #[arg(long = "portal", value_name = "ADDR[:PORT]", value_parser = portal)]
+    portals: Vec<SocketAddr>,
+    /// The number it has there [default: the lowest free one]
+    #[arg(long)]
+    lun: Option<u16>,
+    /// Print only what to type on this client
+    #[arg(long, value_enum, value_name = "CLIENT")]
+    client: Option<Kind>,
+    #[command(flatten)]
+    shape: Shape,
+    #[command(flatten)]
+    edit: EditArgs,
+}
+
+pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    let client = connection.client();
+    let create = if args.shape.given() {
+        let device = args.shape.remote_device(&client, &args.edit, t)?;
+        Some(args.shape.unit(&args.unit, device, &client)?)
+    } else {
+        None
+    };
+    let request = Share {
+        unit: args.unit.clone(),
+        host: args.host.clone(),
+        create,
+        target: args.target.clone(),
+        portals: args.portals.clone(),
+        lun: args.lun,
+        read_only: false,
+    };
+    let path = format!("/v1/share?dry_run={}", args.edit.dry_run);
+    let shared: Shared = client.send(&Method::POST, &path, &request)?;
+    if args.edit.json {
+        return table::json(t, &shared);
+    }
+    tell(t, &args.edit, &shared.committed)?;
+    if args.edit.dry_run {
+        return Ok(());
+    }
+    let access = Access {
+        portals: shared
+            .portals
+            .iter()
+            .map(|&portal| reachable(portal))
+            .collect(),
+        target: shared.target,
+        lun: shared.lun,
+        naa: shared.unit.naa,
+        block_size: shared.unit.block_size,
+        chap_user: shared.chap_user,
+        initiator: name::begins_as_name(&args.host)
+            .then(|| args.host.clone())
+            .filter(|name| name::foreign(name).is_ok()),
+    };
+    write!(t.out, "\n{}", instructions(&access, args.client))?;
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! `status` and `openapi`: the daemon itself.
+
+use clap::Args as ClapArgs;
+
+use super::table::{self, Numbers};
+use super::wrap::wrapped;
+use super::{Connection, Done, Terminal, hindrances, unwell};
+use control::ControlAddress;
+use control::answer::Status;
+use pools::health::PoolHealth;
+use pools::status::NO_ERRORS;
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Args {
+    /// JSON, as the control API gives it
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    let client = connection.client();
+    let status: Status = client.get("/v1/status")?;
+    if args.json {
+        table::json(t, &status)?;
+    } else {
+        tell(t, client.address(), &status)?;
+    }
+    unwell(status.health)
+}
+
+fn tell(t: &mut Terminal<'_>, control: &ControlAddress, status: &Status) -> Done {
+    writeln!(
+        t.out,
+        "Sandstone {}, process {}, up {}",
+        status.version,
+        status.pid,
+        Numbers::Short.span(status.uptime_s)
+    )?;
+    writeln!(
+        t.out,
+        "state     {} (generation {})",
+        status.state, status.generation
+    )?;
+    writeln!(t.out, "control   {control}")?;
+    let faulted = if status.faulted_units == 0 {
+        String::new()
+    } else {
+        format!(" ({} faulted)", status.faulted_units)
+    };
+    writeln!(
+        t.out,
+        "serving   {} logical units{faulted}, {} targets, {} hosts, {} sessions",
+        status.units, status.targets, status.hosts, status.sessions
+    )?;
+    for pool in &status.pools {
+        pool_lines(t, pool)?;
+    }
+    let found = status.hindrances.iter().flat_map(|of| {
+        let name = of.unit.as_str();
+        of.hindrances.iter().map(move |it| (name, it))
+    });
+    for line in hindrances::lines(found) {
+        writeln!(t.out, "hindered  {line}")?;
+    }
+    for notice in &status.notices {
+        writeln!(t.out, "notice    {notice}.")?;
+    }
+    for portal in &status.portals {
+        let state = portal
+            .error
+            .as_ref()
+            .map_or("listening".to_owned(), |error| {
+                format!("NOT listening: {error}")
+            });
+        writeln!(
+            t.out,
+            "portal    {},{} {} {state}",
+            portal.address, portal.tag, portal.target
+        )?;
+    }
+    Ok(())
+}
+
+/// A pool: how it is, and where it is not well what happened and what to do.
+fn pool_lines(t: &mut Terminal<'_>, pool: &PoolHealth) -> Done {
+    writeln!(t.out, "pool      {} {}", pool.name, pool.state)?;
+    let errors = Some(&pool.errors).filter(|errors| *errors != NO_ERRORS);
+    let told = [
+        ("status", pool.status.as_ref()),
+        ("action", pool.action.as_ref()),
+        ("errors", errors),
+    ];
+    for (title, words) in told {
+        if let Some(words) = words {
+            writeln!(t.out, "  {title}  {}", wrapped(words, 72, "          "))?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints the document without a daemon: it is made from the types.
+pub(super) fn openapi(t: &mut Terminal<'_>) -> Done {
+    table::json(t, &control::api::openapi())
+}

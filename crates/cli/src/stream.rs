@@ -1,0 +1,447 @@
+//! `volume send` and `volume receive`: snapshots through a pipe, a file or another machine's shell.
+
+use std::io::{self, IsTerminal as _, Read as _, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use hyper::Method;
+use serde::{Deserialize, Serialize};
+use store::catalog::size::print_size;
+use store::stream::{Decoder, Item, StreamError};
+
+use super::completion::snapshot_names;
+use super::wire::{Key, Wire};
+use super::{Connection, Done, Failure, Terminal};
+use control::Client;
+use control::answer::Problem;
+use control::client::escape;
+use hint::Place;
+use model::{Error, ErrorKind};
+use pools::stream::{PartView, ReceiveView, SendRequest};
+
+/// How often the progress is shown anew.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+/// Where the key of a stream over TCP is found, out of sight of other users.
+const KEY: &str = "SANDSTONE_STREAM_KEY";
+
+/// What the receiving side says in the end.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Outcome {
+    Received(Vec<ReceiveView>),
+    Refused(Problem),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Send {
+    /// Only what changed since this snapshot, tank/vm1@sunday or @sunday; of a clone also since its origin, by its whole name
+    #[arg(short = 'i', value_name = "SNAPSHOT", conflicts_with = "intermediate", add = snapshot_names())]
+    from: Option<String>,
+    /// The same with all snapshots in between
+    #[arg(short = 'I', value_name = "SNAPSHOT", add = snapshot_names())]
+    intermediate: Option<String>,
+    /// All volumes below too, with all their snapshots and properties; clones stay clones
+    #[arg(short = 'R', long = "replicate")]
+    recursive: bool,
+    /// Properties that were set too
+    #[arg(short = 'p', long = "props")]
+    properties: bool,
+    /// Only say what would be sent, and about how much
+    #[arg(short = 'n', long = "dryrun")]
+    dry_run: bool,
+    /// Say what is sent, and how it goes
+    #[arg(short = 'v', long)]
+    verbose: bool,
+    /// The same for scripts: exact numbers, tabs
+    #[arg(short = 'P', long = "parsable")]
+    parsable: bool,
+    /// The rest of an interrupted receive, by its receive_resume_token
+    #[arg(short = 't', value_name = "TOKEN", conflicts_with_all = ["from", "intermediate", "recursive", "properties", "snapshot"])]
+    token: Option<String>,
+    /// Send it to a `sandstone volume receive --listen` there, instead of writing it
+    #[arg(long, value_name = "HOST:PORT", requires = "key")]
+    to: Option<String>,
+    /// The key that the receiving side shows
+    #[arg(long, value_name = "KEY", env = KEY, hide_env_values = true)]
+    key: Option<Key>,
+    /// The snapshot, tank/vm1@monday; with -R also of a folder
+    #[arg(required_unless_present = "token", add = snapshot_names())]
+    snapshot: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Receive {
+    /// Roll the volume back to its newest snapshot first, where it was modified since
+    #[arg(short = 'F')]
+    rollback: bool,
+    /// Where it is interrupted, keep what is there, to go on with `volume send -t`
+    #[arg(short = 's')]
+    resumable: bool,
+    /// Only see whether the stream is whole
+    #[arg(short = 'n')]
+    dry_run: bool,
+    /// Say what is received
+    #[arg(short = 'v')]
+    verbose: bool,
+    /// Make missing folders above it
+    #[arg(short = 'p')]
+    parents: bool,
+    /// NAME is a folder: volumes are called in it as they were, without their pool's name
+    #[arg(short = 'd')]
+    path: bool,
+    /// NAME is a folder: volumes are called in it by the last part of the name that was sent
+    #[arg(short = 'e', conflicts_with = "path")]
+    last: bool,
+    /// Set a property on what is received, whatever comes with the stream; may be given several times
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = set)]
+    set: Vec<String>,
+    /// Do not take this property from the stream; may be given several times
+    #[arg(short = 'x', value_name = "PROPERTY")]
+    without: Vec<String>,
+    /// Give up what was received in part
+    #[arg(short = 'A', conflicts_with_all = ["rollback", "resumable", "dry_run", "parents", "path", "last", "set", "without"])]
+    abort: bool,
+    /// Take it from a `sandstone volume send --to` that comes to this address, as in 0.0.0.0:3262
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "abort")]
+    listen: Option<SocketAddr>,
+    /// The key that it must know [default: a new one, which is shown]
+    #[arg(long, value_name = "KEY", env = KEY, hide_env_values = true)]
+    key: Option<Key>,
+    /// The volume, as in tank/copy; for several volumes the folder that they will lie in
+    name: String,
+}
+
+/// A property and its value, as one line.
+fn set(text: &str) -> Result<String, String> {
+    match text.contains('=') && !text.contains('\n') {
+        true => Ok(text.to_owned()),
+        false => Err("write PROPERTY=VALUE, on one line".to_owned()),
+    }
+}
+
+pub(super) fn send(args: Send, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    let request = SendRequest {
+        snapshot: args.snapshot.unwrap_or_default(),
+        intermediate: args.intermediate.is_some(),
+        from: args.from.or(args.intermediate),
+        recursive: args.recursive,
+        properties: args.properties,
+        token: args.token,
+    };
+    let client = connection.client();
+    let mut parts: Vec<PartView> = Vec::new();
+    if args.dry_run || args.verbose || args.parsable {
+        parts = client.send(&Method::POST, "/v1/streams/estimate", &request)?;
+        let mut told = Vec::new();
+        tell_estimate(&mut told, &parts, args.parsable)?;
+        match args.dry_run {
+            true => t.out.write_all(&told)?,
+            false => t.err.write_all(&told)?,
+        }
+    }
+    if args.dry_run {
+        for part in &parts {
+            tell_left_out(t.err, &part.snapshot, part.left_out.as_deref())?;
+        }
+        return Ok(());
+    }
+    let total = parts.iter().map(|part| part.bytes).sum();
+    let passage = Passage::new(total, args.verbose && !args.parsable);
+    if let Some((to, key)) = args.to.zip(args.key) {
+        return send_to(
+            &to,
+            &key,
+            |out, err| download(&client, &request, passage, out, err),
+            t,
+        );
+    }
+    if io::stdout().is_terminal() {
+        return Err(Error::invalid(
+            "a stream is not for a terminal",
+            "write it to a file with `> FILE`, or pipe it into `sandstone volume receive`",
+        )
+        .not_changed("nothing was sent")
+        .into());
+    }
+    download(&client, &request, passage, t.out, t.err).map_err(Failure::Refused)
+}
+
+/// The stream from the daemon to `out`, looked at as it passes.
+fn download(
+    client: &Client,
+    request: &SendRequest,
+    mut passage: Passage,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<(), Error> {
+    client.download("/v1/streams/send", request, &mut |bytes| {
+        out.write_all(bytes).map_err(not_taken)?;
+        passage.pass(bytes, err).map_err(not_whole)
+    })?;
+    out.flush().map_err(not_taken)?;
+    passage.finish(err).map_err(not_whole)
+}
+
+/// Sends a stream to another machine, and tells what became of it there.
+fn send_to(
+    to: &str,
+    key: &Key,
+    download: impl FnOnce(&mut dyn Write, &mut dyn Write) -> Result<(), Error>,
+    t: &mut Terminal<'_>,
+) -> Done {
+    let unreachable = |error: io::Error| {
+        let message = format!("{to} takes no stream: {error}");
+        let next =
+            "start `sandstone volume receive --listen ADDRESS:PORT NAME` there, and use its key";
+        Error::new(ErrorKind::Unavailable, message, next).not_changed("nothing was sent")
+    };
+    let mut wire = Wire::connect(to, key).map_err(unreachable)?;
+    let sent = download(&mut wire, t.err).and_then(|()| wire.end().map_err(not_taken));
+    let mut answer = Vec::new();
+    // Where it was refused it was not taken to its end: why, the answer says.
+    let answered = wire.read_to_end(&mut answer);
+    let outcome = answered
+        .ok()
+        .and_then(|_| serde_json::from_slice(&answer).ok());
+    match (outcome, sent) {
+        (Some(Outcome::Refused(problem)), _) => Err(Error::from(problem).into()),
+        (Some(Outcome::Received(_)), Ok(())) => Ok(()),
+        (_, Err(error)) => Err(error.into()),
+        (None, Ok(())) => Err(Error::new(
+            ErrorKind::Unavailable,
+            format!("all was sent, and {to} does not say what became of it"),
+            "see there with `sandstone volume list -t all`",
+        )
+        .not_changed("it is not known whether it was received")
+        .into()),
+    }
+}
+
+fn tell_estimate(out: &mut dyn Write, parts: &[PartView], is_parsable: bool) -> io::Result<()> {
+    let total: u64 = parts.iter().map(|part| part.bytes).sum();
+    for PartView {
+        snapshot,
+        from,
+        bytes,
+        ..
+    } in parts
+    {
+        match (from, is_parsable) {
+            (None, true) => writeln!(out, "full\t{snapshot}\t{bytes}")?,
+            (Some(from), true) => writeln!(out, "incremental\t{from}\t{snapshot}\t{bytes}")?,
+            (None, false) => {
+                let size = print_size(*bytes);
+                writeln!(out, "full send of {snapshot} estimated size is {size}")?;
+            }
+            (Some(from), false) => {
+                let size = print_size(*bytes);
+                // That of another volume comes by its whole name.
+                let at = if from.contains('@') { "" } else { "@" };
+                writeln!(
+                    out,
+                    "send from {at}{from} to {snapshot} estimated size is {size}"
+                )?;
+            }
+        }
+    }
+    match is_parsable {
+        true => writeln!(out, "size\t{total}"),
+        false => writeln!(out, "total estimated size is {}", print_size(total)),
+    }
+}
+
+/// Says of a clone that comes whole what is missing for it to stay one.
+fn tell_left_out(err: &mut dyn Write, snapshot: &str, origin: Option<&str>) -> io::Result<()> {
+    let Some(origin) = origin else { return Ok(()) };
+    let clone = snapshot.split('@').next().unwrap_or_default();
+    writeln!(
+        err,
+        "note: {clone} is sent whole, and is no clone where it is received: its origin {origin} is not sent"
+    )
+}
+
+/// A stream that passes by: it is looked at, so that what the daemon says in it is heard, and shown.
+struct Passage {
+    decoder: Decoder,
+    /// About how many bytes there will be.
+    total: u64,
+    bytes: u64,
+    snapshot: String,
+    is_shown: bool,
+    shown_at: Instant,
+}
+
+impl Passage {
+    fn new(total: u64, is_shown: bool) -> Self {
+        Self {
+            decoder: Decoder::new(),
+            total,
+            bytes: 0,
+            snapshot: String::new(),
+            is_shown: is_shown && io::stderr().is_terminal(),
+            shown_at: Instant::now(),
+        }
+    }
+
+    fn pass(&mut self, bytes: &[u8], err: &mut dyn Write) -> Result<(), StreamError> {
+        self.decoder.feed(bytes);
+        self.bytes += bytes.len() as u64;
+        while let Some(item) = self.decoder.next_item()? {
+            if let Item::Begin(begin) = item {
+                if begin.left_out().is_some() && self.is_shown {
+                    let _ = write!(err, "\r\x1b[K");
+                }
+                // Who cannot be told is still given the stream.
+                let _ = tell_left_out(err, &begin.source, begin.left_out());
+                self.snapshot = begin.source;
+            }
+        }
+        if self.is_shown && self.shown_at.elapsed() >= PROGRESS_EVERY {
+            self.shown_at = Instant::now();
+            let percent = (self.bytes * 100)
+                .checked_div(self.total)
+                .unwrap_or(100)
+                .min(100);
+            let (bytes, total) = (print_size(self.bytes), print_size(self.total));
+            // Who cannot see the progress is still given the stream.
+            let _ = write!(
+                err,
+                "\r\x1b[K{bytes} of {total}, {percent} %: {}",
+                self.snapshot
+            );
+            let _ = err.flush();
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, err: &mut dyn Write) -> Result<(), StreamError> {
+        if self.is_shown {
+            let _ = write!(err, "\r\x1b[K");
+        }
+        self.decoder.finish()
+    }
+}
+
+fn not_taken(error: io::Error) -> Error {
+    let message = match error.kind() {
+        io::ErrorKind::BrokenPipe => "whoever was taking the stream went away".to_owned(),
+        _ => format!("the stream cannot be written: {error}"),
+    };
+    let next = "see what the receiving side says; an interrupted `volume receive -s` can go on with its token";
+    Error::new(ErrorKind::Storage, message, next).not_changed("the pool is as it was")
+}
+
+fn not_whole(error: StreamError) -> Error {
+    let next = "see `sandstone pool status -v`";
+    Error::new(ErrorKind::Refused, error.to_string(), next)
+        .not_changed("what was written until now is no complete stream; the pool is as it was")
+}
+
+pub(super) fn receive(args: &Receive, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    let client = connection.client();
+    if args.abort {
+        let what = serde_json::json!({ "name": args.name });
+        let () = client.send(&Method::POST, "/v1/streams/abort", &what)?;
+        return Ok(());
+    }
+    let flags = [
+        ("rollback", args.rollback),
+        ("resumable", args.resumable),
+        ("parents", args.parents),
+        ("dry_run", args.dry_run),
+    ];
+    let mut flags = flags
+        .map(|(name, is_set)| format!("&{name}={is_set}"))
+        .concat();
+    for (name, values) in [("set", &args.set), ("without", &args.without)] {
+        flags.push_str(&format!("&{name}={}", escape(&values.join("\n"))));
+    }
+    match (args.path, args.last) {
+        (true, _) => flags.push_str("&below=path"),
+        (false, true) => flags.push_str("&below=last"),
+        (false, false) => {}
+    }
+    let path = format!("/v1/streams/receive?name={}{flags}", escape(&args.name));
+    let since = Instant::now();
+    let received: Vec<ReceiveView> = match args.listen {
+        Some(address) => receive_from(address, args.key.clone(), &client, &path, t)?,
+        None if io::stdin().is_terminal() => {
+            return Err(Error::invalid(
+                "no stream comes from a terminal",
+                "take it from a file with `< FILE`, or pipe `sandstone volume send` into this",
+            )
+            .into());
+        }
+        None => client.upload(&path, io::stdin())?,
+    };
+    if args.verbose || args.dry_run {
+        let word = if args.dry_run {
+            "would receive"
+        } else {
+            "received"
+        };
+        for ReceiveView {
+            snapshot,
+            source,
+            bytes,
+            was_there,
+        } in &received
+        {
+            let size = print_size(*bytes);
+            match was_there {
+                true => writeln!(t.out, "{snapshot} is there already; passed over")?,
+                false => writeln!(t.out, "{word} {snapshot} from {source}: {size} of blocks")?,
+            }
+        }
+        let seconds = since.elapsed().as_secs_f64();
+        let count = received.iter().filter(|view| !view.was_there).count();
+        writeln!(t.out, "{count} snapshots in {seconds:.1} seconds")?;
+    }
+    Ok(())
+}
+
+/// Takes a stream from whoever comes and knows the key, and says there what became of it.
+fn receive_from(
+    address: SocketAddr,
+    key: Option<Key>,
+    client: &Client,
+    path: &str,
+    t: &mut Terminal<'_>,
+) -> Result<Vec<ReceiveView>, Failure> {
+    let failed = |error: io::Error| {
+        let message = format!("no stream can be taken at {address}: {error}");
+        let next = Place::Address(address).next(&error);
+        Error::new(ErrorKind::Unavailable, message, next)
+    };
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    writeln!(
+        t.err,
+        "waiting at {bound} for `sandstone volume send SNAPSHOT --to HOST:{}`",
+        bound.port()
+    )?;
+    let key = match key {
+        Some(key) => key,
+        None => {
+            let key = Key::random();
+            writeln!(t.err, "which needs this key: {KEY}={key}")?;
+            key
+        }
+    };
+    t.err.flush()?;
+    let wire = Wire::accept(&listener, &key).map_err(failed)?;
+    drop(listener);
+    let (reader, mut writer) = wire.split().map_err(failed)?;
+    let outcome: Result<Vec<ReceiveView>, Error> = client.upload(path, reader);
+    let answer = match &outcome {
+        Ok(received) => Outcome::Received(received.clone()),
+        Err(error) => Outcome::Refused(Problem::from(error.clone())),
+    };
+    // It is said here, too: a sender that is gone needs no answer.
+    let answer = serde_json::to_vec(&answer).unwrap_or_default();
+    let _ = writer.write_all(&answer).and_then(|()| writer.end());
+    writer.linger();
+    Ok(outcome?)
+}

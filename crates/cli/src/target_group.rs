@@ -1,0 +1,134 @@
+//! `target-group`: targets that maps name together.
+
+use clap::{Args, Subcommand};
+use hyper::Method;
+
+use super::completion::{target_group_names, target_names};
+use super::edit::{EditArgs, Request, make, remove};
+use super::table::{Column, ListArgs, left, or_dash, print, right};
+use super::{Connection, Done, Terminal};
+use config::change::CreateTargetGroup;
+use control::Client;
+use control::answer::TargetGroupView;
+use control::client::escape;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Make a target group
+    Create(Create),
+    /// Add a target: the group's maps lead to it too
+    AddTarget(AddTarget),
+    /// Remove a target: the group's maps lead to it no more
+    RemoveTarget(RemoveTarget),
+    /// List target groups
+    #[command(visible_alias = "show")]
+    List(List),
+    /// Remove a target group; its targets stay
+    Delete(Delete),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Create {
+    /// Its name
+    name: String,
+    /// A target of it; may be given several times
+    #[arg(short, long = "target", value_name = "IQN", add = target_names())]
+    targets: Vec<String>,
+    #[command(flatten)]
+    edit: EditArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AddTarget {
+    /// The target group
+    #[arg(add = target_group_names())]
+    group: String,
+    /// The target
+    #[arg(add = target_names())]
+    iqn: String,
+    #[command(flatten)]
+    edit: EditArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RemoveTarget {
+    /// The target group
+    #[arg(add = target_group_names())]
+    group: String,
+    /// The target
+    #[arg(add = target_names())]
+    iqn: String,
+    #[command(flatten)]
+    removal: EditArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct List {
+    /// Only these
+    #[arg(add = target_group_names())]
+    names: Vec<String>,
+    #[command(flatten)]
+    list: ListArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Delete {
+    /// The target group
+    #[arg(add = target_group_names())]
+    name: String,
+    #[command(flatten)]
+    removal: EditArgs,
+}
+
+pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+    let client = connection.client();
+    match verb {
+        Verb::Create(args) => {
+            let body = CreateTargetGroup {
+                name: args.name,
+                targets: args.targets,
+            };
+            let request = Request::with(Method::POST, "/v1/target-groups", &body);
+            make(t, &client, &args.edit, &request)
+        }
+        Verb::AddTarget(args) => {
+            let path = member_path(&args.group, &args.iqn);
+            make(t, &client, &args.edit, &Request::bare(Method::PUT, &path))
+        }
+        Verb::RemoveTarget(args) => {
+            let path = member_path(&args.group, &args.iqn);
+            let request = Request::bare(Method::DELETE, &path);
+            remove(t, &client, &args.removal, &request, false)
+        }
+        Verb::List(args) => list(&args, &client, t),
+        Verb::Delete(args) => {
+            let path = group_path(&args.name);
+            let request = Request::bare(Method::DELETE, &path);
+            remove(t, &client, &args.removal, &request, false)
+        }
+    }
+}
+
+fn list(args: &List, client: &Client, t: &mut Terminal<'_>) -> Done {
+    let one = |name: &String| client.get(&group_path(name));
+    let groups: Vec<TargetGroupView> = match args.names.as_slice() {
+        [] => client.get("/v1/target-groups")?,
+        names => names.iter().map(one).collect::<Result<_, _>>()?,
+    };
+    let none = "no target groups; make one with `sandstone target-group create NAME --target IQN`";
+    print(t, &args.list, &COLUMNS, &groups, none)
+}
+
+fn group_path(name: &str) -> String {
+    format!("/v1/target-groups/{}", escape(name))
+}
+
+fn member_path(group: &str, iqn: &str) -> String {
+    format!("{}/targets/{}", group_path(group), escape(iqn))
+}
+
+const COLUMNS: [Column<TargetGroupView>; 3] = [
+    left("name", |g, _| g.spec.name.clone()),
+    left("targets", |g, _| or_dash(&g.spec.targets.join(" "))),
+    right("maps", |g, _| g.maps.len().to_string()),
+];

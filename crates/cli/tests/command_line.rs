@@ -1,0 +1,17 @@
+//! The command line against a real control server on a unix socket, over a data plane that only
+//! remembers: every verb, its words, its exit code, and that nothing is half done.
+
+// A test that cannot go on is a test that failed.
+#![allow(clippy::unwrap_used)]
+
+mod command_line {
+    mod api;
+    mod backup;
+    pub(crate) mod daemon;
+    mod edits;
+    mod history;
+    mod listings;
+    mod openapi;
+    mod parallel;
+    mod whole;
+}

@@ -1,0 +1,195 @@
+//! Backups: one file with the whole configuration of a machine, secrets included, that restores it on a bare one.
+//!
+//! ```text
+//!     {"sandstone": "backup", "format": 1, "generation": 7, "crc32": "0f1e2d3c", "content":
+//!     { "version": …, "machine": …, "time_s": …, "config": { … }, "pools": [ … ] }
+//!     }
+//! ```
+//! The frame is that of the daemon's own files. A sealed backup is another frame around this one ([`seal`]).
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::validate::validate;
+use model::config::Config;
+use model::error::{Error, ErrorKind};
+use state_folder::{Unfit, open_json, seal_json};
+
+mod seal;
+
+pub use seal::SHORTEST_PASSPHRASE;
+
+/// This version of Sandstone.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The frame's word for a backup, and for a sealed one.
+const KIND: &str = "backup";
+const SEALED: &str = "sealed backup";
+
+/// The whole configuration of a machine, with its secrets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Backup {
+    /// The version of Sandstone that made it.
+    pub version: String,
+    /// The name of the machine.
+    pub machine: String,
+    /// When it was made, in seconds since 1970.
+    pub time_s: u64,
+    /// The configuration, with its secrets.
+    pub config: Config,
+    /// Pools that are to be imported behind it: their labels hold the truth about them.
+    pub pools: Vec<PoolMembers>,
+}
+
+/// A pool, and where its devices were.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolMembers {
+    /// Its name.
+    pub name: String,
+    /// Its number, 16 hexadecimal digits.
+    pub guid: String,
+    /// Paths of its devices, or names of other machines' disks.
+    pub devices: Vec<String>,
+}
+
+impl Backup {
+    /// A backup of this machine as it is now.
+    pub fn new(config: &Config, pools: Vec<PoolMembers>) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let machine = rustix::system::uname();
+        Self {
+            version: VERSION.to_owned(),
+            machine: machine.nodename().to_string_lossy().into_owned(),
+            time_s: since.map_or(0, |since| since.as_secs()),
+            config: config.clone(),
+            pools,
+        }
+    }
+
+    /// The file that holds it.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        seal_json(KIND, self.config.generation, self).map_err(unwritable)
+    }
+
+    /// The file that holds it for those who know the passphrase.
+    ///
+    /// # Errors
+    /// The passphrase is too short, or the machine has no random numbers or memory.
+    pub fn to_sealed_bytes(&self, passphrase: &str) -> Result<Vec<u8>, Error> {
+        let sealed = seal::Sealed::new(&self.to_bytes()?, passphrase)?;
+        seal_json(SEALED, self.config.generation, &sealed).map_err(unwritable)
+    }
+
+    /// The backup in a file called `name`. `passphrase` is asked for where it is sealed.
+    ///
+    /// # Errors
+    /// The file is damaged, of a later version or something else, or the passphrase is another.
+    pub fn from_bytes<E: From<Error>>(
+        name: &str,
+        bytes: &[u8],
+        passphrase: impl FnOnce() -> Result<String, E>,
+    ) -> Result<Self, E> {
+        let backup = match open_json::<seal::Sealed>(SEALED, bytes) {
+            Ok((_, sealed)) => Self::read(&sealed.open(name, &passphrase()?)?),
+            Err(_) if begins_as(bytes, KIND) => Self::read(bytes),
+            Err(unfit) if begins_as(bytes, SEALED) => Err(Unreadable::Frame(unfit)),
+            Err(_) => Err(Unreadable::Foreign),
+        };
+        Ok(backup.map_err(|why| why.told(name))?)
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
+        let (_, content) = open_json::<Value>(KIND, bytes).map_err(Unreadable::Frame)?;
+        let version = content.get("version").and_then(Value::as_str);
+        let version = version.unwrap_or("an unknown version").to_owned();
+        let misfit = |reason: String| Unreadable::Content { version, reason };
+        match serde_json::from_value::<Self>(content) {
+            Ok(backup) => match validate(&backup.config) {
+                Ok(()) => Ok(backup),
+                Err(error) => Err(misfit(error.message)),
+            },
+            Err(error) => Err(misfit(error.to_string())),
+        }
+    }
+
+    /// Whether a file begins as a backup does, sealed or not.
+    pub fn is_one(bytes: &[u8]) -> bool {
+        begins_as(bytes, KIND) || begins_as(bytes, SEALED)
+    }
+
+    /// How many secrets it holds.
+    pub fn secrets(&self) -> usize {
+        let config = &self.config;
+        let of_hosts = config.hosts.iter().map(|host| &host.chap);
+        let of_targets = config.targets.iter().map(|target| &target.mutual_chap);
+        let logins = config.initiator.targets.iter();
+        let of_logins = logins.flat_map(|login| [&login.chap, &login.mutual_chap]);
+        let own = [&config.discovery_chap, &config.discovery_mutual_chap];
+        let all = of_hosts.chain(of_targets).chain(of_logins).chain(own);
+        all.flatten().count()
+    }
+}
+
+/// Why a file is no backup that can be used.
+enum Unreadable {
+    /// It is something else.
+    Foreign,
+    Frame(Unfit),
+    /// It is whole, and says what this version does not understand.
+    Content {
+        version: String,
+        reason: String,
+    },
+}
+
+impl Unreadable {
+    fn told(self, name: &str) -> Error {
+        match self {
+            Self::Foreign => Error::invalid(
+                format!("{name} is no backup, or was cut: its first line is not that of one"),
+                "name a file that sandstone config export made; a TOML file is for sandstone config apply",
+            ),
+            Self::Frame(unfit) if unfit.is_newer => Error::invalid(
+                format!(
+                    "{name} was made by a later version of Sandstone than this, {}",
+                    VERSION
+                ),
+                "restore it with that version or a later one (sandstone --version)",
+            ),
+            Self::Frame(unfit) => Error::new(
+                ErrorKind::Corrupt,
+                format!("{name} cannot be used: {}", unfit.reason),
+                "copy it again from where it was kept, or take another backup",
+            ),
+            Self::Content { version, reason } => Error::invalid(
+                format!(
+                    "{name} was made by Sandstone {version}, and this one, {}, does not understand it: {reason}",
+                    VERSION
+                ),
+                "restore it with the version that made it, or a later one",
+            ),
+        }
+    }
+}
+
+/// Whether the first line is that of a frame of this kind, whole or not.
+fn begins_as(bytes: &[u8], kind: &str) -> bool {
+    bytes.starts_with(format!("{{\"sandstone\":\"{kind}\"").as_bytes())
+}
+
+fn unwritable(error: std::io::Error) -> Error {
+    Error::invalid(
+        format!("the backup cannot be written as JSON: {error}"),
+        "report this as a defect",
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! A backup that only a passphrase opens.
+//!
+//! Argon2id (RFC 9106) makes a key of the passphrase; it takes 64 MiB of memory, so that guessing is dear.
+//! ChaCha20-Poly1305 (RFC 8439) seals with it: without the key nothing is read, and nothing is changed unseen. Salt and
+//! nonce are random; a key is used once.
+
+use argon2::{Algorithm, Argon2, Params, Version};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use serde::{Deserialize, Serialize};
+
+use model::error::{Error, ErrorKind};
+
+/// The shortest passphrase that is taken, in bytes: as a CHAP secret's, since it guards those.
+pub const SHORTEST_PASSPHRASE: usize = 12;
+
+/// The second choice that RFC 9106 recommends (section 4).
+const MEMORY_KIB: u32 = 64 << 10;
+const PASSES: u32 = 3;
+const LANES: u32 = 4;
+/// The most that a file may ask for: it is not known yet who made it.
+const MOST_MEMORY_KIB: u32 = 1 << 20;
+const MOST_PASSES: u32 = 64;
+const MOST_LANES: u32 = 64;
+
+const SALT_LEN: usize = 16;
+const KEY_LEN: usize = 32;
+
+/// The content of a sealed backup. Bytes are hexadecimal.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sealed {
+    memory_kib: u32,
+    passes: u32,
+    lanes: u32,
+    salt: String,
+    nonce: String,
+    sealed: String,
+}
+
+impl Sealed {
+    /// Seals `plain`.
+    pub(super) fn new(plain: &[u8], passphrase: &str) -> Result<Self, Error> {
+        if passphrase.len() < SHORTEST_PASSPHRASE {
+            return Err(Error::invalid(
+                format!(
+                    "a passphrase has at least {SHORTEST_PASSPHRASE} characters: whoever finds the file may try as many as he likes"
+                ),
+                "choose a longer one, for instance of five random words",
+            ));
+        }
+        let (salt, nonce) = (random::<SALT_LEN>()?, random::<NONCE_LEN>()?);
+        let mut sealed = Self {
+            memory_kib: MEMORY_KIB,
+            passes: PASSES,
+            lanes: LANES,
+            salt: to_hex(&salt),
+            nonce: to_hex(&nonce),
+            sealed: String::new(),
+        };
+        let mut bytes = plain.to_vec();
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        sealed
+            .key(passphrase, &salt)?
+            .seal_in_place_append_tag(nonce, Aad::empty(), &mut bytes)
+            .map_err(|_| {
+                Error::invalid(
+                    "the backup is too long to be sealed",
+                    "report this as a defect",
+                )
+            })?;
+        sealed.sealed = to_hex(&bytes);
+        Ok(sealed)
+    }
+
+    /// Opens the seal of the file called `name`, which is whole.
+    pub(super) fn open(&self, name: &str, passphrase: &str) -> Result<Vec<u8>, Error> {
+        let strange = || {
+            Error::new(
+                ErrorKind::Corrupt,
+                format!("{name} is whole and says of its seal what no version of Sandstone wrote"),
+                "copy it again from where it was kept, or take another backup",
+            )
+        };
+        let is_dear = self.memory_kib > MOST_MEMORY_KIB
+            || self.passes > MOST_PASSES
+            || self.lanes > MOST_LANES;
+        let salt = from_hex(&self.salt).filter(|salt| salt.len() == SALT_LEN && !is_dear);
+        let nonce = from_hex(&self.nonce).and_then(|nonce| nonce.try_into().ok());
+        let sealed = from_hex(&self.sealed);
+        let (Some(salt), Some(nonce), Some(mut bytes)) = (salt, nonce, sealed) else {
+            return Err(strange());
+        };
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let key = self.key(passphrase, &salt)?;
+        let opened = key.open_in_place(nonce, Aad::empty(), &mut bytes);
+        // The checksum of the file is right, so the passphrase is not.
+        let plain = opened.map_err(|_| {
+            Error::invalid(
+                format!("this passphrase does not open {name}"),
+                "type the passphrase that it was sealed with; nobody can open it without",
+            )
+        })?;
+        Ok(plain.to_vec())
+    }
+
+    fn key(&self, passphrase: &str, salt: &[u8]) -> Result<LessSafeKey, Error> {
+        let failed = |problem: String| {
+            Error::new(
+                ErrorKind::Storage,
+                format!("no key could be made of the passphrase: {problem}"),
+                "free some memory: it takes 64 MiB for a moment",
+            )
+        };
+        let params = Params::new(self.memory_kib, self.passes, self.lanes, Some(KEY_LEN));
+        let params = params.map_err(|error| failed(error.to_string()))?;
+        let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+        let mut key = [0; KEY_LEN];
+        argon2
+            .hash_password_into(passphrase.as_bytes(), salt, &mut key)
+            .map_err(|error| failed(error.to_string()))?;
+        let key =
+            UnboundKey::new(&CHACHA20_POLY1305, &key).map_err(|error| failed(error.to_string()))?;
+        Ok(LessSafeKey::new(key))
+    }
+}
+
+fn random<const N: usize>() -> Result<[u8; N], Error> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|source| {
+        Error::new(
+            ErrorKind::Storage,
+            format!("the operating system gave no random numbers: {source}"),
+            "check /dev/urandom, then try again",
+        )
+    })?;
+    Ok(bytes)
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+    let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
+    let byte = |pair: &[u32]| u8::try_from(pair[0] << 4 | pair[1]).ok();
+    digits.chunks_exact(2).map(byte).collect()
+}

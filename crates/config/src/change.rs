@@ -1,0 +1,343 @@
+//! Every edit that an administrator can make, as data: each verb of the command line and of the
+//! API is one [`Change`], applied to a copy and validated before anything else happens.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::identity::{self, Seed};
+use super::redact::keep_secrets;
+use super::validate::{self, MAX_LUN};
+use model::config::{
+    AluaMode, AluaState, BackendSpec, ChapSecret, Config, HostSpec, IdentitySpec, MAX_TARGET_PORTS,
+    MapSpec, PortalGroupSpec, RedirectSpec, TargetGroupSpec, TargetParameters, TargetSpec,
+    UnitSpec, default_block_size, default_physical_block_size,
+};
+use model::error::{Error, ErrorKind};
+use model::name;
+use multipath::RuleText;
+
+mod host;
+mod initiator;
+mod map;
+mod target;
+mod target_group;
+mod unit;
+
+pub use host::{CreateHost, SetChap, SetDiscovery};
+pub use initiator::{LogIn, ModifyLogin, SetDefaultPsp, SetDevice, SetInitiator};
+pub use map::{AddMap, RemoveMap, Share};
+pub use target::{AddPortal, CreateTarget, ModifyTarget, SetAluaState};
+pub use target_group::CreateTargetGroup;
+pub use unit::{CreateUnit, ModifyUnit, NewVolume};
+
+/// One edit.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// `lu create`
+    CreateUnit(CreateUnit),
+    /// `lu modify`, `lu online`, `lu offline`
+    ModifyUnit(String, ModifyUnit),
+    /// `lu delete`; the data behind it stays.
+    DeleteUnit(String),
+    /// `target create`
+    CreateTarget(CreateTarget),
+    /// `target modify`, `target online`, `target offline`, `target auth`, `target redirect`
+    ModifyTarget(String, ModifyTarget),
+    /// `target delete`
+    DeleteTarget(String),
+    /// `target portal add`
+    AddPortal(String, AddPortal),
+    /// `target portal remove`
+    RemovePortal(String, SocketAddr),
+    /// `target alua-state`
+    SetAluaState(u16, SetAluaState),
+    /// `target-group create`
+    CreateTargetGroup(CreateTargetGroup),
+    /// `target-group add-target`
+    AddTarget(String, String),
+    /// `target-group remove-target`
+    RemoveTarget(String, String),
+    /// `target-group delete`
+    DeleteTargetGroup(String),
+    /// `host create`
+    CreateHost(CreateHost),
+    /// `host add-initiator`
+    AddInitiator(String, String),
+    /// `host remove-initiator`
+    RemoveInitiator(String, String),
+    /// `host auth`; `None` asks for no secret.
+    SetHostChap(String, Option<SetChap>),
+    /// `host delete`
+    DeleteHost(String),
+    /// `map add`
+    AddMap(AddMap),
+    /// `map remove`
+    RemoveMap(RemoveMap),
+    /// `share`; where it makes a target and names no portals, that listens at these.
+    Share(Share, Vec<SocketAddr>),
+    /// `initiator adapter set`
+    SetInitiator(SetInitiator),
+    /// `initiator login`
+    LogIn(LogIn),
+    /// `initiator modify`
+    ModifyLogin(String, ModifyLogin),
+    /// `initiator logout`
+    LogOut(String),
+    /// `initiator device set`, `initiator psp set`
+    SetDevice(String, SetDevice),
+    /// `initiator device reset`: claim rules and defaults decide again.
+    ResetDevice(String),
+    /// `initiator claimrule add`
+    AddClaimRule(RuleText),
+    /// `initiator claimrule remove`
+    RemoveClaimRule(RuleText),
+    /// `initiator satp set`
+    SetDefaultPsp(SetDefaultPsp),
+    /// `config discovery-auth`, `config discovery-user`, `config discovery-secret`
+    SetDiscovery(SetDiscovery),
+    /// `config apply`: this is to be the configuration.
+    Replace(Box<Config>),
+}
+
+impl Change {
+    /// The configuration after this change; `config` is left alone. With `cascade`, what depends
+    /// on a deleted object goes with it; without, that is refused.
+    pub fn applied(&self, config: &Config, seed: Seed, cascade: bool) -> Result<Config, Error> {
+        let mut edit = Edit {
+            config: config.clone(),
+            seed,
+            cascade,
+        };
+        match self {
+            Self::CreateUnit(request) => edit.create_unit(request),
+            Self::ModifyUnit(name, request) => edit.modify_unit(name, request),
+            Self::DeleteUnit(name) => edit.delete_unit(name),
+            Self::CreateTarget(request) => edit.create_target(request),
+            Self::ModifyTarget(iqn, request) => edit.modify_target(iqn, request),
+            Self::DeleteTarget(iqn) => edit.delete_target(iqn),
+            Self::AddPortal(iqn, request) => edit.add_portal(iqn, request),
+            Self::RemovePortal(iqn, portal) => edit.remove_portal(iqn, *portal),
+            Self::SetAluaState(group, request) => edit.set_alua_state(*group, request.state),
+            Self::CreateTargetGroup(request) => edit.create_target_group(request),
+            Self::AddTarget(group, iqn) => edit.add_target(group, iqn),
+            Self::RemoveTarget(group, iqn) => edit.remove_target(group, iqn),
+            Self::DeleteTargetGroup(name) => edit.delete_target_group(name),
+            Self::CreateHost(request) => edit.create_host(request),
+            Self::AddInitiator(host, initiator) => edit.add_initiator(host, initiator),
+            Self::RemoveInitiator(host, initiator) => edit.remove_initiator(host, initiator),
+            Self::SetHostChap(host, secret) => edit.set_host_chap(host, secret.as_ref()),
+            Self::DeleteHost(name) => edit.delete_host(name),
+            Self::AddMap(request) => edit.add_map(request),
+            Self::RemoveMap(request) => edit.remove_map(request),
+            Self::Share(request, portals) => edit.share(request, portals),
+            Self::SetInitiator(request) => edit.set_initiator(request),
+            Self::LogIn(request) => edit.log_in(request),
+            Self::ModifyLogin(iqn, request) => edit.modify_login(iqn, request),
+            Self::LogOut(iqn) => edit.log_out(iqn),
+            Self::SetDevice(name, request) => edit.set_device(name, request),
+            Self::ResetDevice(name) => edit.reset_device(name),
+            Self::AddClaimRule(rule) => edit.add_claim_rule(rule),
+            Self::RemoveClaimRule(rule) => edit.remove_claim_rule(rule),
+            Self::SetDefaultPsp(request) => edit.set_default_psp(request),
+            Self::SetDiscovery(request) => {
+                edit.set_discovery(request);
+                Ok(())
+            }
+            Self::Replace(wanted) => edit.replace(wanted),
+        }?;
+        let Edit {
+            config: mut after, ..
+        } = edit;
+        validate::validate(&after)?;
+        if after != *config {
+            after.generation = config.generation + 1;
+        }
+        Ok(after)
+    }
+}
+
+/// A copy of the configuration being edited.
+struct Edit {
+    config: Config,
+    seed: Seed,
+    cascade: bool,
+}
+
+impl Edit {
+    /// Puts `wanted` in force: identities and secrets that it leaves out are those of the objects
+    /// of the same name, or new.
+    fn replace(&mut self, wanted: &Config) -> Result<(), Error> {
+        let before = &self.config;
+        let mut after = wanted.clone();
+        after.generation = before.generation;
+        keep_secrets(before, &mut after);
+        identity::carry_over(&before.identity, &mut after);
+        for unit in &mut after.units {
+            complete_unit(
+                unit,
+                before.unit(&unit.name),
+                &mut after.identity,
+                &mut self.seed,
+            )?;
+        }
+        for target in &mut after.targets {
+            let old = before.target(&target.iqn);
+            // The spelling that its sessions and maps know stays.
+            if let Some(old) = old {
+                target.iqn.clone_from(&old.iqn);
+            }
+            for group in &mut target.portal_groups {
+                let same =
+                    old.and_then(|old| old.portal_groups.iter().find(|g| g.tag == group.tag));
+                if group.relative_port_id == 0 {
+                    group.relative_port_id = match same {
+                        Some(same) => same.relative_port_id,
+                        None => identity::new_relative_port_id(&mut after.identity)?,
+                    };
+                }
+                if let Some(same) = same {
+                    keep_target_port_group(&target.iqn, same, group)?;
+                }
+            }
+        }
+        let spelled = |targets: &[TargetSpec], given: &mut String| {
+            if let Some(target) = targets.iter().find(|it| name::is_same(&it.iqn, given)) {
+                given.clone_from(&target.iqn);
+            }
+        };
+        for target in after
+            .target_groups
+            .iter_mut()
+            .flat_map(|it| &mut it.targets)
+        {
+            spelled(&after.targets, target);
+        }
+        for target in after.maps.iter_mut().filter_map(|map| map.target.as_mut()) {
+            spelled(&after.targets, target);
+        }
+        keep_data(before, &after)?;
+        self.config = after;
+        Ok(())
+    }
+
+    /// Refuses to go on because `dependents` exist, unless they are to go too.
+    fn refuse_if_used(
+        &self,
+        what: &str,
+        dependents: &[String],
+        command: &str,
+    ) -> Result<(), Error> {
+        if dependents.is_empty() || self.cascade {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::InUse,
+            format!("{what} is in use: {}", dependents.join("; ")),
+            format!("{command} --yes removes these too, or remove them one by one"),
+        ))
+    }
+}
+
+/// Refuses what would cut off or garble the data of a unit that stays: initiators know the disk by
+/// its designator and rely on its size and block length.
+fn keep_data(before: &Config, after: &Config) -> Result<(), Error> {
+    for unit in &after.units {
+        let Some(old) = before.units.iter().find(|old| old.naa == unit.naa) else {
+            continue;
+        };
+        if old.block_size != unit.block_size {
+            return Err(Error::invalid(
+                format!(
+                    "{} has blocks of {} bytes; with {} every partition table on it would be misread",
+                    unit.name, old.block_size, unit.block_size
+                ),
+                "create another logical unit and copy the data with a client",
+            ));
+        }
+        let size = |unit: &UnitSpec| match &unit.backend {
+            BackendSpec::Memory { size } | BackendSpec::File { size, .. } => Some(*size),
+            BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
+                None
+            }
+        };
+        if let (Some(was), Some(wanted)) = (size(old), size(unit))
+            && wanted < was
+        {
+            return Err(unit::shrinking(&unit.name, was, wanted));
+        }
+    }
+    Ok(())
+}
+
+/// A target port stays in its target port group: those who are logged in to it know it by that (VPD page 83h), and
+/// follow the states of that group.
+fn keep_target_port_group(
+    iqn: &str,
+    before: &PortalGroupSpec,
+    after: &PortalGroupSpec,
+) -> Result<(), Error> {
+    let is_same_port = before.relative_port_id == after.relative_port_id;
+    if !is_same_port || before.target_port_group == after.target_port_group {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        format!(
+            "portal group {} of {iqn} is in target port group {}; its sessions would not hear that it is in {}",
+            before.tag, before.target_port_group, after.target_port_group
+        ),
+        "give the portal group another tag and leave relative_port_id out: that makes another target port",
+    ))
+}
+
+fn complete_unit(
+    unit: &mut UnitSpec,
+    old: Option<&UnitSpec>,
+    identity: &mut IdentitySpec,
+    seed: &mut Seed,
+) -> Result<(), Error> {
+    match (unit.naa.is_empty(), old) {
+        (true, Some(old)) => unit.naa.clone_from(&old.naa),
+        (true, None) => {
+            let (naa, serial) = identity::new_unit(identity, seed)?;
+            unit.naa = naa;
+            if unit.serial.is_empty() {
+                unit.serial = serial;
+            }
+        }
+        (false, _) => unit.naa = unit.naa.trim_start_matches("naa.").to_ascii_lowercase(),
+    }
+    if unit.serial.is_empty() {
+        unit.serial = match old.filter(|old| old.naa == unit.naa) {
+            Some(old) => old.serial.clone(),
+            None => identity::serial_of(&unit.naa),
+        };
+    }
+    Ok(())
+}
+
+/// The name of a target to be made.
+fn own_iqn(iqn: &str) -> Result<String, Error> {
+    name::own(iqn).map_err(|error| {
+        Error::invalid(
+            format!("{iqn:?} is not the name of a target: {error}"),
+            format!("use a name such as {}:disk1", identity::TARGET_PREFIX),
+        )
+    })
+}
+
+/// The name of a target that is there, as it is spelled, or of one that could be made.
+fn target_named(config: &Config, given: &str) -> Result<String, Error> {
+    config
+        .target(given)
+        .map_or_else(|| own_iqn(given), |target| Ok(target.iqn.clone()))
+}
+
+/// The `target` of a map: a target as it is spelled, or else the name of a target group.
+fn scope_named(config: &Config, given: &str) -> String {
+    target_named(config, given).unwrap_or_else(|_| given.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

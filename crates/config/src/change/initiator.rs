@@ -1,0 +1,296 @@
+//! Edits of this machine as an initiator: logins, devices, claim rules.
+
+use super::*;
+use model::initiator::url::with_port;
+use model::initiator::{AdapterTimes, DeviceSpec, LoginParameters, LoginSpec};
+use multipath::{ClaimRule, Psp, RuleError, RuleErrorKind, Satp};
+
+/// `initiator adapter set`: what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetInitiator {
+    /// The iSCSI name; empty: made of the host name.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Those that are given.
+    #[serde(default)]
+    pub times: AdapterTimes,
+    /// All times that are not given become the defaults.
+    #[serde(default)]
+    pub default_times: bool,
+}
+
+/// `initiator login`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogIn {
+    /// The target's iSCSI name.
+    pub iqn: String,
+    /// Its portals, `host[:port]`.
+    pub portals: Vec<String>,
+    /// Source addresses or network interfaces.
+    #[serde(default)]
+    pub binds: Vec<String>,
+    /// Sessions for each portal and bind, default 1.
+    #[serde(default)]
+    pub sessions: Option<u32>,
+    /// Our CHAP name and secret.
+    #[serde(default)]
+    pub chap: Option<SetChap>,
+    /// What the target must prove.
+    #[serde(default)]
+    pub mutual_chap: Option<SetChap>,
+    /// How sessions are made and kept.
+    #[serde(default)]
+    pub parameters: LoginParameters,
+}
+
+/// `initiator modify`: what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModifyLogin {
+    /// Its portals from now on.
+    #[serde(default)]
+    pub portals: Option<Vec<String>>,
+    /// Its binds from now on.
+    #[serde(default)]
+    pub binds: Option<Vec<String>>,
+    /// Sessions for each portal and bind.
+    #[serde(default)]
+    pub sessions: Option<u32>,
+    /// Our CHAP name and secret.
+    #[serde(default)]
+    pub chap: Option<SetChap>,
+    /// What the target must prove.
+    #[serde(default)]
+    pub mutual_chap: Option<SetChap>,
+    /// Log in without CHAP.
+    #[serde(default)]
+    pub no_chap: bool,
+    /// Those that are given.
+    #[serde(default)]
+    pub parameters: LoginParameters,
+}
+
+/// `initiator device set` and `initiator psp set`: what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetDevice {
+    /// The path selection, by ESXi's name or without its prefix.
+    #[serde(default)]
+    pub psp: Option<String>,
+    /// The path that FIXED prefers, by runtime name; empty: none.
+    #[serde(default)]
+    pub preferred_path: Option<String>,
+    /// DQLEN.
+    #[serde(default)]
+    pub queue_depth: Option<u32>,
+    /// The most bytes of one command; 0: what the device names.
+    #[serde(default)]
+    pub max_io: Option<u32>,
+    /// Options of round robin as claim rules write them: `iops=1`, `policy=iops`, `useANO=1`.
+    #[serde(default)]
+    pub round_robin: Option<String>,
+}
+
+/// `initiator satp set`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetDefaultPsp {
+    /// The storage array type.
+    pub satp: String,
+    /// The path selection of its devices whose rule names none.
+    pub psp: String,
+}
+
+impl Edit {
+    pub(super) fn set_initiator(&mut self, request: &SetInitiator) -> Result<(), Error> {
+        let initiator = &mut self.config.initiator;
+        match request.name.as_deref() {
+            None => {}
+            Some("") => initiator.name.clear(),
+            Some(given) => given.clone_into(&mut initiator.name),
+        }
+        initiator.times = match request.default_times {
+            true => request.times.clone(),
+            false => request.times.or(&initiator.times),
+        };
+        Ok(())
+    }
+
+    pub(super) fn log_in(&mut self, request: &LogIn) -> Result<(), Error> {
+        let iqn = request.iqn.clone();
+        if self.config.initiator.target(&iqn).is_some() {
+            let iqn = name::shown(&iqn);
+            return Err(Error::exists(
+                format!("{iqn} is logged in to already"),
+                format!(
+                    "sandstone initiator modify {iqn} changes how; sandstone initiator session list shows its sessions"
+                ),
+            ));
+        }
+        self.config.initiator.targets.push(LoginSpec {
+            iqn,
+            portals: normal_portals(&request.portals)?,
+            binds: request.binds.clone(),
+            sessions: request.sessions.unwrap_or(1),
+            chap: request.chap.as_ref().map(SetChap::secret),
+            mutual_chap: request.mutual_chap.as_ref().map(SetChap::secret),
+            parameters: request.parameters.clone(),
+        });
+        Ok(())
+    }
+
+    pub(super) fn modify_login(&mut self, iqn: &str, request: &ModifyLogin) -> Result<(), Error> {
+        let login = self.login_mut(iqn)?;
+        if let Some(portals) = &request.portals {
+            login.portals = normal_portals(portals)?;
+        }
+        if let Some(binds) = &request.binds {
+            login.binds.clone_from(binds);
+        }
+        login.sessions = request.sessions.unwrap_or(login.sessions);
+        if request.no_chap {
+            (login.chap, login.mutual_chap) = (None, None);
+        }
+        if let Some(chap) = &request.chap {
+            login.chap = Some(chap.secret());
+        }
+        if let Some(chap) = &request.mutual_chap {
+            login.mutual_chap = Some(chap.secret());
+        }
+        let (old, new) = (&login.parameters, &request.parameters);
+        login.parameters = LoginParameters {
+            chap_algorithms: new.chap_algorithms.clone().or(old.chap_algorithms.clone()),
+            header_digest: new.header_digest.or(old.header_digest),
+            data_digest: new.data_digest.or(old.data_digest),
+            max_outstanding_r2t: new.max_outstanding_r2t.or(old.max_outstanding_r2t),
+            first_burst_length: new.first_burst_length.or(old.first_burst_length),
+            max_burst_length: new.max_burst_length.or(old.max_burst_length),
+            max_recv_data_segment_length: new
+                .max_recv_data_segment_length
+                .or(old.max_recv_data_segment_length),
+            immediate_data: new.immediate_data.or(old.immediate_data),
+            initial_r2t: new.initial_r2t.or(old.initial_r2t),
+            tcp_window: new.tcp_window.or(old.tcp_window),
+            quick_ack: new.quick_ack.or(old.quick_ack),
+            ping_after_ms: new.ping_after_ms.or(old.ping_after_ms),
+            dead_after_ms: new.dead_after_ms.or(old.dead_after_ms),
+            login_timeout_s: new.login_timeout_s.or(old.login_timeout_s),
+            command_timeout_s: new.command_timeout_s.or(old.command_timeout_s),
+        };
+        Ok(())
+    }
+
+    pub(super) fn log_out(&mut self, iqn: &str) -> Result<(), Error> {
+        let iqn = self.login_mut(iqn)?.iqn.clone();
+        let targets = &mut self.config.initiator.targets;
+        targets.retain(|target| target.iqn != iqn);
+        Ok(())
+    }
+
+    fn login_mut(&mut self, iqn: &str) -> Result<&mut LoginSpec, Error> {
+        let mut targets = self.config.initiator.targets.iter_mut();
+        targets.find(|target| target.iqn == iqn).ok_or_else(|| {
+            Error::not_found(
+                format!("{iqn} is not logged in to"),
+                "sandstone initiator session list shows what is; sandstone initiator login logs in",
+            )
+        })
+    }
+
+    pub(super) fn set_device(&mut self, name: &str, request: &SetDevice) -> Result<(), Error> {
+        let devices = &mut self.config.initiator.devices;
+        let at = devices.iter().position(|device| device.name == name);
+        let at = at.unwrap_or_else(|| {
+            devices.push(DeviceSpec {
+                name: name.to_owned(),
+                ..DeviceSpec::default()
+            });
+            devices.len() - 1
+        });
+        let device = &mut devices[at];
+        if let Some(psp) = &request.psp {
+            device.psp = Some(psp_named(psp)?);
+        }
+        if let Some(path) = &request.preferred_path {
+            device.preferred_path = (!path.is_empty()).then(|| path.clone());
+        }
+        device.queue_depth = request.queue_depth.or(device.queue_depth);
+        if let Some(bytes) = request.max_io {
+            device.max_io = (bytes != 0).then_some(bytes);
+        }
+        if let Some(options) = &request.round_robin {
+            let limits = device.round_robin.unwrap_or_default();
+            device.round_robin = Some(limits.with_options(options).map_err(refused)?);
+        }
+        devices.retain(|device| !device.is_empty());
+        Ok(())
+    }
+
+    pub(super) fn reset_device(&mut self, name: &str) -> Result<(), Error> {
+        let devices = &mut self.config.initiator.devices;
+        if !devices.iter().any(|device| device.name == name) {
+            return Err(Error::not_found(
+                format!("nothing was set for {name}"),
+                "sandstone initiator device list shows the devices there are",
+            ));
+        }
+        devices.retain(|device| device.name != name);
+        Ok(())
+    }
+
+    pub(super) fn add_claim_rule(&mut self, rule: &RuleText) -> Result<(), Error> {
+        let rule = ClaimRule::parse(rule).map_err(refused)?;
+        self.config.initiator.rules.add(rule).map_err(refused)
+    }
+
+    pub(super) fn remove_claim_rule(&mut self, rule: &RuleText) -> Result<(), Error> {
+        let rule = ClaimRule::parse(rule).map_err(refused)?;
+        let removed = self.config.initiator.rules.remove(&rule);
+        removed.map(drop).map_err(refused)
+    }
+
+    pub(super) fn set_default_psp(&mut self, request: &SetDefaultPsp) -> Result<(), Error> {
+        let satp = Satp::from_name(request.satp.trim()).ok_or_else(|| {
+            Error::not_found(
+                format!("there is no storage array type {:?}", request.satp),
+                "sandstone initiator satp list shows those there are",
+            )
+        })?;
+        let psp = psp_named(&request.psp)?;
+        self.config.initiator.rules.set_default_psp(satp, psp);
+        Ok(())
+    }
+}
+
+fn psp_named(name: &str) -> Result<Psp, Error> {
+    Psp::from_name(name.trim()).ok_or_else(|| {
+        let names = Psp::ALL.map(Psp::name).join(", ");
+        Error::invalid(
+            format!("there is no path selection policy {name:?}"),
+            format!("choose one of {names}"),
+        )
+    })
+}
+
+fn refused(error: RuleError) -> Error {
+    let kind = match error.kind {
+        RuleErrorKind::Invalid | RuleErrorKind::System => ErrorKind::Invalid,
+        RuleErrorKind::Exists => ErrorKind::Exists,
+        RuleErrorKind::NotFound => ErrorKind::NotFound,
+    };
+    Error::new(kind, error.message, error.next)
+}
+
+fn normal_portals(portals: &[String]) -> Result<Vec<String>, Error> {
+    let normal = portals.iter().map(|portal| {
+        with_port(portal).map_err(|_| {
+            Error::invalid(
+                format!("{portal:?} is no portal"),
+                "write host or host:port, IPv6 addresses in brackets",
+            )
+        })
+    });
+    normal.collect()
+}

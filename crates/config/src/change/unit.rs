@@ -1,0 +1,203 @@
+//! Edits of logical units.
+
+use super::*;
+use crate::placement;
+
+/// `lu create`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateUnit {
+    /// Its name.
+    pub name: String,
+    /// What it is made of.
+    pub backend: BackendSpec,
+    /// Logical block length: 512 or 4096.
+    #[serde(default = "default_block_size")]
+    pub block_size: u32,
+    /// Physical block size in bytes; where absent a volume's volblocksize, a disk's own, but at most 4096;
+    /// 4096 of others.
+    #[serde(default)]
+    pub physical_block_size: Option<u32>,
+    /// Makes the volume that the backend names first.
+    #[serde(default)]
+    pub new_volume: Option<NewVolume>,
+    /// Acknowledge writes from volatile cache.
+    #[serde(default)]
+    pub write_cache: bool,
+    /// Refuse writes.
+    #[serde(default)]
+    pub read_only: bool,
+    /// Offer UNMAP; the default is yes, unless a file is preallocated.
+    #[serde(default)]
+    pub thin: Option<bool>,
+    /// Soft threshold of space in use, in percent.
+    #[serde(default)]
+    pub threshold_percent: Option<u8>,
+    /// A designator to take over from another target; made where absent.
+    #[serde(default)]
+    pub naa: Option<String>,
+    /// A serial number to take over; made where absent.
+    #[serde(default)]
+    pub serial: Option<String>,
+}
+
+/// A volume that is made for a unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewVolume {
+    /// Bytes.
+    pub size: u64,
+    /// volblocksize in bytes; where absent what the pool makes by itself.
+    #[serde(default)]
+    pub block_size: Option<u32>,
+    /// Reserve its space now instead of as it is written.
+    #[serde(default)]
+    pub reserve: bool,
+}
+
+/// `lu modify`: what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModifyUnit {
+    /// A new size in bytes; larger, since shrinking would cut off data.
+    #[serde(default)]
+    pub size: Option<u64>,
+    /// Acknowledge writes from volatile cache.
+    #[serde(default)]
+    pub write_cache: Option<bool>,
+    /// Refuse writes.
+    #[serde(default)]
+    pub read_only: Option<bool>,
+    /// Soft threshold of space in use, in percent; 0 turns it off.
+    #[serde(default)]
+    pub threshold_percent: Option<u8>,
+    /// Take it offline or online.
+    #[serde(default)]
+    pub offline: Option<bool>,
+    /// Points it to other data. Its NAA, serial number and maps stay; it must not become smaller. The size of a file may
+    /// be 0: then it is what the file has.
+    #[serde(default)]
+    pub backend: Option<BackendSpec>,
+}
+
+impl Edit {
+    pub(super) fn create_unit(&mut self, request: &CreateUnit) -> Result<(), Error> {
+        let preallocated = matches!(
+            request.backend,
+            BackendSpec::File {
+                preallocate: true,
+                ..
+            }
+        );
+        let mut unit = UnitSpec {
+            name: request.name.clone(),
+            naa: request.naa.clone().unwrap_or_default(),
+            serial: request.serial.clone().unwrap_or_default(),
+            backend: request.backend.clone(),
+            block_size: request.block_size,
+            // A physical block cannot be smaller than a logical one.
+            physical_block_size: (request.physical_block_size)
+                .unwrap_or_else(default_physical_block_size)
+                .max(request.block_size),
+            write_cache: request.write_cache,
+            // Nobody can write a snapshot.
+            read_only: request.read_only || request.backend.is_snapshot(),
+            thin: request.thin.unwrap_or(!preallocated),
+            threshold_percent: request.threshold_percent,
+            offline: false,
+        };
+        complete_unit(&mut unit, None, &mut self.config.identity, &mut self.seed)?;
+        self.config.units.push(unit);
+        Ok(())
+    }
+
+    pub(super) fn modify_unit(&mut self, name: &str, request: &ModifyUnit) -> Result<(), Error> {
+        let unit = self.unit_mut(name)?;
+        if let Some(backend) = &request.backend {
+            unit.backend.clone_from(backend);
+        }
+        if let Some(wanted) = request.size {
+            resize(unit, wanted)?;
+        }
+        let set = |field: &mut bool, value: Option<bool>| *field = value.unwrap_or(*field);
+        set(&mut unit.write_cache, request.write_cache);
+        set(&mut unit.read_only, request.read_only);
+        set(&mut unit.offline, request.offline);
+        if let Some(percent) = request.threshold_percent {
+            unit.threshold_percent = (percent != 0).then_some(percent);
+        }
+        if request.backend.is_some() {
+            // The administrator means the volume that has the name now.
+            let naa = unit.naa.clone();
+            placement::forget(&mut self.config, &naa);
+        }
+        Ok(())
+    }
+
+    pub(super) fn delete_unit(&mut self, name: &str) -> Result<(), Error> {
+        self.unit_mut(name)?;
+        let maps = self.config.maps.iter().filter(|map| map.unit == name);
+        let dependents: Vec<_> = maps
+            .map(|m| format!("LUN {} ({})", m.lun, validate::describe(&self.config, m)))
+            .collect();
+        self.refuse_if_used(
+            &format!("logical unit {name}"),
+            &dependents,
+            &format!("sandstone lu delete {name}"),
+        )?;
+        self.config.maps.retain(|map| map.unit != name);
+        self.config.units.retain(|unit| unit.name != name);
+        Ok(())
+    }
+
+    fn unit_mut(&mut self, name: &str) -> Result<&mut UnitSpec, Error> {
+        self.config
+            .units
+            .iter_mut()
+            .find(|unit| unit.name == name)
+            .ok_or_else(|| {
+                Error::not_found(
+                    format!("there is no logical unit {name}"),
+                    "sandstone lu list shows those there are",
+                )
+            })
+    }
+}
+
+fn resize(unit: &mut UnitSpec, wanted: u64) -> Result<(), Error> {
+    match &mut unit.backend {
+        BackendSpec::Memory { size } | BackendSpec::File { size, .. } if wanted >= *size => {
+            *size = wanted;
+            Ok(())
+        }
+        BackendSpec::Memory { size } | BackendSpec::File { size, .. } => {
+            Err(shrinking(&unit.name, *size, wanted))
+        }
+        BackendSpec::Device { path } => Err(Error::invalid(
+            format!(
+                "{} is the device {}, whose size is not ours to set",
+                unit.name,
+                path.display()
+            ),
+            "grow the device itself; the new size is noticed when the unit is next opened",
+        )),
+        BackendSpec::Iscsi { device } => Err(Error::invalid(
+            format!("{} is {device}, whose size is not ours to set", unit.name),
+            "grow it at its own array; the new size is noticed by itself, or with sandstone initiator rescan",
+        )),
+        BackendSpec::Volume { volume } => Err(Error::invalid(
+            format!(
+                "{} is the volume {volume}, which has its size from its pool",
+                unit.name
+            ),
+            format!("sandstone volume set volsize=SIZE {volume}"),
+        )),
+    }
+}
+
+pub(super) fn shrinking(name: &str, was: u64, wanted: u64) -> Error {
+    Error::invalid(
+        format!("{name} has {was} bytes; making it {wanted} would cut off data"),
+        "create a smaller logical unit and copy the data with a client",
+    )
+}

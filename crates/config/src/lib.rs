@@ -1,0 +1,27 @@
+//! What an administrator configured: logical units, targets, hosts and the map that joins them.
+//!
+//! Everything here is data and pure functions, except [`store`], which keeps the one file.
+//!
+//! # Invariants
+//! - A configuration that the store returns or accepts passed [`validate::validate`].
+//! - A stored configuration is replaced whole or not at all, whatever happens to the machine.
+//! - An identity (NAA, serial number, relative port id) is never given out twice, not even after
+//!   going back to an older configuration.
+//! - A secret leaves this module only for the file, for the login it belongs to, and for a backup.
+
+pub mod access;
+pub mod backup;
+pub mod change;
+pub mod diff;
+pub mod directory;
+pub mod explain;
+pub mod history;
+pub mod identity;
+pub mod import;
+pub mod placement;
+pub mod redact;
+pub mod store;
+pub mod validate;
+
+#[cfg(test)]
+mod names_everywhere;

@@ -1,0 +1,91 @@
+//! Configurations without their secrets, and secrets put back where one was left untouched.
+//!
+//! `config show` prints a file that can be edited and applied again: where a secret stood it says
+//! [`SECRET_NOT_SHOWN`], which means "keep the one that is there". The marker is too short to be a
+//! secret, so the two cannot be confused.
+
+use super::validate::SECRET_NOT_SHOWN;
+use model::config::{ChapSecret, Config, HostSpec, TargetSpec};
+use model::initiator::LoginSpec;
+
+/// The configuration with every secret replaced.
+pub fn redacted(config: &Config) -> Config {
+    let mut copy = config.clone();
+    copy.hosts = copy.hosts.iter().map(redacted_host).collect();
+    copy.targets = copy.targets.iter().map(redacted_target).collect();
+    copy.discovery_chap = copy.discovery_chap.as_ref().map(hidden);
+    copy.discovery_mutual_chap = copy.discovery_mutual_chap.as_ref().map(hidden);
+    copy.initiator.targets = copy.initiator.targets.iter().map(redacted_login).collect();
+    copy
+}
+
+/// The host with its secret replaced.
+pub fn redacted_host(host: &HostSpec) -> HostSpec {
+    HostSpec {
+        chap: host.chap.as_ref().map(hidden),
+        ..host.clone()
+    }
+}
+
+/// The target with its secret replaced.
+pub fn redacted_target(target: &TargetSpec) -> TargetSpec {
+    TargetSpec {
+        mutual_chap: target.mutual_chap.as_ref().map(hidden),
+        ..target.clone()
+    }
+}
+
+/// The login with its secrets replaced.
+pub fn redacted_login(login: &LoginSpec) -> LoginSpec {
+    LoginSpec {
+        chap: login.chap.as_ref().map(hidden),
+        mutual_chap: login.mutual_chap.as_ref().map(hidden),
+        ..login.clone()
+    }
+}
+
+fn hidden(chap: &ChapSecret) -> ChapSecret {
+    ChapSecret {
+        user: chap.user.clone(),
+        secret: SECRET_NOT_SHOWN.into(),
+    }
+}
+
+/// Puts the secrets of `current` where `wanted` says to keep them. A marker without a secret to
+/// keep is left for validation to refuse.
+pub fn keep_secrets(current: &Config, wanted: &mut Config) {
+    let keep = |new: &mut Option<ChapSecret>, old: Option<&ChapSecret>| {
+        if let (Some(new), Some(old)) = (new, old)
+            && new.secret == SECRET_NOT_SHOWN
+        {
+            new.secret.clone_from(&old.secret);
+        }
+    };
+    keep(&mut wanted.discovery_chap, current.discovery_chap.as_ref());
+    keep(
+        &mut wanted.discovery_mutual_chap,
+        current.discovery_mutual_chap.as_ref(),
+    );
+    for host in &mut wanted.hosts {
+        keep(
+            &mut host.chap,
+            current.host(&host.name).and_then(|host| host.chap.as_ref()),
+        );
+    }
+    for target in &mut wanted.targets {
+        keep(
+            &mut target.mutual_chap,
+            current
+                .target(&target.iqn)
+                .and_then(|target| target.mutual_chap.as_ref()),
+        );
+    }
+    for login in &mut wanted.initiator.targets {
+        let old = current.initiator.target(&login.iqn);
+        keep(&mut login.chap, old.and_then(|old| old.chap.as_ref()));
+        keep(
+            &mut login.mutual_chap,
+            old.and_then(|old| old.mutual_chap.as_ref()),
+        );
+    }
+}

@@ -1,0 +1,459 @@
+//! The state folder: who uses it, and the configuration in it.
+//!
+//! ```text
+//!     STATE/                      mode 0700
+//!       config.toml               the configuration that is in force, mode 0600
+//!       history/config.12.toml    it again, and the configurations before it, by generation
+//!       lock                      held by the daemon that uses the folder
+//!       volumes/                  files of logical units with relative paths
+//! ```
+//!
+//! The first line of a configuration file carries its generation and a CRC-32 over the rest, so a
+//! torn or edited file is told from a good one. How it is written: [`state_folder`]. A comment
+//! behind it says how the generation came to be ([`super::history`]).
+//!
+//! # Invariants
+//! - After a crash at any point the folder opens with the old configuration or the new one.
+//! - A [`Store::save`] that failed leaves the old one in force. If that cannot be promised (the
+//!   disk failed twice), the store refuses all further saves.
+//! - A damaged file costs nothing while the copy of its generation is whole. Where that is lost too, nothing is served:
+//!   an older configuration may let in a host that was shut out since.
+//! - Two daemons never use one folder.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use super::history::{GenerationView, Note};
+use super::identity::{self, Seed};
+use super::validate::validate;
+use model::config::Config;
+use model::error::{Error, ErrorKind};
+use state_folder::{KeptFile, Trouble, Unfit};
+
+mod replacement;
+
+pub use replacement::{Replaced, Replacement};
+
+/// How many earlier configurations are kept.
+pub const HISTORY: usize = 32;
+
+/// What the first line begins with; the number is the format's version.
+const HEADER: &str = "# sandstone configuration, format 1";
+
+/// A state folder in use by this process.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    file: KeptFile,
+    /// Set when neither the old nor the new file can be promised to be in force.
+    broken: bool,
+    /// The damage that was found when the file was opened, and its remedy.
+    notice: Option<String>,
+    _lock: Held,
+}
+
+impl Store {
+    /// Opens a state folder, making it if it does not exist, and returns its configuration.
+    pub fn open(folder: &Path) -> Result<(Self, Config), Error> {
+        let mut store = Self::lock(folder)?;
+        let found = store.file.load(open);
+        let config = match (found.content, found.trouble) {
+            (Some((_, config)), None) => config,
+            (Some((generation, config)), Some(trouble))
+                if !trouble.is_newest_lost && !trouble.is_newer =>
+            {
+                store.file.put_right(Some(generation));
+                store.note(format!(
+                    "{}; it is in force as its copy in the history has it, so nothing is lost",
+                    trouble.reason
+                ));
+                config
+            }
+            (_, Some(trouble)) => return Err(store.corrupt(&trouble)),
+            (None, None) => {
+                store.refuse_orphans()?;
+                let identity = identity::new_installation(&mut Seed::random()?);
+                let config = Config {
+                    identity,
+                    ..Config::default()
+                };
+                store.save(&config, &Note::now("the state folder was made"))?;
+                config
+            }
+        };
+        Ok((store, config))
+    }
+
+    /// The damage that was found when the file was opened, and its remedy.
+    pub fn notice(&self) -> Option<&str> {
+        self.notice.as_deref()
+    }
+
+    fn note(&mut self, notice: String) {
+        tracing::error!("{notice}");
+        self.notice = Some(notice);
+    }
+
+    /// Refuses a folder without any configuration in which others of its files lie: a new identity would make all
+    /// units others than those that initiators know.
+    fn refuse_orphans(&self) -> Result<(), Error> {
+        let Some(orphan) = self.orphan() else {
+            return Ok(());
+        };
+        let (file, orphan) = (self.file.path().display(), orphan.display());
+        Err(Error::new(
+            ErrorKind::Corrupt,
+            format!(
+                "{file} is lost with all its generations, while {orphan} is there: this is no new state folder"
+            ),
+            format!(
+                "restore a backup with `sandstone config restore FILE --state {}`; if there is none, start with a new state \
+                 folder (--state), and import its pools there with `sandstone pool import -f`: units made there get new \
+                 identities",
+                self.folder.display()
+            ),
+        )
+        .not_changed("no file was touched, nothing is served"))
+    }
+
+    /// A file that lies here beside a configuration.
+    fn orphan(&self) -> Option<PathBuf> {
+        let orphans = ["pools.json", "units"].map(|name| self.folder.join(name));
+        orphans.into_iter().find(|orphan| orphan.exists())
+    }
+
+    /// The configuration that is in force in a folder which another process may be using: it is replaced whole,
+    /// so what is read is one or the next.
+    ///
+    /// # Errors
+    /// It cannot be read, or is damaged.
+    pub fn peek(folder: &Path) -> Result<Config, Error> {
+        let file = folder.join("config.toml");
+        let found = KeptFile::at(file.clone(), HISTORY).load(open);
+        match (found.content, found.trouble) {
+            (Some((_, config)), None) => Ok(config),
+            (Some((_, config)), Some(trouble)) if !trouble.is_newest_lost => Ok(config),
+            (_, Some(trouble)) => Err(Error::new(
+                ErrorKind::Corrupt,
+                format!("the configuration cannot be used: {}", trouble.reason),
+                "sandstone config rollback shows how to go back",
+            )),
+            (None, None) => Err(Error::not_found(
+                format!("there is no configuration in {}", folder.display()),
+                "name the state folder of the daemon with --state",
+            )),
+        }
+    }
+
+    /// Why the file itself is not what the daemon wrote; a whole copy of it may be there all the same.
+    pub fn damage(folder: &Path) -> Option<String> {
+        let mut file = KeptFile::at(folder.join("config.toml"), HISTORY);
+        file.load(open).trouble.map(|trouble| trouble.reason)
+    }
+
+    /// The state folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Replaces the stored configuration, and notes how it came to be. On an error the one before is still in force.
+    pub fn save(&mut self, config: &Config, note: &Note) -> Result<(), Error> {
+        if self.broken {
+            return Err(Error::new(
+                ErrorKind::Storage,
+                "an earlier save failed half-way and could not be undone; saving is off until the daemon restarts",
+                "check the disk under the state folder, then restart the daemon",
+            ));
+        }
+        validate(config)?;
+        let text = render(config, note)?;
+        self.file
+            .save(config.generation, text.as_bytes())
+            .map_err(|error| {
+                self.broken = KeptFile::is_halfway(&error);
+                self.failed(error)
+            })
+    }
+
+    /// Whether neither the old nor the new file can be promised to be in force. Saving is off then.
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    fn failed(&self, error: io::Error) -> Error {
+        Error::storage(
+            format!("save the configuration in {}", self.folder.display()),
+            error,
+        )
+    }
+
+    /// Puts the configuration `before` in force again after [`Store::save`] succeeded but the data
+    /// plane refused. It takes no space.
+    pub fn revert(&mut self, before: &Config) -> Result<(), Error> {
+        self.file.go_back(before.generation).map_err(|error| {
+            self.broken = true;
+            self.failed(error)
+        })
+    }
+
+    /// The generations that can be gone back to, ascending.
+    pub fn generations(&self) -> Result<Vec<u64>, Error> {
+        let mut generations = self
+            .file
+            .generations()
+            .map_err(|e| Error::storage("list the history of the configuration", e))?;
+        generations.retain(|generation| Some(*generation) != self.file.stored());
+        Ok(generations)
+    }
+
+    /// All generations that are kept, ascending, with what is noted of them.
+    ///
+    /// # Errors
+    /// The history cannot be read.
+    pub fn history(&self) -> Result<Vec<GenerationView>, Error> {
+        history(&self.file)
+    }
+
+    /// As [`Self::history`], of a folder which another process may be using.
+    ///
+    /// # Errors
+    /// As of [`Self::history`].
+    pub fn peek_history(folder: &Path) -> Result<Vec<GenerationView>, Error> {
+        let mut file = KeptFile::at(folder.join("config.toml"), HISTORY);
+        // Damage is not asked for here, and the list shows the ways out of it.
+        let _ = file.load(open);
+        history(&file)
+    }
+
+    /// An earlier configuration.
+    pub fn generation(&self, generation: u64) -> Result<Config, Error> {
+        let kept = self.generations()?;
+        let path = self.file.copy(generation);
+        match read(&path)? {
+            Some(bytes) => open(&bytes).map(|(_, config)| config).map_err(|unfit| {
+                let message = format!("{} cannot be used: {}", path.display(), unfit.reason);
+                Error::new(
+                    ErrorKind::Corrupt,
+                    message,
+                    "choose another generation: sandstone config history",
+                )
+            }),
+            None => {
+                let list: Vec<_> = kept.iter().map(u64::to_string).collect();
+                let list = if list.is_empty() {
+                    "none".to_owned()
+                } else {
+                    list.join(", ")
+                };
+                Err(Error::not_found(
+                    format!("generation {generation} is not kept; kept are: {list}"),
+                    "choose one of these: sandstone config history",
+                ))
+            }
+        }
+    }
+
+    fn lock(folder: &Path) -> Result<Self, Error> {
+        let failed = |e| Error::storage(format!("use the state folder {}", folder.display()), e);
+        let private = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
+        private(folder).map_err(failed)?;
+        let typed = folder;
+        // Absolute, so that a daemon that changes its directory still finds it.
+        let folder = folder.canonicalize().map_err(failed)?;
+        private(&folder.join("history")).map_err(failed)?;
+        private(&folder.join("volumes")).map_err(failed)?;
+        let path = folder.join("lock");
+        let mut options = OpenOptions::new();
+        options.read(true).mode(0o600);
+        let open = options
+            .clone()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path);
+        // A folder that cannot be written just now keeps nothing from being served that is configured.
+        let (mut lock, refusal) = match open {
+            Ok(lock) => (lock, None),
+            Err(error) => match options.open(&path) {
+                Ok(lock) => (lock, Some(error)),
+                Err(_) => return Err(failed(error)),
+            },
+        };
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                let _ = lock.read_to_string(&mut holder);
+                let holder = if holder.trim().is_empty() {
+                    "another process"
+                } else {
+                    holder.trim()
+                };
+                return Err(Error::new(
+                    ErrorKind::Locked,
+                    format!(
+                        "the state folder {} is in use by {holder}",
+                        folder.display()
+                    ),
+                    format!(
+                        "talk to that daemon (sandstone --state {} status), stop it, or give another folder with --state",
+                        typed.display()
+                    ),
+                ));
+            }
+            Err(fs::TryLockError::Error(e)) => return Err(failed(e)),
+        }
+        // The holder's number helps whoever is refused; a full disk has no room for it.
+        let told = refusal.map_or_else(
+            || {
+                lock.set_len(0)
+                    .and_then(|()| writeln!(lock, "process {}", std::process::id()))
+            },
+            Err,
+        );
+        if let Err(error) = told {
+            tracing::warn!(%error, "the state folder cannot be written");
+        }
+        Ok(Self {
+            file: KeptFile::at(folder.join("config.toml"), HISTORY),
+            folder,
+            broken: false,
+            notice: None,
+            _lock: Held(lock),
+        })
+    }
+
+    fn corrupt(&self, trouble: &Trouble) -> Error {
+        let generations = self.file.generations().unwrap_or_default();
+        let good = generations
+            .into_iter()
+            .rev()
+            .find(|&generation| self.generation(generation).is_ok());
+        let file = self.file();
+        let folder = self.folder.display();
+        let (found, next) = match good {
+            Some(good) => (
+                format!("the last good generation is {good}"),
+                format!("sandstone config rollback {good} --state {folder}"),
+            ),
+            None => (
+                "no earlier generation is good either".to_owned(),
+                format!(
+                    "restore {} from a backup, or start a new state folder",
+                    file.display()
+                ),
+            ),
+        };
+        Error::new(
+            ErrorKind::Corrupt,
+            format!(
+                "the configuration cannot be used: {}; {found}",
+                trouble.reason
+            ),
+            next,
+        )
+        .not_changed("no file was touched, nothing is served")
+    }
+
+    fn file(&self) -> PathBuf {
+        self.file.path().to_owned()
+    }
+}
+
+fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::storage(format!("read {}", path.display()), e)),
+    }
+}
+
+/// The generation and content of a configuration file.
+fn open(bytes: &[u8]) -> Result<(u64, Config), Unfit> {
+    // Bytes that are not text fail the check sum with everything else that is damaged.
+    let config = parse(&String::from_utf8_lossy(bytes))?;
+    Ok((config.generation, config))
+}
+
+fn history(file: &KeptFile) -> Result<Vec<GenerationView>, Error> {
+    let generations = file
+        .generations()
+        .map_err(|e| Error::storage("list the history of the configuration", e))?;
+    let view = |generation: u64| {
+        let text = fs::read_to_string(file.copy(generation)).unwrap_or_default();
+        // A copy that is damaged tells nothing.
+        let note = checked(&text).ok().and_then(Note::find);
+        GenerationView::new(generation, file.stored() == Some(generation), note)
+    };
+    Ok(generations.into_iter().map(view).collect())
+}
+
+fn render(config: &Config, note: &Note) -> Result<String, Error> {
+    let body = toml::to_string(config).map_err(|e| {
+        Error::invalid(
+            format!("the configuration cannot be written as TOML: {e}"),
+            "report this as a defect",
+        )
+        .caused_by(e)
+    })?;
+    let body = format!(
+        "# Kept by the daemon. To change it: sandstone config show, edit, sandstone config apply.\n{}{body}",
+        note.line()
+    );
+    let sum = crc32fast::hash(body.as_bytes());
+    Ok(format!(
+        "{HEADER}, generation {}, crc32 {sum:08x}\n{body}",
+        config.generation
+    ))
+}
+
+/// The text behind the first line of a file that is whole.
+fn checked(text: &str) -> Result<&str, Unfit> {
+    let (first, body) = text.split_once('\n').ok_or("it is empty or torn")?;
+    if !first.starts_with(HEADER) {
+        return Err(
+            match first.strip_prefix("# sandstone configuration, format ") {
+                Some(_) => Unfit {
+                    reason: "it was written by a newer version of Sandstone".into(),
+                    is_newer: true,
+                },
+                None => "its first line is not that of a Sandstone configuration".into(),
+            },
+        );
+    }
+    let sum = first
+        .rsplit_once("crc32 ")
+        .and_then(|(_, sum)| u32::from_str_radix(sum, 16).ok());
+    if sum != Some(crc32fast::hash(body.as_bytes())) {
+        return Err(
+            "its check sum does not match: it is torn, damaged or was edited by hand".into(),
+        );
+    }
+    Ok(body)
+}
+
+/// Reads a configuration file; the error says what is wrong with it.
+fn parse(text: &str) -> Result<Config, Unfit> {
+    let body = checked(text)?;
+    let config: Config =
+        toml::from_str(body).map_err(|e| format!("it does not read as a configuration: {e}"))?;
+    validate(&config).map_err(|e| format!("it breaks a rule: {e}"))?;
+    Ok(config)
+}
+
+/// The lock of a state folder.
+#[derive(Debug)]
+struct Held(File);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Closing is not enough: a process that is being started has the descriptor too, until it runs its own program.
+        // A lock that cannot be ended here ends with the descriptor.
+        let _ = self.0.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests;

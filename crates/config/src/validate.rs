@@ -1,0 +1,151 @@
+//! Every rule a configuration must keep, each with an error that says what to do about it.
+//!
+//! A configuration that passes [`validate`] is one that the data plane can apply without asking
+//! further questions about names, numbers or views; what only the machine can tell (a file that
+//! does not exist, an address that cannot be bound) is found when it is applied.
+
+use std::net::SocketAddr;
+
+use model::config::{ChapSecret, Config};
+use model::error::Error;
+use model::name;
+
+mod host;
+mod initiator;
+mod map;
+mod target;
+mod target_group;
+mod unit;
+
+pub(super) use map::{describe, meet};
+
+/// The highest LUN (SAM-5 4.7.7.2, flat space addressing).
+pub const MAX_LUN: u16 = 16383;
+
+/// Where a secret is not shown; in a file to apply it means "keep the secret that is there".
+pub const SECRET_NOT_SHOWN: &str = "<unchanged>";
+
+/// Checks every rule and reports the first that is broken.
+pub fn validate(config: &Config) -> Result<(), Error> {
+    installation(&config.identity.installation)?;
+    unit::units(config)?;
+    target::targets(config)?;
+    target::portals(config)?;
+    target_group::target_groups(config)?;
+    host::hosts(config)?;
+    map::maps(config)?;
+    initiator::initiator(config)?;
+    isns_servers(&config.isns_servers)
+}
+
+fn installation(installation: &str) -> Result<(), Error> {
+    let hex = installation
+        .bytes()
+        .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    if hex && matches!(installation.len(), 0 | 9) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        format!("identity.installation {installation:?} is not 9 hexadecimal digits"),
+        "leave it out: the daemon keeps its own",
+    ))
+}
+
+/// More than a site has, few enough that a thread for each costs nothing.
+const MAX_ISNS_SERVERS: usize = 8;
+
+fn isns_servers(servers: &[SocketAddr]) -> Result<(), Error> {
+    if servers.len() > MAX_ISNS_SERVERS {
+        return Err(Error::invalid(
+            format!(
+                "isns_servers has {} addresses, at most {MAX_ISNS_SERVERS} are told",
+                servers.len()
+            ),
+            "name the servers of this site only; they tell each other",
+        ));
+    }
+    for (index, server) in servers.iter().enumerate() {
+        if server.port() == 0 || server.ip().is_unspecified() || server.ip().is_multicast() {
+            return Err(Error::invalid(
+                format!("isns_servers: {server} is not the address of one server"),
+                "write the server's address and port, such as 192.0.2.1:3205",
+            ));
+        }
+        if servers[..index].contains(server) {
+            return Err(Error::invalid(
+                format!("isns_servers names {server} twice"),
+                "name each server once",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn chap(who: &str, secret: &ChapSecret) -> Result<(), Error> {
+    if secret.user.is_empty()
+        || secret.user.len() > 255
+        || secret.user.chars().any(char::is_control)
+    {
+        return Err(Error::invalid(
+            format!(
+                "{who}: the CHAP user name is empty, longer than 255 bytes or holds control characters"
+            ),
+            "choose a printable name; many clients use the initiator's iSCSI name",
+        ));
+    }
+    if secret.secret == SECRET_NOT_SHOWN {
+        return Err(Error::invalid(
+            format!(
+                "{who}: {SECRET_NOT_SHOWN} stands where the secret belongs, and there is none to keep"
+            ),
+            "write the secret itself, or set it with `sandstone host auth` or `sandstone target auth`",
+        ));
+    }
+    if !(12..=255).contains(&secret.secret.len()) {
+        return Err(Error::invalid(
+            format!("{who}: the CHAP secret has {} bytes", secret.secret.len()),
+            "use 12 to 255 bytes; Windows takes 12 to 16, so 16 suits every client",
+        ));
+    }
+    Ok(())
+}
+
+fn object_name(kind: &str, name: &str) -> Result<(), Error> {
+    let start = name
+        .bytes()
+        .next()
+        .is_some_and(|b| b.is_ascii_alphanumeric());
+    let rest = name
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':'));
+    if start && rest && name.len() <= 128 {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        format!("{name:?} is no name for a {kind}"),
+        "use letters, digits, '-', '_', '.' and ':', a letter or digit first, at most 128 of them",
+    ))
+}
+
+/// A name that another system may have chosen: of an imported target, of one to log in to, or of ours as others know us.
+fn iscsi_name(kind: &str, given: &str) -> Result<(), Error> {
+    name::foreign(given).map_err(|fault| {
+        Error::invalid(
+            format!("{given:?} is not the name of a {kind}: {fault}"),
+            format!(
+                "use a name such as {}:disk1",
+                super::identity::TARGET_PREFIX
+            ),
+        )
+    })
+}
+
+fn taken(kind: &str, name: &str, list: &str) -> Error {
+    Error::exists(
+        format!("there is a {kind} {name} already"),
+        format!("choose another name; `{list}` shows those in use"),
+    )
+}
+
+#[cfg(test)]
+pub mod tests;

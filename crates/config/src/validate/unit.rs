@@ -1,0 +1,196 @@
+//! Rules of logical units: identities, block sizes, backends.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use super::{object_name, taken};
+use model::config::{BackendSpec, Config, UnitSpec};
+use model::error::Error;
+
+pub(super) fn units(config: &Config) -> Result<(), Error> {
+    let (mut names, mut naas, mut serials) = (HashSet::new(), HashMap::new(), HashMap::new());
+    let mut backings = HashMap::new();
+    let remote = config.units.iter().filter_map(|unit| match &unit.backend {
+        BackendSpec::Iscsi { device } => Some((device.strip_prefix("naa.")?, unit)),
+        _ => None,
+    });
+    let remote: HashMap<&str, &UnitSpec> = remote.collect();
+    for unit in &config.units {
+        object_name("logical unit", &unit.name)?;
+        if !names.insert(unit.name.as_str()) {
+            return Err(taken("logical unit", &unit.name, "sandstone lu list"));
+        }
+        unit_rules(unit)?;
+        if let Some(other) = remote.get(unit.naa.as_str()) {
+            return Err(Error::invalid(
+                format!(
+                    "lu {} would be served from lu {} of this daemon",
+                    other.name, unit.name
+                ),
+                "map the unit itself to more hosts instead (sandstone map add)",
+            ));
+        }
+        if let Some(other) = naas.insert(unit.naa.as_str(), &unit.name) {
+            return Err(Error::invalid(
+                format!(
+                    "logical units {other} and {} have the same NAA {}",
+                    unit.name, unit.naa
+                ),
+                "leave naa out to have a new one made: two disks with one NAA look like two paths to one disk",
+            ));
+        }
+        if let Some(other) = serials.insert(unit.serial.as_str(), &unit.name) {
+            return Err(Error::invalid(
+                format!(
+                    "logical units {other} and {} have the same serial number {}",
+                    unit.name, unit.serial
+                ),
+                "leave serial out to have a new one made",
+            ));
+        }
+        let place = match &unit.backend {
+            BackendSpec::Memory { .. } => continue,
+            BackendSpec::File { path, .. } | BackendSpec::Device { path } => path.as_path(),
+            BackendSpec::Iscsi { device } => Path::new(device),
+            BackendSpec::Volume { volume } => Path::new(volume),
+        };
+        if let Some(other) = backings.insert(place, &unit.name) {
+            return Err(Error::invalid(
+                format!(
+                    "logical units {other} and {} both keep their data in {}",
+                    unit.name,
+                    place.display()
+                ),
+                "give each unit its own file or device: two units over one would destroy each other's data",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn unit_rules(unit: &UnitSpec) -> Result<(), Error> {
+    let who = format!("logical unit {}", unit.name);
+    let hex = |s: &str| s.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    if unit.naa.len() != 32 || !unit.naa.starts_with('6') || !hex(&unit.naa) {
+        return Err(Error::invalid(
+            format!("{who}: {:?} is not an NAA type 6 designator", unit.naa),
+            "write 32 lower-case hexadecimal digits that begin with 6, or leave naa out to have one made",
+        ));
+    }
+    let printable = unit.serial.bytes().all(|b| b.is_ascii_graphic());
+    if unit.serial.is_empty() || unit.serial.len() > 64 || !printable {
+        return Err(Error::invalid(
+            format!(
+                "{who}: the serial number {:?} is not 1 to 64 printable characters",
+                unit.serial
+            ),
+            "leave serial out to have one made",
+        ));
+    }
+    if !matches!(unit.block_size, 512 | 4096) {
+        return Err(Error::invalid(
+            format!("{who}: a block size of {} is not offered", unit.block_size),
+            "use 512, which every client accepts, or 4096, which ESXi does not",
+        ));
+    }
+    let ratio = unit.physical_block_size / unit.block_size;
+    if !unit.physical_block_size.is_multiple_of(unit.block_size)
+        || !ratio.is_power_of_two()
+        || ratio > 1 << 15
+    {
+        return Err(Error::invalid(
+            format!(
+                "{who}: the physical block size {} is not a power of two times the block size {}",
+                unit.physical_block_size, unit.block_size
+            ),
+            "use 4096, or the volblocksize or stripe width of what lies beneath",
+        ));
+    }
+    if let Some(percent) = unit.threshold_percent
+        && !(1..=99).contains(&percent)
+    {
+        return Err(Error::invalid(
+            format!("{who}: a threshold of {percent} percent would be crossed never or always"),
+            "use 1 to 99; 80 is common",
+        ));
+    }
+    backend_rules(&who, unit)
+}
+
+fn backend_rules(who: &str, unit: &UnitSpec) -> Result<(), Error> {
+    match &unit.backend {
+        BackendSpec::Memory { size } | BackendSpec::File { size, .. } => {
+            let block = u64::from(unit.block_size);
+            if *size == 0 || !size.is_multiple_of(block) {
+                return Err(Error::invalid(
+                    format!(
+                        "{who}: a size of {size} bytes is not a positive multiple of its {block}-byte blocks"
+                    ),
+                    "write the size with a unit, as in 10G",
+                ));
+            }
+            if *size > i64::MAX as u64 {
+                return Err(Error::invalid(
+                    format!("{who}: no file system holds {size} bytes in one file"),
+                    "ask for less than 8E",
+                ));
+            }
+        }
+        BackendSpec::Device { path } => {
+            if !path.is_absolute() {
+                return Err(Error::invalid(
+                    format!(
+                        "{who}: the device {} is not an absolute path",
+                        path.display()
+                    ),
+                    "write it in full, as in /dev/zvol/tank/vol1 or /dev/disk/by-id/…",
+                ));
+            }
+        }
+        BackendSpec::Volume { volume } => {
+            if volume.starts_with('/') || !volume.contains('/') {
+                return Err(Error::invalid(
+                    format!("{who}: {volume:?} is not the name of a volume"),
+                    "name it with its pool, as in tank/vm1",
+                ));
+            }
+            if unit.backend.is_snapshot() && !unit.read_only {
+                return Err(Error::invalid(
+                    format!("{who}: {volume} is a snapshot, which is never written"),
+                    format!(
+                        "leave it read-only, or serve a clone of it: sandstone volume clone {volume} POOL/NAME"
+                    ),
+                ));
+            }
+        }
+        BackendSpec::Iscsi { .. } => {}
+    }
+    if let BackendSpec::Iscsi { device } = &unit.backend {
+        return iscsi_device(who, device);
+    }
+    if let BackendSpec::File { path, .. } = &unit.backend
+        && (path.as_os_str().is_empty() || path.components().any(|c| c.as_os_str() == ".."))
+    {
+        return Err(Error::invalid(
+            format!(
+                "{who}: {:?} is not a path for its data",
+                path.display().to_string()
+            ),
+            "name a file; relative paths are below the state folder and may not hold ..",
+        ));
+    }
+    Ok(())
+}
+
+fn iscsi_device(who: &str, device: &str) -> Result<(), Error> {
+    let named = ["naa.", "eui.", "t10."]
+        .iter()
+        .any(|kind| device.starts_with(kind));
+    if named && device.len() <= 256 && !device.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        format!("{who}: {device:?} is not the name of a device that is the same on every path"),
+        "use a name that begins with naa., eui. or t10., as sandstone initiator device list shows it",
+    ))
+}

@@ -1,0 +1,64 @@
+//! Where the control API listens and where clients look for it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use hint::Place;
+
+/// The socket of a daemon that runs as a service.
+pub const SERVICE_SOCKET: &str = "/run/sandstone/control.sock";
+
+/// The socket's name in a state folder.
+pub const SOCKET_NAME: &str = "control.sock";
+
+/// A unix socket or, only where asked for, a TCP address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ControlAddress {
+    /// A unix socket; its file mode is the protection.
+    Unix(PathBuf),
+    /// TCP on a loopback address; every user of the machine can reach it.
+    Tcp(SocketAddr),
+}
+
+impl ControlAddress {
+    /// Where something is refused that listens there.
+    pub fn place(&self) -> Place<'_> {
+        match self {
+            Self::Unix(path) => Place::SocketFile(path),
+            Self::Tcp(address) => Place::Address(*address),
+        }
+    }
+}
+
+impl FromStr for ControlAddress {
+    type Err = String;
+
+    /// A path holds a slash or begins with a dot, an address has a port.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            if !address.ip().is_loopback() {
+                return Err(format!(
+                    "{address} is not a loopback address; the control API asks nobody who they are, so it is not offered to a network"
+                ));
+            }
+            return Ok(Self::Tcp(address));
+        }
+        if text.contains('/') || text.starts_with('.') || text.ends_with(".sock") {
+            return Ok(Self::Unix(PathBuf::from(text)));
+        }
+        Err(format!(
+            "{text:?} is neither a path of a socket nor an address such as 127.0.0.1:3261"
+        ))
+    }
+}
+
+impl fmt::Display for ControlAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => path.display().fmt(f),
+            Self::Tcp(address) => address.fmt(f),
+        }
+    }
+}

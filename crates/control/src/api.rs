@@ -1,0 +1,224 @@
+//! The HTTP/JSON API: every route, its document, and what all routes share.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::{Json, Router};
+use utoipa::OpenApi as _;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::answer::Problem;
+use super::author::{self, Author};
+use super::names_in_use::NamesInUse;
+use super::transaction::{Commit, Committed, Transactions};
+use ::config::change::Change;
+use model::{Config, Error, ErrorKind};
+use pools::Pools;
+
+mod config;
+mod document;
+mod host;
+mod initiator;
+mod lu;
+mod map;
+mod pool;
+mod rules;
+mod session;
+mod status;
+mod stream;
+mod target;
+mod target_group;
+mod volume;
+
+pub use config::Apply;
+pub use rules::PspChoice;
+
+/// What the routes work on.
+#[derive(Debug)]
+pub struct Plane {
+    /// The configuration and its changes.
+    pub transactions: Transactions,
+    /// The pools.
+    pub pools: Arc<Pools>,
+    /// The state folder, as told in the status.
+    pub state_folder: PathBuf,
+    /// Where a target listens that is made without a portal; empty is every address, port 3260.
+    pub default_portals: Vec<SocketAddr>,
+    /// When the daemon started.
+    pub since: Instant,
+    /// Units and volumes that are being made.
+    pub making: NamesInUse,
+}
+
+impl Plane {
+    fn config(&self) -> Arc<Config> {
+        self.transactions.config()
+    }
+
+    /// Makes a change; other requests go on meanwhile.
+    async fn commit(self: Arc<Self>, change: Change, how: Commit) -> Answer<Committed> {
+        apart(move || self.transactions.commit(&change, &how))
+            .await
+            .map(Json)
+    }
+}
+
+/// The largest body that is read as a whole: a configuration of a hundred thousand objects.
+const LARGEST_BODY: usize = 64 << 20;
+
+type Shared = Arc<Plane>;
+type Answer<T> = Result<Json<T>, Problem>;
+
+/// Runs what may take long, or wait for devices, where that keeps no other request waiting.
+async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Problem> {
+    let author = Author::current();
+    let done = tokio::task::spawn_blocking(|| author.works(work)).await;
+    let done = done.unwrap_or_else(|_| {
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            "the request failed in a way that nobody foresaw",
+            "see the daemon's log, and report this",
+        )
+        .not_changed("it is not known whether the request was carried out"))
+    });
+    Ok(done?)
+}
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Sandstone control API",
+        description = "Typed control of a Sandstone daemon. Every change is transactional: it is validated, \
+            stored and put in force as a whole, or not at all. `dry_run=true` tells what a change would do. \
+            Problems are answered as JSON with kind, message, not_changed and next. Secrets appear in no answer but that of \
+            `config_export`, which the control socket alone gives.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+    ),
+    servers((
+        url = "http://localhost",
+        description = "The control socket of the daemon, `control.sock` in its state folder, or the loopback address that \
+            `--control` names"
+    )),
+    tags(
+        (name = "lu", description = "Logical units"),
+        (name = "pool", description = "Pools of disks"),
+        (name = "volume", description = "Volumes, snapshots and folders of pools"),
+        (name = "target", description = "Targets and their portals"),
+        (name = "host", description = "Groups of initiators"),
+        (name = "map", description = "Who sees what, and why not"),
+        (name = "initiator", description = "This machine as a client: sessions at other targets, devices, paths, claim rules"),
+        (name = "session", description = "Who is logged in"),
+        (name = "config", description = "The configuration as a whole"),
+        (name = "status", description = "The daemon itself"),
+    )
+)]
+struct Document;
+
+fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(lu::list, lu::create))
+        .routes(routes!(lu::show, lu::modify, lu::delete))
+        .routes(routes!(lu::clear))
+        .routes(routes!(pool::list, pool::create))
+        .routes(routes!(pool::show, pool::destroy))
+        .routes(routes!(pool::export))
+        .routes(routes!(pool::change_vdevs))
+        .routes(routes!(pool::set_property))
+        .routes(routes!(pool::scrub))
+        .routes(routes!(pool::trim))
+        .routes(routes!(pool::sync))
+        .routes(routes!(pool::upgrade))
+        .routes(routes!(pool::events))
+        .routes(routes!(pool::history))
+        .routes(routes!(pool::import, pool::waits))
+        .routes(routes!(pool::reguid))
+        .routes(routes!(volume::list, volume::change))
+        .routes(routes!(stream::send))
+        .routes(routes!(stream::estimate))
+        .routes(routes!(stream::receive))
+        .routes(routes!(stream::abort))
+        .routes(routes!(stream::salvage))
+        .routes(routes!(target::list, target::create))
+        .routes(routes!(target::show, target::modify, target::delete))
+        .routes(routes!(target::add_portal))
+        .routes(routes!(target::remove_portal))
+        .routes(routes!(target::set_alua_state))
+        .routes(routes!(target_group::list, target_group::create))
+        .routes(routes!(target_group::show, target_group::delete))
+        .routes(routes!(
+            target_group::add_target,
+            target_group::remove_target
+        ))
+        .routes(routes!(host::list, host::create))
+        .routes(routes!(host::show, host::delete))
+        .routes(routes!(host::add_initiator))
+        .routes(routes!(host::remove_initiator))
+        .routes(routes!(host::set_chap, host::remove_chap))
+        .routes(routes!(map::list, map::add, map::remove))
+        .routes(routes!(map::explain))
+        .routes(routes!(map::share))
+        .routes(routes!(session::list))
+        .routes(routes!(session::kill))
+        .routes(routes!(session::logout))
+        .routes(routes!(initiator::adapter, initiator::set_adapter))
+        .routes(routes!(initiator::logins, initiator::log_in))
+        .routes(routes!(initiator::modify_login, initiator::log_out))
+        .routes(routes!(initiator::sessions))
+        .routes(routes!(initiator::rescan))
+        .routes(routes!(initiator::devices))
+        .routes(routes!(
+            initiator::device,
+            initiator::set_device,
+            initiator::reset_device
+        ))
+        .routes(routes!(rules::list, rules::add, rules::remove))
+        .routes(routes!(rules::satps))
+        .routes(routes!(rules::set_satp))
+        .routes(routes!(config::show, config::apply))
+        .routes(routes!(config::export, config::restore))
+        .routes(routes!(config::set_discovery))
+        .routes(routes!(config::generations))
+        .routes(routes!(config::rollback))
+        .routes(routes!(status::status))
+        .routes(routes!(status::metrics))
+}
+
+/// The OpenAPI document, generated from the types and routes.
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    document::completed(routes().into_openapi())
+}
+
+/// The whole API.
+pub fn router(plane: Shared) -> Router {
+    let (router, document) = routes().split_for_parts();
+    let document = Arc::new(document::completed(document));
+    router
+        .route(
+            "/openapi.json",
+            axum::routing::get(move || async move { Json(document.as_ref().clone()) }),
+        )
+        .fallback(|| async { refuse(StatusCode::NOT_FOUND, "there is nothing at this path") })
+        .method_not_allowed_fallback(|| async {
+            refuse(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "this path does not take this method",
+            )
+        })
+        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .with_state(plane)
+        .layer(axum::middleware::from_fn(author::carry))
+}
+
+fn refuse(status: StatusCode, message: &str) -> (StatusCode, Json<Problem>) {
+    (
+        status,
+        Json(Error::not_found(message, "see GET /openapi.json for what there is").into()),
+    )
+}

@@ -1,0 +1,143 @@
+//! The configuration as a whole.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Answer, Shared, apart};
+use crate::answer::{Body, ConfigDocument, Params, Problem};
+use crate::asker::Asker;
+use crate::transaction::{Commit, Committed};
+use config::backup::Backup;
+use config::change::{Change, SetDiscovery};
+use config::history::GenerationView;
+use config::redact::redacted;
+use model::{Config, Error, ErrorKind};
+
+/// The configuration in force.
+#[utoipa::path(get, path = "/v1/config", tag = "config", operation_id = "config_show",
+    responses((status = 200, body = ConfigDocument), (status = "5XX", body = Problem)))]
+pub(super) async fn show(State(plane): State<Shared>) -> Answer<ConfigDocument> {
+    let config = plane.config();
+    let toml = toml::to_string(&redacted(&config)).map_err(|e| {
+        Error::invalid(
+            format!("the configuration cannot be written as TOML: {e}"),
+            "report this as a defect",
+        )
+    })?;
+    Ok(Json(ConfigDocument {
+        generation: config.generation,
+        toml,
+    }))
+}
+
+/// The whole configuration of this machine with its secrets, to restore it from. Only the control socket gives it: at an
+/// address nobody knows who asks.
+#[utoipa::path(get, path = "/v1/config/backup", tag = "config", operation_id = "config_export",
+    responses((status = 200, body = Backup), (status = "4XX", body = Problem)))]
+pub(super) async fn export(State(plane): State<Shared>, asker: Asker) -> Answer<Backup> {
+    let Some(user) = asker.known_user() else {
+        return Err(Error::new(
+            ErrorKind::Refused,
+            "secrets leave the daemon by its control socket only: at an address nobody knows who asks",
+            "run sandstone config export on the daemon's machine as its user, with --state DIR",
+        )
+        .into());
+    };
+    tracing::warn!(user, "the configuration is exported with its secrets");
+    apart(move || {
+        let pools = pools::members(&plane.state_folder);
+        Ok(Backup::new(&plane.config(), pools))
+    })
+    .await
+    .map(Json)
+}
+
+/// Restores a backup on a machine that serves nothing yet. Its pools, disks and addresses may come later.
+#[utoipa::path(put, path = "/v1/config/backup", tag = "config", operation_id = "config_restore", params(Commit), request_body = Backup,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn restore(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(request): Body<Backup>,
+) -> Answer<Committed> {
+    apart(move || plane.transactions.restore(request.config, &how))
+        .await
+        .map(Json)
+}
+
+/// A configuration to put in force: either TOML or JSON.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum Apply {
+    /// A TOML document, as `GET /v1/config` gives it.
+    Toml(String),
+    /// The same as JSON.
+    Config(Box<Config>),
+}
+
+/// Makes this the configuration. Identities and secrets that it leaves out are kept.
+#[utoipa::path(put, path = "/v1/config", tag = "config", operation_id = "config_apply", params(Commit), request_body = Apply,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn apply(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(request): Body<Apply>,
+) -> Answer<Committed> {
+    let wanted = match request {
+        Apply::Config(config) => config,
+        Apply::Toml(text) => {
+            let parsed: Config = toml::from_str(&text).map_err(|e| {
+                Error::invalid(
+                    format!(
+                        "the file is not a configuration: {}",
+                        e.to_string().trim_end()
+                    ),
+                    "sandstone config show prints one that is",
+                )
+            })?;
+            Box::new(parsed)
+        }
+    };
+    plane.commit(Change::Replace(wanted), how).await
+}
+
+/// Sets how initiators are met that ask which targets there are.
+#[utoipa::path(put, path = "/v1/discovery", tag = "config", operation_id = "config_set_discovery", params(Commit), request_body = SetDiscovery,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn set_discovery(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(request): Body<SetDiscovery>,
+) -> Answer<Committed> {
+    plane.commit(Change::SetDiscovery(request), how).await
+}
+
+/// The generations that are kept, ascending: when each was made, by whom, and what it changed. All but the one in force can
+/// be gone back to.
+#[utoipa::path(get, path = "/v1/config/generations", tag = "config", operation_id = "config_generations",
+    responses((status = 200, body = Vec<GenerationView>), (status = "5XX", body = Problem)))]
+pub(super) async fn generations(State(plane): State<Shared>) -> Answer<Vec<GenerationView>> {
+    apart(move || plane.transactions.history()).await.map(Json)
+}
+
+/// Puts an earlier generation in force again, as a new generation.
+#[utoipa::path(post, path = "/v1/config/generations/{generation}/rollback", tag = "config", operation_id = "config_rollback", params(Commit),
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn rollback(
+    State(plane): State<Shared>,
+    Path(generation): Path<String>,
+    Params(how): Params<Commit>,
+) -> Answer<Committed> {
+    let wrong = |_| {
+        Error::invalid(
+            format!("{generation:?} is not a generation"),
+            "sandstone config history",
+        )
+    };
+    let number = generation.parse::<u64>().map_err(wrong)?;
+    apart(move || plane.transactions.rollback(number, &how))
+        .await
+        .map(Json)
+}

@@ -1,0 +1,217 @@
+//! This machine as a client: the adapter, logins, sessions, devices and their paths.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::{Answer, Shared};
+use crate::answer::{AdapterView, Body, DeviceView, Params, Problem};
+use crate::transaction::{Commit, Committed};
+use config::change::{Change, LogIn, ModifyLogin, SetDevice, SetInitiator};
+use config::redact::redacted_login;
+use initiator::own_name::initiator_name;
+use model::Error;
+use model::config::{BackendSpec, Config};
+use model::initiator::LoginSpec;
+use model::initiator::configured::times_in_force;
+use model::initiator::view::{InitiatorDevice, InitiatorSession, SessionState};
+
+/// The host adapter in short.
+#[utoipa::path(get, path = "/v1/initiator", tag = "initiator", operation_id = "initiator_adapter", responses((status = 200, body = AdapterView)))]
+pub(super) async fn adapter(State(plane): State<Shared>) -> Json<AdapterView> {
+    let config = plane.config();
+    let data_plane = plane.transactions.data_plane();
+    let (sessions, devices) = (
+        data_plane.initiator_sessions(),
+        data_plane.initiator_devices(),
+    );
+    let up = |session: &&InitiatorSession| {
+        matches!(session.state, SessionState::LoggedIn | SessionState::Silent)
+    };
+    let ways = || devices.iter().flat_map(|device| &device.ways);
+    let chosen = &config.initiator.name;
+    Json(AdapterView {
+        adapter: "vmhba64".into(),
+        name: match chosen.as_str() {
+            "" => initiator_name(),
+            name => name.to_owned(),
+        },
+        is_chosen: !chosen.is_empty(),
+        times: times_in_force(&config.initiator.times),
+        chosen_times: config.initiator.times.clone(),
+        targets: config.initiator.targets.len(),
+        sessions: sessions.len(),
+        sessions_up: sessions.iter().filter(up).count(),
+        devices: devices.len(),
+        paths: ways().count(),
+        dead_paths: ways().filter(|way| way.reason.is_some()).count(),
+    })
+}
+
+/// Gives the initiator another name, for which sessions are made anew, one after another, or other times,
+/// for which they are not.
+#[utoipa::path(patch, path = "/v1/initiator", tag = "initiator", operation_id = "initiator_set_adapter", params(Commit), request_body = SetInitiator,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn set_adapter(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(request): Body<SetInitiator>,
+) -> Answer<Committed> {
+    plane.commit(Change::SetInitiator(request), how).await
+}
+
+/// The targets that are to be logged in to. Secrets are not shown.
+#[utoipa::path(get, path = "/v1/initiator/targets", tag = "initiator", operation_id = "initiator_logins", responses((status = 200, body = Vec<LoginSpec>)))]
+pub(super) async fn logins(State(plane): State<Shared>) -> Json<Vec<LoginSpec>> {
+    let config = plane.config();
+    Json(
+        config
+            .initiator
+            .targets
+            .iter()
+            .map(redacted_login)
+            .collect(),
+    )
+}
+
+/// Logs in to a target, now and after each start of the daemon. Answers before a session is there: see
+/// the sessions.
+#[utoipa::path(post, path = "/v1/initiator/targets", tag = "initiator", operation_id = "initiator_login", params(Commit), request_body = LogIn,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn log_in(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(request): Body<LogIn>,
+) -> Answer<Committed> {
+    plane.commit(Change::LogIn(request), how).await
+}
+
+/// Changes how a target is logged in to; what is absent stays. Sessions that must be made anew are, one
+/// after another.
+#[utoipa::path(patch, path = "/v1/initiator/targets/{iqn}", tag = "initiator", operation_id = "initiator_modify", params(Commit), request_body = ModifyLogin,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn modify_login(
+    State(plane): State<Shared>,
+    Path(iqn): Path<String>,
+    Params(how): Params<Commit>,
+    Body(request): Body<ModifyLogin>,
+) -> Answer<Committed> {
+    plane.commit(Change::ModifyLogin(iqn, request), how).await
+}
+
+/// Logs out of a target. Refused while a logical unit serves a device that has no other paths.
+#[utoipa::path(delete, path = "/v1/initiator/targets/{iqn}", tag = "initiator", operation_id = "initiator_logout", params(Commit),
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn log_out(
+    State(plane): State<Shared>,
+    Path(iqn): Path<String>,
+    Params(how): Params<Commit>,
+) -> Answer<Committed> {
+    plane.commit(Change::LogOut(iqn), how).await
+}
+
+/// The sessions at other machines' targets.
+#[utoipa::path(get, path = "/v1/initiator/sessions", tag = "initiator", operation_id = "initiator_sessions", responses((status = 200, body = Vec<InitiatorSession>)))]
+pub(super) async fn sessions(State(plane): State<Shared>) -> Json<Vec<InitiatorSession>> {
+    Json(plane.transactions.data_plane().initiator_sessions())
+}
+
+/// What is to be looked at again.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Rescan {
+    /// Only this target.
+    #[serde(default)]
+    target: Option<String>,
+}
+
+/// Looks again at the units that targets show.
+#[utoipa::path(post, path = "/v1/initiator/rescan", tag = "initiator", operation_id = "initiator_rescan", params(Rescan),
+    responses((status = 204), (status = "4XX", body = Problem)))]
+pub(super) async fn rescan(
+    State(plane): State<Shared>,
+    Params(what): Params<Rescan>,
+) -> Result<axum::http::StatusCode, Problem> {
+    let target = what.target;
+    if plane
+        .transactions
+        .data_plane()
+        .initiator_rescan(target.as_deref())
+    {
+        return Ok(axum::http::StatusCode::NO_CONTENT);
+    }
+    Err(Error::not_found(
+        format!("{} is not logged in to", target.unwrap_or_default()),
+        "sandstone initiator session list shows what is",
+    )
+    .into())
+}
+
+/// The devices behind the sessions, with all their paths.
+#[utoipa::path(get, path = "/v1/initiator/devices", tag = "initiator", operation_id = "initiator_devices", responses((status = 200, body = Vec<DeviceView>)))]
+pub(super) async fn devices(State(plane): State<Shared>) -> Json<Vec<DeviceView>> {
+    let config = plane.config();
+    let devices = plane.transactions.data_plane().initiator_devices();
+    Json(
+        devices
+            .into_iter()
+            .map(|device| view(&config, device))
+            .collect(),
+    )
+}
+
+/// One device.
+#[utoipa::path(get, path = "/v1/initiator/devices/{name}", tag = "initiator", operation_id = "initiator_device",
+    responses((status = 200, body = DeviceView), (status = "4XX", body = Problem)))]
+pub(super) async fn device(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+) -> Answer<DeviceView> {
+    let devices = plane.transactions.data_plane().initiator_devices();
+    let found = devices.into_iter().find(|device| device.nmp.name == name);
+    let missing = || {
+        Error::not_found(
+            format!("there is no device {name}"),
+            "sandstone initiator device list shows those there are; sandstone initiator rescan looks again",
+        )
+    };
+    Ok(Json(view(&plane.config(), found.ok_or_else(missing)?)))
+}
+
+/// Chooses path selection, queue depth and the like for a device, for I/Os from now on.
+#[utoipa::path(patch, path = "/v1/initiator/devices/{name}", tag = "initiator", operation_id = "initiator_set_device", params(Commit), request_body = SetDevice,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn set_device(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+    Params(how): Params<Commit>,
+    Body(request): Body<SetDevice>,
+) -> Answer<Committed> {
+    plane.commit(Change::SetDevice(name, request), how).await
+}
+
+/// Leaves a device to claim rules and defaults again.
+#[utoipa::path(delete, path = "/v1/initiator/devices/{name}", tag = "initiator", operation_id = "initiator_reset_device", params(Commit),
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn reset_device(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+    Params(how): Params<Commit>,
+) -> Answer<Committed> {
+    plane.commit(Change::ResetDevice(name), how).await
+}
+
+fn view(config: &Config, device: InitiatorDevice) -> DeviceView {
+    let name = device.nmp.name.clone();
+    let serves =
+        |backend: &BackendSpec| matches!(backend, BackendSpec::Iscsi { device } if *device == name);
+    let units = config.units.iter().filter(|unit| serves(&unit.backend));
+    let mut chosen = config.initiator.devices.iter();
+    DeviceView {
+        units: units.map(|unit| unit.name.clone()).collect(),
+        chosen: chosen.find(|chosen| chosen.name == name).cloned(),
+        state: device,
+    }
+}

@@ -1,0 +1,187 @@
+//! Logical units.
+
+use std::collections::HashMap;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::{Answer, Shared, apart};
+use crate::answer::{Body, Params, Problem, UnitView};
+use crate::asker::Asker;
+use crate::transaction::{Commit, Committed};
+use config::change::{Change, CreateUnit, ModifyUnit};
+use model::Error;
+use model::config::{BackendSpec, MapSpec, UnitSpec};
+use model::data_plane::UnitStatus;
+use model::hindrance::{Cleared, Clearing, HindranceKind};
+
+/// All logical units.
+#[utoipa::path(get, path = "/v1/lus", tag = "lu", operation_id = "lu_list", responses((status = 200, body = Vec<UnitView>)))]
+pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<UnitView>> {
+    let config = plane.config();
+    let states = plane.transactions.data_plane().units();
+    let states: HashMap<&str, &UnitStatus> = states
+        .iter()
+        .map(|state| (state.name.as_str(), state))
+        .collect();
+    let mut maps: HashMap<&str, Vec<MapSpec>> = HashMap::new();
+    for map in &config.maps {
+        maps.entry(&map.unit).or_default().push(map.clone());
+    }
+    let views = config.units.iter().map(|unit| {
+        let name = unit.name.as_str();
+        let maps = maps.remove(name).unwrap_or_default();
+        view(unit, states.get(name).copied(), maps)
+    });
+    Json(views.collect())
+}
+
+/// One logical unit.
+#[utoipa::path(get, path = "/v1/lus/{name}", tag = "lu", operation_id = "lu_show",
+    responses((status = 200, body = UnitView), (status = "4XX", body = Problem)))]
+pub(super) async fn show(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+) -> Answer<UnitView> {
+    let config = plane.config();
+    let unit = config.unit(&name).ok_or_else(|| missing(&name))?;
+    let state = plane.transactions.data_plane().unit(&name);
+    let maps = config.maps.iter().filter(|map| map.unit == name);
+    Ok(Json(view(unit, state.as_ref(), maps.cloned().collect())))
+}
+
+/// Makes a logical unit, and the volume that it is to be on, where that is asked for.
+#[utoipa::path(post, path = "/v1/lus", tag = "lu", operation_id = "lu_create", params(Commit), request_body = CreateUnit,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn create(
+    State(plane): State<Shared>,
+    asker: Asker,
+    Params(how): Params<Commit>,
+    Body(request): Body<CreateUnit>,
+) -> Answer<Committed> {
+    let deed = asker.deed(&request);
+    // A volume may have to be made.
+    apart(move || plane.create_unit(request, &how, &deed))
+        .await
+        .map(Json)
+}
+
+/// Changes a logical unit; what is absent stays.
+#[utoipa::path(patch, path = "/v1/lus/{name}", tag = "lu", operation_id = "lu_modify", params(Commit), request_body = ModifyUnit,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn modify(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+    asker: Asker,
+    Params(how): Params<Commit>,
+    Body(request): Body<ModifyUnit>,
+) -> Answer<Committed> {
+    let deed = asker.deed(&request);
+    apart(move || plane.modify_unit(&name, request, &how, &deed))
+        .await
+        .map(Json)
+}
+
+/// Removes a logical unit; the file or device behind it stays.
+#[utoipa::path(delete, path = "/v1/lus/{name}", tag = "lu", operation_id = "lu_delete", params(Commit),
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn delete(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+    Params(how): Params<Commit>,
+) -> Answer<Committed> {
+    plane.commit(Change::DeleteUnit(name), how).await
+}
+
+/// The way in which a state that stops I/O is to be ended.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Clear {
+    /// Only tell what would end.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// Ends a state that stops I/O of a logical unit: a stop, a write protection, reservations, ALUA states that initiators
+/// chose, a failed SANITIZE, lost writes.
+#[utoipa::path(delete, path = "/v1/lus/{name}/hindrances/{kind}", tag = "lu", operation_id = "lu_clear",
+    params(("name" = String, Path, description = "The logical unit."), ("kind" = HindranceKind, Path, description = "The state that is to end."), Clear),
+    responses((status = 200, description = "What has ended, or would.", body = Cleared), (status = "4XX", description = "It is refused.", body = Problem)))]
+pub(super) async fn clear(
+    State(plane): State<Shared>,
+    Path((name, kind)): Path<(String, String)>,
+    Params(how): Params<Clear>,
+) -> Answer<Cleared> {
+    if plane.config().unit(&name).is_none() {
+        return Err(missing(&name).into());
+    }
+    let (kind, what) = clearable(&name, &kind)?;
+    // The state of the unit is stored.
+    apart(move || {
+        let data_plane = plane.transactions.data_plane();
+        let ended = match how.dry_run {
+            true => {
+                let state = data_plane.unit(&name).unwrap_or_default();
+                let mut found = state.hindrances;
+                found.retain(|hindrance| hindrance.kind == kind);
+                found
+            }
+            false => data_plane.clear(&name, what)?,
+        };
+        Ok(Cleared {
+            dry_run: how.dry_run,
+            unit: name,
+            ended,
+        })
+    })
+    .await
+    .map(Json)
+}
+
+fn clearable(name: &str, word: &str) -> Result<(HindranceKind, Clearing), Error> {
+    let kind = HindranceKind::of_word(word);
+    if let Some((kind, what)) = kind.and_then(|kind| Some((kind, kind.clearing()?))) {
+        return Ok((kind, what));
+    }
+    let words: Vec<&str> = HindranceKind::clearable().collect();
+    let words = words.join(", ");
+    Err(match kind {
+        Some(_) => Error::invalid(
+            format!("lu clear does not end {word}"),
+            format!("sandstone lu list {name} tells what ends it; lu clear takes {words}"),
+        ),
+        None => Error::invalid(
+            format!("{word:?} is no state of a logical unit"),
+            format!("choose {words}"),
+        ),
+    })
+}
+
+fn missing(name: &str) -> Error {
+    Error::not_found(
+        format!("there is no logical unit {name}"),
+        "sandstone lu list shows those there are",
+    )
+}
+
+fn view(unit: &UnitSpec, state: Option<&UnitStatus>, maps: Vec<MapSpec>) -> UnitView {
+    let unknown = || UnitStatus {
+        name: unit.name.clone(),
+        fault: (!unit.offline).then(|| "the data plane does not know it".to_owned()),
+        size: match unit.backend {
+            BackendSpec::Memory { size } | BackendSpec::File { size, .. } => size,
+            BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
+                0
+            }
+        },
+        ..UnitStatus::default()
+    };
+    UnitView {
+        spec: unit.clone(),
+        status: state.cloned().unwrap_or_else(unknown),
+        maps,
+    }
+}

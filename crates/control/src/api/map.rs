@@ -1,0 +1,153 @@
+//! The map, the explanation of what a host sees, and `share`.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::{Answer, Shared, apart};
+use crate::answer::{Body, Params, Problem, Shared as SharedUnit};
+use crate::asker::Asker;
+use crate::transaction::{Commit, Committed};
+use config::access;
+use config::change::{AddMap, Change, RemoveMap, Share};
+use config::explain::{self, Explanation};
+use model::Error;
+use model::config::{Config, MapSpec};
+
+/// The whole map.
+#[utoipa::path(get, path = "/v1/maps", tag = "map", operation_id = "map_list", responses((status = 200, body = Vec<MapSpec>)))]
+pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<MapSpec>> {
+    Json(plane.config().maps.clone())
+}
+
+/// Adds a line to the map.
+#[utoipa::path(post, path = "/v1/maps", tag = "map", operation_id = "map_add", params(Commit), request_body = AddMap,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn add(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(request): Body<AddMap>,
+) -> Answer<Committed> {
+    plane.commit(Change::AddMap(request), how).await
+}
+
+/// Removes lines from the map.
+#[utoipa::path(delete, path = "/v1/maps", tag = "map", operation_id = "map_remove", params(Commit), request_body = RemoveMap,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn remove(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(request): Body<RemoveMap>,
+) -> Answer<Committed> {
+    plane.commit(Change::RemoveMap(request), how).await
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Question {
+    /// The initiator's name.
+    initiator: String,
+    /// The logical unit; absent: everything it sees.
+    unit: Option<String>,
+}
+
+/// Why an initiator sees a logical unit, or does not.
+#[utoipa::path(get, path = "/v1/explain", tag = "map", operation_id = "map_explain", params(Question),
+    responses((status = 200, body = Explanation), (status = "4XX", body = Problem)))]
+pub(super) async fn explain(
+    State(plane): State<Shared>,
+    Params(question): Params<Question>,
+) -> Answer<Explanation> {
+    let config = plane.config();
+    let unit = question.unit.as_deref();
+    let mut told = explain::explain(&config, &question.initiator, unit);
+    let data_plane = plane.transactions.data_plane();
+    let units = match unit {
+        Some(unit) => data_plane.unit(unit).into_iter().collect(),
+        None => data_plane.units(),
+    };
+    told.add_hindrances(&config, &units);
+    Ok(Json(told))
+}
+
+/// A logical unit, a target, a host and a map in one step.
+#[utoipa::path(post, path = "/v1/share", tag = "map", operation_id = "share", params(Commit), request_body = Share,
+    responses((status = 200, body = SharedUnit), (status = "4XX", body = Problem)))]
+pub(super) async fn share(
+    State(plane): State<Shared>,
+    asker: Asker,
+    Params(how): Params<Commit>,
+    Body(request): Body<Share>,
+) -> Answer<SharedUnit> {
+    if how.dry_run {
+        let change = Change::Share(request.clone(), plane.default_portals.clone());
+        // The preview's identities are drawn anew for the real thing; only names are told.
+        let (committed, after) = plane.transactions.commit_seen(&change, &how)?;
+        return Ok(Json(shared(&after, &request, committed)?));
+    }
+    apart(move || {
+        // Without the body: it may have a secret.
+        let (committed, after) = plane.share_unit(&request, &how, &asker.deed(&()))?;
+        shared(&after, &request, committed)
+    })
+    .await
+    .map(Json)
+}
+
+fn shared(config: &Config, request: &Share, committed: Committed) -> Result<SharedUnit, Error> {
+    let gone = || {
+        Error::not_found(
+            "what was shared is not in the configuration",
+            "sandstone map list",
+        )
+    };
+    let named = config.host(&request.host);
+    let host = named
+        .or_else(|| {
+            config
+                .hosts
+                .iter()
+                .find(|host| host.has_pattern(&request.host).is_some())
+        })
+        .ok_or_else(gone)?;
+    let wanted = request.target.as_ref();
+    let leads = |map: &MapSpec| match wanted {
+        Some(iqn) => map.leads_to(config, iqn),
+        None => map.targets(config).is_none_or(|all| !all.is_empty()),
+    };
+    let fits = |map: &&MapSpec| {
+        map.unit == request.unit
+            && map.host.as_ref().is_none_or(|name| *name == host.name)
+            && leads(map)
+    };
+    // The newest map stands last; an older one may lead to the same unit at another target.
+    let map = config.maps.iter().rev().find(fits).ok_or_else(gone)?;
+    let first = || map.targets(config).and_then(|all| all.first());
+    let iqn = wanted.or_else(first);
+    let target = iqn
+        .map_or(config.targets.first(), |iqn| config.target(iqn))
+        .ok_or_else(gone)?;
+    let unit = config.unit(&request.unit).ok_or_else(gone)?;
+    let member = host
+        .initiators
+        .first()
+        .map_or(request.host.as_str(), |first| first.as_str());
+    let secret = access::hosts(config, member)
+        .into_iter()
+        .find_map(|host| host.chap.as_ref());
+    Ok(SharedUnit {
+        committed,
+        unit: unit.clone(),
+        host: host.name.clone(),
+        target: target.iqn.clone(),
+        portals: target
+            .portal_groups
+            .iter()
+            .flat_map(|group| group.portals.clone())
+            .collect(),
+        lun: map.lun,
+        chap_user: secret.map(|chap| chap.user.clone()),
+    })
+}

@@ -1,0 +1,308 @@
+//! Pools.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::{Answer, Plane, Shared, apart};
+use crate::answer::{Body, Params, Problem};
+use crate::asker::Asker;
+use crate::author::Author;
+use model::Error;
+use pools::administer::VdevChange;
+use pools::create::{CreatePool, ExportView};
+use pools::events::Happening;
+use pools::found::FoundPool;
+use pools::history::HistoryView;
+use pools::import::ImportPool;
+use pools::multihost::WaitView;
+use pools::properties::SetPoolProperty;
+use pools::reguid::{ReguidPool, ReguidView};
+use pools::scan::Scrub;
+use pools::status::PoolView;
+use pools::trim::Trim;
+
+impl Plane {
+    /// Refuses to take a pool away that logical units serve volumes of. The caller keeps the configuration unchanged, and with
+    /// it pools that are open from being taken away by others.
+    fn refuse_if_pool_served(&self, name: &str) -> Result<(), Error> {
+        // Before its units are asked for: those of a pool that opens now would be looked for by their old names.
+        let number = self.pools.get(name).ok().map(|pool| pool.guid);
+        self.served().refuse_pool(name, number)
+    }
+}
+
+/// All pools.
+#[utoipa::path(get, path = "/v1/pools", tag = "pool", operation_id = "pool_list", responses((status = 200, body = Vec<PoolView>)))]
+pub(super) async fn list(State(plane): State<Shared>) -> Answer<Vec<PoolView>> {
+    apart(move || Ok(plane.pools.views())).await.map(Json)
+}
+
+/// One pool.
+#[utoipa::path(get, path = "/v1/pools/{name}", tag = "pool", operation_id = "pool_show",
+    responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
+pub(super) async fn show(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+) -> Answer<PoolView> {
+    apart(move || plane.pools.view(&name)).await.map(Json)
+}
+
+/// Makes a pool on files and devices; a dry run only tells how it would be laid out.
+#[utoipa::path(post, path = "/v1/pools", tag = "pool", operation_id = "pool_create", request_body = CreatePool,
+    responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
+pub(super) async fn create(
+    State(plane): State<Shared>,
+    asker: Asker,
+    Body(request): Body<CreatePool>,
+) -> Answer<PoolView> {
+    let made = apart(move || {
+        plane.refuse_disks_of_units(request.paths())?;
+        if request.dry_run {
+            Author::asks_only();
+            return plane.pools.would_create(&request);
+        }
+        plane.pools.create(&request)?;
+        plane.pools.note(&request.name, &asker.deed(&request));
+        plane.pools.view(&request.name)
+    });
+    made.await.map(Json)
+}
+
+/// Destroys a pool: everything in it is lost. Refused while logical units serve volumes of it.
+#[utoipa::path(delete, path = "/v1/pools/{name}", tag = "pool", operation_id = "pool_destroy",
+    responses((status = 204), (status = "4XX", body = Problem)))]
+pub(super) async fn destroy(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    apart(move || {
+        let _unchanged = plane.transactions.unchanged();
+        plane.refuse_if_pool_served(&name)?;
+        plane.pools.destroy(&name)
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// How a pool is let go.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Letting {
+    /// Also while logical units serve volumes of it: they are not ready until it is imported.
+    force: bool,
+}
+
+/// Lets a pool go, so that any host may import it; one that is not open is forgotten. Refused while logical units serve
+/// volumes of it, unless it is forced.
+#[utoipa::path(post, path = "/v1/pools/{name}/export", tag = "pool", operation_id = "pool_export", params(Letting),
+    responses((status = 200, body = ExportView), (status = "4XX", body = Problem)))]
+pub(super) async fn export(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+    Params(how): Params<Letting>,
+    asker: Asker,
+) -> Answer<ExportView> {
+    let exported = apart(move || {
+        // It may have another name when it is imported.
+        plane.follow_or_tell();
+        let unchanged = plane.transactions.unchanged();
+        if !how.force {
+            plane.refuse_if_pool_served(&name).map_err(|mut error| {
+                let forced = format!("sandstone pool export -f {name}");
+                error.next = format!(
+                    "{forced} makes them not ready until the pool is imported again; or {}",
+                    error.next
+                );
+                error
+            })?;
+        }
+        // Before it: then the pool is not there to be told.
+        if plane.pools.get(&name).is_ok() {
+            plane.pools.note(&name, &asker.deed(&()));
+        }
+        let exported = plane.pools.export(&name);
+        drop(unchanged);
+        // Its units are not ready from now on, also where initiators do not ask.
+        plane.transactions.data_plane().try_again();
+        exported
+    });
+    exported.await.map(Json)
+}
+
+/// Changes what a pool is made of: puts devices aside, uses them again, attaches, replaces, detaches, adds,
+/// removes and clears them. Answered when the labels have it. A dry run of an addition only tells how the pool would be
+/// laid out.
+#[utoipa::path(post, path = "/v1/pools/{name}/vdevs", tag = "pool", operation_id = "pool_change_vdevs", request_body = VdevChange,
+    responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
+pub(super) async fn change_vdevs(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+    asker: Asker,
+    Body(change): Body<VdevChange>,
+) -> Answer<PoolView> {
+    let changed = apart(move || {
+        plane.refuse_disks_of_units(change.takes().into_iter().flatten())?;
+        if matches!(change, VdevChange::Add { dry_run: true, .. }) {
+            Author::asks_only();
+            return plane.pools.would_add(&name, &change);
+        }
+        plane.pools.change_vdevs(&name, &change)?;
+        plane.pools.note(&name, &asker.deed(&change));
+        plane.pools.view(&name)
+    });
+    changed.await.map(Json)
+}
+
+/// Sets a property of a pool. Answered when the labels have it.
+#[utoipa::path(post, path = "/v1/pools/{name}/properties", tag = "pool", operation_id = "pool_set_property", request_body = SetPoolProperty,
+    responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
+pub(super) async fn set_property(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+    asker: Asker,
+    Body(request): Body<SetPoolProperty>,
+) -> Answer<PoolView> {
+    let set = apart(move || {
+        plane.pools.set_property(&name, &request)?;
+        plane.pools.note(&name, &asker.deed(&request));
+        plane.pools.view(&name)
+    });
+    set.await.map(Json)
+}
+
+/// Enables all format features that this program knows. Answered when the labels say so.
+#[utoipa::path(post, path = "/v1/pools/{name}/upgrade", tag = "pool", operation_id = "pool_upgrade",
+    responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
+pub(super) async fn upgrade(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+    asker: Asker,
+) -> Answer<PoolView> {
+    let upgraded = apart(move || {
+        plane.pools.upgrade(&name)?;
+        plane.pools.note(&name, &asker.deed(&()));
+        plane.pools.view(&name)
+    });
+    upgraded.await.map(Json)
+}
+
+/// Begins, pauses or stops a scrub.
+#[utoipa::path(post, path = "/v1/pools/{name}/scrub", tag = "pool", operation_id = "pool_scrub", request_body = Scrub,
+    responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
+pub(super) async fn scrub(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+    asker: Asker,
+    Body(scrub): Body<Scrub>,
+) -> Answer<PoolView> {
+    let begun = apart(move || {
+        plane.pools.scrub(&name, scrub.action)?;
+        plane.pools.note(&name, &asker.deed(&scrub));
+        plane.pools.view(&name)
+    });
+    begun.await.map(Json)
+}
+
+/// Begins, pauses or ends trims of devices.
+#[utoipa::path(post, path = "/v1/pools/{name}/trim", tag = "pool", operation_id = "pool_trim", request_body = Trim,
+    responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
+pub(super) async fn trim(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+    asker: Asker,
+    Body(trim): Body<Trim>,
+) -> Answer<PoolView> {
+    let begun = apart(move || {
+        plane.pools.trim(&name, &trim)?;
+        plane.pools.note(&name, &asker.deed(&trim));
+        plane.pools.view(&name)
+    });
+    begun.await.map(Json)
+}
+
+/// Makes all durable that a pool has taken up to now. Answered when it is.
+#[utoipa::path(post, path = "/v1/pools/{name}/sync", tag = "pool", operation_id = "pool_sync",
+    responses((status = 204), (status = "4XX", body = Problem)))]
+pub(super) async fn sync(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    apart(move || plane.pools.sync(&name)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What happened to a pool since it was opened, oldest first: the last of it.
+#[utoipa::path(get, path = "/v1/pools/{name}/events", tag = "pool", operation_id = "pool_events",
+    responses((status = 200, body = Vec<Happening>), (status = "4XX", body = Problem)))]
+pub(super) async fn events(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+) -> Answer<Vec<Happening>> {
+    apart(move || Ok(plane.pools.get(&name)?.host.happenings()))
+        .await
+        .map(Json)
+}
+
+/// What was done to a pool, by whom and when, as far as it is kept: in the pool, so that it goes where the pool goes.
+#[utoipa::path(get, path = "/v1/pools/{name}/history", tag = "pool", operation_id = "pool_history",
+    responses((status = 200, body = HistoryView), (status = "4XX", body = Problem)))]
+pub(super) async fn history(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+) -> Answer<HistoryView> {
+    apart(move || plane.pools.history(&name)).await.map(Json)
+}
+
+/// Imports and other openings that wait for the proof that no other host has the pool: for how long, and why.
+#[utoipa::path(get, path = "/v1/import", tag = "pool", operation_id = "pool_import_waits",
+    responses((status = 200, body = Vec<WaitView>)))]
+pub(super) async fn waits(State(plane): State<Shared>) -> Json<Vec<WaitView>> {
+    Json(plane.pools.waits())
+}
+
+/// Imports a pool; without a pool's name, lists those that could be imported.
+#[utoipa::path(post, path = "/v1/import", tag = "pool", operation_id = "pool_import", request_body = ImportPool,
+    responses((status = 200, body = Vec<FoundPool>), (status = "4XX", body = Problem)))]
+pub(super) async fn import(
+    State(plane): State<Shared>,
+    asker: Asker,
+    Body(request): Body<ImportPool>,
+) -> Answer<Vec<FoundPool>> {
+    let found = apart(move || {
+        if request.pool.is_none() || request.dry_run {
+            Author::asks_only();
+        }
+        if request.pool.is_none() {
+            return Ok(plane.pools.importable(&request.paths));
+        }
+        let imported = plane.pools.import(&request);
+        // It may be open although an error is to be told.
+        let notice = plane.follow_or_tell();
+        plane.transactions.data_plane().try_again();
+        let mut imported = imported?;
+        imported.notes.extend(notice);
+        if !request.dry_run {
+            plane.pools.note(&imported.name, &asker.deed(&request));
+        }
+        // What was found is as it was; what was given up, left alone or doubted is news.
+        let is_news = imported.rewind.is_some()
+            || !imported.left_out.is_empty()
+            || !imported.notes.is_empty();
+        Ok(is_news.then_some(imported).into_iter().collect())
+    });
+    found.await.map(Json)
+}
+
+/// Makes a copy of a pool's devices a pool of its own.
+#[utoipa::path(post, path = "/v1/reguid", tag = "pool", operation_id = "pool_reguid", request_body = ReguidPool,
+    responses((status = 200, body = ReguidView), (status = "4XX", body = Problem)))]
+pub(super) async fn reguid(
+    State(plane): State<Shared>,
+    Body(request): Body<ReguidPool>,
+) -> Answer<ReguidView> {
+    apart(move || plane.pools.reguid(&request)).await.map(Json)
+}

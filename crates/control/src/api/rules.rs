@@ -1,0 +1,76 @@
+//! SATP claim rules, and the default path selections of storage array types.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Answer, Shared};
+use crate::answer::{Body, Params, Problem, SatpView};
+use crate::transaction::{Commit, Committed};
+use config::change::{Change, SetDefaultPsp};
+use multipath::{RuleText, RuleView};
+
+/// All claim rules, the system's first.
+#[utoipa::path(get, path = "/v1/initiator/rules", tag = "initiator", operation_id = "initiator_rules", responses((status = 200, body = Vec<RuleView>)))]
+pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<RuleView>> {
+    Json(plane.config().initiator.rules.lines())
+}
+
+/// Adds a user rule. Devices that it claims follow it from now on.
+#[utoipa::path(post, path = "/v1/initiator/rules", tag = "initiator", operation_id = "initiator_add_rule", params(Commit), request_body = RuleText,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn add(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(request): Body<RuleText>,
+) -> Answer<Committed> {
+    plane.commit(Change::AddClaimRule(request), how).await
+}
+
+/// Removes the user rule with this array type and these criteria.
+#[utoipa::path(delete, path = "/v1/initiator/rules", tag = "initiator", operation_id = "initiator_remove_rule", params(Commit), request_body = RuleText,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn remove(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(request): Body<RuleText>,
+) -> Answer<Committed> {
+    plane.commit(Change::RemoveClaimRule(request), how).await
+}
+
+/// The storage array types.
+#[utoipa::path(get, path = "/v1/initiator/satps", tag = "initiator", operation_id = "initiator_satps", responses((status = 200, body = Vec<SatpView>)))]
+pub(super) async fn satps(State(plane): State<Shared>) -> Json<Vec<SatpView>> {
+    let lines = plane.config().initiator.rules.satp_lines();
+    let views = lines.into_iter().map(|[name, psp, description]| SatpView {
+        name: name.to_owned(),
+        default_psp: psp.to_owned(),
+        description: description.to_owned(),
+    });
+    Json(views.collect())
+}
+
+/// A path selection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PspChoice {
+    /// By ESXi's name or without its prefix.
+    pub psp: String,
+}
+
+/// Sets the path selection of an array type's devices whose rule names none.
+#[utoipa::path(put, path = "/v1/initiator/satps/{satp}", tag = "initiator", operation_id = "initiator_set_satp", params(Commit), request_body = PspChoice,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn set_satp(
+    State(plane): State<Shared>,
+    Path(satp): Path<String>,
+    Params(how): Params<Commit>,
+    Body(request): Body<PspChoice>,
+) -> Answer<Committed> {
+    let change = SetDefaultPsp {
+        satp,
+        psp: request.psp,
+    };
+    plane.commit(Change::SetDefaultPsp(change), how).await
+}

@@ -1,0 +1,69 @@
+//! Sessions.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::Shared;
+use crate::answer::{Params, Problem};
+use model::Error;
+use model::data_plane::SessionInfo;
+
+/// All sessions.
+#[utoipa::path(get, path = "/v1/sessions", tag = "session", operation_id = "session_list", responses((status = 200, body = Vec<SessionInfo>)))]
+pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<SessionInfo>> {
+    Json(plane.transactions.data_plane().sessions())
+}
+
+/// Ends a session. The initiator may log in again at once: to keep it out, remove its map.
+#[utoipa::path(delete, path = "/v1/sessions/{tsih}", tag = "session", operation_id = "session_kill",
+    responses((status = 204), (status = "4XX", body = Problem)))]
+pub(super) async fn kill(
+    State(plane): State<Shared>,
+    Path(tsih): Path<String>,
+) -> Result<StatusCode, Problem> {
+    on_session(&tsih, |number| {
+        plane.transactions.data_plane().kill_session(number)
+    })
+}
+
+/// How an initiator is asked to log out.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Logout {
+    /// After so many seconds the session is ended where the initiator has not logged out.
+    within_s: u16,
+}
+
+/// Asks the initiator to log a session out when what it has sent is answered, and ends the session where it does not.
+#[utoipa::path(post, path = "/v1/sessions/{tsih}/logout", tag = "session", operation_id = "session_logout", params(Logout),
+    responses((status = 204), (status = "4XX", body = Problem)))]
+pub(super) async fn logout(
+    State(plane): State<Shared>,
+    Path(tsih): Path<String>,
+    Params(how): Params<Logout>,
+) -> Result<StatusCode, Problem> {
+    if how.within_s == 0 {
+        let next = "give it a second at least, or end the session (sandstone session kill)";
+        return Err(Error::invalid("nobody logs out within 0 seconds", next).into());
+    }
+    on_session(&tsih, |number| {
+        let data_plane = plane.transactions.data_plane();
+        data_plane.ask_to_log_out(number, how.within_s)
+    })
+}
+
+/// Does something to a session, where `act` finds one of that number.
+fn on_session(tsih: &str, act: impl FnOnce(u16) -> bool) -> Result<StatusCode, Problem> {
+    let next = "sandstone session list shows those there are";
+    let number: u16 = tsih
+        .parse()
+        .map_err(|_| Error::invalid(format!("{tsih:?} is not a session number"), next))?;
+    match act(number) {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => Err(Error::not_found(format!("there is no session {number}"), next).into()),
+    }
+}

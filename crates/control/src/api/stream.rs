@@ -1,0 +1,226 @@
+//! Streams: snapshots on their way to other pools, and from them. Bodies of any length, in pieces; whoever
+//! is slower sets the pace.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body as Stream;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
+use http_body_util::BodyExt as _;
+use hyper::body::Bytes;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Receiver as Inbox, Sender as Outbox, channel};
+use utoipa::ToSchema;
+
+use super::{Answer, Plane, Shared, apart};
+use crate::answer::{Body, Params, Problem};
+use crate::asker::Asker;
+use crate::author::Author;
+use crate::streaming::{PIECES, Pieces};
+use model::{Error, ErrorKind};
+use pools::dataset::split;
+use pools::salvage::SalvageRequest;
+use pools::stream::{Begins, PartView, ReceiveRequest, ReceiveView, SendRequest};
+
+/// How long nobody may say anything before it is asked whether the daemon ends.
+const LOOK_UP: Duration = Duration::from_millis(200);
+/// How long the rest of a stream is taken that was refused, so that its sender reads the refusal.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Bytes of any length, as `docs/stream.md` describes them.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+pub(crate) struct Octets(#[expect(dead_code, reason = "it stands for a body")] Vec<u8>);
+
+/// A part of a stream on its way into a pool.
+enum Piece {
+    Bytes(Bytes),
+    /// The way is broken: why.
+    Broken(&'static str),
+}
+
+/// What is meant to be given up.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Abort {
+    /// The volume.
+    name: String,
+}
+
+/// Sends snapshots. What goes wrong on the way is said in the stream itself.
+#[utoipa::path(post, path = "/v1/streams/send", tag = "volume", operation_id = "stream_send", request_body = SendRequest,
+    responses((status = 200, content_type = "application/octet-stream", body = Octets), (status = "4XX", body = Problem)))]
+pub(super) async fn send(
+    State(plane): State<Shared>,
+    Body(request): Body<SendRequest>,
+) -> Result<Response, Problem> {
+    let pools = Arc::clone(&plane.pools);
+    let sender = apart(move || pools.sender(&request)).await?;
+    let (outbox, inbox) = channel(PIECES);
+    tokio::task::spawn_blocking(move || {
+        let mut sink = |piece: Vec<u8>| hand_over(&plane, &outbox, Bytes::from(piece));
+        if let Err(error) = sender.run(&mut sink) {
+            tracing::warn!(%error, "a stream was not sent to its end");
+        }
+    });
+    let kind = [(CONTENT_TYPE, "application/octet-stream")];
+    Ok((kind, Stream::new(Pieces(inbox))).into_response())
+}
+
+fn hand_over(
+    plane: &Plane,
+    outbox: &Outbox<std::io::Result<Bytes>>,
+    piece: Bytes,
+) -> Result<(), Error> {
+    let gone = |message: &str| Error::new(ErrorKind::Unavailable, message, "send it again");
+    let mut piece = Ok(piece);
+    loop {
+        piece = match outbox.try_send(piece) {
+            Ok(()) => return Ok(()),
+            Err(TrySendError::Closed(_)) => return Err(gone("nobody takes the stream any more")),
+            Err(TrySendError::Full(piece)) => piece,
+        };
+        if plane.pools.is_ending() {
+            return Err(gone("the daemon ends"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Copies what can be read of a volume, and tells what cannot: pieces of a kind, an offset and a length, of data with its
+/// bytes unless it goes into a new volume.
+#[utoipa::path(post, path = "/v1/volumes/salvage", tag = "volume", operation_id = "volume_salvage", request_body = SalvageRequest,
+    responses((status = 200, content_type = "application/octet-stream", body = Octets), (status = "4XX", body = Problem)))]
+pub(super) async fn salvage(
+    State(plane): State<Shared>,
+    Body(request): Body<SalvageRequest>,
+) -> Result<Response, Problem> {
+    let pools = Arc::clone(&plane.pools);
+    let salvage = apart(move || pools.salvage(&request)).await?;
+    let (outbox, inbox) = channel(PIECES);
+    tokio::task::spawn_blocking(move || {
+        let mut sink = |piece: Vec<u8>| hand_over(&plane, &outbox, Bytes::from(piece));
+        if let Err(error) = salvage.run(&mut sink) {
+            tracing::warn!(%error, "a volume was not salvaged to its end");
+        }
+    });
+    let kind = [(CONTENT_TYPE, "application/octet-stream")];
+    Ok((kind, Stream::new(Pieces(inbox))).into_response())
+}
+
+/// About how large a stream will be.
+#[utoipa::path(post, path = "/v1/streams/estimate", tag = "volume", operation_id = "stream_estimate", request_body = SendRequest,
+    responses((status = 200, body = Vec<PartView>), (status = "4XX", body = Problem)))]
+pub(super) async fn estimate(
+    State(plane): State<Shared>,
+    Body(request): Body<SendRequest>,
+) -> Answer<Vec<PartView>> {
+    Author::asks_only();
+    let parts = apart(move || plane.pools.sender(&request)?.estimate());
+    parts.await.map(Json)
+}
+
+/// Receives snapshots. Nothing of one is seen before all of it is there. Refused where logical units serve the
+/// volume.
+#[utoipa::path(post, path = "/v1/streams/receive", tag = "volume", operation_id = "stream_receive", params(ReceiveRequest),
+    request_body(content = Octets, content_type = "application/octet-stream"),
+    responses((status = 200, body = Vec<ReceiveView>), (status = "4XX", body = Problem)))]
+pub(super) async fn receive(
+    State(plane): State<Shared>,
+    asker: Asker,
+    Params(request): Params<ReceiveRequest>,
+    mut stream: Stream,
+) -> Answer<Vec<ReceiveView>> {
+    let (outbox, inbox) = channel(PIECES);
+    let pools = Arc::clone(&plane.pools);
+    let work = tokio::spawn(apart(move || {
+        let pool = (!request.dry_run).then(|| split(&request.name).0.to_owned());
+        // What it is about stands in the path.
+        let deed = asker.deed(&());
+        let taken = take(&plane, request, inbox)?;
+        if let Some(pool) = pool {
+            plane.pools.note(&pool, &deed);
+        }
+        Ok(taken)
+    }));
+    loop {
+        let frame = tokio::time::timeout(LOOK_UP, stream.frame()).await;
+        let piece = match frame {
+            Err(_) if pools.is_ending() => Piece::Broken("the daemon ends"),
+            Err(_) if outbox.is_closed() => break,
+            Err(_) => continue,
+            Ok(None) => break,
+            Ok(Some(Err(_))) => Piece::Broken("the connection broke"),
+            Ok(Some(Ok(frame))) => match frame.into_data() {
+                Ok(bytes) => Piece::Bytes(bytes),
+                Err(_) => continue,
+            },
+        };
+        let is_last = matches!(piece, Piece::Broken(_));
+        if outbox.send(piece).await.is_err() || is_last {
+            break;
+        }
+    }
+    drop(outbox);
+    let outcome = work.await.unwrap_or_else(|_| {
+        Err(Error::new(ErrorKind::Unavailable, "the daemon ends", "send it again").into())
+    });
+    if outcome.is_err() {
+        tokio::spawn(tokio::time::timeout(PATIENCE, async move {
+            while let Some(Ok(_)) = stream.frame().await {}
+        }));
+    }
+    outcome.map(Json)
+}
+
+fn take(
+    plane: &Plane,
+    request: ReceiveRequest,
+    mut inbox: Inbox<Piece>,
+) -> Result<Vec<ReceiveView>, Error> {
+    let while_served = |begin: &mut Begins<'_>| {
+        let _unchanged = plane.transactions.unchanged();
+        begin(&plane.served())
+    };
+    let mut receiver = plane.pools.receiver(request, &while_served)?;
+    let outcome = loop {
+        match inbox.blocking_recv() {
+            None => break receiver.finish(),
+            Some(Piece::Bytes(bytes)) => {
+                if let Err(error) = receiver.feed(&bytes) {
+                    break Err(error);
+                }
+            }
+            Some(Piece::Broken(why)) => {
+                let message = format!("the stream was interrupted: {why}");
+                let error = Error::new(ErrorKind::Unavailable, message, "send it again");
+                break Err(error);
+            }
+        }
+    };
+    outcome.map_err(|error| receiver.give_up(error))
+}
+
+/// Gives up what was received in part.
+#[utoipa::path(post, path = "/v1/streams/abort", tag = "volume", operation_id = "stream_abort", request_body = Abort,
+    responses((status = 204), (status = "4XX", body = Problem)))]
+pub(super) async fn abort(
+    State(plane): State<Shared>,
+    asker: Asker,
+    Body(request): Body<Abort>,
+) -> Result<StatusCode, Problem> {
+    apart(move || {
+        plane.pools.abort_receive(&request.name)?;
+        plane
+            .pools
+            .note(split(&request.name).0, &asker.deed(&request));
+        Ok(())
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
+}

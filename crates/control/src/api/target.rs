@@ -1,0 +1,185 @@
+//! Targets and their portals.
+
+use std::net::SocketAddr;
+
+use axum::Json;
+use axum::extract::{Path, State};
+
+use super::{Answer, Plane, Shared, apart};
+use crate::answer::{Body, Params, Problem, TargetView};
+use crate::author;
+use crate::transaction::{Commit, Committed};
+use config::change::{AddPortal, Change, CreateTarget, ModifyTarget, SetAluaState};
+use config::diff::{Action, Difference, FieldChange};
+use config::redact::redacted_target;
+use model::Error;
+use model::config::{AluaState, TargetSpec};
+use model::hindrance::AluaChoice;
+
+/// All targets.
+#[utoipa::path(get, path = "/v1/targets", tag = "target", operation_id = "target_list", responses((status = 200, body = Vec<TargetView>)))]
+pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<TargetView>> {
+    Json(
+        plane
+            .config()
+            .targets
+            .iter()
+            .map(|target| view(&plane, target))
+            .collect(),
+    )
+}
+
+/// One target.
+#[utoipa::path(get, path = "/v1/targets/{iqn}", tag = "target", operation_id = "target_show",
+    responses((status = 200, body = TargetView), (status = "4XX", body = Problem)))]
+pub(super) async fn show(
+    State(plane): State<Shared>,
+    Path(iqn): Path<String>,
+) -> Answer<TargetView> {
+    let config = plane.config();
+    let missing = || {
+        Error::not_found(
+            format!("there is no target {iqn}"),
+            "sandstone target list shows those there are",
+        )
+    };
+    let target = config.target(&iqn).ok_or_else(missing)?;
+    Ok(Json(view(&plane, target)))
+}
+
+/// Makes a target.
+#[utoipa::path(post, path = "/v1/targets", tag = "target", operation_id = "target_create", params(Commit), request_body = CreateTarget,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn create(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(mut request): Body<CreateTarget>,
+) -> Answer<Committed> {
+    if request.portals.is_empty() {
+        request.portals.clone_from(&plane.default_portals);
+    }
+    plane.commit(Change::CreateTarget(request), how).await
+}
+
+/// Changes a target; what is absent stays.
+#[utoipa::path(patch, path = "/v1/targets/{iqn}", tag = "target", operation_id = "target_modify", params(Commit), request_body = ModifyTarget,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn modify(
+    State(plane): State<Shared>,
+    Path(iqn): Path<String>,
+    Params(how): Params<Commit>,
+    Body(request): Body<ModifyTarget>,
+) -> Answer<Committed> {
+    plane.commit(Change::ModifyTarget(iqn, request), how).await
+}
+
+/// Removes a target.
+#[utoipa::path(delete, path = "/v1/targets/{iqn}", tag = "target", operation_id = "target_delete", params(Commit),
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn delete(
+    State(plane): State<Shared>,
+    Path(iqn): Path<String>,
+    Params(how): Params<Commit>,
+) -> Answer<Committed> {
+    plane.commit(Change::DeleteTarget(iqn), how).await
+}
+
+/// Adds a listening address, and a portal group where none has that tag.
+#[utoipa::path(post, path = "/v1/targets/{iqn}/portals", tag = "target", operation_id = "target_add_portal", params(Commit), request_body = AddPortal,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn add_portal(
+    State(plane): State<Shared>,
+    Path(iqn): Path<String>,
+    Params(how): Params<Commit>,
+    Body(request): Body<AddPortal>,
+) -> Answer<Committed> {
+    plane.commit(Change::AddPortal(iqn, request), how).await
+}
+
+/// Removes a listening address, and its portal group with the last one.
+#[utoipa::path(delete, path = "/v1/targets/{iqn}/portals/{portal}", tag = "target", operation_id = "target_remove_portal", params(Commit),
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn remove_portal(
+    State(plane): State<Shared>,
+    Path((iqn, portal)): Path<(String, String)>,
+    Params(how): Params<Commit>,
+) -> Answer<Committed> {
+    let portal: SocketAddr = portal.parse().map_err(|_| {
+        Error::invalid(
+            format!("{portal:?} is not an address with a port"),
+            "write it as in 10.0.0.1:3260",
+        )
+    })?;
+    plane.commit(Change::RemovePortal(iqn, portal), how).await
+}
+
+/// Sets the ALUA state of a target port group; initiators are told (06/2A/06). Their own choices in this group
+/// end, also where the state is this already.
+#[utoipa::path(put, path = "/v1/target-port-groups/{group}", tag = "target", operation_id = "target_set_alua_state", params(Commit), request_body = SetAluaState,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn set_alua_state(
+    State(plane): State<Shared>,
+    Path(group): Path<u16>,
+    Params(how): Params<Commit>,
+    Body(request): Body<SetAluaState>,
+) -> Answer<Committed> {
+    apart(move || {
+        let data_plane = plane.transactions.data_plane();
+        let mut choices = data_plane.alua_choices();
+        choices.retain(|choice| choice.target_port_group == group);
+        let state = request.state;
+        let change = Change::SetAluaState(group, request);
+        let mut committed = plane.transactions.commit(&change, &how)?;
+        let ended = choices.iter().map(|choice| ends(choice, state));
+        let ended: Vec<Difference> = ended.collect();
+        if !how.dry_run {
+            data_plane.end_alua_choices(group)?;
+            author::note_differences(&ended, committed.generation);
+        }
+        committed.differences.extend(ended);
+        Ok(committed)
+    })
+    .await
+    .map(Json)
+}
+
+/// The end of a state that an initiator chose for itself.
+fn ends(choice: &AluaChoice, state: AluaState) -> Difference {
+    Difference {
+        action: Action::Modify,
+        object: "lu".into(),
+        name: choice.unit.clone(),
+        fields: vec![FieldChange {
+            field: format!(
+                "alua of group {} for {}",
+                choice.target_port_group, choice.initiator
+            ),
+            old: Some(choice.chosen.as_str().to_owned()),
+            new: Some(state.as_str().to_owned()),
+        }],
+    }
+}
+
+fn view(plane: &Plane, target: &TargetSpec) -> TargetView {
+    let data_plane = plane.transactions.data_plane();
+    let sessions = data_plane.sessions();
+    let mut alua_choices = data_plane.alua_choices();
+    let groups = &target.portal_groups;
+    alua_choices.retain(|choice| {
+        let group = choice.target_port_group;
+        groups.iter().any(|of| of.target_port_group == group)
+    });
+    TargetView {
+        alua_choices,
+        spec: redacted_target(target),
+        portals: data_plane
+            .portals()
+            .into_iter()
+            .filter(|portal| portal.target == target.iqn)
+            .collect(),
+        sessions: sessions
+            .iter()
+            .filter(|session| session.target.as_ref() == Some(&target.iqn))
+            .count(),
+    }
+}

@@ -1,0 +1,90 @@
+//! Target groups: targets that maps name together.
+
+use axum::Json;
+use axum::extract::{Path, State};
+
+use super::{Answer, Shared};
+use crate::answer::{Body, Params, Problem, TargetGroupView};
+use crate::transaction::{Commit, Committed};
+use config::change::{Change, CreateTargetGroup};
+use model::Error;
+use model::config::{Config, TargetGroupSpec};
+
+/// All target groups.
+#[utoipa::path(get, path = "/v1/target-groups", tag = "target", operation_id = "target_group_list", responses((status = 200, body = Vec<TargetGroupView>)))]
+pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<TargetGroupView>> {
+    let config = plane.config();
+    let groups = config.target_groups.iter();
+    Json(groups.map(|group| view(&config, group)).collect())
+}
+
+/// One target group.
+#[utoipa::path(get, path = "/v1/target-groups/{name}", tag = "target", operation_id = "target_group_show",
+    responses((status = 200, body = TargetGroupView), (status = "4XX", body = Problem)))]
+pub(super) async fn show(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+) -> Answer<TargetGroupView> {
+    let config = plane.config();
+    let missing = || {
+        Error::not_found(
+            format!("there is no target group {name}"),
+            "sandstone target-group list shows those there are",
+        )
+    };
+    let group = config.target_group(&name).ok_or_else(missing)?;
+    Ok(Json(view(&config, group)))
+}
+
+/// Makes a target group.
+#[utoipa::path(post, path = "/v1/target-groups", tag = "target", operation_id = "target_group_create", params(Commit), request_body = CreateTargetGroup,
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn create(
+    State(plane): State<Shared>,
+    Params(how): Params<Commit>,
+    Body(request): Body<CreateTargetGroup>,
+) -> Answer<Committed> {
+    plane.commit(Change::CreateTargetGroup(request), how).await
+}
+
+/// Removes a target group; its targets stay.
+#[utoipa::path(delete, path = "/v1/target-groups/{name}", tag = "target", operation_id = "target_group_delete", params(Commit),
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn delete(
+    State(plane): State<Shared>,
+    Path(name): Path<String>,
+    Params(how): Params<Commit>,
+) -> Answer<Committed> {
+    plane.commit(Change::DeleteTargetGroup(name), how).await
+}
+
+/// Adds a target: the group's maps lead to it too.
+#[utoipa::path(put, path = "/v1/target-groups/{name}/targets/{iqn}", tag = "target", operation_id = "target_group_add_target", params(Commit),
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn add_target(
+    State(plane): State<Shared>,
+    Path((name, iqn)): Path<(String, String)>,
+    Params(how): Params<Commit>,
+) -> Answer<Committed> {
+    plane.commit(Change::AddTarget(name, iqn), how).await
+}
+
+/// Removes a target: the group's maps lead to it no more.
+#[utoipa::path(delete, path = "/v1/target-groups/{name}/targets/{iqn}", tag = "target", operation_id = "target_group_remove_target", params(Commit),
+    responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
+pub(super) async fn remove_target(
+    State(plane): State<Shared>,
+    Path((name, iqn)): Path<(String, String)>,
+    Params(how): Params<Commit>,
+) -> Answer<Committed> {
+    plane.commit(Change::RemoveTarget(name, iqn), how).await
+}
+
+fn view(config: &Config, group: &TargetGroupSpec) -> TargetGroupView {
+    let maps = config.maps.iter();
+    let ours = maps.filter(|map| map.target.as_ref() == Some(&group.name));
+    TargetGroupView {
+        spec: group.clone(),
+        maps: ours.cloned().collect(),
+    }
+}

@@ -1,0 +1,179 @@
+//! The author of a change, carried along with a request, so that the log and the history of the configuration name it.
+//!
+//! Changes without a request are the daemon's own.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::extract::Request;
+use axum::http::Method;
+use axum::middleware::Next;
+use axum::response::Response;
+
+use super::asker::{Asker, user_name};
+use super::transaction::Committed;
+use config::diff::Difference;
+use config::history::NotedChange;
+use process::log::EACH;
+
+tokio::task_local! {
+    static AUTHOR: Arc<Author>;
+}
+
+/// The author of a request, and the words of it.
+#[derive(Debug)]
+pub struct Author {
+    /// A user of this machine; empty where nobody knows.
+    user: String,
+    /// The author in words, for the log.
+    by: String,
+    command: String,
+    is_internal: bool,
+    /// Whether what the request changed stands in the log already.
+    is_told: AtomicBool,
+}
+
+impl Author {
+    /// A user of this machine.
+    pub(super) fn user(uid: u32, user: &str, command: &str) -> Self {
+        Self {
+            user: plain(user),
+            ..Self::somebody(&format!("{user} (uid {uid})"), command)
+        }
+    }
+
+    /// An author whom no user of this machine is known to be.
+    pub(super) fn somebody(by: &str, command: &str) -> Self {
+        Self {
+            user: String::new(),
+            by: plain(by),
+            command: plain(command),
+            is_internal: false,
+            is_told: AtomicBool::new(false),
+        }
+    }
+
+    /// The daemon, which does this by itself.
+    pub fn daemon(what: &str) -> Self {
+        Self {
+            is_internal: true,
+            ..Self::somebody("the daemon", what)
+        }
+    }
+
+    /// The user of this process, who typed this command.
+    pub fn here(command: &str) -> Self {
+        let uid = rustix::process::geteuid().as_raw();
+        Self::user(uid, &user_name(uid), command)
+    }
+
+    /// Whose request this thread works for.
+    pub(super) fn current() -> Arc<Self> {
+        let own = |_| Arc::new(Self::daemon(""));
+        AUTHOR.try_with(Arc::clone).unwrap_or_else(own)
+    }
+
+    /// The author of a change in the history of the configuration.
+    pub fn noted(&self) -> NotedChange {
+        NotedChange {
+            user: self.user.clone(),
+            command: self.command.clone(),
+            is_internal: self.is_internal,
+            ..NotedChange::default()
+        }
+    }
+
+    /// The request only wants to know.
+    pub(super) fn asks_only() {
+        Self::current().is_told.store(true, Ordering::Relaxed);
+    }
+
+    /// Does this author's work, on whichever thread.
+    pub fn works<T>(self: Arc<Self>, work: impl FnOnce() -> T) -> T {
+        AUTHOR.sync_scope(self, work)
+    }
+}
+
+/// The user; and, where the socket knows it, the number.
+impl fmt::Display for Author {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.by)
+    }
+}
+
+/// Notes the author of a change of the configuration: a line for each object.
+pub(super) fn note(committed: &Committed) {
+    note_differences(&committed.differences, committed.generation);
+}
+
+/// Logs the author of side effects of a change, such as a volume that grew: a line for each object.
+pub(super) fn note_differences(differences: &[Difference], generation: u64) {
+    let author = Author::current();
+    for difference in differences {
+        let what = plain(&difference.in_words());
+        tracing::info!(target: EACH, by = %author, command = author.command, generation, "{what}");
+    }
+    author.is_told.store(true, Ordering::Relaxed);
+}
+
+/// Notes who changed what beside the configuration: pools, volumes, sessions.
+pub(super) async fn carry(asker: Asker, mut request: Request, next: Next) -> Response {
+    let author = Arc::new(asker.author());
+    request.extensions_mut().insert(asker);
+    let is_change = request.method() != Method::GET && !asks_only(request.uri().query());
+    let answer = AUTHOR.scope(Arc::clone(&author), next.run(request)).await;
+    if is_change && answer.status().is_success() && !author.is_told.load(Ordering::Relaxed) {
+        tracing::info!(target: EACH, by = %author, command = author.command, "done");
+    }
+    answer
+}
+
+/// Whether a request says that nothing is to be changed.
+fn asks_only(query: Option<&str>) -> bool {
+    let mut words = query.unwrap_or_default().split('&');
+    words.any(|word| word == "dry_run=true")
+}
+
+/// A text that stays on its line of the log.
+pub(super) fn plain(text: &str) -> String {
+    let visible = |letter: char| match letter.is_control() {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    };
+    text.chars().map(visible).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preview_is_no_change() {
+        assert!(asks_only(Some("cascade=true&dry_run=true")));
+        assert!(!asks_only(Some("dry_run=false&cascade=true")));
+        assert!(!asks_only(None));
+    }
+
+    #[test]
+    fn nobody_writes_a_second_line() {
+        assert_eq!(
+            plain("lu a\nINFO all is well\u{1b}[2J ä"),
+            "lu a\\nINFO all is well\\u{1b}[2J ä"
+        );
+    }
+
+    #[test]
+    fn work_on_another_thread_has_its_author() {
+        let author = Arc::new(Author::user(0, "root", "sandstone lu offline a"));
+        let told = std::thread::spawn(|| author.works(Author::current));
+        let told = told.join().expect("it ends");
+        assert_eq!(told.to_string(), "root (uid 0)");
+        let noted = told.noted();
+        assert_eq!(noted.user, "root");
+        assert_eq!(noted.command, "sandstone lu offline a");
+        assert!(!noted.is_internal);
+        assert_eq!(Author::current().to_string(), "the daemon");
+        assert!(Author::current().noted().is_internal);
+    }
+}

@@ -1,0 +1,219 @@
+//! The client side of the control API, as the command line uses it: one request, one connection.
+
+use std::io;
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::http::request::Builder;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::address::ControlAddress;
+use super::answer::Problem;
+use super::asker;
+use model::{Error, ErrorKind};
+
+/// How long a connection may take to be accepted.
+pub(super) const CONNECT: Duration = Duration::from_secs(5);
+
+/// A daemon to talk to.
+#[derive(Clone, Debug)]
+pub struct Client {
+    address: ControlAddress,
+    /// What was typed, for histories.
+    command: Option<String>,
+}
+
+impl Client {
+    /// A client of the daemon at `address`; nothing is connected yet.
+    pub fn new(address: ControlAddress) -> Self {
+        Self {
+            address,
+            command: None,
+        }
+    }
+
+    /// Says with each request which command line it comes from.
+    pub fn of_command(self, command: Option<String>) -> Self {
+        Self { command, ..self }
+    }
+
+    /// The headers that all requests have.
+    pub(super) fn introduce(&self, request: Builder, host: &str) -> Builder {
+        let request = request.header(HOST, host);
+        match &self.command {
+            None => request,
+            Some(command) => request.header(asker::COMMAND, asker::header_of(command)),
+        }
+    }
+
+    /// Where the daemon is looked for.
+    pub fn address(&self) -> &ControlAddress {
+        &self.address
+    }
+
+    /// Asks for what is at `path`.
+    pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        decode(&self.exchange(&Method::GET, path, None)?)
+    }
+
+    /// Asks for text.
+    pub fn text(&self, path: &str) -> Result<String, Error> {
+        let bytes = self.exchange(&Method::GET, path, None)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Sends `body` by `method` and decodes the answer.
+    pub fn send<T: DeserializeOwned>(
+        &self,
+        method: &Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Error> {
+        let body = serde_json::to_vec(body).map_err(|e| {
+            Error::invalid(
+                format!("the request cannot be written as JSON: {e}"),
+                "report this as a defect",
+            )
+        })?;
+        decode(&self.exchange(method, path, Some(body))?)
+    }
+
+    /// Sends a request without a body and decodes the answer.
+    pub fn call<T: DeserializeOwned>(&self, method: &Method, path: &str) -> Result<T, Error> {
+        decode(&self.exchange(method, path, None)?)
+    }
+
+    fn exchange(&self, method: &Method, path: &str, body: Option<Vec<u8>>) -> Result<Bytes, Error> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = runtime.map_err(|e| self.unreachable(&e))?;
+        runtime.block_on(async {
+            match &self.address {
+                ControlAddress::Unix(path_of_socket) => {
+                    let stream = UnixStream::connect(path_of_socket)
+                        .await
+                        .map_err(|e| self.unreachable(&e))?;
+                    self.over(stream, "localhost".into(), method, path, body)
+                        .await
+                }
+                ControlAddress::Tcp(address) => {
+                    let connect = tokio::time::timeout(CONNECT, TcpStream::connect(address)).await;
+                    let stream = connect.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+                    let stream = stream.map_err(|e| self.unreachable(&e))?;
+                    self.over(stream, address.to_string(), method, path, body)
+                        .await
+                }
+            }
+        })
+    }
+
+    async fn over<S>(
+        &self,
+        stream: S,
+        host: String,
+        method: &Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<Bytes, Error>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let broken = |e: hyper::Error| {
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("the daemon at {} broke the connection: {e}", self.address),
+                "sandstone status",
+            )
+            .not_changed("it is not known whether the request was carried out")
+        };
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(broken)?;
+        tokio::spawn(connection);
+        let request = Request::builder().method(method.clone()).uri(path);
+        let request = self
+            .introduce(request, &host)
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body.unwrap_or_default())));
+        let request = request.map_err(|e| {
+            Error::invalid(
+                format!("{path:?} is no path: {e}"),
+                "report this as a defect",
+            )
+        })?;
+        let answer = sender.send_request(request).await.map_err(broken)?;
+        let status = answer.status();
+        let bytes = answer
+            .into_body()
+            .collect()
+            .await
+            .map_err(broken)?
+            .to_bytes();
+        if status.is_success() {
+            return Ok(bytes);
+        }
+        match serde_json::from_slice::<Problem>(&bytes) {
+            Ok(problem) => Err(problem.into()),
+            Err(_) => Err(strange(status)),
+        }
+    }
+
+    pub(super) fn unreachable(&self, source: &io::Error) -> Error {
+        let (message, next) = match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => (
+                format!("no Sandstone daemon answers at {}", self.address),
+                "start one with `sandstone serve --state DIR` (or `sandstone demo` to try it out), \
+                 or say where it is with --state, --control, SANDSTONE_STATE or SANDSTONE_CONTROL"
+                    .to_owned(),
+            ),
+            io::ErrorKind::PermissionDenied => (
+                format!("you may not use the control socket {}", self.address),
+                "run the command as the user that runs the daemon, for instance with sudo".to_owned(),
+            ),
+            _ => (
+                format!("the daemon at {} cannot be reached: {source}", self.address),
+                "say where it is with --control or SANDSTONE_CONTROL".to_owned(),
+            ),
+        };
+        Error::new(ErrorKind::Unavailable, message, next)
+    }
+}
+
+pub(super) fn decode<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Error> {
+    let bytes: &[u8] = if bytes.is_empty() { b"null" } else { bytes };
+    serde_json::from_slice(bytes).map_err(|e| {
+        let next = "use a command line and a daemon of the same version: sandstone --version, sandstone status";
+        Error::new(ErrorKind::Unavailable, format!("the daemon's answer was not understood: {e}"), next)
+            .not_changed("the request itself was carried out")
+    })
+}
+
+pub(super) fn strange(status: StatusCode) -> Error {
+    let message = format!("what answers is no Sandstone daemon: HTTP status {status}");
+    Error::new(
+        ErrorKind::Unavailable,
+        message,
+        "say where the daemon is with --control or SANDSTONE_CONTROL",
+    )
+}
+
+/// Writes text as one segment of a path or one value of a query.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}

@@ -1,0 +1,37 @@
+//! Devices that logical units are served from: a pool that asks for one is told whose it is. The kernel would only say
+//! that it is busy.
+
+use std::path::Path;
+
+use super::api::Plane;
+use backends::backing::Backing;
+use model::{Error, ErrorKind};
+
+impl Plane {
+    /// Refuses files and devices that a logical unit is served from, by whatever path they are named.
+    ///
+    /// # Errors
+    /// One of them is a unit's.
+    pub(super) fn refuse_disks_of_units<'a>(
+        &self,
+        paths: impl IntoIterator<Item = &'a Path>,
+    ) -> Result<(), Error> {
+        let config = self.transactions.config();
+        let of_unit = |path: &Path| {
+            let wanted = Backing::at(path);
+            let is_of = |backing: Backing| backing.overlaps(&wanted);
+            let mut units = config.units.iter();
+            units.find(|unit| is_of(Backing::of(&unit.backend, &self.state_folder)))
+        };
+        for path in paths {
+            if let Some(unit) = of_unit(path) {
+                return Err(Error::new(
+                    ErrorKind::InUse,
+                    format!("{} is what lu {} is served from", path.display(), unit.name),
+                    "choose another device: `sandstone lu list -o name,backend` shows those that units have",
+                ));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! The text of `/metrics`, in Prometheus's text format and by its conventions: base units, `_total` for what only grows, a
+//! help text for each family. It is made of the views that listings are made of, so both tell the same.
+
+mod exposition;
+mod pools;
+mod vdevs;
+
+use std::collections::BTreeMap;
+
+use self::exposition::{Exposition, Kind};
+use super::answer::Status;
+use ::pools::status::PoolView;
+use model::data_plane::UnitStatus;
+use model::hindrance::HindranceKind;
+
+/// Everything that the metrics are made of.
+pub(super) struct Daemon {
+    pub(super) status: Status,
+    pub(super) units: Vec<UnitStatus>,
+    pub(super) pools: Vec<PoolView>,
+}
+
+/// All metrics.
+pub(super) fn text(daemon: &Daemon) -> String {
+    let mut out = Exposition::default();
+    whole(&mut out, &daemon.status);
+    units(&mut out, &daemon.units);
+    hindrances(&mut out, &daemon.units);
+    pools::tell(&mut out, &daemon.pools);
+    vdevs::tell(&mut out, &daemon.pools);
+    out.into_text()
+}
+
+/// The daemon as a whole.
+fn whole(out: &mut Exposition, status: &Status) {
+    out.family(
+        "sandstone_build_info",
+        Kind::Gauge,
+        "The version that runs; the value is always 1.",
+    );
+    out.sample(&[("version", &status.version)], 1);
+    let failed = status.portals.iter().filter(|of| of.error.is_some());
+    let failed = failed.count() as u64;
+    let figures = [
+        (
+            "sandstone_uptime_seconds",
+            "Time since the daemon started.",
+            status.uptime_s,
+        ),
+        (
+            "sandstone_health",
+            "Whether somebody has to see to something: 0 no, 1 it needs attention, 2 it is impaired.",
+            status.health as u64,
+        ),
+        (
+            "sandstone_config_generation",
+            "The generation of the configuration in force.",
+            status.generation,
+        ),
+        (
+            "sandstone_sessions",
+            "Sessions logged in.",
+            status.sessions as u64,
+        ),
+        (
+            "sandstone_portals_bound",
+            "Portals that listen.",
+            status.portals.len() as u64 - failed,
+        ),
+        (
+            "sandstone_portals_failed",
+            "Portals that cannot be bound.",
+            failed,
+        ),
+        (
+            "sandstone_notices",
+            "Notices of `sandstone status`, such as damage to files of the state folder.",
+            status.notices.len() as u64,
+        ),
+    ];
+    for (name, help, value) in figures {
+        out.family(name, Kind::Gauge, help);
+        out.sample(&[], value);
+    }
+}
+
+/// A figure of a logical unit; `None` where it is not known.
+type OfUnit = fn(&UnitStatus) -> Option<u64>;
+
+fn units(out: &mut Exposition, units: &[UnitStatus]) {
+    use Kind::{Counter, Gauge};
+    let families: [(&str, Kind, &str, OfUnit); 10] = [
+        (
+            "sandstone_lu_online",
+            Gauge,
+            "Whether it serves commands.",
+            |of| Some(of.online.into()),
+        ),
+        (
+            "sandstone_lu_faulted",
+            Gauge,
+            "Whether it cannot be served although it should.",
+            |of| Some(of.fault.is_some().into()),
+        ),
+        ("sandstone_lu_size_bytes", Gauge, "Capacity.", |of| {
+            Some(of.size)
+        }),
+        (
+            "sandstone_lu_allocated_bytes",
+            Gauge,
+            "Space allocated.",
+            |of| of.allocated,
+        ),
+        (
+            "sandstone_lu_available_bytes",
+            Gauge,
+            "Space left beneath.",
+            |of| of.available,
+        ),
+        (
+            "sandstone_lu_reads_total",
+            Counter,
+            "READs completed.",
+            |of| Some(of.reads),
+        ),
+        (
+            "sandstone_lu_writes_total",
+            Counter,
+            "WRITEs completed.",
+            |of| Some(of.writes),
+        ),
+        (
+            "sandstone_lu_read_bytes_total",
+            Counter,
+            "Bytes read.",
+            |of| Some(of.read_bytes),
+        ),
+        (
+            "sandstone_lu_written_bytes_total",
+            Counter,
+            "Bytes written.",
+            |of| Some(of.written_bytes),
+        ),
+        (
+            "sandstone_lu_errors_total",
+            Counter,
+            "Commands that failed beneath.",
+            |of| Some(of.errors),
+        ),
+    ];
+    for (name, kind, help, value) in families {
+        out.family(name, kind, help);
+        for unit in units {
+            if let Some(value) = value(unit) {
+                out.sample(&[("lu", &unit.name)], value);
+            }
+        }
+    }
+}
+
+/// One sample for each kind of hindrance that there is.
+fn hindrances(out: &mut Exposition, units: &[UnitStatus]) {
+    out.family(
+        "sandstone_lu_hindrances",
+        Kind::Gauge,
+        "What stops or refuses I/O of a unit, or soon will: how many of each kind.",
+    );
+    for unit in units {
+        let mut counts: BTreeMap<HindranceKind, usize> = BTreeMap::new();
+        for hindrance in &unit.hindrances {
+            *counts.entry(hindrance.kind).or_default() += 1;
+        }
+        for (kind, count) in counts {
+            out.sample(&[("lu", &unit.name), ("kind", kind.word())], count);
+        }
+    }
+}

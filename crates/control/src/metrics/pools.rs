@@ -1,0 +1,158 @@
+//! Pools as a whole: how they are, their space, their scrubs and resilvers.
+
+use super::exposition::{Exposition, Kind};
+use pools::scan::ScanView;
+use pools::status::PoolView;
+
+/// The states of pools; each is a sample, of which one is 1.
+const STATES: [&str; 4] = ["ONLINE", "DEGRADED", "SUSPENDED", "UNAVAIL"];
+
+pub(super) fn tell(out: &mut Exposition, pools: &[PoolView]) {
+    out.family(
+        "sandstone_pool_state",
+        Kind::Gauge,
+        "Whether the pool is in this state.",
+    );
+    for pool in pools {
+        for state in STATES {
+            let labels = [("pool", &*pool.name), ("state", state)];
+            out.sample(&labels, u64::from(pool.state == state));
+        }
+    }
+    figures(out, pools);
+    out.family(
+        "sandstone_pool_lost_bytes",
+        Kind::Gauge,
+        "Bytes of volumes and snapshots of which no right copy was found since the pool was opened or cleared, at least.",
+    );
+    for pool in pools.iter().filter(|pool| pool.open_for_us.is_some()) {
+        let lost: u64 = pool.lost.iter().map(|lost| lost.bytes).sum();
+        out.sample(&[("pool", &pool.name)], lost);
+    }
+    scans(out, pools);
+}
+
+/// A figure of a pool; `None` where it is not known, as of a pool that is not open.
+type OfPool = fn(&PoolView) -> Option<f64>;
+
+fn figures(out: &mut Exposition, pools: &[PoolView]) {
+    fn open(pool: &PoolView, value: u64) -> Option<f64> {
+        pool.open_for_us.map(|_| value as f64)
+    }
+    let families: [(&str, &str, OfPool); 9] = [
+        (
+            "sandstone_pool_health",
+            "Whether somebody has to see to the pool: 0 no, 1 it needs attention, 2 it is impaired.",
+            |of| Some(f64::from(of.health() as u8)),
+        ),
+        (
+            "sandstone_pool_read_only",
+            "Whether it was imported to be read only.",
+            |of| open(of, of.is_read_only.into()),
+        ),
+        (
+            "sandstone_pool_size_bytes",
+            "Bytes of its vdevs, parity included.",
+            |of| open(of, of.size),
+        ),
+        (
+            "sandstone_pool_allocated_bytes",
+            "Bytes in use, parity included.",
+            |of| open(of, of.allocated),
+        ),
+        ("sandstone_pool_free_bytes", "Bytes that are free.", |of| {
+            open(of, of.free)
+        }),
+        (
+            "sandstone_pool_available_bytes",
+            "Bytes of these that data may take, parity included.",
+            |of| open(of, of.available),
+        ),
+        (
+            "sandstone_pool_freeing_bytes",
+            "Bytes that were freed and will be free after two checkpoints.",
+            |of| open(of, of.freeing),
+        ),
+        (
+            "sandstone_pool_fragmentation_ratio",
+            "How much of what is free lies in small pieces, from 0 to 1.",
+            |of| of.fragmentation.map(|percent| f64::from(percent) / 100.0),
+        ),
+        (
+            "sandstone_pool_single_copies",
+            "Blocks of metadata that were written once since the pool was opened, for want of space for second copies.",
+            |of| open(of, of.written_once),
+        ),
+    ];
+    for (name, help, value) in families {
+        out.family(name, Kind::Gauge, help);
+        for pool in pools {
+            if let Some(value) = value(pool) {
+                out.sample(&[("pool", &pool.name)], value);
+            }
+        }
+    }
+}
+
+/// A figure of a pool's last scrub or resilver.
+type OfScan = fn(&ScanView) -> Option<f64>;
+
+fn scans(out: &mut Exposition, pools: &[PoolView]) {
+    let families: [(&str, &str, OfScan); 7] = [
+        (
+            "sandstone_pool_scan_running",
+            "Whether the scrub or resilver is at work.",
+            |of| Some(f64::from(u8::from(of.state == "running"))),
+        ),
+        (
+            "sandstone_pool_scan_progress_ratio",
+            "How much of it is done, from 0 to 1.",
+            |of| Some(progress(of)),
+        ),
+        (
+            "sandstone_pool_scan_start_timestamp_seconds",
+            "When it began.",
+            |of| Some(of.started_s as f64),
+        ),
+        (
+            "sandstone_pool_scan_end_timestamp_seconds",
+            "When it ended; absent while it has not.",
+            |of| Some(of.ended_s as f64).filter(|_| of.ended_s > 0),
+        ),
+        (
+            "sandstone_pool_scan_examined_bytes",
+            "Bytes on devices that it worked off.",
+            |of| Some(of.issued as f64),
+        ),
+        (
+            "sandstone_pool_scan_repaired_bytes",
+            "Bytes that it rewrote because they were bad or missing.",
+            |of| Some(of.repaired as f64),
+        ),
+        (
+            "sandstone_pool_scan_unrecoverable_blocks",
+            "Blocks of which it found no right copy.",
+            |of| Some(of.errors as f64),
+        ),
+    ];
+    for (name, help, value) in families {
+        out.family(name, Kind::Gauge, help);
+        for pool in pools {
+            let Some(scan) = &pool.scan_status else {
+                continue;
+            };
+            if let Some(value) = value(scan) {
+                out.sample(&[("pool", &pool.name), ("scan", &scan.kind)], value);
+            }
+        }
+    }
+}
+
+/// The part of a scan that is done; one that is finished is done whole, whatever became of blocks meanwhile.
+fn progress(scan: &ScanView) -> f64 {
+    match (scan.state.as_str(), scan.total) {
+        ("finished", _) => 1.0,
+        (_, 0) => 0.0,
+        (_, total) => scan.issued.min(total) as f64 / total as f64,
+    }
+}

@@ -1,0 +1,178 @@
+//! Metrics of the vdevs of pools: errors by their kind, reads and writes, the space of logs and caches.
+
+use std::collections::BTreeMap;
+
+use super::exposition::{Exposition, Kind};
+use pools::status::{PoolView, VdevView};
+
+/// A vdev or device, and where it stands.
+struct Placed<'a> {
+    pool: &'a str,
+    /// data, log, cache or spare.
+    class: &'static str,
+    vdev: &'a VdevView,
+}
+
+impl Placed<'_> {
+    fn labels(&self) -> [(&str, &str); 3] {
+        [
+            ("pool", self.pool),
+            ("class", self.class),
+            ("vdev", &self.vdev.name),
+        ]
+    }
+}
+
+/// All vdevs and devices of open pools, each once. Of several without a device that once had one path, the first is told.
+fn placed(pools: &[PoolView]) -> Vec<Placed<'_>> {
+    let mut all = BTreeMap::new();
+    for pool in pools {
+        let classes = [
+            ("data", &pool.vdevs),
+            ("log", &pool.logs),
+            ("cache", &pool.caches),
+            ("spare", &pool.spares),
+        ];
+        for (class, vdevs) in classes {
+            for vdev in vdevs.iter().flat_map(VdevView::all) {
+                let key = (&*pool.name, class, &*vdev.name);
+                all.entry(key).or_insert(Placed {
+                    pool: &pool.name,
+                    class,
+                    vdev,
+                });
+            }
+        }
+    }
+    all.into_values().collect()
+}
+
+/// A figure of a vdev; `None` where it has none.
+type OfVdev = fn(&VdevView) -> Option<u64>;
+
+pub(super) fn tell(out: &mut Exposition, pools: &[PoolView]) {
+    let all = placed(pools);
+    out.family(
+        "sandstone_pool_vdev_errors_total",
+        Kind::Counter,
+        "Errors since the pool was opened or cleared: reads and writes that failed, and wrong checksums.",
+    );
+    for of in all.iter().filter(|of| of.class != "spare") {
+        let kinds = [
+            ("read", of.vdev.read),
+            ("write", of.vdev.write),
+            ("checksum", of.vdev.checksum),
+        ];
+        for (kind, count) in kinds {
+            let [pool, class, vdev] = of.labels();
+            out.sample(&[pool, class, vdev, ("kind", kind)], count);
+        }
+    }
+    for (name, kind, help, value) in FAMILIES {
+        out.family(name, kind, help);
+        for of in &all {
+            if let Some(value) = value(of.vdev) {
+                out.sample(&of.labels(), value);
+            }
+        }
+    }
+}
+
+const FAMILIES: [(&str, Kind, &str, OfVdev); 16] = [
+    (
+        "sandstone_pool_vdev_online",
+        Kind::Gauge,
+        "Whether the vdev or device is as it should be; of a spare whether it stands ready or is in use.",
+        |of| Some(matches!(&*of.state, "ONLINE" | "AVAIL" | "INUSE").into()),
+    ),
+    (
+        "sandstone_pool_vdev_size_bytes",
+        Kind::Gauge,
+        "Bytes of a top-level vdev, parity included; of a log or cache what it can hold.",
+        |of| Some(of.allocated? + of.free?),
+    ),
+    (
+        "sandstone_pool_vdev_allocated_bytes",
+        Kind::Gauge,
+        "Bytes of these in use.",
+        |of| of.allocated,
+    ),
+    (
+        "sandstone_pool_vdev_reads_total",
+        Kind::Counter,
+        "Reads since the pool was opened: of a device its requests, of a mirror or raidz blocks.",
+        |of| Some(of.io?.read.operations),
+    ),
+    (
+        "sandstone_pool_vdev_read_bytes_total",
+        Kind::Counter,
+        "Bytes of these.",
+        |of| Some(of.io?.read.bytes),
+    ),
+    (
+        "sandstone_pool_vdev_writes_total",
+        Kind::Counter,
+        "Writes since the pool was opened: of a device its requests, of a mirror or raidz blocks.",
+        |of| Some(of.io?.write.operations),
+    ),
+    (
+        "sandstone_pool_vdev_written_bytes_total",
+        Kind::Counter,
+        "Bytes of these.",
+        |of| Some(of.io?.write.bytes),
+    ),
+    (
+        "sandstone_pool_log_in_use",
+        Kind::Gauge,
+        "Whether durable writes are answered from the log vdev.",
+        |of| Some(of.log.as_ref()?.is_in_use.into()),
+    ),
+    (
+        "sandstone_pool_log_records_total",
+        Kind::Counter,
+        "Groups of writes that were put on the log vdev since the pool was opened.",
+        |of| Some(of.log.as_ref()?.records),
+    ),
+    (
+        "sandstone_pool_log_written_bytes_total",
+        Kind::Counter,
+        "Bytes of these.",
+        |of| Some(of.log.as_ref()?.bytes),
+    ),
+    (
+        "sandstone_pool_log_failures_total",
+        Kind::Counter,
+        "Times that the log vdev failed since the pool was opened.",
+        |of| Some(of.log.as_ref()?.failures),
+    ),
+    (
+        "sandstone_pool_cache_hits_total",
+        Kind::Counter,
+        "Reads that the cache vdev answered since the pool was opened.",
+        |of| Some(of.cache.as_ref()?.hits),
+    ),
+    (
+        "sandstone_pool_cache_misses_total",
+        Kind::Counter,
+        "Reads that were neither in memory nor on the cache vdev.",
+        |of| Some(of.cache.as_ref()?.misses),
+    ),
+    (
+        "sandstone_pool_cache_rejected_total",
+        Kind::Counter,
+        "Reads of the cache vdev that brought something else, and were answered by the pool.",
+        |of| Some(of.cache.as_ref()?.rejected),
+    ),
+    (
+        "sandstone_pool_cache_written_bytes_total",
+        Kind::Counter,
+        "Bytes that were written to the cache vdev.",
+        |of| Some(of.cache.as_ref()?.written),
+    ),
+    (
+        "sandstone_pool_vdev_incomplete",
+        Kind::Gauge,
+        "Whether a device lacks something that others have.",
+        |of| of.guid.as_ref().map(|_| of.is_incomplete.into()),
+    ),
+];

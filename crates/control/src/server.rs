@@ -1,0 +1,204 @@
+//! The control thread: serves the API on a unix socket or a loopback address until it is stopped.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::header::HOST;
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse as _, Response};
+use tokio::net::{TcpListener, UnixListener, UnixSocket};
+use tokio::sync::oneshot;
+
+use super::address::ControlAddress;
+use super::answer::Problem;
+use super::api::{Plane, router};
+use super::asker::Peer;
+use model::{Error, ErrorKind};
+
+/// How long connections may take to end when the daemon does.
+const LAST_ANSWERS: Duration = Duration::from_secs(20);
+
+/// The running control thread; dropping it stops the thread and removes the socket.
+#[derive(Debug)]
+pub struct ControlServer {
+    address: ControlAddress,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ControlServer {
+    /// Listens on `address` and serves `plane` from a thread of its own.
+    pub fn start(address: ControlAddress, plane: Arc<Plane>) -> Result<Self, Error> {
+        let failed = |e: io::Error| {
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("the control API cannot listen on {address}: {e}"),
+                format!(
+                    "{}; --control names another place",
+                    address.place().next(&e)
+                ),
+            )
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(failed)?;
+        let (listener, bound) = {
+            let _inside = runtime.enter();
+            listen(&address).map_err(failed)?
+        };
+        let (stop, stopped) = oneshot::channel();
+        let serve = move || {
+            let (begun, has_begun) = oneshot::channel();
+            let stopped = async move {
+                drop(stopped.await);
+                // Nobody may wait any more.
+                let _ = begun.send(());
+            };
+            // An accept loop ends only through `stopped`; errors of one connection end that one.
+            runtime.block_on(async move {
+                let served = async move {
+                    match listener {
+                        Listener::Unix(unix) => {
+                            let router = router(plane);
+                            let router = router.into_make_service_with_connect_info::<Peer>();
+                            let serve = axum::serve(unix, router);
+                            serve.with_graceful_shutdown(stopped).await
+                        }
+                        Listener::Tcp(tcp) => {
+                            let router = loopback_only(router(plane));
+                            let router = router.into_make_service_with_connect_info::<Peer>();
+                            let serve = axum::serve(tcp, router);
+                            serve.with_graceful_shutdown(stopped).await
+                        }
+                    }
+                };
+                // Who does not take the rest of a stream keeps nobody from ending.
+                let patience = async move {
+                    if has_begun.await.is_ok() {
+                        tokio::time::sleep(LAST_ANSWERS).await;
+                    }
+                };
+                tokio::select! {
+                    _ = served => {}
+                    () = patience => {}
+                }
+            });
+        };
+        let thread = std::thread::Builder::new()
+            .name("control".into())
+            .spawn(serve)
+            .map_err(failed)?;
+        Ok(Self {
+            address: bound,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it listens; with the port that was chosen, where port 0 was asked for.
+    pub fn address(&self) -> &ControlAddress {
+        &self.address
+    }
+}
+
+impl Drop for ControlServer {
+    fn drop(&mut self) {
+        if let ControlAddress::Unix(path) = &self.address {
+            let _ = fs::remove_file(path);
+        }
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+enum Listener {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+fn listen(address: &ControlAddress) -> io::Result<(Listener, ControlAddress)> {
+    match address {
+        ControlAddress::Unix(path) => Ok((Listener::Unix(listen_unix(path)?), address.clone())),
+        ControlAddress::Tcp(tcp) => {
+            let listener = std::net::TcpListener::bind(tcp)?;
+            listener.set_nonblocking(true)?;
+            let bound = ControlAddress::Tcp(listener.local_addr()?);
+            Ok((Listener::Tcp(TcpListener::from_std(listener)?), bound))
+        }
+    }
+}
+
+/// Binds under a temporary name, closes it to others, and only then lets it be connected to and
+/// seen: at no moment can another user reach it.
+fn listen_unix(path: &Path) -> io::Result<UnixListener> {
+    if let Some(parent) = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+    {
+        fs::create_dir_all(parent)?;
+    }
+    if UnixStream::connect(path).is_ok() {
+        return Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            "another daemon answers there",
+        ));
+    }
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    match fs::remove_file(&new) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(&new)?;
+    fs::set_permissions(&new, Permissions::from_mode(0o600))?;
+    let listener = socket.listen(64)?;
+    fs::rename(&new, path)?;
+    Ok(listener)
+}
+
+/// Refuses requests that name another host than the loopback: a web page that makes a browser
+/// resolve its own name to 127.0.0.1 must not reach the API.
+fn loopback_only(router: Router) -> Router {
+    router.layer(from_fn(|request: Request, next: Next| async move {
+        let host = request
+            .headers()
+            .get(HOST)
+            .and_then(|host| host.to_str().ok())
+            .unwrap_or_default();
+        let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        let loopback = name == "localhost"
+            || name
+                .trim_matches(['[', ']'])
+                .parse::<std::net::IpAddr>()
+                .is_ok_and(|ip| ip.is_loopback());
+        if loopback {
+            next.run(request).await
+        } else {
+            refuse(host)
+        }
+    }))
+}
+
+fn refuse(host: &str) -> Response {
+    let message = format!("the request names the host {host:?}, which is not this machine");
+    Problem::from(Error::invalid(
+        message,
+        "connect to the loopback address itself",
+    ))
+    .into_response()
+}

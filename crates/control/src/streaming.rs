@@ -1,0 +1,181 @@
+//! Bodies of any length, piece by piece, in both directions: the client's side of streams.
+
+use std::io::{self, Read};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body, Bytes, Frame, Incoming};
+use hyper::header::CONTENT_TYPE;
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::mpsc::{Receiver, channel};
+
+use super::address::ControlAddress;
+use super::answer::Problem;
+use super::client::{CONNECT, Client, decode, strange};
+use model::{Error, ErrorKind};
+
+/// Pieces that wait to be taken at most.
+pub(super) const PIECES: usize = 8;
+/// Bytes of a piece that is read at once.
+const PIECE: usize = 256 << 10;
+
+/// A body whose pieces come from elsewhere; one that is an error ends the connection.
+pub(super) struct Pieces(pub(super) Receiver<io::Result<Bytes>>);
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let piece = self.0.poll_recv(context);
+        piece.map(|piece| piece.map(|piece| piece.map(Frame::data)))
+    }
+}
+
+trait Connection: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection for S {}
+
+impl Client {
+    /// Sends `body` and takes the answer piece by piece.
+    ///
+    /// # Errors
+    /// As for every request; or what `take` says.
+    pub fn download(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let body = serde_json::to_vec(body).map_err(|error| {
+            let message = format!("the request cannot be written as JSON: {error}");
+            Error::invalid(message, "report this as a defect")
+        })?;
+        self.within(async {
+            let body = Full::new(Bytes::from(body));
+            let answer = self.request(path, "application/json", body).await?;
+            let mut answer = self.successful(answer).await?.into_body();
+            while let Some(frame) = answer.frame().await {
+                let frame = frame.map_err(|error| self.broken(&error))?;
+                if let Ok(bytes) = frame.into_data() {
+                    take(&bytes)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Sends all of `source`, as far as it is taken, and decodes the answer.
+    ///
+    /// # Errors
+    /// As for every request.
+    pub fn upload<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        mut source: impl Read + Send + 'static,
+    ) -> Result<T, Error> {
+        let (outbox, inbox) = channel(PIECES);
+        // It may wait for its source for ever: nobody waits for it.
+        std::thread::spawn(move || {
+            loop {
+                let mut piece = vec![0; PIECE];
+                let piece = match source.read(&mut piece) {
+                    Ok(0) => return,
+                    Ok(len) => {
+                        piece.truncate(len);
+                        Ok(Bytes::from(piece))
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) => Err(error),
+                };
+                let is_last = piece.is_err();
+                if outbox.blocking_send(piece).is_err() || is_last {
+                    return;
+                }
+            }
+        });
+        self.within(async {
+            let kind = "application/octet-stream";
+            let answer = self.request(path, kind, Pieces(inbox)).await?;
+            let answer = self.successful(answer).await?.into_body();
+            let bytes = answer
+                .collect()
+                .await
+                .map_err(|error| self.broken(&error))?;
+            decode(&bytes.to_bytes())
+        })
+    }
+
+    fn within<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = runtime.map_err(|error| self.unreachable(&error))?;
+        runtime.block_on(work)
+    }
+
+    async fn request<B>(&self, path: &str, kind: &str, body: B) -> Result<Response<Incoming>, Error>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: std::error::Error + Send + Sync,
+    {
+        let (stream, host): (Box<dyn Connection>, String) = match self.address() {
+            ControlAddress::Unix(socket) => {
+                let stream = UnixStream::connect(socket).await;
+                let stream = stream.map_err(|error| self.unreachable(&error))?;
+                (Box::new(stream), "localhost".to_owned())
+            }
+            ControlAddress::Tcp(address) => {
+                let stream = tokio::time::timeout(CONNECT, TcpStream::connect(address)).await;
+                let stream = stream.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+                let stream = stream.map_err(|error| self.unreachable(&error))?;
+                (Box::new(stream), address.to_string())
+            }
+        };
+        let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = shaken.map_err(|error| self.broken(&error))?;
+        tokio::spawn(connection);
+        let request = Request::builder().method(Method::POST).uri(path);
+        let request = self
+            .introduce(request, &host)
+            .header(CONTENT_TYPE, kind)
+            .body(body);
+        let request = request.map_err(|error| {
+            let message = format!("{path:?} is no path: {error}");
+            Error::invalid(message, "report this as a defect")
+        })?;
+        let answer = sender.send_request(request).await;
+        answer.map_err(|error| self.broken(&error))
+    }
+
+    /// The answer, where it is no problem.
+    async fn successful(&self, answer: Response<Incoming>) -> Result<Response<Incoming>, Error> {
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let bytes = answer.into_body().collect().await;
+        let bytes = bytes.map_err(|error| self.broken(&error))?.to_bytes();
+        match serde_json::from_slice::<Problem>(&bytes) {
+            Ok(problem) => Err(problem.into()),
+            Err(_) => Err(strange(status)),
+        }
+    }
+
+    fn broken(&self, error: &hyper::Error) -> Error {
+        Error::new(
+            ErrorKind::Unavailable,
+            format!("the daemon at {} broke the connection: {error}", self.address()),
+            "sandstone status",
+        )
+        .not_changed("what was received without -s is gone; otherwise see `sandstone volume get receive_resume_token`")
+    }
+}

@@ -1,0 +1,209 @@
+//! Logical units that there are: they grow, are pointed to other data, and follow their volumes to other names.
+
+use std::path::Path;
+
+use super::api::Plane;
+use super::author;
+use super::transaction::{Commit, Committed};
+use config::change::{Change, ModifyUnit};
+use config::diff::{Action, Difference, FieldChange};
+use model::config::{BackendSpec, UnitSpec};
+use model::quantity::format_size;
+use model::{Config, Error, ErrorKind};
+use pools::dataset::{DatasetChange, split};
+use pools::history::Deed;
+use pools::served::Served;
+
+impl Plane {
+    /// The logical units that are on volumes of pools. Whoever takes something away asks for them while the configuration is
+    /// [`unchanged`](super::Transactions::unchanged).
+    pub(super) fn served(&self) -> Served {
+        let config = self.transactions.config();
+        Served::of(&config, &self.transactions.followed())
+    }
+
+    /// Has units use the names that their volumes have now. Called before the volumes of units that are not noted yet could
+    /// get other names, and after what could have renamed any. Where the names cannot be stored, units stay on their volumes
+    /// all the same, whose numbers are noted; the notice tells of it.
+    pub fn follow_or_tell(&self) -> Option<String> {
+        let error = self.transactions.follow_volumes().err()?;
+        let notice = self.behind(&error);
+        tracing::error!("{notice}");
+        Some(notice)
+    }
+
+    /// Names the units that the stored configuration still lists under old names of their volumes.
+    fn behind(&self, error: &Error) -> String {
+        let (stored, followed) = (self.transactions.config(), self.transactions.followed());
+        let now = followed.units_by_naa();
+        let pairs = stored.units.iter();
+        let pairs = pairs.filter_map(|old| Some((old, now.get(old.naa.as_str())?)));
+        let mut behind = pairs.filter_map(|(old, new)| match (&old.backend, &new.backend) {
+            (BackendSpec::Volume { volume: old_name }, BackendSpec::Volume { volume })
+                if old_name != volume =>
+            {
+                Some(format!(
+                    "lu {} serves {volume}, and the configuration still says {old_name}",
+                    old.name
+                ))
+            }
+            _ => None,
+        });
+        let first = behind.next().unwrap_or_else(|| {
+            "the volumes of logical units could not be noted in the configuration".to_owned()
+        });
+        let more = match behind.count() {
+            0 => String::new(),
+            more => format!("; and {more} more likewise"),
+        };
+        format!(
+            "{first}{more}: {}; {}. It is tried again with the next change of a volume, and at a start",
+            error.message, error.next
+        )
+    }
+
+    /// `lu modify`, `lu online`, `lu offline`
+    ///
+    /// # Errors
+    /// What was wrong; nothing was changed, or what was is told.
+    pub fn modify_unit(
+        &self,
+        name: &str,
+        mut request: ModifyUnit,
+        how: &Commit,
+        deed: &Deed,
+    ) -> Result<Committed, Error> {
+        if let Some(BackendSpec::File { path, size, .. }) = &mut request.backend
+            && *size == 0
+        {
+            *size = length_of(&self.state_folder, path)?;
+        }
+        self.follow_before_change_of(name, how)?;
+        let grown = self.grow_first(name, &mut request, how)?;
+        if let Some(grown) = grown.as_ref().filter(|_| !how.dry_run) {
+            self.pools.note(split(&grown.name).0, deed);
+            let generation = self.transactions.config().generation;
+            author::note_differences(std::slice::from_ref(grown), generation);
+            self.transactions.data_plane().try_again();
+        }
+        let change = Change::ModifyUnit(name.to_owned(), request);
+        let committed = self.transactions.commit(&change, how);
+        let mut committed = committed.map_err(|error| match &grown {
+            Some(grown) if !how.dry_run => {
+                error.not_changed(format!("{}; nothing else was changed", grown.in_words()))
+            }
+            _ => error,
+        })?;
+        committed.differences.extend(grown);
+        Ok(committed)
+    }
+
+    /// Refuses to change a unit whose volume has another name than the configuration, where that cannot be stored: the change
+    /// would be of another volume that has the old name by now.
+    fn follow_before_change_of(&self, name: &str, how: &Commit) -> Result<(), Error> {
+        if how.dry_run {
+            return Ok(());
+        }
+        let followed = self.transactions.follow_volumes();
+        let (stored, now) = (self.transactions.config(), self.transactions.followed());
+        let backend = |config: &Config| config.unit(name).map(|unit| unit.backend.clone());
+        match backend(&stored) == backend(&now) {
+            true => Ok(()),
+            false => followed,
+        }
+    }
+
+    /// Grows the volume of a unit that is to be larger, which leaves nothing of the size to be asked for. The volume comes
+    /// before the unit: what a unit is pointed to must not be smaller than the unit.
+    fn grow_first(
+        &self,
+        name: &str,
+        request: &mut ModifyUnit,
+        how: &Commit,
+    ) -> Result<Option<Difference>, Error> {
+        // The volume keeps its name until it has grown.
+        let _unchanged = (!how.dry_run).then(|| self.transactions.unchanged());
+        let config = self.transactions.followed();
+        let unit = config.unit(name);
+        let backend = request.backend.as_ref().or(unit.map(|unit| &unit.backend));
+        let (Some(unit), Some(BackendSpec::Volume { volume }), Some(size)) =
+            (unit, backend.cloned(), request.size)
+        else {
+            return Ok(None);
+        };
+        request.size = None;
+        // Asked first: a change that is refused must not have grown a volume.
+        let asked = Commit {
+            dry_run: true,
+            ..how.clone()
+        };
+        let change = Change::ModifyUnit(name.to_owned(), request.clone());
+        self.transactions.commit(&change, &asked)?;
+        self.grow(unit, &volume, size, how.dry_run)
+    }
+
+    /// `volume set volsize` for a unit; `None` where the volume has that size already.
+    fn grow(
+        &self,
+        unit: &UnitSpec,
+        volume: &str,
+        size: u64,
+        dry_run: bool,
+    ) -> Result<Option<Difference>, Error> {
+        let change = DatasetChange::Set {
+            names: vec![volume.to_owned()],
+            properties: [("volsize".to_owned(), size.to_string())].into(),
+            shrink: false,
+        };
+        let before = self.pools.volume_size(volume)?;
+        if size < before {
+            return Err(Error::invalid(
+                format!(
+                    "lu {} is the volume {volume} of {}; {} would cut off data",
+                    unit.name,
+                    format_size(before),
+                    format_size(size)
+                ),
+                format!(
+                    "sandstone volume set --shrink volsize=SIZE {volume}, where what lies beyond it may be lost"
+                ),
+            ));
+        }
+        if size == before {
+            return Ok(None);
+        }
+        match dry_run {
+            true => self.pools.preview(&change, &Default::default())?,
+            false => self.pools.change(&change)?,
+        };
+        Ok(Some(Difference {
+            action: Action::Modify,
+            object: "volume".to_owned(),
+            name: volume.to_owned(),
+            fields: vec![FieldChange {
+                field: "volsize".to_owned(),
+                old: Some(format_size(before)),
+                new: Some(format_size(size)),
+            }],
+        }))
+    }
+}
+
+/// The length of a file that is there.
+fn length_of(state: &Path, path: &Path) -> Result<u64, Error> {
+    let path = state.join(path);
+    let metadata = std::fs::metadata(&path).map_err(|error| {
+        Error::new(
+            ErrorKind::NotFound,
+            format!("{} cannot be used: {error}", path.display()),
+            "name a file that is there; a relative path is below the state folder",
+        )
+    })?;
+    match metadata.is_file() {
+        true => Ok(metadata.len()),
+        false => Err(Error::invalid(
+            format!("{} is no file", path.display()),
+            "name a block device with --device",
+        )),
+    }
+}

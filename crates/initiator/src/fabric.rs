@@ -1,0 +1,352 @@
+//! Everything that a host adapter knows: targets, sessions, devices, and what is under way between
+//! them. One lock guards it; nothing in it waits.
+//!
+//! | what | where |
+//! |---|---|
+//! | a session is made, kept alive, lost, made again | `fabric/sessions.rs` |
+//! | a lost life is made certain to be over | `fabric/fencing.rs` |
+//! | what a session shows becomes devices and paths | `fabric/paths.rs` |
+//! | a command is never answered | `fabric/overdue.rs` |
+//! | a device is kept from other hosts | `fabric/reservations.rs` |
+//! | targets, ways and settings change while it runs | `fabric/changes.rs` |
+//! | what an administrator sees | `fabric/view.rs` |
+//! | a request becomes commands; their ends become its end | `fabric/traffic.rs` |
+//!
+//! # Invariants
+//! - A path is up only after its unit has said who it is in this life of its session; where the device is reserved for this
+//!   host, only after it takes part in that.
+//! - A lost session's connection is closed so that the kernel sends no more of it, before a single
+//!   command of it is sent elsewhere.
+
+mod changes;
+mod fencing;
+mod overdue;
+mod paths;
+mod reservations;
+mod sessions;
+mod traffic;
+mod view;
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::EventFlags;
+use rustix::event::{Timespec, epoll};
+use scsi::application_client::probe::Portrait;
+use slab::Slab;
+
+pub(super) use self::fencing::PortalGroup;
+use self::overdue::Abort;
+use super::commands::CommandLimits;
+use super::lookup::Lookup;
+use super::nexus::Nexus;
+use super::requests::{Finished, Requests};
+use block::Geometry;
+use model::initiator::settings::{DeviceSettings, TargetSettings};
+use multipath::{self, Actions};
+
+/// Bytes of one read from a socket; one read serves many answers.
+const BUFFER: usize = 256 << 10;
+/// Reads of one connection in one turn: fairness.
+const READS_PER_TURN: usize = 16;
+/// Sockets looked at in one turn; the others are ready in the next.
+const EVENTS: usize = 64;
+
+/// What is behind the lock.
+#[derive(Debug)]
+pub(super) struct Fabric {
+    epoll: Arc<OwnedFd>,
+    start: Instant,
+    pub(super) targets: Vec<Target>,
+    pub(super) nexuses: Vec<Nexus>,
+    pub(super) devices: Vec<Device>,
+    device_settings: DeviceSettings,
+    errands: Slab<Errand>,
+    aborts: Vec<Abort>,
+    next_abort: u64,
+    /// When commands were last looked at for their age.
+    looked_us: u64,
+    /// Commands that ended in the bytes under work.
+    endings: Vec<Ending>,
+    actions: Actions,
+    buffer: Vec<u8>,
+    /// Sessions with output.
+    dirty: Vec<usize>,
+    /// Sessions that may have more input than one turn took.
+    ready: Vec<(Readiness, EventFlags)>,
+    pub(super) finished: Vec<Finished>,
+    /// Names that sessions wait for.
+    pub(super) lookups: Vec<Lookup>,
+    /// How many names are being looked up.
+    pub(super) looking_up: u32,
+    /// The last look at the sockets did not show all that are ready.
+    is_more_waiting: bool,
+    renewals: changes::Renewals,
+    /// Errands of paths for reservations so far.
+    reservings: u64,
+    /// How often devices came, grew, or lost paths.
+    changes: u64,
+    /// The lane that ran the sockets has ended: nothing is ever answered again.
+    is_over: bool,
+}
+
+/// A target that is logged in to.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) settings: TargetSettings,
+    /// Its number: the `T` of a runtime name.
+    pub(super) number: u32,
+    /// Not wanted any more; its place is used again.
+    pub(super) is_gone: bool,
+}
+
+/// A device with all that its requests need.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) policy: multipath::Device,
+    /// The path that it was found by, for the claim rules.
+    pub(super) identity: multipath::PathIdentity,
+    pub(super) requests: Requests,
+    pub(super) portrait: Portrait,
+    pub(super) geometry: Option<Geometry>,
+    pub(super) limits: CommandLimits,
+    /// By path number.
+    pub(super) paths: Vec<Way>,
+    /// Writes that were reported as done are lost: every flush fails from then on, until an administrator acknowledges
+    /// that, or somebody opens it for himself alone and so begins with what is there.
+    pub(super) has_lost_writes: bool,
+    /// Whoever uses it has copies elsewhere: so long its I/O waits at most while all paths are down,
+    /// microseconds.
+    pub(super) patience_us: Option<u64>,
+    /// Other hosts are kept from writing to it, or are going to be.
+    reservation: Option<reservations::Reservation>,
+}
+
+/// Where a path of a device leads through.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    /// Index of the session.
+    pub(super) nexus: usize,
+    pub(super) lun: u64,
+    /// TARGET PORT GROUP.
+    pub(super) group: u16,
+}
+
+/// A command of our own.
+#[derive(Debug)]
+struct Errand {
+    nexus: usize,
+    purpose: Purpose,
+    sent_us: u64,
+    data_out: Vec<u8>,
+    data_in: Vec<u8>,
+}
+
+/// Which connection has something: one that was closed since is not taken for its successor.
+#[derive(Clone, Copy, Debug)]
+struct Readiness {
+    nexus: u32,
+    life: u32,
+}
+
+impl Readiness {
+    fn new(nexus: usize, life: u32) -> Self {
+        Self {
+            nexus: nexus as u32,
+            life,
+        }
+    }
+
+    fn to_bits(self) -> u64 {
+        u64::from(self.life) << 32 | u64::from(self.nexus)
+    }
+
+    fn from_bits(bits: u64) -> Self {
+        Self {
+            nexus: bits as u32,
+            life: (bits >> 32) as u32,
+        }
+    }
+}
+
+/// What an errand is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// Getting to know the session's units.
+    Scan,
+    /// REPORT TARGET PORT GROUPS for a device.
+    Groups { device: usize },
+    /// TEST UNIT READY on a path.
+    Ready {
+        device: usize,
+        path: multipath::PathId,
+    },
+    /// SET TARGET PORT GROUPS; the states are asked for afterwards.
+    Activate {
+        device: usize,
+        path: multipath::PathId,
+    },
+    /// READ CAPACITY (16) after it changed.
+    Capacity { device: usize },
+    /// PERSISTENT RESERVE IN and OUT on a path.
+    Reserve {
+        device: usize,
+        path: multipath::PathId,
+        /// Of the errand: what was asked for an earlier one is not meant any more.
+        number: u64,
+    },
+}
+
+/// How a command ended, as the session told it.
+#[derive(Debug)]
+struct Ending {
+    cookie: u64,
+    /// SCSI status; `None`: the device server never saw it.
+    status: Option<u8>,
+    sense: Vec<u8>,
+}
+
+/// Cookies of errands have this bit.
+const ERRAND: u64 = 1 << 63;
+
+impl Fabric {
+    pub(super) fn new(epoll: Arc<OwnedFd>, device_settings: DeviceSettings) -> Self {
+        Self {
+            epoll,
+            start: Instant::now(),
+            targets: Vec::new(),
+            nexuses: Vec::new(),
+            devices: Vec::new(),
+            device_settings,
+            errands: Slab::new(),
+            aborts: Vec::new(),
+            next_abort: 0,
+            looked_us: 0,
+            endings: Vec::new(),
+            actions: Actions::new(),
+            buffer: vec![0; BUFFER],
+            dirty: Vec::new(),
+            ready: Vec::new(),
+            finished: Vec::new(),
+            lookups: Vec::new(),
+            looking_up: 0,
+            is_more_waiting: false,
+            renewals: changes::Renewals::default(),
+            reservings: 0,
+            changes: 0,
+            is_over: false,
+        }
+    }
+
+    /// The clock of the policy, in microseconds since the fabric was made.
+    #[inline]
+    pub(super) fn now_us(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64
+    }
+
+    /// For how long old copies may still land of writes that were reported as done, on any device.
+    pub(super) fn unsettled_for(&self) -> Duration {
+        let devices = self.devices.iter();
+        let until = devices.filter_map(|device| device.policy.unsettled_until_us());
+        let left_us = until.max().map_or(0, |us| us.saturating_sub(self.now_us()));
+        Duration::from_micros(left_us)
+    }
+
+    /// A moment of that clock.
+    pub(super) fn instant(&self, us: u64) -> Instant {
+        self.start + Duration::from_micros(us)
+    }
+
+    /// Logs in to a target, with its portals' addresses in the order of its routes.
+    pub(super) fn add_target(
+        &mut self,
+        settings: TargetSettings,
+        addresses: &[SocketAddr],
+    ) -> usize {
+        let target = self.place_target(settings.clone());
+        self.set_target(target, settings, addresses, false);
+        target
+    }
+
+    /// Looks at the sockets and the clock.
+    pub(super) fn turn(&mut self) -> io::Result<()> {
+        let ready = std::mem::take(&mut self.ready);
+        let mut events = [const { MaybeUninit::uninit() }; EVENTS];
+        let epoll = Arc::clone(&self.epoll);
+        let waited = epoll::wait(&*epoll, &mut events[..], Some(&Timespec::default()));
+        let (events, failure) = match waited {
+            Ok((events, _)) => (&*events, None),
+            Err(rustix::io::Errno::INTR) => (&[][..], None),
+            Err(error) => (&[][..], Some(error)),
+        };
+        // Whoever watches us is told once: what is left must not wait for another event.
+        self.is_more_waiting = events.len() == EVENTS;
+        for event in events {
+            self.socket_ready(Readiness::from_bits(event.data.u64()), event.flags);
+        }
+        for (nexus, flags) in ready {
+            self.socket_ready(nexus, flags);
+        }
+        self.tick();
+        self.flush();
+        failure.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Hands all output to the sockets.
+    pub(super) fn flush(&mut self) {
+        while let Some(nexus) = self.dirty.pop() {
+            let Some(link) = self.nexuses[nexus].link() else {
+                continue;
+            };
+            if let Err(error) = link.flush() {
+                self.lose(nexus, error);
+            }
+        }
+    }
+
+    fn mark_dirty(&mut self, nexus: usize) {
+        if !self.dirty.contains(&nexus) {
+            self.dirty.push(nexus);
+        }
+    }
+
+    /// When [`Fabric::turn`] must run at the latest.
+    pub(super) fn next_deadline_us(&mut self) -> Option<u64> {
+        if self.is_more_waiting || !self.ready.is_empty() || !self.finished.is_empty() {
+            return Some(0);
+        }
+        let sessions = (0..self.nexuses.len()).filter_map(|nexus| self.nexus_deadline_us(nexus));
+        let sessions = sessions.min();
+        let devices = self
+            .devices
+            .iter()
+            .filter_map(|device| device.policy.next_deadline());
+        devices
+            .chain(sessions)
+            .chain(self.overdue_deadline_us())
+            .chain(self.renewal_deadline_us())
+            .chain(self.reservations_deadline_us())
+            .min()
+    }
+
+    fn tick(&mut self) {
+        let now = self.now_us();
+        for nexus in 0..self.nexuses.len() {
+            self.tick_nexus(nexus, now);
+        }
+        self.look_for_overdue(now);
+        self.renew_next(now);
+        self.reservations_due(now);
+        for device in 0..self.devices.len() {
+            let policy = &mut self.devices[device].policy;
+            if policy.next_deadline().is_some_and(|due| due <= now) {
+                policy.tick(now, &mut self.actions);
+                self.carry_out(device, now);
+            }
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! What is logged in to changes while I/O runs: sessions come and go one at a time, devices get other
+//! settings.
+//!
+//! A session that is not wanted any more takes no new I/O, ends what is on it, and logs out. One whose
+//! settings changed is made anew, one after another, so that the others carry the I/O meanwhile.
+
+use std::net::SocketAddr;
+
+use super::super::commands::CommandLimits;
+use super::super::link::LinkError;
+use super::super::nexus::{State, us};
+use super::{Fabric, Target};
+use model::initiator::settings::{Bind, DeviceSettings, SessionSettings, TargetSettings};
+
+/// How long a session that leaves may take to end its commands.
+const DRAIN_US: u64 = 5_000_000;
+/// How long a session that was made anew may take before the next one's turn.
+const RENEWAL_US: u64 = 10_000_000;
+/// When a session that leaves tries again to end what it left at the target.
+const FENCE_AGAIN_US: u64 = 100_000;
+
+/// Sessions that are to be made anew, one after another.
+#[derive(Debug, Default)]
+pub(super) struct Renewals {
+    /// Who is next; the last one first.
+    waiting: Vec<usize>,
+    /// Who is being made anew, and until when that is waited for.
+    current: Option<(usize, u64)>,
+}
+
+impl Fabric {
+    /// Gives a target other ways and settings, with its portals' addresses in the order of the routes.
+    /// With `renew`, sessions that stay are made anew.
+    pub(in super::super) fn set_target(
+        &mut self,
+        target: usize,
+        settings: TargetSettings,
+        addresses: &[SocketAddr],
+        renew: bool,
+    ) {
+        let now = self.now_us();
+        let mut wanted = ways(&settings, addresses);
+        self.targets[target].settings = settings;
+        let mut channels = Vec::new();
+        for at in 0..self.nexuses.len() {
+            if !self.is_wanted(at) || self.nexuses[at].target != target {
+                continue;
+            }
+            let nexus = &self.nexuses[at];
+            let same =
+                |way: &(SocketAddr, Option<Bind>)| way.0 == nexus.portal && way.1 == nexus.bind;
+            match wanted.iter().position(same) {
+                Some(way) => {
+                    wanted.remove(way);
+                    channels.push(nexus.channel);
+                    if renew {
+                        self.renewals.waiting.insert(0, at);
+                    }
+                }
+                None => self.part(at, now),
+            }
+        }
+        for (portal, bind) in wanted {
+            let channel = (0..)
+                .find(|channel| !channels.contains(channel))
+                .unwrap_or(0);
+            channels.push(channel);
+            let nexus = self.new_nexus(target, channel, portal, bind, now);
+            let free = self
+                .nexuses
+                .iter()
+                .position(super::super::nexus::Nexus::is_free);
+            match free {
+                Some(slot) => self.nexuses[slot] = nexus,
+                None => self.nexuses.push(nexus),
+            }
+        }
+        self.tick();
+    }
+
+    /// Puts other settings of a target's sessions in force; sessions that are there stay as they are. Who
+    /// waits for its next login does not wait for longer than it would now.
+    pub(in super::super) fn set_session(&mut self, target: usize, settings: SessionSettings) {
+        let latest = self.now_us() + us(settings.back_off.most);
+        self.targets[target].settings.session = settings;
+        let nexuses = self.nexuses.iter_mut();
+        for nexus in nexuses.filter(|nexus| nexus.target == target) {
+            if let State::Down { retry_us } = &mut nexus.state {
+                *retry_us = latest.min(*retry_us);
+            }
+        }
+        self.tick();
+    }
+
+    /// Logs out of a target, and forgets it once its sessions are over.
+    pub(in super::super) fn drop_target(&mut self, target: usize) {
+        let now = self.now_us();
+        for at in 0..self.nexuses.len() {
+            if self.nexuses[at].target == target && self.is_wanted(at) {
+                self.part(at, now);
+            }
+        }
+        self.targets[target].is_gone = true;
+        self.tick();
+    }
+
+    /// A place for a target: one whose sessions are all over, or a new one.
+    pub(super) fn place_target(&mut self, settings: TargetSettings) -> usize {
+        let used = |at: usize| {
+            let mine = self.nexuses.iter().filter(|nexus| nexus.target == at);
+            mine.clone().any(|nexus| !nexus.is_free())
+        };
+        let at = (0..self.targets.len()).find(|at| self.targets[*at].is_gone && !used(*at));
+        let at = at.unwrap_or(self.targets.len());
+        let target = Target {
+            settings,
+            number: at as u32,
+            is_gone: false,
+        };
+        match self.targets.get_mut(at) {
+            Some(place) => *place = target,
+            None => self.targets.push(target),
+        }
+        at
+    }
+
+    /// Whether a session is to be there.
+    pub(super) fn is_wanted(&self, at: usize) -> bool {
+        let nexus = &self.nexuses[at];
+        nexus.parting_until_us.is_none()
+            && !matches!(nexus.state, State::Leaving { .. } | State::Gone)
+    }
+
+    /// A session is not wanted any more.
+    fn part(&mut self, at: usize, now: u64) {
+        self.renewals.waiting.retain(|other| *other != at);
+        let nexus = &mut self.nexuses[at];
+        nexus.parting_until_us = Some(now + DRAIN_US);
+        // A scan that ended now would bring its paths up again.
+        nexus.scan = None;
+        nexus.scan_at_us = None;
+        for path in &mut nexus.paths {
+            path.is_known = false;
+        }
+        // Nothing new goes down it; what is on it ends.
+        self.each_path(at, now, |policy, path, now, out| {
+            policy.path_suspect(path, now, out);
+        });
+        self.take_leave(at, now);
+    }
+
+    /// Logs a session out that has nothing left to do, or has taken too long over it: that one logs in once
+    /// more first, which ends what it left at the target.
+    pub(super) fn take_leave(&mut self, at: usize, now: u64) {
+        let nexus = &mut self.nexuses[at];
+        let Some(until) = nexus.parting_until_us else {
+            return;
+        };
+        let is_idle = match &mut nexus.state {
+            State::Up { link } => link.is_idle(),
+            _ => true,
+        };
+        if !is_idle && now < until {
+            return;
+        }
+        if !is_idle {
+            // What was not answered may still be performed, until the target knows that we are gone.
+            self.note_unfenced(at);
+            self.drop_link(at);
+        }
+        if self.nexuses[at].needs_fence() {
+            self.each_path(at, now, |policy, path, now, out| {
+                policy.path_dead(path, now, out);
+            });
+            self.give_up_confirmation(at, now);
+        }
+        if self.waits_for_fence(at, now) {
+            if matches!(self.nexuses[at].state, State::Gone) {
+                let retry_us = now + FENCE_AGAIN_US;
+                self.nexuses[at].state = State::Down { retry_us };
+                if self.nexuses[at].fence_from_us.is_some() {
+                    // The own portal is closed to us.
+                    self.take_detour(at, now);
+                }
+            }
+            return;
+        }
+        self.nexuses[at].parting_until_us = None;
+        if self.nexuses[at].is_up() {
+            self.log_out_of(at, now);
+        } else {
+            self.drop_link(at);
+        }
+        while let Some(path) = self.nexuses[at].paths.first().copied() {
+            self.remove_path(at, path, now);
+        }
+        self.count_change();
+    }
+
+    /// Lets the next session be made anew, when the one before is there again.
+    pub(super) fn renew_next(&mut self, now: u64) {
+        if let Some((at, until)) = self.renewals.current {
+            let nexus = &self.nexuses[at];
+            let is_back = nexus.is_up() && nexus.scan.is_none();
+            if !is_back && now < until && self.is_wanted(at) {
+                return;
+            }
+            self.renewals.current = None;
+        }
+        while let Some(at) = self.renewals.waiting.pop() {
+            if self.nexuses[at].is_up() && self.is_wanted(at) {
+                self.lose(at, LinkError::Ended("its settings changed"));
+                self.renewals.current = Some((at, now + RENEWAL_US));
+                return;
+            }
+        }
+    }
+
+    /// When [`Self::renew_next`] must look at the latest.
+    pub(super) fn renewal_deadline_us(&self) -> Option<u64> {
+        self.renewals.current.map(|(_, until)| until)
+    }
+
+    /// Looks again at the units of a target, or of all.
+    pub(in super::super) fn rescan(&mut self, target: Option<usize>) {
+        for at in 0..self.nexuses.len() {
+            if target.is_none_or(|target| self.nexuses[at].target == target) && self.is_wanted(at) {
+                self.scan_again(at);
+            }
+        }
+    }
+
+    /// Puts other settings of devices in force, for I/Os from now on.
+    pub(in super::super) fn set_devices(&mut self, settings: DeviceSettings) {
+        self.device_settings = settings;
+        for at in 0..self.devices.len() {
+            self.settle_settings(at);
+        }
+    }
+
+    /// Lets I/O of a device wait no longer than this while all paths are down; `None`: as long as is set.
+    pub(in super::super) fn set_patience(&mut self, device: usize, patience_us: Option<u64>) {
+        self.devices[device].patience_us = patience_us;
+        self.settle_settings(device);
+    }
+
+    fn settle_settings(&mut self, at: usize) {
+        let now = self.now_us();
+        let device = &mut self.devices[at];
+        let name = device.policy.name().to_owned();
+        let mut wanted = self.device_settings.claim(&name, &device.identity);
+        let patience_us = device.patience_us.unwrap_or(u64::MAX);
+        wanted.apd_timeout_us = wanted.apd_timeout_us.min(patience_us);
+        let max_io = self.device_settings.max_io(&name);
+        device.limits = CommandLimits {
+            write_same: device.limits.write_same,
+            ..CommandLimits::new(&device.portrait, device.limits.block, max_io)
+        };
+        if *device.policy.settings() != wanted {
+            device.policy.set_settings(wanted, now, &mut self.actions);
+            self.carry_out(at, now);
+        }
+    }
+
+    /// Something changed that others may wait for: a device came, grew, or lost its paths.
+    pub(super) fn count_change(&mut self) {
+        self.changes += 1;
+    }
+
+    /// Whether nothing is ever answered again.
+    #[inline]
+    pub(in super::super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// How often that was.
+    pub(in super::super) fn changes(&self) -> u64 {
+        self.changes
+    }
+}
+
+/// Every way to a target, as often as there are to be sessions on it.
+pub(super) fn ways(
+    settings: &TargetSettings,
+    addresses: &[SocketAddr],
+) -> Vec<(SocketAddr, Option<Bind>)> {
+    let routes = settings.routes.iter().zip(addresses);
+    routes
+        .flat_map(|(route, address)| {
+            (0..settings.sessions).map(move |_| (*address, route.bind.clone()))
+        })
+        .collect()
+}

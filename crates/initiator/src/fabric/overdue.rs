@@ -1,0 +1,165 @@
+//! Commands that a target does not answer although it answers pings: they are aborted and repeated, and
+//! a target that does not even answer the abort loses the session.
+
+use std::time::Duration;
+
+use iscsi::pdu::{TaskManagementFunction, TaskManagementResult};
+
+use super::super::link::{Link, LinkError};
+use super::super::nexus::us;
+use super::traffic::{cookie, device_and_io, path_of};
+use super::{Fabric, Way};
+use multipath::{Ended, IoId, PathId};
+
+/// How often is looked: a timeout of many seconds need not be exact.
+const LOOK_EVERY_US: u64 = 1_000_000;
+/// The most that an answer to an abort may take.
+const ABORT_LIMIT_US: u64 = 10_000_000;
+
+/// An abort that was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Abort {
+    pub(super) nexus: usize,
+    /// Its own number: the command's may be another command's when the answer comes.
+    number: u64,
+    /// The command's.
+    cookie: u64,
+    asked_us: u64,
+}
+
+impl Fabric {
+    /// When to look next; never while nothing is under way.
+    pub(super) fn overdue_deadline_us(&self) -> Option<u64> {
+        let active = |device: &super::Device| device.policy.queue_snapshot().actv > 0;
+        let busy = !self.errands.is_empty() || self.devices.iter().any(active);
+        busy.then_some(self.looked_us + LOOK_EVERY_US)
+    }
+
+    /// Looks for commands that wait too long for their answers.
+    pub(super) fn look_for_overdue(&mut self, now: u64) {
+        if now < self.looked_us + LOOK_EVERY_US {
+            return;
+        }
+        self.looked_us = now;
+        for device in 0..self.devices.len() {
+            let limit = |at: usize| us(self.limit_of(at));
+            let ways = &self.devices[device].paths;
+            let overdue: Vec<(IoId, PathId)> = self.devices[device]
+                .policy
+                .on_paths()
+                .filter(|(_, path, sent)| {
+                    now.saturating_sub(*sent) >= limit(ways[path.0 as usize].nexus)
+                })
+                .map(|(io, path, _)| (io, path))
+                .collect();
+            for (io, path) in overdue {
+                self.abort(device, io, path, now);
+            }
+        }
+        for at in 0..self.nexuses.len() {
+            let limit = us(self.limit_of(at));
+            let errand = self.errands.iter().any(|(_, errand)| {
+                errand.nexus == at && now.saturating_sub(errand.sent_us) >= limit
+            });
+            let limit = limit.min(ABORT_LIMIT_US);
+            let abort = self
+                .aborts
+                .iter()
+                .any(|abort| abort.nexus == at && now.saturating_sub(abort.asked_us) >= limit);
+            if errand || abort {
+                self.lose(
+                    at,
+                    LinkError::Ended("the target answers pings but no commands"),
+                );
+            }
+        }
+    }
+
+    fn limit_of(&self, at: usize) -> Duration {
+        self.targets[self.nexuses[at].target]
+            .settings
+            .session
+            .command_timeout
+    }
+
+    fn abort(&mut self, device: usize, io: IoId, path: PathId, now: u64) {
+        let Way { nexus: at, lun, .. } = self.devices[device].paths[path.0 as usize];
+        let cookie = cookie(device, path, io);
+        if self
+            .aborts
+            .iter()
+            .any(|abort| abort.nexus == at && abort.cookie == cookie)
+        {
+            return;
+        }
+        let Some((session, out)) = self.nexuses[at].link().and_then(Link::session) else {
+            return;
+        };
+        let function = TaskManagementFunction::AbortTask;
+        let number = self.next_abort;
+        self.next_abort += 1;
+        if !session.task_management(number, function, lun, Some(cookie), out) {
+            // It has not even left: the target's command window stays closed.
+            return self.lose(
+                at,
+                LinkError::Ended("the target takes no commands any more"),
+            );
+        }
+        tracing::warn!(portal = %self.nexuses[at].portal, device = self.devices[device].policy.name(), "a command is not answered; it is aborted");
+        self.aborts.push(Abort {
+            nexus: at,
+            number,
+            cookie,
+            asked_us: now,
+        });
+        self.mark_dirty(at);
+    }
+
+    /// A command ended while its abort is under way: the answer to that means nothing any more, and the
+    /// command's number may be given to another.
+    #[inline]
+    pub(super) fn forget_abort(&mut self, at: usize, cookie: u64) {
+        if !self.aborts.is_empty() {
+            self.aborts
+                .retain(|abort| abort.nexus != at || abort.cookie != cookie);
+        }
+    }
+
+    /// The answer to an abort: the command does not end any more, unless it has.
+    pub(super) fn abort_answered(
+        &mut self,
+        at: usize,
+        number: u64,
+        result: TaskManagementResult,
+        now: u64,
+    ) {
+        let asked = |abort: &Abort| abort.nexus == at && abort.number == number;
+        let Some(place) = self.aborts.iter().position(asked) else {
+            return;
+        };
+        let cookie = self.aborts.swap_remove(place).cookie;
+        // A task that does not exist any more was answered before this answer, or got lost.
+        if !matches!(
+            result,
+            TaskManagementResult::Complete | TaskManagementResult::TaskDoesNotExist
+        ) {
+            let why = "the target neither answers a command nor aborts it";
+            return self.lose(at, LinkError::Ended(why));
+        }
+        let Some((session, _)) = self.nexuses[at].link().and_then(Link::session) else {
+            return;
+        };
+        if session.forget(cookie) {
+            let (device, io) = device_and_io(cookie);
+            let policy = &mut self.devices[device].policy;
+            policy.ended(
+                io,
+                path_of(cookie),
+                Ended::TaskAborted,
+                now,
+                &mut self.actions,
+            );
+            self.carry_out(device, now);
+        }
+    }
+}

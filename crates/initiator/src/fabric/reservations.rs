@@ -1,0 +1,519 @@
+//! Devices that this host keeps for itself: each path takes part in the reservation before it carries I/O.
+//!
+//! The errand of one path, and why a host that lost the device writes no more: `scsi::application_client::reserving`. This
+//! file decides which path goes on its errand when. A path registers only while no command of the device is under way on it: a target may perform
+//! the registration first, and then what was sent before it by a host that does not have the device any more.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
+
+use iscsi::initiator::Direction;
+use scsi::application_client::reserving::{Progress, Reserving};
+
+use super::super::nexus::PathOf;
+use super::{Device, Fabric, Purpose, Way};
+use block::fence::{End, Fence, FenceOrder, FenceState, Goal};
+use multipath::{Hold, PathId};
+
+/// How long a target that is busy is left alone.
+const LATER_US: u64 = 100_000;
+/// A path that could not take part is tried again after this.
+const AGAIN_US: u64 = 1_000_000;
+/// How often it is looked whether nothing is under way on a path.
+const IDLE_US: u64 = 2_000;
+
+/// The reservation of a device, and the work on it.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    fence: Fence,
+    stage: Stage,
+    errands: BTreeMap<PathId, Errand>,
+    job: Option<Job>,
+    /// The order that follows the job.
+    next: Option<(FenceOrder, Sender<End>)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Paths are registered; another host may hold it.
+    Registered,
+    /// It is being taken: by one path, for which the others wait.
+    Taking,
+    Held,
+    Unsupported,
+    Lost,
+    /// It is given up.
+    Leaving,
+}
+
+/// The errand that a path is on.
+#[derive(Debug)]
+struct Errand {
+    number: u64,
+    reserving: Reserving,
+    /// To be sent then; `None`: it is under way.
+    due_us: Option<u64>,
+}
+
+/// What somebody waits for.
+#[derive(Debug)]
+struct Job {
+    goal: Goal,
+    reply: Sender<End>,
+    end: Option<End>,
+}
+
+impl Fabric {
+    /// Begins to carry out an order; tells `reply` how it ended.
+    pub(in super::super) fn fence(&mut self, device: usize, order: FenceOrder, reply: Sender<End>) {
+        let now = self.now_us();
+        let reservation = &mut self.devices[device].reservation;
+        match reservation {
+            Some(before) if before.job.is_some() => before.next = Some((order, reply)),
+            _ => self.begin_job(device, order, reply, now),
+        }
+    }
+
+    fn begin_job(&mut self, device: usize, order: FenceOrder, reply: Sender<End>, now: u64) {
+        let FenceOrder { fence, goal } = order;
+        let before = self.devices[device].reservation.take();
+        let stage = match (goal, before.as_ref().map(|of| of.stage)) {
+            (Goal::Release, None | Some(Stage::Unsupported | Stage::Lost | Stage::Leaving)) => {
+                self.let_all_through(device, now);
+                // Nobody may wait any more.
+                return drop(reply.send(End::Done));
+            }
+            (Goal::Release, Some(_)) => Stage::Leaving,
+            (Goal::Take { .. }, _) => Stage::Taking,
+            _ => Stage::Registered,
+        };
+        let held = before.filter(|_| goal == Goal::Release);
+        let goal = match held.as_ref().map(|of| of.stage) {
+            // The reservation is another's.
+            Some(Stage::Registered) => Goal::Leave,
+            _ => goal,
+        };
+        self.devices[device].reservation = Some(Reservation {
+            // What it was registered with.
+            fence: held.map_or(fence, |of| of.fence),
+            stage,
+            errands: BTreeMap::new(),
+            job: Some(Job {
+                goal,
+                reply,
+                end: None,
+            }),
+            next: None,
+        });
+        self.set_hold(device, Hold::None, now);
+        let known = self.paths_of(device, |of| of.is_known || of.waits_to_take_part);
+        match goal {
+            Goal::Take { .. } | Goal::Release => {
+                if let Some((_, path)) = known.first() {
+                    self.begin_errand(device, path.path, goal, None, now);
+                }
+            }
+            _ => {
+                for (_, path) in known {
+                    self.begin_errand(device, path.path, goal, None, now);
+                }
+            }
+        }
+        self.job_goes_on(device, now);
+    }
+
+    /// The paths of a device through sessions that are up, each with its session.
+    fn paths_of(&self, device: usize, wanted: impl Fn(&PathOf) -> bool) -> Vec<(usize, PathOf)> {
+        let up = self.nexuses.iter().enumerate().filter(|(_, of)| of.is_up());
+        let paths = up.flat_map(|(at, nexus)| nexus.paths.iter().map(move |path| (at, *path)));
+        paths
+            .filter(|(_, path)| path.device == device && wanted(path))
+            .collect()
+    }
+
+    fn path_of_mut(&mut self, device: usize, path: PathId) -> Option<&mut PathOf> {
+        let at = self.devices[device].paths.get(path.0 as usize)?.nexus;
+        let mut paths = self.nexuses[at].paths.iter_mut();
+        paths.find(|of| of.device == device && of.path == path)
+    }
+
+    fn set_hold(&mut self, device: usize, hold: Hold, now: u64) {
+        let policy = &mut self.devices[device].policy;
+        policy.set_hold(hold, now, &mut self.actions);
+        self.carry_out(device, now);
+    }
+
+    fn begin_errand(
+        &mut self,
+        device: usize,
+        path: PathId,
+        goal: Goal,
+        due_us: Option<u64>,
+        now: u64,
+    ) {
+        let Some(reservation) = &mut self.devices[device].reservation else {
+            return;
+        };
+        self.reservings += 1;
+        let errand = Errand {
+            number: self.reservings,
+            reserving: Reserving::new(reservation.fence.key, goal),
+            due_us: Some(due_us.unwrap_or(now)),
+        };
+        reservation.errands.insert(path, errand);
+        if due_us.is_none() {
+            self.send_reserving(device, path);
+        }
+    }
+
+    fn send_reserving(&mut self, device: usize, path: PathId) {
+        let Some(&Way { nexus: at, lun, .. }) = self.devices[device].paths.get(path.0 as usize)
+        else {
+            return;
+        };
+        let reservation = self.devices[device].reservation.as_mut();
+        let Some(errand) = reservation.and_then(|of| of.errands.get_mut(&path)) else {
+            return;
+        };
+        errand.due_us = None;
+        let command = errand.reserving.command();
+        let (direction, length) = match command.data_out.len() {
+            0 => (Direction::Read, command.data_in),
+            length => (Direction::Write, length as u32),
+        };
+        let purpose = Purpose::Reserve {
+            device,
+            path,
+            number: errand.number,
+        };
+        let list = command.data_out;
+        self.run_errand(at, lun, purpose, command.cdb, direction, length, list);
+    }
+
+    /// A unit said who it is; whether the path carries I/O at once. Else it does when it takes part in the reservation.
+    pub(super) fn admit(&mut self, device: usize, path: PathId, now: u64) -> bool {
+        let Some(reservation) = &self.devices[device].reservation else {
+            return true;
+        };
+        if reservation.errands.contains_key(&path) {
+            return false;
+        }
+        let is_taking = |of: &Errand| matches!(of.reserving.goal(), Goal::Take { .. });
+        let goal = match (reservation.stage, reservation.job.as_ref()) {
+            (Stage::Unsupported | Stage::Leaving, _) => return true,
+            (Stage::Lost, _) => return false,
+            (Stage::Registered, _) => Goal::Register,
+            (Stage::Held, _) => Goal::Join,
+            (Stage::Taking, Some(job)) if !reservation.errands.values().any(is_taking) => job.goal,
+            // It joins when another path has taken the device.
+            (Stage::Taking, _) => return false,
+        };
+        self.begin_errand(device, path, goal, Some(now), now);
+        false
+    }
+
+    /// A path may not take part in the reservation any more: it carries nothing before that is known.
+    pub(super) fn doubt_reservation(&mut self, device: usize, path: PathId, now: u64) {
+        let Some(reservation) = &self.devices[device].reservation else {
+            return;
+        };
+        if reservation.stage != Stage::Held || reservation.errands.contains_key(&path) {
+            return;
+        }
+        let Some(of) = self.path_of_mut(device, path).filter(|of| of.is_known) else {
+            return;
+        };
+        (of.is_known, of.waits_to_take_part) = (false, true);
+        self.devices[device]
+            .policy
+            .path_suspect(path, now, &mut self.actions);
+        self.carry_out(device, now);
+        self.begin_errand(device, path, Goal::Join, Some(now), now);
+    }
+
+    /// The same of a device's paths through a session, which a command of our own was told.
+    pub(super) fn doubt_reservations(&mut self, at: usize, purpose: Purpose, now: u64) {
+        let device = match purpose {
+            Purpose::Groups { device }
+            | Purpose::Ready { device, .. }
+            | Purpose::Activate { device, .. }
+            | Purpose::Capacity { device } => device,
+            // The unit says who it is, and then the path takes part; or it is being asked.
+            Purpose::Scan | Purpose::Reserve { .. } => return,
+        };
+        for (nexus, path) in self.paths_of(device, |path| path.is_known) {
+            if nexus == at {
+                self.doubt_reservation(device, path.path, now);
+            }
+        }
+    }
+
+    /// A command of an errand was answered.
+    pub(super) fn reserving_answered(
+        &mut self,
+        device: usize,
+        path: PathId,
+        number: u64,
+        (status, sense, data): (u8, &[u8], &[u8]),
+        now: u64,
+    ) {
+        let Some(reservation) = &mut self.devices[device].reservation else {
+            return;
+        };
+        let is_owner = (reservation.fence.is_owner)();
+        let errand = reservation.errands.get_mut(&path);
+        let Some(errand) = errand.filter(|errand| errand.number == number) else {
+            return;
+        };
+        match errand.reserving.answer(status, sense, data, is_owner) {
+            Progress::Go { later: false } => self.send_reserving(device, path),
+            Progress::Go { later: true } => errand.due_us = Some(now + LATER_US),
+            Progress::Over(end) => {
+                let goal = errand.reserving.goal();
+                reservation.errands.remove(&path);
+                self.reserving_ended(device, path, goal, end, now);
+                self.job_goes_on(device, now);
+            }
+        }
+    }
+
+    fn reserving_ended(&mut self, device: usize, path: PathId, goal: Goal, end: End, now: u64) {
+        let name = self.devices[device].policy.name().to_owned();
+        let Some(reservation) = &mut self.devices[device].reservation else {
+            return;
+        };
+        let is_of_job = reservation.job.as_ref().is_some_and(|job| job.goal == goal);
+        match (goal, &end) {
+            (_, End::Unsupported) => {
+                reservation.stage = Stage::Unsupported;
+                reservation.errands.clear();
+            }
+            (Goal::Take { .. }, End::Done) => reservation.stage = Stage::Held,
+            (Goal::Join, End::Others(by)) => {
+                tracing::error!(
+                    device = name,
+                    key = format!("{by:#018x}"),
+                    "another host has reserved the device"
+                );
+                reservation.stage = Stage::Lost;
+                reservation.errands.clear();
+                if let Some(job) = &mut reservation.job {
+                    job.end = Some(end.clone());
+                }
+                return self.set_hold(device, Hold::Lost, now);
+            }
+            (Goal::Join | Goal::Register, End::Failed(why)) => {
+                tracing::warn!(
+                    device = name,
+                    why,
+                    "a path cannot take part in the reservation yet"
+                );
+            }
+            _ => {}
+        }
+        if let Some(job) = reservation.job.as_mut().filter(|_| is_of_job) {
+            // Of several paths one is enough.
+            match &job.end {
+                Some(End::Done) => {}
+                _ => job.end = Some(end.clone()),
+            }
+        }
+        match (goal, end) {
+            (Goal::Take { .. }, End::Done) => {
+                self.set_hold(device, Hold::Held, now);
+                self.take_part(device, path, now);
+                self.others_join(device, path, now);
+            }
+            (_, End::Unsupported) => self.let_all_through(device, now),
+            (Goal::Join | Goal::Register, End::Done) => self.take_part(device, path, now),
+            (Goal::Join | Goal::Register, End::Failed(_)) => {
+                if let Some(of) = self.path_of_mut(device, path) {
+                    (of.is_known, of.waits_to_take_part) = (false, true);
+                }
+                self.devices[device]
+                    .policy
+                    .path_suspect(path, now, &mut self.actions);
+                self.carry_out(device, now);
+                self.begin_errand(device, path, goal, Some(now + AGAIN_US), now);
+            }
+            _ => {}
+        }
+    }
+
+    /// All paths but the one that took the device register as well; until then they carry nothing.
+    fn others_join(&mut self, device: usize, taker: PathId, now: u64) {
+        let others = self.paths_of(device, |of| {
+            of.path != taker && (of.is_known || of.waits_to_take_part)
+        });
+        for (_, other) in others {
+            if let Some(of) = self.path_of_mut(device, other.path) {
+                (of.is_known, of.waits_to_take_part) = (false, true);
+            }
+            let policy = &mut self.devices[device].policy;
+            policy.path_suspect(other.path, now, &mut self.actions);
+            self.begin_errand(device, other.path, Goal::Join, Some(now), now);
+        }
+        self.carry_out(device, now);
+        self.reservations_due(now);
+    }
+
+    /// There is nothing to take part in.
+    fn let_all_through(&mut self, device: usize, now: u64) {
+        self.set_hold(device, Hold::None, now);
+        for (_, path) in self.paths_of(device, |path| path.waits_to_take_part) {
+            self.take_part(device, path.path, now);
+        }
+    }
+
+    /// A path carries I/O from now on.
+    fn take_part(&mut self, device: usize, path: PathId, now: u64) {
+        let Some(of) = self
+            .path_of_mut(device, path)
+            .filter(|of| of.waits_to_take_part)
+        else {
+            return;
+        };
+        (of.is_known, of.waits_to_take_part) = (true, false);
+        let policy = &mut self.devices[device].policy;
+        policy.path_up(path, now, &mut self.actions);
+        self.carry_out(device, now);
+        self.count_change();
+    }
+
+    /// Ends the job where nothing is left to be done for it.
+    fn job_goes_on(&mut self, device: usize, now: u64) {
+        let Some(reservation) = &mut self.devices[device].reservation else {
+            return;
+        };
+        let Some(job) = &reservation.job else { return };
+        // A path that failed goes on trying; whoever waits does not wait for that.
+        let is_waited_for =
+            |errand: &Errand| errand.due_us.is_none_or(|due| due < now + AGAIN_US / 2);
+        if reservation.errands.values().any(is_waited_for) {
+            return;
+        }
+        let is_release = matches!(job.goal, Goal::Release | Goal::Leave);
+        let end = match (&job.end, is_release) {
+            (Some(end), _) => end.clone(),
+            (None, true) => End::Failed("no path leads to it".to_owned()),
+            // It begins when a path comes.
+            (None, false) => return,
+        };
+        let is_taken = reservation.stage == Stage::Held || reservation.stage == Stage::Unsupported;
+        let is_over = match job.goal {
+            Goal::Release | Goal::Leave => true,
+            Goal::Take { .. } => !is_taken,
+            _ => false,
+        };
+        let (job, next) = (reservation.job.take(), reservation.next.take());
+        if is_over {
+            self.devices[device].reservation = None;
+            self.let_all_through(device, now);
+        }
+        if let Some(job) = job {
+            // Nobody may wait any more.
+            let _ = job.reply.send(end);
+        }
+        if let Some((order, reply)) = next {
+            self.begin_job(device, order, reply, now);
+        }
+    }
+
+    /// A session is lost: what its paths were at is over. Another one goes on with what is to be done once.
+    pub(super) fn drop_reserving(&mut self, at: usize) {
+        let now = self.now_us();
+        for device in 0..self.devices.len() {
+            let Device {
+                paths, reservation, ..
+            } = &mut self.devices[device];
+            let Some(reservation) = reservation else {
+                continue;
+            };
+            let before = reservation.errands.len();
+            reservation.errands.retain(|path, _| {
+                paths
+                    .get(path.0 as usize)
+                    .is_some_and(|way| way.nexus != at)
+            });
+            if before == reservation.errands.len() {
+                continue;
+            }
+            let once = reservation.job.as_ref().map(|job| job.goal);
+            let once = once.filter(|goal| matches!(goal, Goal::Take { .. } | Goal::Release));
+            let is_needed = matches!(reservation.stage, Stage::Taking | Stage::Leaving);
+            if let Some(goal) = once.filter(|_| is_needed && reservation.errands.is_empty()) {
+                let others = self.paths_of(device, |of| of.is_known || of.waits_to_take_part);
+                let other = others.iter().find(|(nexus, _)| *nexus != at);
+                if let Some((_, path)) = other {
+                    self.begin_errand(device, path.path, goal, Some(now), now);
+                }
+            }
+            self.job_goes_on(device, now);
+        }
+    }
+
+    /// A path leads to the device no more.
+    pub(super) fn forget_path(&mut self, device: usize, path: PathId, now: u64) {
+        if let Some(reservation) = &mut self.devices[device].reservation
+            && reservation.errands.remove(&path).is_some()
+        {
+            self.job_goes_on(device, now);
+        }
+    }
+
+    /// When a command of an errand is to be sent.
+    pub(super) fn reservations_deadline_us(&self) -> Option<u64> {
+        let reservations = self.devices.iter().filter_map(|of| of.reservation.as_ref());
+        let errands = reservations.flat_map(|of| of.errands.values());
+        errands.filter_map(|errand| errand.due_us).min()
+    }
+
+    /// Sends those that are due.
+    pub(super) fn reservations_due(&mut self, now: u64) {
+        for device in 0..self.devices.len() {
+            let Some(reservation) = &self.devices[device].reservation else {
+                continue;
+            };
+            let is_due = |errand: &Errand| errand.due_us.is_some_and(|due| due <= now);
+            let errands = reservation.errands.iter();
+            let due = errands.filter(|(_, errand)| is_due(errand));
+            let due: Vec<(PathId, Goal)> = due
+                .map(|(path, errand)| (*path, errand.reserving.goal()))
+                .collect();
+            for (path, goal) in due {
+                let is_idle = self.devices[device].policy.is_path_idle(path);
+                if is_idle || !matches!(goal, Goal::Join) {
+                    self.send_reserving(device, path);
+                } else if let Some(errand) = (self.devices[device].reservation.as_mut())
+                    .and_then(|of| of.errands.get_mut(&path))
+                {
+                    errand.due_us = Some(now + IDLE_US);
+                }
+            }
+        }
+    }
+
+    /// Whoever used the device does not any more: what was reserved for him is released, as far as a path leads there.
+    pub(in super::super) fn drop_fence(&mut self, device: usize) {
+        let Some(fence) = self.devices[device]
+            .reservation
+            .as_ref()
+            .map(|of| of.fence.clone())
+        else {
+            return;
+        };
+        let goal = Goal::Release;
+        let (reply, _) = std::sync::mpsc::channel();
+        self.fence(device, FenceOrder { fence, goal }, reply);
+    }
+
+    /// How the device stands.
+    pub(in super::super) fn fence_state(&self, device: usize) -> FenceState {
+        match self.devices[device].reservation.as_ref().map(|of| of.stage) {
+            Some(Stage::Held) => FenceState::Held,
+            Some(Stage::Unsupported) => FenceState::Unsupported,
+            Some(Stage::Lost) => FenceState::Lost,
+            _ => FenceState::Open,
+        }
+    }
+}

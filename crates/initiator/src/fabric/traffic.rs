@@ -1,0 +1,469 @@
+//! Requests become commands on paths, and the ends of commands the ends of requests.
+
+use std::time::Instant;
+
+use iscsi::initiator::{CommandEnd, Direction, Residual, SessionEvent, SessionUser};
+use scsi::application_client::cdb::{self, Cdb};
+use scsi::application_client::sense::{Reaction, SenseCode};
+use slab::Slab;
+
+use super::super::commands;
+use super::super::device::LOST_WRITES;
+use super::super::requests::{After, Finished};
+use super::{Device, ERRAND, Ending, Errand, Fabric, Purpose, Way};
+use block::fence::FenceState;
+use block::lane::{self, Remote};
+use block::{BlockError, BlockErrorKind, Done, Request, Ticket};
+use multipath::{self, Action, Ended, Failure, IoId, Outcome, PathId};
+
+/// What a session takes data from and gives data to, while bytes are under work.
+pub(super) struct Exchange<'a> {
+    pub(super) devices: &'a mut [Device],
+    pub(super) errands: &'a mut Slab<Errand>,
+    pub(super) endings: &'a mut Vec<Ending>,
+    pub(super) news: Vec<SessionEvent>,
+    /// Of the fabric's clock.
+    pub(super) start: Instant,
+}
+
+/// The number by which a session knows an I/O.
+#[inline]
+pub(super) fn cookie(device: usize, path: PathId, io: IoId) -> u64 {
+    (device as u64) << 48 | u64::from(path.0 as u16) << 32 | u64::from(io.0)
+}
+
+#[inline]
+pub(super) fn device_and_io(cookie: u64) -> (usize, IoId) {
+    ((cookie >> 48) as usize, IoId(cookie as u32))
+}
+
+#[inline]
+pub(super) fn path_of(cookie: u64) -> PathId {
+    PathId(u32::from((cookie >> 32) as u16))
+}
+
+impl SessionUser for Exchange<'_> {
+    #[inline]
+    fn data_out(&mut self, cookie: u64, offset: u32, length: u32, out: &mut Vec<u8>) {
+        if cookie & ERRAND != 0 {
+            let end = out.len() + length as usize;
+            if let Some(errand) = self.errands.get((cookie & !ERRAND) as usize) {
+                let bytes = errand
+                    .data_out
+                    .get(offset as usize..(offset + length) as usize);
+                out.extend_from_slice(bytes.unwrap_or_default());
+            }
+            return out.resize(end, 0);
+        }
+        let (device, io) = device_and_io(cookie);
+        self.devices[device]
+            .requests
+            .data_out(io, offset, length, out);
+    }
+
+    #[inline]
+    fn data_in(&mut self, cookie: u64, offset: u32, bytes: &[u8]) {
+        if cookie & ERRAND != 0 {
+            if let Some(errand) = self.errands.get_mut((cookie & !ERRAND) as usize) {
+                let end = offset as usize + bytes.len();
+                if errand.data_in.len() < end {
+                    errand.data_in.resize(end, 0);
+                }
+                errand.data_in[offset as usize..end].copy_from_slice(bytes);
+            }
+            return;
+        }
+        let (device, io) = device_and_io(cookie);
+        self.devices[device].requests.data_in(io, offset, bytes);
+    }
+
+    fn sent_late(&mut self, cookie: u64) {
+        if cookie & ERRAND == 0 {
+            let (device, io) = device_and_io(cookie);
+            let now_us = self.start.elapsed().as_micros() as u64;
+            let policy = &mut self.devices[device].policy;
+            policy.sent_late(io, path_of(cookie), now_us);
+        }
+    }
+
+    #[inline]
+    fn ended(&mut self, cookie: u64, end: CommandEnd<'_>) {
+        let (status, sense) = match end {
+            CommandEnd::Status {
+                status,
+                sense,
+                residual,
+            } => {
+                let is_short = status == 0 && matches!(residual, Residual::Underflow(_));
+                if is_short && cookie & ERRAND == 0 {
+                    let (device, io) = device_and_io(cookie);
+                    self.devices[device].requests.mark_short(io);
+                }
+                (Some(status), sense.to_vec())
+            }
+            CommandEnd::TargetFailure(_) | CommandEnd::Rejected(_) => (None, Vec::new()),
+        };
+        self.endings.push(Ending {
+            cookie,
+            status,
+            sense,
+        });
+    }
+
+    fn event(&mut self, event: SessionEvent) {
+        self.news.push(event);
+    }
+}
+
+impl Fabric {
+    /// The answer to a request that needs no command.
+    #[inline]
+    pub(in super::super) fn answer_at_once(
+        &self,
+        device: usize,
+        request: &Request,
+    ) -> Option<lane::Outcome> {
+        if let Err(error) = self.geometry(device).check(request) {
+            return Some(Err(error));
+        }
+        if self.fence_state(device) == FenceState::Lost {
+            return Some(Err(BlockError::new(
+                BlockErrorKind::Reserved,
+                "another host has taken the device from this one",
+            )));
+        }
+        match request {
+            Request::Flush if self.devices[device].has_lost_writes => {
+                Some(Err(BlockError::new(BlockErrorKind::Write, LOST_WRITES)))
+            }
+            // Who does not tell which blocks are zeros has data everywhere.
+            Request::Extents { len, .. } if !self.devices[device].limits.lba_status => {
+                Some(Ok(Done::Extents(vec![(*len, true)])))
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes a request, whose range was checked.
+    #[inline]
+    pub(in super::super) fn submit(
+        &mut self,
+        device: usize,
+        request: Request,
+        ticket: Ticket,
+        origin: Option<Remote>,
+    ) {
+        let now = self.now_us();
+        if self.is_over {
+            return self.finished.push(Finished {
+                ticket,
+                origin,
+                outcome: Err(ended()),
+            });
+        }
+        let Device {
+            policy,
+            requests,
+            limits,
+            ..
+        } = &mut self.devices[device];
+        let actions = &mut self.actions;
+        requests.begin(request, ticket, origin, limits, |io, shape| {
+            policy.submit(io, shape, now, actions);
+        });
+        self.carry_out(device, now);
+    }
+
+    /// Does what a device's policy asks for, and what follows from that.
+    pub(super) fn carry_out(&mut self, device: usize, now: u64) {
+        // What an action leads to is appended, and carried out in this loop.
+        let mut actions = std::mem::take(&mut self.actions);
+        let mut next = 0;
+        while next < actions.len() {
+            match actions[next] {
+                Action::Send { io, path } => self.send(device, io, path),
+                Action::Finish { io, outcome } => {
+                    self.finish(device, io, outcome, now, &mut actions)
+                }
+                Action::Probe { path } => self.probe_path(device, path),
+                Action::Fence { path } => {
+                    // A session that is lost sees to it by itself. One that lives on, when a path of
+                    // it was taken away, may still perform what was on that path.
+                    if !self.may_still_perform(device, path) {
+                        let policy = &mut self.devices[device].policy;
+                        policy.path_fenced(path, now, &mut actions);
+                    }
+                }
+                Action::ActivateGroup { path } => self.activate_group(device, path),
+                Action::Refresh { path, what } => self.refresh(device, path, what),
+            }
+            next += 1;
+        }
+        actions.clear();
+        self.actions = actions;
+    }
+
+    #[inline]
+    fn send(&mut self, device: usize, io: IoId, path: PathId) {
+        let Way { nexus: at, lun, .. } = self.devices[device].paths[path.0 as usize];
+        let Some(command) = self.devices[device].requests.command(io) else {
+            return;
+        };
+        let mut command = *command;
+        command.lun = lun;
+        let mut exchange = Exchange {
+            devices: &mut self.devices,
+            errands: &mut self.errands,
+            endings: &mut self.endings,
+            news: Vec::new(),
+            start: self.start,
+        };
+        if let Some(link) = self.nexuses[at].link() {
+            if let Some((session, out)) = link.session() {
+                session.command(cookie(device, path, io), &command, &mut exchange, out);
+            }
+            link.command_queued();
+        }
+        self.mark_dirty(at);
+    }
+
+    fn finish(
+        &mut self,
+        device: usize,
+        io: IoId,
+        outcome: Outcome,
+        now: u64,
+        actions: &mut Vec<Action>,
+    ) {
+        let Device {
+            policy,
+            requests,
+            limits,
+            has_lost_writes,
+            ..
+        } = &mut self.devices[device];
+        let outcome = match outcome {
+            // A durable write that began after the loss, which nobody has acknowledged yet.
+            Outcome::Good if *has_lost_writes && requests.is_flush(io) => {
+                Outcome::Failed(Failure::Sense(Reaction::MediumError))
+            }
+            outcome => outcome,
+        };
+        match requests.ended(io, outcome, limits) {
+            After::Nothing => {}
+            After::Submit(more) => {
+                for (io, shape) in more {
+                    policy.submit(io, shape, now, actions);
+                }
+            }
+            After::WithoutWriteSame => {
+                limits.write_same = 0;
+                for (io, shape) in requests.plan_plainly(io, limits) {
+                    policy.submit(io, shape, now, actions);
+                }
+            }
+            After::Finished(finished) => self.finished.push(*finished),
+        }
+    }
+
+    /// Answers all requests; nothing is sent any more.
+    pub(in super::super) fn abandon(&mut self, why: &'static str) {
+        self.is_over = true;
+        for device in &mut self.devices {
+            self.finished.extend(device.requests.abandon(why));
+        }
+    }
+
+    /// Works on commands that ended.
+    pub(super) fn settle(&mut self, at: usize, now: u64) {
+        let mut endings = std::mem::take(&mut self.endings);
+        for Ending {
+            cookie,
+            status,
+            sense,
+        } in endings.drain(..)
+        {
+            if !self.nexuses[at].is_up() {
+                // An answer before this one has ended the session: what was on it goes elsewhere.
+                break;
+            }
+            if cookie & ERRAND != 0 {
+                let key = (cookie & !ERRAND) as usize;
+                let is_ours = self
+                    .errands
+                    .get(key)
+                    .is_some_and(|errand| errand.nexus == at);
+                if is_ours && let Some(errand) = self.errands.try_remove(key) {
+                    self.errand_ended(at, &errand, status, &sense, now);
+                }
+                continue;
+            }
+            self.forget_abort(at, cookie);
+            self.nexuses[at].has_served |= status == Some(0);
+            let (device, io) = device_and_io(cookie);
+            self.note_lost_writes(device, io, status, &sense);
+            let how = how_it_ended(status, &sense);
+            let policy = &mut self.devices[device].policy;
+            policy.ended(io, path_of(cookie), how, now, &mut self.actions);
+            self.carry_out(device, now);
+        }
+        self.endings = endings;
+    }
+
+    /// Sends a command of our own.
+    #[allow(clippy::too_many_arguments)] // the parts of a command
+    pub(super) fn run_errand(
+        &mut self,
+        at: usize,
+        lun: u64,
+        purpose: Purpose,
+        cdb: Cdb,
+        direction: Direction,
+        length: u32,
+        data_out: Vec<u8>,
+    ) {
+        if !self.nexuses[at].is_up() {
+            return;
+        }
+        let is_asked = |errand: &Errand| errand.nexus == at && errand.purpose == purpose;
+        if self.errands.iter().any(|(_, errand)| is_asked(errand)) {
+            return;
+        }
+        let key = self.errands.insert(Errand {
+            nexus: at,
+            purpose,
+            sent_us: self.now_us(),
+            data_out,
+            data_in: Vec::new(),
+        });
+        let mut command = commands::command(cdb, direction, length);
+        command.lun = lun;
+        let mut exchange = Exchange {
+            devices: &mut self.devices,
+            errands: &mut self.errands,
+            endings: &mut self.endings,
+            news: Vec::new(),
+            start: self.start,
+        };
+        if let Some((session, out)) = self.nexuses[at]
+            .link()
+            .and_then(super::super::link::Link::session)
+        {
+            session.command(ERRAND | key as u64, &command, &mut exchange, out);
+        }
+        self.mark_dirty(at);
+    }
+
+    fn errand_ended(
+        &mut self,
+        at: usize,
+        errand: &Errand,
+        status: Option<u8>,
+        sense: &[u8],
+        now: u64,
+    ) {
+        let status = status.unwrap_or(0x40);
+        let how = how_it_ended(Some(status), sense);
+        if let Ended::Sense(Reaction::LunsChanged | Reaction::IdentityChanged) = how {
+            // Said once, and perhaps to this command alone.
+            self.doubt(at);
+        }
+        if how == Ended::Sense(Reaction::ReservationsChanged) {
+            self.doubt_reservations(at, errand.purpose, now);
+        }
+        match errand.purpose {
+            Purpose::Reserve {
+                device,
+                path,
+                number,
+            } => {
+                let answer = (status, sense, &errand.data_in[..]);
+                self.reserving_answered(device, path, number, answer, now);
+            }
+            Purpose::Scan => self.scan_answered(at, status, sense, &errand.data_in, now),
+            Purpose::Groups { device } if status == 0 => {
+                self.groups_answered(device, &errand.data_in, now)
+            }
+            Purpose::Ready { device, path } => {
+                let policy = &mut self.devices[device].policy;
+                match how {
+                    // There is a unit, but perhaps another one.
+                    Ended::Good | Ended::Sense(Reaction::Succeeded | Reaction::UnitAttention)
+                        if policy.link(path) == Some(multipath::Link::UnitGone) =>
+                    {
+                        self.scan_again(at);
+                    }
+                    Ended::Sense(Reaction::AccessState(state)) => {
+                        policy.alua_state(path, state, now, &mut self.actions);
+                    }
+                    _ => {}
+                }
+                self.carry_out(device, now);
+            }
+            Purpose::Activate { device, path } => {
+                let lun = self.devices[device].paths[path.0 as usize].lun;
+                let cdb = cdb::report_target_port_groups(4096);
+                self.run_errand(
+                    at,
+                    lun,
+                    Purpose::Groups { device },
+                    cdb,
+                    Direction::Read,
+                    4096,
+                    Vec::new(),
+                );
+            }
+            Purpose::Capacity { device } if status == 0 => {
+                self.capacity_answered(device, &errand.data_in)
+            }
+            Purpose::Groups { .. } | Purpose::Capacity { .. } => {}
+        }
+    }
+
+    /// A flush that fails, or sense data about an earlier command, says that writes are lost that were
+    /// reported as done. No later flush may say otherwise (the target may tell it only once), nor may one that is under way.
+    #[inline]
+    fn note_lost_writes(&mut self, device: usize, io: IoId, status: Option<u8>, sense: &[u8]) {
+        if status != Some(0x02) {
+            return;
+        }
+        let Some(code) = SenseCode::decode(sense) else {
+            return;
+        };
+        let device = &mut self.devices[device];
+        let is_flush = device.requests.is_flush(io);
+        if code.tells_of_lost_writes(is_flush) {
+            tracing::error!(device = device.policy.name(), sense = %code, "the target has lost writes");
+            device.has_lost_writes = true;
+            device.requests.doom_flushes();
+        }
+    }
+
+    /// Whether a life of a path's session may still have commands at the target.
+    fn may_still_perform(&self, device: usize, path: PathId) -> bool {
+        let at = self.devices[device].paths[path.0 as usize].nexus;
+        self.nexuses[at].needs_fence() || self.nexuses[at].is_up()
+    }
+}
+
+#[cold]
+fn ended() -> BlockError {
+    BlockError::new(BlockErrorKind::Gone, "the initiator has ended")
+}
+
+#[inline]
+fn how_it_ended(status: Option<u8>, sense: &[u8]) -> Ended {
+    match status {
+        Some(0x00 | 0x04) => Ended::Good,
+        Some(0x02) => {
+            let code = SenseCode::decode(sense);
+            Ended::Sense(code.map_or(Reaction::Aborted, |code| code.reaction()))
+        }
+        Some(0x08) => Ended::Busy,
+        Some(0x18) => Ended::ReservationConflict,
+        Some(0x28) => Ended::TaskSetFull,
+        Some(0x40) => Ended::TaskAborted,
+        Some(_) => Ended::Sense(Reaction::Other),
+        None => Ended::Sense(Reaction::Aborted),
+    }
+}

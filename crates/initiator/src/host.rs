@@ -1,0 +1,464 @@
+//! The daemon's host adapter: in a thread of its own, brought to what the configuration says.
+//!
+//! The thread exists from the first target on. Whoever uses a device submits from any lane.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::adapter::{Adapter, AdapterError};
+use super::claims::Claims;
+use super::device::MultipathDevice;
+use super::own_name;
+use block::Lane;
+use block::lane::Waker;
+use model::initiator::InitiatorSpec;
+use model::initiator::configured::{
+    device_settings, needs_new_sessions, same_ways, target_settings,
+};
+use model::initiator::settings::DeviceSettings;
+use model::initiator::view::{InitiatorDevice, InitiatorSession};
+
+/// Called, on the adapter's thread, when a device came, grew or lost a session. Must not wait.
+pub type OnChange = Arc<dyn Fn() + Send + Sync>;
+
+/// Who is to be called.
+type Listeners = Arc<Mutex<Vec<OnChange>>>;
+
+/// The adapter of a daemon.
+#[derive(Default)]
+pub struct Host {
+    listeners: Listeners,
+    claims: Claims,
+    state: Mutex<State>,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct State {
+    running: Option<Running>,
+    applied: InitiatorSpec,
+    /// Number of each target in the adapter, by name.
+    targets: BTreeMap<String, usize>,
+    /// Targets that are not logged in to since a portal's name is not known.
+    unresolved: BTreeMap<String, String>,
+}
+
+struct Running {
+    adapter: Arc<Adapter>,
+    end: Arc<Mutex<Option<Instant>>>,
+    wake: Waker,
+    thread: JoinHandle<()>,
+}
+
+/// Why a configuration could not be put in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostError {
+    /// The target it is about; empty where it is about none.
+    pub target: String,
+    /// What was wrong, as a clause without a full stop.
+    pub message: String,
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for HostError {}
+
+/// Why a device cannot be had for one alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotHad {
+    /// No session shows it.
+    NotShown {
+        /// What may be the reason, as a clause.
+        why: Option<String>,
+    },
+    /// It is used.
+    InUse {
+        /// What uses it, a noun phrase.
+        by: String,
+    },
+}
+
+impl fmt::Display for NotHad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotShown { why: None } => f.write_str("no session shows it"),
+            Self::NotShown { why: Some(why) } => write!(f, "no session shows it; {why}"),
+            Self::InUse { by } => write!(f, "{by} uses it"),
+        }
+    }
+}
+
+impl std::error::Error for NotHad {}
+
+impl NotHad {
+    /// What to try, a clause without a full stop.
+    pub fn next(&self) -> &'static str {
+        match self {
+            Self::NotShown { .. } => {
+                "log in to its target with sandstone initiator login; sandstone initiator session list shows why a \
+                 session is down"
+            }
+            Self::InUse { .. } => {
+                "name another disk: sandstone initiator device list shows them; two on one would destroy each other's data"
+            }
+        }
+    }
+}
+
+impl Host {
+    /// An adapter without targets.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Has `on_change` called from now on.
+    pub fn listen(&self, on_change: OnChange) {
+        let mut listeners = self
+            .listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        listeners.push(on_change);
+    }
+
+    /// Calls all who listen: whoever uses a device gave it up, and may use it again.
+    pub fn given_up(&self) {
+        let listeners = self
+            .listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        listeners.iter().for_each(|on_change| on_change());
+    }
+
+    /// Brings the adapter to what `spec` says, without dropping what stays. Looks up names, which may
+    /// block. All or nothing.
+    ///
+    /// # Errors
+    /// A portal's name cannot be looked up, or the kernel refuses a thread.
+    pub fn apply(&self, spec: &InitiatorSpec) -> Result<(), HostError> {
+        let mut state = self.lock();
+        let before = state.applied.clone();
+        let result = self.bring_to(&mut state, spec);
+        if result.is_err() {
+            // What was there before could be looked up before.
+            let _ = self.bring_to(&mut state, &before);
+        }
+        result
+    }
+
+    /// At the start: logs in to what can be logged in to. The rest is tried by [`Self::try_again`].
+    pub fn begin(&self, spec: &InitiatorSpec) {
+        let mut state = self.lock();
+        let mut rest = spec.clone();
+        rest.targets.clear();
+        for target in &spec.targets {
+            let mut with = rest.clone();
+            with.targets.push(target.clone());
+            match self.bring_to(&mut state, &with) {
+                Ok(()) => rest = with,
+                Err(error) => {
+                    tracing::error!(target = target.iqn, %error, "a target is not logged in to");
+                    state.unresolved.insert(target.iqn.clone(), error.message);
+                }
+            }
+        }
+        state.applied = rest;
+    }
+
+    /// Whether [`Self::try_again`] has anything to do.
+    pub fn is_incomplete(&self) -> bool {
+        !self.lock().unresolved.is_empty()
+    }
+
+    /// Logs in to what could not be looked up before, where that is possible now. `spec` is in force.
+    pub fn try_again(&self, spec: &InitiatorSpec) {
+        let mut state = self.lock();
+        for target in &spec.targets {
+            if !state.unresolved.contains_key(&target.iqn) {
+                continue;
+            }
+            let mut with = state.applied.clone();
+            with.targets.push(target.clone());
+            if self.bring_to(&mut state, &with).is_ok() {
+                state.unresolved.remove(&target.iqn);
+            }
+        }
+    }
+
+    fn bring_to(&self, state: &mut State, spec: &InitiatorSpec) -> Result<(), HostError> {
+        let name = own_name::in_force(spec);
+        let before = std::mem::replace(&mut state.applied, spec.clone());
+        if state.running.is_none() {
+            if spec.targets.is_empty() {
+                return Ok(());
+            }
+            let running = start(device_settings(spec), Arc::clone(&self.listeners));
+            state.running = Some(running.map_err(|error| HostError {
+                target: String::new(),
+                message: format!("the initiator cannot start: {error}"),
+            })?);
+        }
+        let Some(running) = &state.running else {
+            return Ok(());
+        };
+        let adapter = &running.adapter;
+        adapter.set_devices(device_settings(spec));
+        let renamed = own_name::in_force(&before) != name;
+        let retimed = before.times != spec.times;
+        for target in &spec.targets {
+            let settings = target_settings(&name, &spec.times, target);
+            let old = before.targets.iter().find(|old| old.iqn == target.iqn);
+            let failed = |error: AdapterError| HostError {
+                target: target.iqn.clone(),
+                message: error.to_string(),
+            };
+            match (state.targets.get(&target.iqn), old) {
+                (Some(_), Some(old)) if old == target && !renamed && !retimed => {}
+                // Nothing has to be looked up for it: it can be done while names cannot be.
+                (Some(number), Some(old))
+                    if !renamed && same_ways(old, target) && !needs_new_sessions(old, target) =>
+                {
+                    adapter.set_session(*number, settings.session);
+                }
+                (Some(number), old) => {
+                    let renew = renamed || old.is_none_or(|old| needs_new_sessions(old, target));
+                    adapter.modify(*number, settings, renew).map_err(failed)?;
+                }
+                (None, _) => match adapter.log_in(settings) {
+                    Ok(number) => drop(state.targets.insert(target.iqn.clone(), number)),
+                    // It could not be looked up before either: that is no reason to refuse a change.
+                    Err(_) if state.unresolved.contains_key(&target.iqn) => {}
+                    Err(error) => return Err(failed(error)),
+                },
+            }
+        }
+        state.targets.retain(|iqn, number| {
+            let stays = spec.targets.iter().any(|target| target.iqn == *iqn);
+            if !stays {
+                adapter.log_out(*number);
+            }
+            stays
+        });
+        let unresolved = &mut state.unresolved;
+        unresolved.retain(|iqn, _| {
+            spec.targets.iter().any(|target| target.iqn == *iqn) && !state.targets.contains_key(iqn)
+        });
+        Ok(())
+    }
+
+    /// The devices that would be cut off if these targets were left.
+    pub fn devices_only_behind(&self, iqns: &[&str]) -> Vec<String> {
+        let state = self.lock();
+        let numbers = iqns
+            .iter()
+            .filter_map(|iqn| state.targets.get(*iqn).copied());
+        let numbers: Vec<usize> = numbers.collect();
+        match &state.running {
+            Some(running) => running.adapter.devices_only_behind(&numbers),
+            None => Vec::new(),
+        }
+    }
+
+    /// The sessions now, and a line for each target that is not logged in to.
+    pub fn sessions(&self) -> Vec<InitiatorSession> {
+        let state = self.lock();
+        let running = state.running.as_ref();
+        let mut sessions = running.map_or_else(Vec::new, |running| running.adapter.sessions());
+        let unresolved = state.unresolved.iter();
+        sessions.extend(unresolved.map(|(iqn, error)| InitiatorSession {
+            target: iqn.clone(),
+            last_error: Some(error.clone()),
+            ..InitiatorSession::default()
+        }));
+        sessions
+    }
+
+    /// The devices now.
+    pub fn devices(&self) -> Vec<InitiatorDevice> {
+        match &self.lock().running {
+            Some(running) => running.adapter.devices(),
+            None => Vec::new(),
+        }
+    }
+
+    /// The device of that name; waits up to `limit` while sessions are still coming up.
+    pub fn device(&self, name: &str, limit: Duration) -> Option<MultipathDevice> {
+        self.settle(&[name], |_| true, limit);
+        self.adapter()?.device_called(name)
+    }
+
+    /// Waits up to `limit` for the devices of these names, as long as a session is still coming up that leads to a
+    /// target that may show them.
+    pub fn settle(&self, names: &[&str], may_show: impl Fn(&str) -> bool, limit: Duration) {
+        let until = Instant::now() + limit;
+        let undecided = |session: &InitiatorSession| {
+            session.failures == 0 && !session.is_scanned && may_show(&session.target)
+        };
+        while let Some(adapter) = self.adapter() {
+            let mut names = names.iter();
+            if names.all(|name| adapter.device_called(name).is_some())
+                || Instant::now() >= until
+                || !adapter.sessions().iter().any(undecided)
+            {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn adapter(&self) -> Option<Arc<Adapter>> {
+        let state = self.lock();
+        let running = state.running.as_ref();
+        running.map(|running| Arc::clone(&running.adapter))
+    }
+
+    /// The device of that name for `user` alone, a noun phrase such as `a pool`; waits like
+    /// [`Self::device`].
+    ///
+    /// # Errors
+    /// No session shows it, or somebody else uses it.
+    pub fn device_for(
+        &self,
+        user: &str,
+        name: &str,
+        limit: Duration,
+    ) -> Result<MultipathDevice, NotHad> {
+        let Some(device) = self.device(name, limit) else {
+            let sessions = self.sessions();
+            let down = sessions.iter().find_map(|session| {
+                let error = session.last_error.as_ref()?;
+                Some(format!("{} at {}: {error}", session.target, session.portal))
+            });
+            let why = match sessions.is_empty() {
+                true => Some("no target is logged in to".to_owned()),
+                false => down,
+            };
+            return Err(NotHad::NotShown { why });
+        };
+        match self.claims.claim(name, user) {
+            Ok(claim) => Ok(device.held_by(claim)),
+            Err(by) => Err(NotHad::InUse { by }),
+        }
+    }
+
+    /// Looks again at the units of one target, or of all; whether there is such a target.
+    pub fn rescan(&self, iqn: Option<&str>) -> bool {
+        let state = self.lock();
+        let number = iqn.map(|iqn| state.targets.get(iqn).copied());
+        match (number, &state.running) {
+            (Some(None), _) => false,
+            (Some(Some(number)), Some(running)) => {
+                running.adapter.rescan(Some(number));
+                true
+            }
+            (None, Some(running)) => {
+                running.adapter.rescan(None);
+                true
+            }
+            (_, None) => iqn.is_none(),
+        }
+    }
+
+    /// Ends at this time at the latest, whatever is under way: a daemon that ends does not wait for
+    /// storage that is gone.
+    pub fn end_at(&self, time: Instant) {
+        if let Some(running) = &self.lock().running {
+            *running.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(time);
+            (running.wake)();
+        }
+    }
+
+    /// From now on I/O fails when all paths have been down for so long, whatever is set.
+    pub fn hurry(&self, limit: Duration) {
+        if let Some(running) = &self.lock().running {
+            running.adapter.hurry(limit);
+        }
+    }
+
+    /// Logs out everywhere and ends the thread.
+    pub fn stop(&self) {
+        self.end_at(Instant::now());
+        let running = self.lock().running.take();
+        if let Some(running) = running {
+            // A thread that panicked has said so.
+            let _ = running.thread.join();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn start(devices: DeviceSettings, listeners: Listeners) -> io::Result<Running> {
+    let end = Arc::new(Mutex::new(None));
+    let theirs = Arc::clone(&end);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    // A lane is made by the thread that runs it.
+    let thread = std::thread::Builder::new()
+        .name("initiator".into())
+        .spawn(move || {
+            let made = Lane::standing().and_then(|mut lane| {
+                let adapter = Adapter::new(&mut lane, devices).map_err(io::Error::other)?;
+                Ok((lane, adapter))
+            });
+            match made {
+                Ok((lane, adapter)) => {
+                    // Whoever started us waits for this.
+                    let _ = sender.send(Ok((Arc::clone(&adapter), lane.waker())));
+                    run(lane, &adapter, &theirs, &listeners);
+                }
+                Err(error) => drop(sender.send(Err(error))),
+            }
+        })?;
+    let (adapter, wake) = receiver.recv().map_err(io::Error::other)??;
+    Ok(Running {
+        adapter,
+        end,
+        wake,
+        thread,
+    })
+}
+
+fn run(mut lane: Lane, adapter: &Adapter, end: &Mutex<Option<Instant>>, listeners: &Listeners) {
+    let mut completions = Vec::new();
+    let mut seen = adapter.changes();
+    loop {
+        lane.submit_batch();
+        lane.take_completions(&mut completions);
+        completions.clear();
+        let changes = adapter.changes();
+        if changes != seen {
+            seen = changes;
+            let listeners = listeners.lock().unwrap_or_else(PoisonError::into_inner);
+            listeners.iter().for_each(|on_change| on_change());
+        }
+        let until = *end.lock().unwrap_or_else(PoisonError::into_inner);
+        if until.is_some_and(|until| until <= Instant::now()) {
+            // The lane logs out and answers everything when it is dropped.
+            return;
+        }
+        if let Err(error) = lane.wait(until) {
+            tracing::error!(%error, "the initiator cannot wait for its sockets");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! One TCP connection of a session: connecting, LOGIN, full-feature phase. Bytes in and out; nothing
+//! here waits.
+
+use std::fmt;
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use iscsi::initiator::{
+    LoggedIn, Login, LoginError, LoginProgress, LoginSettings, Offer, Session, SessionError,
+    SessionUser,
+};
+use iscsi::pdu::{BHS_LENGTH, Bhs};
+use socket2::{Domain, SockRef, Socket, Type};
+
+use model::initiator::settings::{Bind, TcpOptions};
+use net::entropy::KernelEntropy;
+use net::tcp_info::TcpInfo;
+
+/// The longest login response: what we declared before login is RFC 7143's 8 KiB.
+const MAX_LOGIN_DATA: usize = 8192;
+/// Bytes that wait for the socket beyond this are not added to: the peer is slower than we are.
+const OUTPUT_CHUNK: usize = 1 << 20;
+/// So many commands, or bytes, are handed to the socket before the turn is over: the target works on
+/// them while we prepare the next ones. Where both wait for a whole batch of the other, one core is
+/// always idle; each system call costs about as much as a command.
+const BATCH_COMMANDS: u32 = 8;
+const BATCH_BYTES: usize = 16 << 10;
+
+/// Why a connection is over.
+#[derive(Debug)]
+pub(super) enum LinkError {
+    /// The connection could not be made.
+    Connect(io::Error),
+    /// The portal that a redirection named cannot be looked up.
+    Resolve {
+        /// `host:port`
+        portal: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The connection broke.
+    Io(io::Error),
+    /// The peer closed it.
+    Closed,
+    /// The target refused the login, is elsewhere, or failed to prove itself.
+    Login(LoginError),
+    /// The target broke the protocol.
+    Session(SessionError),
+    /// Nothing came for so long.
+    Silent(Duration),
+    /// Connecting and logging in took longer than this.
+    Slow(Duration),
+    /// The target asked us to go, or ended the session.
+    Ended(&'static str),
+    /// A login failed, and so did another attempt that offered less.
+    Again {
+        /// The first failure.
+        first: Box<LinkError>,
+        /// The offer of the last attempt.
+        offer: String,
+        /// The last failure.
+        last: Box<LinkError>,
+    },
+}
+
+impl LinkError {
+    /// The failure of the last attempt.
+    pub(super) fn last(&self) -> &Self {
+        match self {
+            Self::Again { last, .. } => last,
+            only => only,
+        }
+    }
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(error) => write!(f, "cannot connect: {error}"),
+            Self::Resolve { portal, source } => {
+                write!(
+                    f,
+                    "it sent us to {portal}, which cannot be looked up: {source}"
+                )
+            }
+            Self::Io(error) => write!(f, "the connection broke: {error}"),
+            Self::Closed => f.write_str("the target closed the connection"),
+            Self::Login(error) => error.fmt(f),
+            Self::Session(error) => error.fmt(f),
+            Self::Silent(time) => write!(f, "nothing came for {time:.1?}"),
+            Self::Slow(time) => write!(f, "no login within {time:.1?}"),
+            Self::Ended(why) => f.write_str(why),
+            Self::Again { first, offer, last } => {
+                write!(
+                    f,
+                    "{first}; another attempt that offered {offer} failed too: {last}"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for LinkError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Connect(error) | Self::Io(error) => Some(error),
+            Self::Resolve { source, .. } => Some(source),
+            Self::Login(error) => Some(error),
+            Self::Session(error) => Some(error),
+            Self::Again { last, .. } => Some(last),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Phase {
+    Connecting(Box<LoginSettings>),
+    LoggingIn {
+        login: Box<Login>,
+        input: Vec<u8>,
+    },
+    /// RFC 7143's full-feature phase.
+    Full(Box<Session>),
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    stream: TcpStream,
+    /// It goes there. The socket tells its peer no more once the connection was reset.
+    address: SocketAddr,
+    phase: Phase,
+    pub(super) out: Vec<u8>,
+    /// Bytes of `out` that the socket took.
+    taken: usize,
+    /// Bytes that the socket took before those.
+    taken_before: u64,
+    /// The socket is full.
+    is_full: bool,
+    /// Commands queued since the last [`Link::flush`].
+    queued: u32,
+    /// Why an early flush failed: the next one says so.
+    failure: Option<LinkError>,
+    quick_ack: bool,
+}
+
+/// What became of bytes that came in.
+#[derive(Debug)]
+pub(super) enum Received {
+    /// Nothing special; whether more may be waiting.
+    Data { more: bool },
+    /// The login is over; commands may be sent.
+    LoggedIn(Box<LoggedIn>),
+}
+
+impl Link {
+    /// Begins to connect.
+    pub(super) fn connect(
+        address: SocketAddr,
+        bind: Option<&Bind>,
+        tcp: &TcpOptions,
+        login: LoginSettings,
+    ) -> Result<Self, LinkError> {
+        let stream = start(address, bind, tcp).map_err(LinkError::Connect)?;
+        Ok(Self {
+            stream,
+            address,
+            phase: Phase::Connecting(Box::new(login)),
+            out: Vec::new(),
+            taken: 0,
+            taken_before: 0,
+            is_full: false,
+            queued: 0,
+            failure: None,
+            quick_ack: tcp.quick_ack,
+        })
+    }
+
+    /// The session, in the full-feature phase.
+    #[inline]
+    pub(super) fn session(&mut self) -> Option<(&mut Session, &mut Vec<u8>)> {
+        match &mut self.phase {
+            Phase::Full(session) => Some((session, &mut self.out)),
+            _ => None,
+        }
+    }
+
+    /// The offer of another attempt after this error, also in words. `None`: it would change nothing.
+    pub(super) fn second_offer(&self, error: &LinkError) -> Option<(Offer, String)> {
+        let Phase::LoggingIn { login, input } = &self.phase else {
+            return None;
+        };
+        let refusal = match error {
+            LinkError::Login(error) => Some(error),
+            // Closed in the middle of a response it was for something else.
+            LinkError::Closed | LinkError::Io(_) if input.is_empty() => None,
+            _ => return None,
+        };
+        let offer = login.second_offer(refusal)?;
+        Some((offer, offer.words(login.settings())))
+    }
+
+    /// Commands sent and not ended.
+    pub(super) fn outstanding(&self) -> usize {
+        match &self.phase {
+            Phase::Full(session) => session.outstanding(),
+            _ => 0,
+        }
+    }
+
+    /// Whether no command is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        match &self.phase {
+            Phase::Full(session) => session.outstanding() + session.waiting() == 0,
+            _ => true,
+        }
+    }
+
+    /// Bytes that were ever to be sent.
+    pub(super) fn queued_bytes(&self) -> u64 {
+        self.taken_before + self.out.len() as u64
+    }
+
+    /// Bytes that the other end's kernel has taken; 0 where ours does not tell.
+    pub(super) fn acknowledged(&self) -> u64 {
+        TcpInfo::of(&self.stream).map_or(0, |info| info.bytes_acked)
+    }
+
+    /// Where the connection starts.
+    pub(super) fn local(&self) -> Option<SocketAddr> {
+        self.stream.local_addr().ok()
+    }
+
+    /// Where the connection leads.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The socket may be written to: it is connected, or has room again.
+    /// Whether it has connected by this.
+    pub(super) fn writable(&mut self) -> Result<bool, LinkError> {
+        let mut has_connected = false;
+        self.is_full = false;
+        if let Phase::Connecting(settings) = &self.phase {
+            if let Some(error) = self.stream.take_error().map_err(LinkError::Connect)? {
+                return Err(LinkError::Connect(error));
+            }
+            if self.stream.peer_addr().is_err() {
+                return Ok(false);
+            }
+            has_connected = true;
+            let (login, request) = Login::start((**settings).clone());
+            self.out.extend_from_slice(&request);
+            self.phase = Phase::LoggingIn {
+                login: Box::new(login),
+                input: Vec::new(),
+            };
+        }
+        self.flush().map(|()| has_connected)
+    }
+
+    /// A command was queued: the target gets it early where it need not be alone.
+    #[inline]
+    pub(super) fn command_queued(&mut self) {
+        self.queued += 1;
+        // A socket that is full takes no more for being asked more often.
+        let is_batch = self.queued >= BATCH_COMMANDS || self.out.len() >= BATCH_BYTES;
+        if is_batch && !self.is_full && self.failure.is_none() {
+            self.failure = self.flush().err();
+        }
+    }
+
+    /// Hands what waits to the socket.
+    pub(super) fn flush(&mut self) -> Result<(), LinkError> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        self.queued = 0;
+        if matches!(self.phase, Phase::Connecting(_)) {
+            return Ok(());
+        }
+        while self.taken < self.out.len() {
+            match self.stream.write(&self.out[self.taken..]) {
+                Ok(count) => self.taken += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.is_full = true;
+                    break;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(LinkError::Io(error)),
+            }
+        }
+        if (self.taken == self.out.len() || self.taken >= OUTPUT_CHUNK)
+            && let Phase::Full(session) = &mut self.phase
+        {
+            session.output_taken();
+        }
+        if self.taken == self.out.len() {
+            self.taken_before += self.taken as u64;
+            self.is_full = false;
+            self.out.clear();
+            self.taken = 0;
+            if self.out.capacity() > 2 * OUTPUT_CHUNK {
+                self.out.shrink_to(OUTPUT_CHUNK);
+            }
+        } else if self.taken >= OUTPUT_CHUNK {
+            self.out.drain(..self.taken);
+            self.taken_before += self.taken as u64;
+            self.taken = 0;
+        }
+        Ok(())
+    }
+
+    /// Reads once and works on what came.
+    pub(super) fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        user: &mut impl SessionUser,
+    ) -> Result<Received, LinkError> {
+        let count = match self.stream.read(buffer) {
+            Ok(0) => return Err(LinkError::Closed),
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                return Ok(Received::Data { more: false });
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                return Ok(Received::Data { more: true });
+            }
+            Err(error) => return Err(LinkError::Io(error)),
+        };
+        if self.quick_ack {
+            // The kernel forgets it; asked anew after each read. Where it refuses, acks are late.
+            let _ = SockRef::from(&self.stream).set_tcp_quickack(true);
+        }
+        let more = count == buffer.len();
+        match &mut self.phase {
+            Phase::Full(session) => session
+                .receive(&buffer[..count], user, &mut self.out)
+                .map(|()| Received::Data { more })
+                .map_err(LinkError::Session),
+            Phase::LoggingIn { login, input } => {
+                input.extend_from_slice(&buffer[..count]);
+                match log_in(login, input, &mut self.out)? {
+                    None => Ok(Received::Data { more }),
+                    Some(logged_in) => {
+                        let mut session = Session::new(&logged_in);
+                        let rest = std::mem::take(input);
+                        session
+                            .receive(&rest, user, &mut self.out)
+                            .map_err(LinkError::Session)?;
+                        self.phase = Phase::Full(Box::new(session));
+                        Ok(Received::LoggedIn(logged_in))
+                    }
+                }
+            }
+            Phase::Connecting(_) => Ok(Received::Data { more: false }),
+        }
+    }
+
+    /// Ends the connection so that the kernel sends nothing of what still waits: what was written may
+    /// be repeated elsewhere from now on.
+    pub(super) fn abort(self) {
+        // Where the option is refused, the kernel goes on for a while; the fence covers that too.
+        let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// Works on whole login responses in `input`.
+fn log_in(
+    login: &mut Login,
+    input: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) -> Result<Option<Box<LoggedIn>>, LinkError> {
+    while let Some(bhs) = input.first_chunk::<BHS_LENGTH>() {
+        let header = Bhs::new(bhs);
+        let start = BHS_LENGTH + header.total_ahs_length();
+        let length = header.data_segment_length();
+        if length > MAX_LOGIN_DATA {
+            let what = LoginError::Protocol("a login response is longer than was declared");
+            return Err(LinkError::Login(what));
+        }
+        let end = start + header.padded_data_segment_length();
+        let Some(data) = input.get(start..end) else {
+            return Ok(None);
+        };
+        let progress = login.receive(bhs, &data[..length], &mut KernelEntropy);
+        let progress = progress.map_err(LinkError::Login)?;
+        input.drain(..end);
+        match progress {
+            LoginProgress::Send(bytes) => out.extend_from_slice(&bytes),
+            LoginProgress::Connected(logged_in) => return Ok(Some(logged_in)),
+        }
+    }
+    Ok(None)
+}
+
+fn start(address: SocketAddr, bind: Option<&Bind>, tcp: &TcpOptions) -> io::Result<TcpStream> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM.nonblocking(),
+        None,
+    )?;
+    socket.set_cloexec(true)?;
+    socket.set_tcp_nodelay(true)?;
+    if let Some(window) = tcp.window {
+        socket.set_send_buffer_size(window as usize)?;
+        socket.set_recv_buffer_size(window as usize)?;
+    }
+    let (bound, through) = match bind {
+        None => (Ok(()), String::new()),
+        Some(Bind::Address(source)) => {
+            let bound = socket.bind(&SocketAddr::new(*source, 0).into());
+            (bound, source.to_string())
+        }
+        Some(Bind::Interface(name)) => (socket.bind_device(Some(name.as_bytes())), name.clone()),
+    };
+    bound.map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!("it cannot leave through {through}: {error}"),
+        )
+    })?;
+    match socket.connect(&address.into()) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(socket.into())
+}

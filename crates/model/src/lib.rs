@@ -1,0 +1,19 @@
+//! The words that all parts share: names and sizes, what an administrator configures, what the daemon
+//! shows of itself, and the error that a user sees. The API, the command line and the parts behind them
+//! speak in these types. Nothing here does I/O.
+
+pub mod config;
+pub mod data_plane;
+pub mod date;
+pub mod device_name;
+pub mod error;
+pub mod health;
+pub mod hindrance;
+pub mod initiator;
+pub mod name;
+pub mod pattern;
+pub mod quantity;
+pub mod volume_id;
+
+pub use config::Config;
+pub use error::{Error, ErrorKind};

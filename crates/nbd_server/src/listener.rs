@@ -1,0 +1,188 @@
+//! Where clients come in: unix sockets, which only their owner may open, and TCP.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use mio::event::Source as _;
+use mio::{Interest, Registry, Token};
+
+use super::stream::Socket;
+use hint::Place;
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A unix socket at this path.
+    Unix(PathBuf),
+    /// A TCP address.
+    Tcp(SocketAddr),
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Tcp(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// Why nobody can come in there.
+#[derive(Debug)]
+pub struct ListenError {
+    endpoint: Endpoint,
+    source: io::Error,
+}
+
+impl ListenError {
+    /// What to try next, a clause without a full stop.
+    pub fn advice(&self) -> String {
+        let place = match &self.endpoint {
+            Endpoint::Unix(path) => Place::SocketFile(path),
+            Endpoint::Tcp(address) => Place::Address(*address),
+        };
+        place.next(&self.source)
+    }
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot listen on {}: {}", self.endpoint, self.source)
+    }
+}
+
+impl std::error::Error for ListenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// A listening socket; a unix socket's file goes with it.
+#[derive(Debug)]
+pub(super) enum Listener {
+    Unix(mio::net::UnixListener, PathBuf),
+    Tcp(mio::net::TcpListener),
+}
+
+impl Listener {
+    /// Listens. A socket file that nobody serves any more is replaced; anything else that is there is
+    /// left alone.
+    pub(super) fn bind(endpoint: &Endpoint) -> Result<Self, ListenError> {
+        let bound = match endpoint {
+            Endpoint::Unix(path) => bind_unix(path),
+            Endpoint::Tcp(address) => mio::net::TcpListener::bind(*address).map(Self::Tcp),
+        };
+        bound.map_err(|source| ListenError {
+            endpoint: endpoint.clone(),
+            source,
+        })
+    }
+
+    /// Where it listens, with the port that was chosen where port 0 was asked for.
+    pub(super) fn endpoint(&self) -> io::Result<Endpoint> {
+        match self {
+            Self::Unix(_, path) => Ok(Endpoint::Unix(path.clone())),
+            Self::Tcp(listener) => listener.local_addr().map(Endpoint::Tcp),
+        }
+    }
+
+    pub(super) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        match self {
+            Self::Unix(listener, _) => listener.register(registry, token, Interest::READABLE),
+            Self::Tcp(listener) => listener.register(registry, token, Interest::READABLE),
+        }
+    }
+
+    /// The next client that waits.
+    ///
+    /// # Errors
+    /// `WouldBlock` where there is none.
+    pub(super) fn accept(&self) -> io::Result<Socket> {
+        match self {
+            Self::Unix(listener, _) => Ok(Socket::Unix(listener.accept()?.0)),
+            Self::Tcp(listener) => {
+                let (socket, _) = listener.accept()?;
+                // An answer leaves at once, whatever follows.
+                socket.set_nodelay(true)?;
+                Ok(Socket::Tcp(socket))
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Binds under another name, closes it to other users, and only then lets it be seen: at no moment can
+/// somebody else reach it.
+fn bind_unix(path: &Path) -> io::Result<Listener> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+        Ok(there) if !there.file_type().is_socket() => {
+            let problem = "something that is no socket is there";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, problem));
+        }
+        Ok(_) => match UnixStream::connect(path) {
+            // Nobody listens: whoever made it is gone.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+            _ => {
+                let problem = "somebody serves on this socket";
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, problem));
+            }
+        },
+    }
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = mio::net::UnixListener::bind(&new)?;
+    let placed = fs::set_permissions(&new, fs::Permissions::from_mode(0o600))
+        .and_then(|()| fs::rename(&new, path));
+    if let Err(error) = placed {
+        let _ = fs::remove_file(&new);
+        return Err(error);
+    }
+    Ok(Listener::Unix(listener, path.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_a_live_one_or_a_file_respected() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let endpoint = Endpoint::Unix(folder.path().join("socket"));
+        let Endpoint::Unix(path) = &endpoint else {
+            return;
+        };
+        // Dropped without removing its file, as by a process that was killed.
+        drop(std::os::unix::net::UnixListener::bind(path).expect("a socket"));
+        assert!(path.exists());
+        let listener = Listener::bind(&endpoint).expect("nobody serves there");
+        let mode = fs::metadata(path).expect("a socket").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let error = Listener::bind(&endpoint).expect_err("we do");
+        assert!(error.to_string().contains("somebody serves"), "{error}");
+        drop(listener);
+        assert!(!path.exists(), "it goes with its listener");
+        fs::write(path, "precious").expect("a file");
+        let error = Listener::bind(&endpoint).expect_err("no socket");
+        assert_eq!(error.advice(), "choose a path where nothing is");
+        assert_eq!(fs::read(path).expect("still there"), b"precious");
+    }
+}

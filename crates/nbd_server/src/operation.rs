@@ -1,0 +1,205 @@
+//! A request on its way to the device, and its outcome on the way back to the client.
+
+use nbd::reply::{Extent, Replies};
+use nbd::request::{Asked, Command};
+use nbd::wire::ErrorCode;
+
+use super::output::Output;
+use block::budget::Reservation;
+use block::lane::Outcome;
+use block::{BlockError, BlockErrorKind, Done, Pages, Request};
+
+/// Trims and zeros reach the device in pieces of this many bytes, one a turn: memory frees its pages
+/// on the loop, and others want their turn too.
+const PIECE: u64 = 256 << 20;
+/// Longest range whose extents are looked up at once, in bytes; clients ask again for the rest.
+const STATUS_RANGE: u64 = 1 << 30;
+
+/// A request at the device.
+#[derive(Debug)]
+pub(super) struct Operation {
+    /// The connection that it came from.
+    pub(super) slot: usize,
+    pub(super) asked: Asked,
+    pub(super) command: Command,
+    /// How many bytes of a trim or of zeros are done.
+    done: u64,
+    /// A discard has no durable form: FUA is a flush behind it, which is under way.
+    flushing: bool,
+    /// The memory of its data.
+    pub(super) reservation: Option<Reservation>,
+}
+
+/// Whether something on the device changes.
+pub(super) fn changes(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Write { .. } | Command::Trim { .. } | Command::WriteZeroes { .. }
+    )
+}
+
+/// Whether all that comes of it is an answer.
+pub(super) fn only_answers(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Read { .. } | Command::Cache { .. } | Command::BlockStatus { .. }
+    )
+}
+
+/// Bytes of memory that a command takes while it is under way: whole pages.
+pub(super) fn memory(command: &Command) -> u64 {
+    const PAGE: u64 = pages::PAGE_SIZE as u64;
+    match command {
+        Command::Read { offset, len }
+        | Command::Cache { offset, len }
+        | Command::Write { offset, len, .. } => {
+            (offset % PAGE + u64::from(*len)).next_multiple_of(PAGE)
+        }
+        Command::Flush
+        | Command::Trim { .. }
+        | Command::WriteZeroes { .. }
+        | Command::BlockStatus { .. } => 0,
+    }
+}
+
+impl Operation {
+    /// A request of the connection in `slot`.
+    pub(super) fn new(
+        slot: usize,
+        wanted: nbd::request::Request,
+        reservation: Option<Reservation>,
+    ) -> Self {
+        Self {
+            slot,
+            asked: wanted.asked,
+            command: wanted.command,
+            done: 0,
+            flushing: false,
+            reservation,
+        }
+    }
+
+    /// What the device is asked for next; `data` is that of a write.
+    pub(super) fn request(&self, data: Pages) -> Request {
+        if self.flushing {
+            return Request::Flush;
+        }
+        let done = self.done;
+        match self.command {
+            // What lies beneath brings the data near when it is read.
+            Command::Read { offset, len } | Command::Cache { offset, len } => {
+                Request::Read { offset, len }
+            }
+            Command::Write { offset, fua, .. } => Request::Write {
+                offset,
+                data,
+                durable: fua,
+            },
+            Command::Flush => Request::Flush,
+            Command::Trim { offset, len, .. } => Request::Discard {
+                offset: offset + done,
+                len: (len - done).min(PIECE),
+            },
+            Command::WriteZeroes {
+                offset,
+                len,
+                may_unmap,
+                fua,
+            } => Request::WriteZeroes {
+                offset: offset + done,
+                len: (len - done).min(PIECE),
+                unmap: may_unmap,
+                durable: fua,
+            },
+            Command::BlockStatus { offset, len, .. } => Request::Extents {
+                offset,
+                len: len.min(STATUS_RANGE),
+            },
+        }
+    }
+
+    /// After the device did what it was asked for: whether there is more to ask.
+    pub(super) fn goes_on(&mut self) -> bool {
+        match self.command {
+            Command::Trim { len, fua, .. } => {
+                self.done += (len - self.done).min(PIECE);
+                let was_flushing = std::mem::replace(&mut self.flushing, self.done == len && fua);
+                self.done < len || (self.flushing && !was_flushing)
+            }
+            Command::WriteZeroes { len, .. } => {
+                self.done += (len - self.done).min(PIECE);
+                self.done < len
+            }
+            _ => false,
+        }
+    }
+
+    /// Answers the client.
+    pub(super) fn answer(self, outcome: Outcome, replies: &Replies, output: &mut Output) {
+        let asked = &self.asked;
+        match (self.command, outcome) {
+            (command, Err(error)) => refuse(asked, &command, &error, replies, output),
+            (Command::Read { len, .. }, Ok(Done::Pages(pages))) if pages.len() == len as usize => {
+                output.put(|out| replies.data(asked, len, out));
+                output.put_data(pages, self.reservation);
+            }
+            (Command::BlockStatus { len, one, .. }, Ok(Done::Extents(extents))) => {
+                let runs = extents
+                    .iter()
+                    .filter(|(len, _)| *len > 0)
+                    .map(|&(len, data)| Extent { len, data });
+                let mut told = false;
+                output.put(|out| {
+                    told = replies.block_status(asked, runs, one.then_some(len), out);
+                });
+                if !told {
+                    failed(asked, replies, output);
+                }
+            }
+            (Command::Read { .. } | Command::BlockStatus { .. }, Ok(_)) => {
+                failed(asked, replies, output);
+            }
+            (_, Ok(_)) => output.put(|out| replies.done(asked, out)),
+        }
+    }
+}
+
+/// The device answered something else than what it was asked for.
+fn failed(asked: &Asked, replies: &Replies, output: &mut Output) {
+    let message = "the device answered too little";
+    output.put(|out| replies.error(asked, ErrorCode::Io, message, None, out));
+}
+
+fn refuse(
+    asked: &Asked,
+    command: &Command,
+    error: &BlockError,
+    replies: &Replies,
+    output: &mut Output,
+) {
+    tracing::warn!(%error, ?command, "a request failed");
+    // The details are the log's: they may name files of this machine.
+    let (code, message) = match error.kind() {
+        BlockErrorKind::NoSpace => (ErrorCode::NoSpc, "no space left on the device"),
+        BlockErrorKind::ReadOnly => (ErrorCode::Perm, "the device is read-only"),
+        BlockErrorKind::Reserved => (ErrorCode::Perm, "another host has reserved the device"),
+        BlockErrorKind::Invalid | BlockErrorKind::OutOfRange => {
+            (ErrorCode::Inval, "the device does not take this")
+        }
+        BlockErrorKind::Medium => (ErrorCode::Io, "the device cannot read this"),
+        BlockErrorKind::Write => (ErrorCode::Io, "the device cannot write this"),
+        BlockErrorKind::Gone => (ErrorCode::Io, "the device is gone"),
+        BlockErrorKind::Away => (ErrorCode::Io, "the device is away for a while"),
+    };
+    let range = match *command {
+        Command::Read { offset, len }
+        | Command::Cache { offset, len }
+        | Command::Write { offset, len, .. } => offset..offset + u64::from(len),
+        Command::Trim { offset, len, .. }
+        | Command::WriteZeroes { offset, len, .. }
+        | Command::BlockStatus { offset, len, .. } => offset..offset + len,
+        Command::Flush => 0..0,
+    };
+    let at = error.offset().filter(|offset| range.contains(offset));
+    output.put(|out| replies.error(asked, code, message, at, out));
+}

@@ -1,0 +1,168 @@
+//! What waits to be sent on a connection: headers, and data by reference to its pages.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use smallvec::SmallVec;
+
+use block::Pages;
+use block::budget::Reservation;
+
+/// Pieces of one vectored write: half of what the kernel takes (IOV_MAX).
+const MAX_PIECES: usize = 512;
+
+/// The pieces of one vectored write.
+pub(super) type Pieces<'a> = SmallVec<[IoSlice<'a>; 64]>;
+
+#[derive(Debug)]
+enum Piece {
+    /// So many of the bytes in `Output::bytes`.
+    Bytes(usize),
+    /// The bytes of a read from `sent` on. Its memory is free once they have left.
+    Data {
+        pages: Pages,
+        sent: usize,
+        _reservation: Option<Reservation>,
+    },
+}
+
+/// The output of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    pieces: VecDeque<Piece>,
+    bytes: Vec<u8>,
+    /// How many of `bytes` have left.
+    sent: usize,
+}
+
+impl Output {
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Bytes that wait, other than data.
+    pub(super) fn own_len(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
+    /// Lets `write` append headers, errors, descriptors.
+    pub(super) fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let before = self.bytes.len();
+        write(&mut self.bytes);
+        let more = self.bytes.len() - before;
+        match self.pieces.back_mut() {
+            _ if more == 0 => {}
+            Some(Piece::Bytes(len)) => *len += more,
+            _ => self.pieces.push_back(Piece::Bytes(more)),
+        }
+    }
+
+    /// Appends data, which holds its memory until it has left.
+    pub(super) fn put_data(&mut self, pages: Pages, reservation: Option<Reservation>) {
+        self.pieces.push_back(Piece::Data {
+            pages,
+            sent: 0,
+            _reservation: reservation,
+        });
+    }
+
+    /// The first pieces, for one write.
+    pub(super) fn gather(&self) -> Pieces<'_> {
+        let mut slices = Pieces::new();
+        let mut at = self.sent;
+        for piece in &self.pieces {
+            match piece {
+                Piece::Bytes(len) => {
+                    slices.push(IoSlice::new(&self.bytes[at..at + len]));
+                    at += len;
+                }
+                Piece::Data { pages, sent, .. } => {
+                    let room = MAX_PIECES - slices.len();
+                    let rest = pages.chunks_in(*sent..pages.len());
+                    slices.extend(rest.take(room).map(IoSlice::new));
+                }
+            }
+            if slices.len() >= MAX_PIECES {
+                break;
+            }
+        }
+        slices
+    }
+
+    /// So many of the first bytes have left.
+    pub(super) fn left(&mut self, count: usize) {
+        let mut count = count;
+        while count > 0 {
+            let gone = match self.pieces.front_mut() {
+                None => return,
+                Some(Piece::Bytes(len)) => {
+                    let gone = count.min(*len);
+                    *len -= gone;
+                    self.sent += gone;
+                    count -= gone;
+                    *len == 0
+                }
+                Some(Piece::Data { pages, sent, .. }) => {
+                    let gone = count.min(pages.len() - *sent);
+                    *sent += gone;
+                    count -= gone;
+                    *sent == pages.len()
+                }
+            };
+            if gone {
+                self.pieces.pop_front();
+            }
+        }
+        if self.sent == self.bytes.len() {
+            self.bytes.clear();
+            self.sent = 0;
+        } else if self.sent > 64 << 10 {
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
+        }
+    }
+
+    /// Takes all headers and errors out, of an output without data (a handshake's).
+    pub(super) fn take_bytes(&mut self) -> Vec<u8> {
+        self.pieces.clear();
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.drain(..std::mem::take(&mut self.sent));
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However it is cut, what leaves is what was put, in order.
+    #[test]
+    fn leaves_in_order_whatever_the_socket_takes() {
+        for step in [1, 7, 4096, 5000, 1 << 20] {
+            let mut output = Output::default();
+            let mut wanted = Vec::new();
+            for round in 0..40u8 {
+                let head = vec![round; usize::from(round) * 200];
+                output.put(|out| out.extend(&head));
+                wanted.extend(head);
+                let data = vec![!round; 4096 + usize::from(round) * 100];
+                output.put_data(Pages::from_bytes(&data), None);
+                wanted.extend(data);
+            }
+            let mut got: Vec<u8> = Vec::new();
+            while !output.is_empty() {
+                let mut taken = 0;
+                for slice in output.gather() {
+                    let count = slice.len().min(step - taken);
+                    got.extend(&slice[..count]);
+                    taken += count;
+                }
+                assert!(taken > 0, "progress");
+                output.left(taken);
+            }
+            assert!(got == wanted, "{step}");
+            assert_eq!(output.own_len(), 0);
+        }
+    }
+}

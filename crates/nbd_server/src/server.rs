@@ -1,0 +1,307 @@
+//! The threads of a server together: from start to orderly end.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mio::{Poll, Waker};
+use nbd::handshake::TlsMode;
+use slab::Slab;
+
+use super::connection::Service;
+use super::event_loop::{EventLoop, WAKER};
+use super::fence::{Fence, Place};
+use super::listener::{Endpoint, ListenError, Listener};
+use super::stream::Socket;
+use super::tls::{TlsError, TlsOptions, load};
+use block::{BlockDevice, Lane};
+
+/// How long clients have at the end to take what was promised to them.
+const END: Duration = Duration::from_secs(10);
+
+/// What is offered, where and to how many.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// The name of the export; it is the default export whatever its name.
+    pub name: String,
+    /// A line for people.
+    pub description: String,
+    /// Refuse writes.
+    pub read_only: bool,
+    /// Where to listen.
+    pub endpoints: Vec<Endpoint>,
+    /// Certificates, where TLS is offered.
+    pub tls: Option<TlsOptions>,
+    /// Most memory for data in flight, in bytes.
+    pub memory_cap: u64,
+    /// Most clients at a time.
+    pub max_connections: usize,
+}
+
+/// Why a server does not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// Nobody can come in there.
+    Listen(ListenError),
+    /// The certificates are of no use.
+    Tls(TlsError),
+    /// The system has no thread or descriptor left.
+    System(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listen(error) => error.fmt(f),
+            Self::Tls(error) => error.fmt(f),
+            Self::System(error) => write!(f, "the server cannot start: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+/// What a loop is told.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// A client for it, and its place at the fence.
+    Accepted(Socket, Place),
+    /// No new requests; everything answered by then.
+    Stop(Instant),
+    /// It may end once it has nothing to do.
+    Exit,
+}
+
+/// The way to a loop.
+#[derive(Debug)]
+struct Door {
+    sender: Sender<Message>,
+    waker: Arc<Waker>,
+}
+
+impl Door {
+    /// The message comes back where the loop has ended.
+    fn send(&self, message: Message) -> Option<Message> {
+        let back = self.sender.send(message).err();
+        let _ = self.waker.wake();
+        back.map(|error| error.0)
+    }
+}
+
+/// What the loops share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    doors: Vec<Door>,
+    /// Whose turn it is to get a client.
+    next: AtomicUsize,
+    pub(super) fence: Arc<Fence>,
+    pub(super) tls_mode: TlsMode,
+    pub(super) memory_per_loop: u64,
+    pub(super) max_connections: usize,
+    /// Clients that are here, of all loops.
+    clients: AtomicUsize,
+}
+
+impl Shared {
+    /// Counts a client in; `false` where there are as many as there may be.
+    pub(super) fn enter(&self) -> bool {
+        let more = |count| (count < self.max_connections).then_some(count + 1);
+        self.clients
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok()
+    }
+
+    /// Counts a client out.
+    pub(super) fn leave(&self) {
+        self.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Deals a client out in turn, to a loop that has not ended in a panic; returns it where it is the
+    /// first loop's, who asks.
+    pub(super) fn deal(&self, socket: Socket, place: Place) -> Option<(Socket, Place)> {
+        let mut client = (socket, place);
+        loop {
+            let index = self.next.fetch_add(1, Ordering::Relaxed) % self.doors.len();
+            if index == 0 {
+                return Some(client);
+            }
+            match self.doors[index].send(Message::Accepted(client.0, client.1)) {
+                Some(Message::Accepted(socket, place)) => client = (socket, place),
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// A loop before it has a device.
+#[derive(Debug)]
+struct Seat {
+    poll: Poll,
+    waker: Arc<Waker>,
+    lane: Lane,
+}
+
+/// The loops of a server before it starts: the device is opened in the lane of the first one, where
+/// what belongs to it may live.
+#[derive(Debug)]
+pub struct Loops(Vec<Seat>);
+
+impl Loops {
+    /// So many loops, at least one.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub fn prepare(count: usize, io_uring: bool) -> io::Result<Self> {
+        let seats = (0..count.max(1)).map(|_| {
+            let poll = Poll::new()?;
+            let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+            let bell = Arc::clone(&waker);
+            let wake: block::lane::Waker = Arc::new(move || drop(bell.wake()));
+            let lane = if io_uring {
+                Lane::new(wake)
+            } else {
+                Lane::without_io_uring(wake)
+            };
+            Ok(Seat { poll, waker, lane })
+        });
+        seats.collect::<io::Result<_>>().map(Self)
+    }
+
+    /// The lane in which the device is opened.
+    pub fn first_lane(&mut self) -> &mut Lane {
+        &mut self.0[0].lane
+    }
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    endpoints: Vec<Endpoint>,
+}
+
+impl Server {
+    /// Offers `device` from now on.
+    ///
+    /// # Errors
+    /// It cannot listen, the certificates are of no use, or the system has no thread left.
+    pub fn start(
+        loops: Loops,
+        device: Arc<dyn BlockDevice>,
+        options: &ServerOptions,
+    ) -> Result<Self, StartError> {
+        let tls = match &options.tls {
+            Some(tls) => Some(load(tls).map_err(StartError::Tls)?),
+            None => None,
+        };
+        let mut listeners = Vec::new();
+        for endpoint in &options.endpoints {
+            listeners.push(Listener::bind(endpoint).map_err(StartError::Listen)?);
+        }
+        let endpoints = listeners.iter().map(Listener::endpoint);
+        let endpoints = endpoints.collect::<io::Result<_>>()?;
+        let count = loops.0.len();
+        let mut inboxes: Vec<Receiver<Message>> = Vec::new();
+        let mut doors = Vec::new();
+        for seat in &loops.0 {
+            let (sender, inbox) = channel();
+            let waker = Arc::clone(&seat.waker);
+            doors.push(Door { sender, waker });
+            inboxes.push(inbox);
+        }
+        let shared = Arc::new(Shared {
+            doors,
+            next: AtomicUsize::new(0),
+            fence: Fence::new()?,
+            tls_mode: match &options.tls {
+                None => TlsMode::None,
+                Some(tls) if tls.require => TlsMode::Require,
+                Some(_) => TlsMode::Allow,
+            },
+            memory_per_loop: options.memory_cap / count as u64,
+            max_connections: options.max_connections,
+            clients: AtomicUsize::new(0),
+        });
+        let export = super::export(
+            &device.geometry(),
+            &options.name,
+            &options.description,
+            options.read_only,
+        );
+        let mut server = Self {
+            shared: Arc::clone(&shared),
+            threads: Vec::new(),
+            endpoints,
+        };
+        for (seat, inbox) in loops.0.into_iter().zip(inboxes) {
+            let service = Service {
+                device: Arc::clone(&device),
+                export: export.clone(),
+                lane: seat.lane,
+                operations: Slab::new(),
+                unfinished: Vec::new(),
+                tls: tls.clone(),
+                now: Instant::now(),
+            };
+            // The first loop gets all of them.
+            let listeners = std::mem::take(&mut listeners);
+            let shared = Arc::clone(&shared);
+            let started = EventLoop::new(service, shared, seat.poll, inbox, listeners).and_then(
+                |mut event_loop| {
+                    std::thread::Builder::new()
+                        .name("nbd".into())
+                        .spawn(move || event_loop.run())
+                },
+            );
+            match started {
+                Ok(thread) => server.threads.push(thread),
+                Err(error) => {
+                    server.stop();
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(server)
+    }
+
+    /// Where it listens, with the ports that were chosen.
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
+    }
+
+    /// Nobody comes in any more, the socket files go, and every request that came is answered. The
+    /// first loop ends last: what belongs to the device lives in its lane.
+    pub fn stop(self) {
+        let deadline = Instant::now() + END;
+        for door in &self.shared.doors {
+            door.send(Message::Stop(deadline));
+        }
+        let mut threads = self.threads.into_iter();
+        let first = threads.next();
+        for door in self.shared.doors.iter().skip(1) {
+            door.send(Message::Exit);
+        }
+        threads.for_each(join);
+        if let Some(door) = self.shared.doors.first() {
+            door.send(Message::Exit);
+        }
+        first.into_iter().for_each(join);
+    }
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("a thread ended in a panic");
+    }
+}

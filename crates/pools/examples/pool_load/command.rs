@@ -1,0 +1,179 @@
+//! What the benchmark can ask for: files and pools to be made, datasets to be changed, loads to be run.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use block::BlockDevice;
+use block::file::{FileDevice, FileOptions};
+use pools::administer::VdevChange;
+use pools::create::CreatePool;
+use pools::dataset::DatasetChange;
+use pools::import::ImportPool;
+use pools::scan::ScrubAction;
+use pools::{Disks, Pools, PoolsOptions};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::load::{self, Load};
+
+const FILE_OPTIONS: FileOptions = FileOptions {
+    block_size: 4096,
+    preallocate: true,
+    direct: true,
+};
+
+/// A command.
+#[derive(Deserialize)]
+#[serde(tag = "do", rename_all = "lowercase", deny_unknown_fields)]
+pub(crate) enum Command {
+    /// Makes a file of which every byte was written, unless there is one.
+    Make { path: PathBuf, len: u64 },
+    /// Uses a file under a name.
+    Open { name: String, path: PathBuf },
+    /// Uses it no longer.
+    Close { name: String },
+    /// Makes a pool.
+    Create(CreatePool),
+    /// Imports a pool.
+    Import(ImportPool),
+    /// Ends a pool and forgets its volumes.
+    Destroy { pool: String },
+    /// Changes datasets.
+    Change(DatasetChange),
+    /// Changes what a pool is made of.
+    Vdevs { pool: String, change: VdevChange },
+    /// Waits until a scrub or resilver ends, and tells of it.
+    Await { pool: String },
+    /// Begins a scrub.
+    Scrub { pool: String },
+    /// Runs loads, all at the same time.
+    Load { loads: Vec<Load> },
+    /// Tells whether all is there that a load wrote.
+    Verify { load: Load },
+    /// Tells how a pool is.
+    Status { pool: String },
+}
+
+/// What loads may name.
+pub(crate) struct Target {
+    pub(crate) device: Arc<dyn BlockDevice>,
+    /// Of a plain file: to be synced as programs do it, without a thread between.
+    pub(crate) file: Option<File>,
+}
+
+/// The pools and files in use.
+pub(crate) struct Bench {
+    pools: Arc<Pools>,
+    files: BTreeMap<String, Arc<Target>>,
+}
+
+impl Bench {
+    pub(crate) fn start(state: PathBuf, cache: usize) -> Result<Self, String> {
+        let options = PoolsOptions {
+            state,
+            installation: "bench".to_owned(),
+            cache,
+            io_uring: true,
+            disks: Disks::default(),
+        };
+        Ok(Self {
+            pools: Pools::start(options),
+            files: BTreeMap::new(),
+        })
+    }
+
+    pub(crate) fn close(&self) {
+        self.pools.close();
+    }
+
+    /// Does what a command says; what it brought, with the seconds that it took.
+    pub(crate) fn obey(&mut self, command: Command) -> Result<Value, String> {
+        let start = Instant::now();
+        let mut brought = json!({});
+        match command {
+            Command::Make { path, len } => make(&path, len)?,
+            Command::Open { name, path } => {
+                let device = FileDevice::open(&path, FILE_OPTIONS);
+                let device = device.map_err(|error| error.problem().to_owned())?;
+                let file = File::options().write(true).open(&path);
+                let target = Target {
+                    device: Arc::new(device),
+                    file: Some(file.map_err(|error| error.to_string())?),
+                };
+                self.files.insert(name, Arc::new(target));
+            }
+            Command::Close { name } => drop(self.files.remove(&name)),
+            Command::Create(pool) => self.pools.create(&pool).map_err(|e| e.message)?,
+            Command::Import(pool) => {
+                brought = json!({ "pool": self.pools.import(&pool).map_err(|e| e.message)? });
+            }
+            Command::Destroy { pool } => self.pools.destroy(&pool).map_err(|e| e.message)?,
+            Command::Change(change) => {
+                self.pools.change(&change).map_err(|e| e.message)?;
+            }
+            Command::Vdevs { pool, change } => {
+                let changed = self.pools.change_vdevs(&pool, &change);
+                changed.map_err(|error| error.message)?;
+            }
+            Command::Scrub { pool } => {
+                let begun = self.pools.scrub(&pool, ScrubAction::Start);
+                begun.map_err(|error| error.message)?;
+            }
+            Command::Verify { load } => {
+                let (right, wrong) = load::verify(&load, &*self.target(&load.target)?)?;
+                brought = json!({ "right": right, "wrong": wrong });
+            }
+            Command::Await { pool } => brought = self.await_scan(&pool)?,
+            Command::Load { loads } => {
+                let targets: Result<Vec<_>, _> =
+                    loads.iter().map(|load| self.target(&load.target)).collect();
+                brought = json!({ "results": load::run(loads, targets?)? });
+            }
+            Command::Status { pool } => {
+                let view = self.pools.view(&pool).map_err(|error| error.message)?;
+                brought = serde_json::to_value(view).map_err(|error| error.to_string())?;
+            }
+        }
+        if let Value::Object(fields) = &mut brought {
+            fields.insert("took_s".to_owned(), json!(start.elapsed().as_secs_f64()));
+        }
+        Ok(brought)
+    }
+
+    fn await_scan(&self, pool: &str) -> Result<Value, String> {
+        loop {
+            let view = self.pools.view(pool).map_err(|error| error.message)?;
+            match view.scan_status {
+                Some(scan) if scan.ended_s == 0 => std::thread::sleep(Duration::from_millis(5)),
+                scan => return serde_json::to_value(scan).map_err(|error| error.to_string()),
+            }
+        }
+    }
+
+    fn target(&self, name: &str) -> Result<Arc<Target>, String> {
+        if let Some(file) = self.files.get(name) {
+            return Ok(Arc::clone(file));
+        }
+        let volume = self.pools.open_volume(name, 4096);
+        let volume = volume.map_err(|error| error.problem().to_owned())?;
+        Ok(Arc::new(Target {
+            device: Arc::new(volume),
+            file: None,
+        }))
+    }
+}
+
+/// A file that the file system has nothing to do for any more when blocks of it are overwritten.
+fn make(path: &Path, len: u64) -> Result<(), String> {
+    if !path.exists() {
+        let made = FileDevice::create(path, len, FILE_OPTIONS);
+        made.map_err(|error| error.problem().to_owned())?;
+        let device = FileDevice::open(path, FILE_OPTIONS);
+        let device = device.map_err(|error| error.problem().to_owned())?;
+        load::write_all(&device)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! Properties that are chosen once, when a volume is made. zfs takes it among the properties, so `-o volblocksize=8K` means the same
+//! as `-b 8K`.
+
+use store::catalog::size::parse_size;
+
+use super::DatasetChange;
+use super::refused;
+use model::Error;
+
+const BLOCK_SIZE: &str = "volblocksize";
+const SIZE: &str = "volsize";
+
+impl DatasetChange {
+    /// The change with its properties that are chosen once, each in the field that the change has for it.
+    ///
+    /// # Errors
+    /// It cannot be chosen for what is made, or is said twice.
+    pub fn with_what_is_made(&self) -> Result<Self, Error> {
+        let mut change = self.clone();
+        match &mut change {
+            Self::Create {
+                name,
+                size,
+                block_size,
+                properties,
+                ..
+            } => {
+                if properties.contains_key(SIZE) {
+                    return Err(Error::invalid(
+                        "the size of a new volume is no property yet",
+                        format!("use -V, as in `sandstone volume create -V 100G {name}`"),
+                    ));
+                }
+                let Some(text) = properties.remove(BLOCK_SIZE) else {
+                    return Ok(change);
+                };
+                if size.is_none() {
+                    return Err(Error::invalid(
+                        format!("{name} would be a folder, which has no volblocksize"),
+                        format!(
+                            "say how large the volume is, as in `sandstone volume create -V 100G -o volblocksize={text} {name}`"
+                        ),
+                    ));
+                }
+                *block_size = Some(told(&text, *block_size)?);
+            }
+            Self::Clone { properties, .. } => {
+                if properties.contains_key(BLOCK_SIZE) {
+                    return Err(Error::invalid(
+                        "a clone has the volblocksize of its snapshot, whose blocks it shares",
+                        "leave volblocksize away; for another one make a volume with `sandstone volume create` and copy the data",
+                    ));
+                }
+                if properties.contains_key(SIZE) {
+                    return Err(Error::invalid(
+                        "a clone begins with the size of its snapshot",
+                        "leave volsize away, and set it then: `sandstone volume set volsize=SIZE CLONE`",
+                    ));
+                }
+            }
+            _ => {}
+        }
+        Ok(change)
+    }
+}
+
+/// The volblocksize of a property, where nothing else was said.
+fn told(text: &str, other: Option<u32>) -> Result<u32, Error> {
+    let bytes = parse_size(text).map_err(refused)?;
+    // A size that no volblocksize can have is refused with those that it can.
+    let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+    match other {
+        Some(other) if other != bytes => Err(Error::invalid(
+            format!("volblocksize is said twice: {bytes} and {other} bytes"),
+            "say it once, with -b or with -o volblocksize",
+        )),
+        _ => Ok(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn create(size: Option<u64>, block_size: Option<u32>, property: (&str, &str)) -> DatasetChange {
+        DatasetChange::Create {
+            name: "tank/v".into(),
+            size,
+            block_size,
+            sparse: false,
+            parents: false,
+            properties: [(property.0.to_owned(), property.1.to_owned())].into(),
+        }
+    }
+
+    #[test]
+    fn a_new_volume_takes_volblocksize_among_its_properties() {
+        for block_size in [None, Some(8192)] {
+            let change = create(Some(1 << 30), block_size, ("volblocksize", "8K"));
+            let DatasetChange::Create {
+                block_size,
+                properties,
+                ..
+            } = change.with_what_is_made().expect("it is being made")
+            else {
+                panic!("another change");
+            };
+            assert_eq!((block_size, properties.len()), (Some(8192), 0));
+        }
+        let other = create(Some(1 << 30), None, ("compression", "zstd"));
+        assert_eq!(other.with_what_is_made().expect("as it is"), other);
+    }
+
+    #[test]
+    fn what_cannot_be_chosen_is_refused_with_where_it_can() {
+        let clone = |name: &str| DatasetChange::Clone {
+            snapshot: "tank/v@s".into(),
+            name: "tank/c".into(),
+            parents: false,
+            properties: [(name.to_owned(), "8K".to_owned())].into(),
+        };
+        for (change, problem, next) in [
+            (
+                create(Some(1 << 30), Some(4096), ("volblocksize", "8K")),
+                "volblocksize is said twice: 8192 and 4096 bytes",
+                "say it once, with -b or with -o volblocksize",
+            ),
+            (
+                create(None, None, ("volblocksize", "8K")),
+                "tank/v would be a folder, which has no volblocksize",
+                "say how large the volume is, as in `sandstone volume create -V 100G -o volblocksize=8K tank/v`",
+            ),
+            (
+                create(None, None, ("volsize", "8K")),
+                "the size of a new volume is no property yet",
+                "use -V, as in `sandstone volume create -V 100G tank/v`",
+            ),
+            (
+                clone("volblocksize"),
+                "a clone has the volblocksize of its snapshot, whose blocks it shares",
+                "leave volblocksize away; for another one make a volume with `sandstone volume create` and copy the data",
+            ),
+            (
+                clone("volsize"),
+                "a clone begins with the size of its snapshot",
+                "leave volsize away, and set it then: `sandstone volume set volsize=SIZE CLONE`",
+            ),
+        ] {
+            let error = change.with_what_is_made().expect_err(problem);
+            assert_eq!((&*error.message, &*error.next), (problem, next));
+        }
+    }
+}

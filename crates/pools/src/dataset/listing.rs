@@ -1,0 +1,192 @@
+//! What is listed of datasets. The pool's thread, which serves everybody, only hands out what it knows; texts are made
+//! elsewhere, of one dataset at a time, and only those that somebody asked for.
+
+use std::collections::BTreeMap;
+
+use store::catalog::size::print_size;
+use store::catalog::{Catalog, Dataset, Kind, Native, PROPERTIES, Property, ROOT, Source};
+use store::format::DatasetId;
+use store::pool::{BlockBytes, DatasetUsage, Pool};
+
+use super::{DatasetView, HoldView, PropertyView};
+use model::date;
+
+/// What is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Datasets of these kinds; `None`: of all.
+    pub kinds: Option<Vec<String>>,
+    /// Properties of these names; `None`: all.
+    pub properties: Option<Vec<String>>,
+}
+
+impl Selection {
+    fn has_kind(&self, kind: &Kind) -> bool {
+        let kinds = self.kinds.as_ref();
+        kinds.is_none_or(|kinds| kinds.iter().any(|wanted| wanted == kind.as_str()))
+    }
+
+    fn has_property(&self, name: &str) -> bool {
+        let names = self.properties.as_ref();
+        names.is_none_or(|names| names.iter().any(|wanted| wanted == name))
+    }
+
+    /// Whether properties of users may be among what is asked for.
+    fn has_user_property(&self) -> bool {
+        let names = self.properties.as_ref();
+        names.is_none_or(|names| names.iter().any(|wanted| wanted.contains(':')))
+    }
+}
+
+/// The datasets of a pool at one moment.
+#[derive(Debug)]
+pub struct Listing {
+    catalog: Catalog,
+    usage: BTreeMap<DatasetId, DatasetUsage>,
+}
+
+impl Listing {
+    /// As the pool is now.
+    pub(super) fn of(pool: &Pool) -> Self {
+        Self {
+            usage: pool.usage(),
+            catalog: pool.catalog().clone(),
+        }
+    }
+
+    /// Each dataset after the one that it lies in.
+    pub fn into_views(self, selection: Selection) -> impl Iterator<Item = DatasetView> {
+        let listed = self.catalog.listing(ROOT).into_iter();
+        let listed = listed.filter(|dataset| selection.has_kind(&dataset.kind));
+        let ids: Vec<DatasetId> = listed.map(|dataset| dataset.id).collect();
+        let view = move |id| Some(self.view(self.catalog.dataset(id)?, &selection));
+        ids.into_iter().filter_map(view)
+    }
+
+    fn view(&self, dataset: &Dataset, selection: &Selection) -> DatasetView {
+        let (catalog, id) = (&self.catalog, dataset.id);
+        let usage = self.usage.get(&id).copied().unwrap_or_default();
+        let figures = figures(&dataset.kind, usage, selection);
+        let mut properties = self.properties(dataset, selection);
+        properties.retain(|known| figures.iter().all(|figure| figure.name != known.name));
+        properties.extend(figures);
+        let geometry = dataset.geometry();
+        let snapshot = dataset.as_snapshot();
+        let holds = snapshot.into_iter().flat_map(|of| &of.holds);
+        let holds = holds.map(|(tag, time_s)| HoldView {
+            tag: tag.clone(),
+            created_s: *time_s,
+        });
+        DatasetView {
+            name: catalog.full_name(id),
+            kind: dataset.kind.as_str().to_owned(),
+            created_s: dataset.created_s,
+            size: geometry.map(|(size, _)| size),
+            block_size: geometry.map(|(_, block_size)| block_size),
+            referenced: Some(usage.referenced),
+            available: usage.available,
+            used: usage.used,
+            origin: catalog.origin(id).map(|id| catalog.full_name(id)),
+            properties,
+            holds: holds.collect(),
+        }
+    }
+
+    /// What was set, inherited, or is so by nature.
+    fn properties(&self, dataset: &Dataset, selection: &Selection) -> Vec<PropertyView> {
+        let (catalog, id) = (&self.catalog, dataset.id);
+        let named = PROPERTIES
+            .iter()
+            .filter(|info| selection.has_property(info.name));
+        let table = named.filter_map(|info| {
+            let effective = catalog.property(id, &Property::Native(info.native))?;
+            Some((info.name.to_owned(), effective))
+        });
+        let of_users = match selection.has_user_property() {
+            true => catalog.user_properties(id),
+            false => Vec::new(),
+        };
+        let of_users = of_users.into_iter();
+        let all = table.chain(of_users.filter(|(name, _)| selection.has_property(name)));
+        let view = |(name, effective): (String, store::catalog::Effective)| PropertyView {
+            value: effective.value.to_string(),
+            rounded: match name == Native::Creation.info().name {
+                true => date::utc_minute(dataset.created_s),
+                false => effective.value.print_rounded(),
+            },
+            name,
+            source: match effective.source {
+                Source::Local => "local".to_owned(),
+                Source::Received => "received".to_owned(),
+                Source::Default => "default".to_owned(),
+                Source::Inherited(from) => format!("inherited from {}", catalog.full_name(from)),
+                Source::None => "-".to_owned(),
+            },
+        };
+        all.map(view).collect()
+    }
+}
+
+/// What a dataset takes, by the names of zfs's properties.
+fn figures(kind: &Kind, usage: DatasetUsage, selection: &Selection) -> Vec<PropertyView> {
+    let mut figures = vec![
+        ("used", usage.used),
+        ("referenced", usage.referenced),
+        ("written", usage.written),
+    ];
+    if !matches!(kind, Kind::Snapshot(_)) {
+        figures.extend([
+            ("usedbychildren", usage.by_children),
+            ("usedbydataset", usage.by_dataset),
+            ("usedbysnapshots", usage.by_snapshots),
+            ("usedbyrefreservation", usage.by_refreservation),
+        ]);
+    }
+    figures.extend(usage.available.map(|available| ("available", available)));
+    let figures = figures.into_iter();
+    let figures = figures.filter(|(name, _)| selection.has_property(name));
+    let figures = figures.map(|(name, bytes)| computed(name, bytes.to_string(), print_size(bytes)));
+    let compression = compression_figures(kind, usage).into_iter();
+    let compression = compression.filter(|figure| selection.has_property(&figure.name));
+    figures.chain(compression).collect()
+}
+
+/// What compression saves. Figures that are not known of what an older program wrote are `-`.
+fn compression_figures(kind: &Kind, usage: DatasetUsage) -> Vec<PropertyView> {
+    let (used, referenced) = (usage.used_blocks, usage.referenced_blocks);
+    let unknown = |name| computed(name, "-".to_owned(), "-".to_owned());
+    let logical = |name, of: Option<BlockBytes>| match of {
+        Some(of) => computed(name, of.logical.to_string(), print_size(of.logical)),
+        None => unknown(name),
+    };
+    let ratio = |name, of: Option<BlockBytes>| match of.map(|of| of.ratio_percent()) {
+        Some(percent) => {
+            let value = format!("{}.{:02}", percent / 100, percent % 100);
+            computed(name, value.clone(), value + "x")
+        }
+        None => unknown(name),
+    };
+    match kind {
+        Kind::Folder | Kind::Volume(_) => vec![
+            logical("logicalused", used),
+            logical("logicalreferenced", referenced),
+            ratio("compressratio", used),
+            ratio("refcompressratio", referenced),
+        ],
+        // As in zfs, what a snapshot can reach counts for both.
+        Kind::Snapshot(_) => vec![
+            logical("logicalreferenced", referenced),
+            ratio("compressratio", referenced),
+            ratio("refcompressratio", referenced),
+        ],
+    }
+}
+
+fn computed(name: &str, value: String, rounded: String) -> PropertyView {
+    PropertyView {
+        name: name.to_owned(),
+        value,
+        rounded,
+        source: "-".to_owned(),
+    }
+}

@@ -1,0 +1,59 @@
+//! Names of datasets with the pool's before them, as administrators write them.
+
+use model::Error;
+
+/// A pool's name, and the rest of a dataset's.
+pub fn split(name: &str) -> (&str, &str) {
+    match name.find(['/', '@']) {
+        Some(at) if name[at..].starts_with('/') => (&name[..at], &name[at + 1..]),
+        Some(at) => (&name[..at], &name[at..]),
+        None => (name, ""),
+    }
+}
+
+/// Refuses a name with an empty part, as in `tank/` or `tank//vm1`: the pool must not be taken for what was meant.
+/// What stands behind `@` may be told by itself.
+///
+/// # Errors
+/// There is one: the whole name, and how names are written.
+pub(crate) fn require_whole(name: &str) -> Result<(), Error> {
+    let (path, snapshot) = match name.split_once('@') {
+        Some((path, snapshot)) => (path, Some(snapshot)),
+        None => (name, None),
+    };
+    let is_told_by_itself = path.is_empty() && snapshot.is_some();
+    let has_gap = !is_told_by_itself && path.split('/').any(str::is_empty);
+    if !has_gap && snapshot != Some("") {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        format!("'{name}' has an empty part"),
+        "write the pool's name, one '/' before each further part and none at the end, and a snapshot's name behind '@'",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_split_at_the_pool() {
+        assert_eq!(split("tank"), ("tank", ""));
+        assert_eq!(split("tank/a/b@c"), ("tank", "a/b@c"));
+        assert_eq!(split("tank@all"), ("tank", "@all"));
+        assert_eq!(split("@b"), ("", "@b"));
+    }
+
+    #[test]
+    fn names_with_an_empty_part_are_refused_as_a_whole() {
+        for whole in ["tank", "tank/a", "tank/a/b@c", "tank@c", "@c"] {
+            require_whole(whole).expect(whole);
+        }
+        for name in [
+            "", "/", "/tank", "tank/", "tank//a", "tank/a/", "tank/a@", "tank/@c", "/@c", "@",
+        ] {
+            let error = require_whole(name).expect_err(name);
+            assert_eq!(error.message, format!("'{name}' has an empty part"));
+        }
+    }
+}

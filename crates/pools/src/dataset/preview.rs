@@ -1,0 +1,87 @@
+//! What a change would do, before it is made: whether it can be, and what a destruction takes with it.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use store::catalog::{Kind, Operation};
+use store::format::DatasetId;
+use store::pool::Pool;
+use utoipa::ToSchema;
+
+use super::there::already_there;
+use super::{Changed, DatasetChange, check_all, failed, with_block_size};
+use crate::registry::Pools;
+use crate::served::Served;
+use model::Error;
+
+/// A dataset that would go.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Doomed {
+    /// With the pool's name.
+    pub name: String,
+    /// `folder`, `volume` or `snapshot`.
+    pub kind: String,
+    /// Logical units that serve it: while they do, nothing of it is destroyed.
+    pub units: Vec<String>,
+}
+
+impl Pools {
+    /// What a change would do; nothing is changed.
+    ///
+    /// # Errors
+    /// Those of [`Pools::change`].
+    pub fn preview(&self, change: &DatasetChange, served: &Served) -> Result<Changed, Error> {
+        let pool = self.get(change.pool()?)?;
+        let mut change = change.with_what_is_made()?;
+        if let Some(unchanged) = already_there(&pool, &change)? {
+            return Ok(unchanged);
+        }
+        let mut changed = with_block_size(&pool, &mut change)?;
+        let steps = change.steps()?;
+        let number = pool.guid;
+        // Who serves something of it is told, not refused.
+        let asked = pool.host.ask(move |pool| {
+            let operations = check_all(pool, number, &steps, &Served::default())?;
+            let destroyed = operations.iter().find_map(|operation| match operation {
+                Operation::Destroy { ids } => Some(ids.iter().copied().collect()),
+                _ => None,
+            });
+            let doomed: BTreeSet<DatasetId> = destroyed.unwrap_or_default();
+            Ok::<_, Error>((named(pool, &doomed), freed(pool, &doomed)))
+        });
+        (changed.destroyed, changed.freed) = asked.map_err(|error| failed(&error))??;
+        for doomed in &mut changed.destroyed {
+            doomed.units = served.units_of(&doomed.name);
+        }
+        Ok(changed)
+    }
+}
+
+fn named(pool: &Pool, doomed: &BTreeSet<DatasetId>) -> Vec<Doomed> {
+    let catalog = pool.catalog();
+    let all = catalog.listing(store::catalog::ROOT).into_iter();
+    let all = all.filter(|dataset| doomed.contains(&dataset.id));
+    let all = all.map(|dataset| Doomed {
+        name: catalog.full_name(dataset.id),
+        kind: dataset.kind.as_str().to_owned(),
+        units: Vec::new(),
+    });
+    all.collect()
+}
+
+/// Bytes that become free, at least: what several snapshots share and nothing else has is not counted, where their volume
+/// stays.
+fn freed(pool: &Pool, doomed: &BTreeSet<DatasetId>) -> u64 {
+    let (catalog, usage) = (pool.catalog(), pool.usage());
+    let all = doomed.iter().filter_map(|id| {
+        let (dataset, usage) = (catalog.dataset(*id)?, usage.get(id)?);
+        match dataset.kind {
+            Kind::Folder => None,
+            // Its snapshots go with it.
+            Kind::Volume(_) => Some(usage.used),
+            Kind::Snapshot(_) if doomed.contains(&dataset.parent) => None,
+            Kind::Snapshot(_) => Some(usage.used),
+        }
+    });
+    all.sum()
+}

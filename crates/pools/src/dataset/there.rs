@@ -1,0 +1,150 @@
+//! `create -p` and `clone -p` of what is there already: as in zfs nothing is changed, and it is no mistake. It is one where
+//! something else is there than was asked for.
+
+use std::collections::BTreeMap;
+
+use store::catalog::size::print_size_exactly;
+use store::catalog::{Catalog, Dataset, Property, Value};
+
+use super::{Changed, DatasetChange, failed, split};
+use crate::registry::OpenPool;
+use model::{Error, ErrorKind};
+
+/// What is said where that which would be made is there already, and nothing is to be done; `None` where it is not, or
+/// where a change does not allow that.
+///
+/// # Errors
+/// There is something else of that name.
+pub(super) fn already_there(
+    pool: &OpenPool,
+    change: &DatasetChange,
+) -> Result<Option<Changed>, Error> {
+    if !matches!(
+        change,
+        DatasetChange::Create { parents: true, .. } | DatasetChange::Clone { parents: true, .. }
+    ) {
+        return Ok(None);
+    }
+    let change = change.clone();
+    let asked = pool
+        .host
+        .ask(move |pool| compared(pool.catalog(), &change))
+        .map_err(|error| failed(&error))?;
+    let notices = asked?;
+    Ok(notices.map(|notices| Changed {
+        notices,
+        unchanged: true,
+        ..Changed::default()
+    }))
+}
+
+/// What is to be said of a dataset that is there and is what would be made.
+fn compared(catalog: &Catalog, change: &DatasetChange) -> Result<Option<Vec<String>>, Error> {
+    let (DatasetChange::Create {
+        name, properties, ..
+    }
+    | DatasetChange::Clone {
+        name, properties, ..
+    }) = change
+    else {
+        return Ok(None);
+    };
+    let there = catalog.find(split(name).1).ok();
+    // Snapshots are not made so, and what is half received is nobody's: that is refused like without -p.
+    let there = there.filter(|there| {
+        there.as_snapshot().is_none() && catalog.receiving(there.id).is_none_or(|of| !of.is_new)
+    });
+    let Some(there) = there else {
+        return Ok(None);
+    };
+    let different = match change {
+        DatasetChange::Create {
+            size, block_size, ..
+        } => other_than_created(there, name, *size, *block_size),
+        DatasetChange::Clone { snapshot, .. } => {
+            // That there is no such snapshot is told like without -p.
+            let Ok(origin) = catalog.find_snapshot(split(snapshot).1) else {
+                return Ok(None);
+            };
+            other_than_cloned(catalog, there, origin)
+        }
+        _ => None,
+    };
+    if let Some((what, next)) = different {
+        let problem = format!("'{name}' exists already {what}");
+        return Err(Error::new(ErrorKind::Exists, problem, next));
+    }
+    let mut notices = vec![format!("'{name}' exists already; nothing was changed")];
+    let unset = unset(there, properties);
+    if !unset.is_empty() {
+        let (unset, are) = (unset.join(" "), if unset.len() > 1 { "are" } else { "is" });
+        notices.push(format!(
+            "{unset} {are} not set on what exists already: use `sandstone volume set {unset} {name}`"
+        ));
+    }
+    Ok(Some(notices))
+}
+
+/// What is there instead of the folder, or the volume of a size, that would be made; and what to do.
+fn other_than_created(
+    there: &Dataset,
+    name: &str,
+    size: Option<u64>,
+    block_size: Option<u32>,
+) -> Option<(String, String)> {
+    let another_name = || "choose another name".to_owned();
+    match (there.geometry(), size) {
+        (Some(_), None) => Some(("and is a volume, no folder".to_owned(), another_name())),
+        (None, Some(_)) => Some(("and is a folder, no volume".to_owned(), another_name())),
+        (Some((size, _)), Some(wanted)) if size != wanted => {
+            let [size, wanted] = [size, wanted].map(print_size_exactly);
+            Some((
+                format!("with volsize {size}, not {wanted}"),
+                format!(
+                    "choose another name, or give it that size with `sandstone volume resize {name} {wanted}`"
+                ),
+            ))
+        }
+        (Some((_, of_block)), _) if block_size.is_some_and(|wanted| wanted != of_block) => {
+            let wanted = block_size.unwrap_or_default();
+            let [of_block, wanted] = [of_block, wanted].map(|of| print_size_exactly(of.into()));
+            Some((
+                format!("with volblocksize {of_block}, not {wanted}"),
+                "choose another name, or leave out -b: volblocksize cannot be changed".to_owned(),
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// What is there instead of a clone of a snapshot; and what to do.
+fn other_than_cloned(
+    catalog: &Catalog,
+    there: &Dataset,
+    origin: &Dataset,
+) -> Option<(String, String)> {
+    let wanted = catalog.full_name(origin.id);
+    let what = match catalog.origin(there.id) {
+        Some(of) if of == origin.id => return None,
+        Some(of) => {
+            let of = catalog.full_name(of);
+            format!("and is a clone of '{of}', not of '{wanted}'")
+        }
+        None if there.is_folder() => format!("and is a folder, no clone of '{wanted}'"),
+        None => format!("and is a volume of its own, no clone of '{wanted}'"),
+    };
+    Some((what, "choose another name".to_owned()))
+}
+
+/// Those of some properties that are not set so on a dataset.
+fn unset(there: &Dataset, properties: &BTreeMap<String, String>) -> Vec<String> {
+    let is_set = |name: &str, text: &str| {
+        let Ok(property) = Property::parse(name) else {
+            return false;
+        };
+        let set = there.properties.get(&property);
+        set.is_some() && set == Value::parse(&property, text).ok().as_ref()
+    };
+    let unset = properties.iter().filter(|(name, text)| !is_set(name, text));
+    unset.map(|(name, text)| format!("{name}={text}")).collect()
+}

@@ -1,0 +1,389 @@
+//! What happens to a pool, in words: for the log, and the last of it for `pool events`.
+//!
+//! A device that fails fails thousands of times: of the same thing on the same device only the first is
+//! told, and how much more there was.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use store::pool::{Event, Pool, ScanKind, ScanState, Short, TrimState};
+use store::vdev::{DeviceErrorKind, LeafId, State, VdevEvent};
+use utoipa::ToSchema;
+
+use super::fullness::{Fill, Fullness};
+use super::host::Shared;
+use super::opening::wall_clock_s;
+use model::quantity::format_size;
+
+/// Lines that are kept.
+const KEPT: usize = 500;
+/// The same is not told more often.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// Something that happened to a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Happening {
+    /// When, in seconds since 1970.
+    pub time_s: u64,
+    /// What.
+    pub text: String,
+}
+
+/// What happened to a pool lately.
+#[derive(Debug, Default)]
+pub(super) struct EventLog {
+    lines: VecDeque<Happening>,
+    /// Lines that are not kept any more.
+    dropped: u64,
+    /// By the device that it is of, if it is of one.
+    bursts: HashMap<(Option<LeafId>, &'static str), Burst>,
+    /// How full the pool was when that was told.
+    fill: Fill,
+}
+
+#[derive(Debug)]
+struct Burst {
+    until: Instant,
+    /// How often it happened since it was told, and the last time.
+    more: u64,
+    last: Option<Happening>,
+}
+
+impl EventLog {
+    /// Everything, oldest first: with what is not kept any more, and what was not told by itself yet, as numbers.
+    pub(super) fn all(&self) -> Vec<Happening> {
+        let first = self.lines.front().filter(|_| self.dropped > 0);
+        let dropped = first.map(|first| Happening {
+            time_s: first.time_s,
+            text: format!("{} earlier events are not kept any more", self.dropped),
+        });
+        let bursts = self.bursts.values();
+        let untold = bursts.filter_map(|burst| {
+            let last = burst.last.as_ref()?;
+            let text = format!(
+                "{}: the last of {} since it was told",
+                last.text, burst.more
+            );
+            Some(Happening {
+                text,
+                time_s: last.time_s,
+            })
+        });
+        let mut untold: Vec<Happening> = untold.collect();
+        untold.sort_by(|a, b| (a.time_s, &a.text).cmp(&(b.time_s, &b.text)));
+        let kept = self.lines.iter().cloned();
+        dropped.into_iter().chain(kept).chain(untold).collect()
+    }
+
+    /// Keeps a line.
+    pub(super) fn note(&mut self, text: &str) {
+        if self.lines.len() >= KEPT {
+            self.lines.pop_front();
+            self.dropped += 1;
+        }
+        self.lines.push_back(happening(text));
+    }
+
+    /// How full the pool is now; whether it became fuller than was told.
+    fn is_fuller(&mut self, now: Fullness) -> Option<Fill> {
+        let before = self.fill;
+        self.fill = now.after(before);
+        (self.fill > before).then_some(self.fill)
+    }
+
+    /// The words for something of this kind, where it is told now.
+    fn told(&mut self, leaf: Option<LeafId>, what: &'static str, text: String) -> Option<String> {
+        Some(match self.is_told(leaf, what, &text, Instant::now())? {
+            0 => text,
+            more => format!("{text}, and {more} times since it was told"),
+        })
+    }
+
+    /// Whether something of this kind is told now, and how much of it was not since the last time.
+    fn is_told(
+        &mut self,
+        leaf: Option<LeafId>,
+        what: &'static str,
+        text: &str,
+        now: Instant,
+    ) -> Option<u64> {
+        let until = now + QUIET;
+        match self.bursts.get_mut(&(leaf, what)) {
+            Some(burst) if burst.until > now => {
+                burst.more += 1;
+                burst.last = Some(happening(text));
+                None
+            }
+            Some(burst) => {
+                burst.until = until;
+                burst.last = None;
+                Some(std::mem::take(&mut burst.more))
+            }
+            None => {
+                let burst = Burst {
+                    until,
+                    more: 0,
+                    last: None,
+                };
+                self.bursts.insert((leaf, what), burst);
+                Some(0)
+            }
+        }
+    }
+}
+
+/// Something that happened now.
+fn happening(text: &str) -> Happening {
+    Happening {
+        time_s: wall_clock_s(),
+        text: text.to_owned(),
+    }
+}
+
+/// The words for an event that concerns free space; `device_of` names a leaf by its guid.
+fn of_space(event: &Event, device_of: impl Fn(u64) -> String) -> Option<String> {
+    match event {
+        Event::WrittenOnce { blocks } => Some(format!(
+            "there is no room for second copies of metadata: {blocks} blocks of it lie once, on devices without \
+             redundancy. Free space, or add a vdev; what changes then is written twice again"
+        )),
+        Event::Trim { leaf, state, bytes } => {
+            let text = super::trim::event(*state, *bytes);
+            Some(format!("{}: {text}", device_of(*leaf)))
+        }
+        Event::TrimUnsupported { leaf } => {
+            Some(format!("{}: the device cannot trim", device_of(*leaf)))
+        }
+        _ => None,
+    }
+}
+
+/// Tells of an event in the log and keeps it.
+pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
+    let name = shared.name();
+    let device_of = |guid: u64| {
+        let path = shared.places().get(&guid).map(|at| at.path.clone());
+        path.map_or_else(|| format!("{guid:016x}"), |path| path.display().to_string())
+    };
+    let device = |leaf: LeafId| device_of(pool.guid(leaf).unwrap_or(0));
+    let told = |leaf: Option<LeafId>, what: &'static str, text: String| {
+        shared.event_log().told(leaf, what, text)
+    };
+    let burst = |leaf: LeafId, what: &'static str, text: String| {
+        told(Some(leaf), what, format!("{}: {text}", device(leaf)))
+    };
+    let text = match event {
+        Event::Checkpoint { epoch } => {
+            tracing::debug!(pool = name, epoch, "checkpoint");
+            let now = Fullness::of(&pool.status());
+            let fuller = shared.event_log().is_fuller(now);
+            fuller.map(|fill| format!("{}; {}", fill.told(), now.told()))
+        }
+        Event::Suspended { reason } => {
+            tracing::error!(pool = name, reason, "the pool takes no changes any more");
+            shared
+                .event_log()
+                .note(&format!("the pool takes no changes any more: {reason}"));
+            None
+        }
+        Event::WrittenOnce { .. } | Event::Trim { .. } | Event::TrimUnsupported { .. } => {
+            of_space(event, device_of)
+        }
+        Event::SpareInUse { leaf, .. } => Some(format!("{}: the spare stands in", device(*leaf))),
+        Event::Behind { behind } => Some(format!(
+            "{} holds an old copy: {}. It is rebuilt from the others, and does not count until then",
+            device_of(behind.leaf),
+            behind.told()
+        )),
+        Event::LabelsLost => Some(
+            "only one label of the pool could be read: all that it leads to is whole, and all labels were written anew. \
+             Look for what destroyed the others"
+                .to_owned(),
+        ),
+        Event::Short { short } => Some(told_short(&device_of(short.leaf), short)),
+        Event::CaughtUp { leaf, blocks } => Some(format!(
+            "{} lacked {blocks} blocks of the log that others had; they were written to it when the pool was opened",
+            device(*leaf)
+        )),
+        Event::LogFailed { vdev, reason } => Some(format!(
+            "log vdev {vdev} is not used any more: {reason}. Durable writes go to the other vdevs at once"
+        )),
+        Event::Vdev(VdevEvent::LeafState {
+            leaf,
+            state,
+            reason,
+        }) => Some(match state {
+            State::Offline => format!("{} was put aside", device(*leaf)),
+            State::Removed if reason == "detached" => format!("{} was detached", device(*leaf)),
+            state => format!("{} is {state}: {reason}", device(*leaf)),
+        }),
+        // Its state was told.
+        Event::Vdev(VdevEvent::Answers { .. }) => None,
+        Event::Vdev(VdevEvent::DeviceError { leaf, offset, kind }) => {
+            let text = format!("{} at byte {offset}", failure(*kind));
+            burst(*leaf, "error", text)
+        }
+        Event::Vdev(VdevEvent::ChecksumError { leaf, offset, len }) => {
+            let text = format!("wrong bytes in {} at byte {offset}", format_size(*len));
+            burst(*leaf, "checksum", text)
+        }
+        Event::Vdev(VdevEvent::Repaired { leaf, offset, len }) => {
+            let text = format!("repaired {} at byte {offset}", format_size(*len));
+            burst(*leaf, "repaired", text)
+        }
+        Event::Vdev(VdevEvent::Unrepaired {
+            leaf, offset, len, ..
+        }) => {
+            let text = format!("cannot repair {} at byte {offset}", format_size(*len));
+            burst(*leaf, "unrepaired", text)
+        }
+        Event::Vdev(VdevEvent::Slow { leaf }) => {
+            let text = "answers slowly; others were asked too".to_owned();
+            burst(*leaf, "slow", text)
+        }
+        Event::Unrecoverable(span) => {
+            let dataset = pool.catalog().full_name(span.dataset);
+            let (offset, len) = (span.offset, format_size(span.len));
+            let text = format!("{dataset}: no right copy was found of {len} at byte {offset}");
+            told(None, "unrecoverable", text)
+        }
+        Event::Vdev(VdevEvent::Lost { vdev }) => {
+            Some(format!("vdev {vdev} lost writes that it had answered"))
+        }
+    };
+    if let Some(text) = text {
+        say(event, &text, shared);
+    }
+}
+
+/// That a device shrank, and what that means.
+pub(super) fn told_short(device: &str, short: &Short) -> String {
+    let (has, had) = (format_size(short.has), format_size(short.had));
+    let (lacks, left) = (
+        short.had - short.has,
+        if short.is_cut {
+            "what lay behind its end is read from other devices, where there are any"
+        } else {
+            "nothing that the pool uses lay behind its end"
+        },
+    );
+    format!(
+        "{device} has {has} ({} bytes), and had {had} ({} bytes), {lacks} more: {left}",
+        short.has, short.had
+    )
+}
+
+/// Says it in the log and keeps it.
+fn say(event: &Event, text: &str, shared: &Shared) {
+    let name = shared.name();
+    let is_good = matches!(
+        event,
+        Event::Vdev(VdevEvent::LeafState {
+            state: State::Online,
+            ..
+        }) | Event::Trim { .. }
+    );
+    if is_good {
+        tracing::info!(pool = name, "{text}");
+    } else {
+        tracing::warn!(pool = name, "{text}");
+    }
+    shared.event_log().note(text);
+}
+
+/// Tells that leaves are away which may have been used without those that are here.
+pub(super) fn tell_unaccounted(leaves: &[u64], pool: &Pool, shared: &Shared) {
+    let paths = &pool.config().paths;
+    let name = |guid: &u64| paths.get(guid).cloned().unwrap_or(format!("{guid:016x}"));
+    let names: Vec<String> = leaves.iter().map(name).collect();
+    let text = format!(
+        "opened without {}: if the pool was in use there after these devices were last, its newest changes are \
+         there only, and the two cannot be joined any more",
+        names.join(", ")
+    );
+    tracing::warn!(pool = shared.name(), "{text}");
+    shared.event_log().note(&text);
+}
+
+/// Tells where a scrub or resilver begins and ends; in these words.
+pub(super) fn tell_scan(pool: &Pool, shared: &Shared) -> Option<String> {
+    let status = pool.scan_status()?;
+    let text = super::scan::text(&status, 0);
+    let text = text.lines().next().unwrap_or_default();
+    let is_short = (status.kind, status.state) == (ScanKind::Resilver, ScanState::Canceled)
+        && pool.status().state != State::Online;
+    if is_short || status.unrecoverable > 0 {
+        tracing::warn!(pool = shared.name(), "{text}");
+    } else {
+        tracing::info!(pool = shared.name(), "{text}");
+    }
+    shared.event_log().note(text);
+    Some(text.to_owned())
+}
+
+/// The line that the pool's history gets of a trim that has ended.
+pub(super) fn tell_trim(event: &Event, shared: &Shared) -> Option<String> {
+    let Event::Trim {
+        leaf,
+        state: state @ TrimState::Finished,
+        bytes,
+    } = event
+    else {
+        return None;
+    };
+    let places = shared.places();
+    let path = places.get(leaf).map(|at| at.path.display().to_string());
+    let name = path.unwrap_or_else(|| format!("{leaf:016x}"));
+    Some(format!("{name}: {}", super::trim::event(*state, *bytes)))
+}
+
+fn failure(kind: DeviceErrorKind) -> &'static str {
+    match kind {
+        DeviceErrorKind::Medium => "an input or output error",
+        DeviceErrorKind::Failed => "the device failed a request",
+        DeviceErrorKind::Gone => "the device is gone",
+        DeviceErrorKind::TimedOut => "no answer in time",
+        DeviceErrorKind::NoSpace => "the device has no space left",
+        DeviceErrorKind::Unsupported => "the device does not do what was asked",
+        DeviceErrorKind::Reserved => "the device is reserved for another host",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_is_told_once_and_then_counted() {
+        let mut log = EventLog::default();
+        let (leaf, start) = (LeafId(1), Instant::now());
+        let told: Vec<Option<u64>> = (0..25)
+            .map(|second| {
+                let now = start + Duration::from_secs(second);
+                log.is_told(Some(leaf), "error", "it failed", now)
+            })
+            .collect();
+        let heard: Vec<(usize, u64)> = told
+            .iter()
+            .enumerate()
+            .filter_map(|(at, more)| Some((at, (*more)?)))
+            .collect();
+        assert_eq!(heard, [(0, 0), (10, 9), (20, 9)]);
+        // The last of them are not told by themselves, and not hidden either.
+        let all = log.all();
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].text, "it failed: the last of 4 since it was told");
+        assert_eq!(log.is_told(Some(LeafId(2)), "error", "", start), Some(0));
+    }
+
+    #[test]
+    fn only_the_last_lines_are_kept_and_it_is_told_how_many_were_not() {
+        let mut log = EventLog::default();
+        (0..KEPT + 3).for_each(|number| log.note(&number.to_string()));
+        let all = log.all();
+        let first: Vec<&str> = all.iter().take(2).map(|of| of.text.as_str()).collect();
+        assert_eq!(first, ["3 earlier events are not kept any more", "3"]);
+        assert_eq!(all.len(), KEPT + 1);
+    }
+}

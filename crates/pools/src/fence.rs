@@ -1,0 +1,207 @@
+//! Other hosts are kept from writing to the disks of a protected pool, as far as these are other machines': a persistent
+//! reservation on each. The records of `multihost.rs` tell a host that it has to stop; the reservation sees to it that what it
+//! had sent before does not land any more.
+//!
+//! The order that matters:
+//! 1. An opening proves that no host writes records, and only then registers with the devices: its claim has to be
+//!    written while the reservation of the host before it may still be there.
+//! 2. When the claim has won, it preempts all others and aborts what they have under way. Only then are the labels read
+//!    that it opens the pool by.
+//! 3. A pool that is let go in order releases its devices behind its last write.
+//!
+//! What a path does, and why no write of a host before lands: `scsi::application_client::reserving`.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use super::opening::since_boot_us;
+use block::BlockDevice;
+use block::fence::{End, Fence, FenceOrder, FenceState, Goal, ReservationKey};
+use model::{Error, ErrorKind};
+
+/// So long a device may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// So long it may take to be released: the pool is let go in any case.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// A device, and its name.
+pub(super) type Named = (PathBuf, Arc<dyn BlockDevice>);
+
+/// Who keeps a pool's devices for itself: one opening of one host.
+#[derive(Clone, Debug)]
+pub(super) struct PoolFence {
+    fence: Fence,
+    /// Until when the pool is surely this host's, in microseconds since boot; not known before it is open.
+    owned_until_us: Arc<OnceLock<Arc<AtomicU64>>>,
+}
+
+impl PoolFence {
+    /// Of an opening.
+    pub(super) fn new(host: &str, opening: u64) -> Self {
+        let owned_until_us = Arc::new(OnceLock::<Arc<AtomicU64>>::new());
+        let known = Arc::clone(&owned_until_us);
+        let is_owner = move || {
+            let until_us = known.get().map(|until| until.load(Ordering::Acquire));
+            until_us.is_none_or(|until_us| until_us == u64::MAX || since_boot_us() < until_us)
+        };
+        Self {
+            fence: Fence {
+                key: ReservationKey::new(host, opening),
+                is_owner: Arc::new(is_owner),
+            },
+            owned_until_us,
+        }
+    }
+
+    /// The pool is open: from now on it says until when it is this host's.
+    pub(super) fn follow(&self, owned_until_us: &Arc<AtomicU64>) {
+        // Once for each opening.
+        let _ = self.owned_until_us.set(Arc::clone(owned_until_us));
+    }
+
+    /// Lets this host write to devices, whoever has reserved them. Where some do not take part, their claims fail.
+    ///
+    /// # Errors
+    /// None of them takes part.
+    pub(super) fn register(&self, devices: &[Named]) -> Result<(), Error> {
+        let ended = self.order(Goal::Register, devices, PATIENCE);
+        let is_any_left = ended.len() < devices.len();
+        let results = ended.into_iter().map(|(path, end)| judge(path, end));
+        let (good, bad): (Vec<_>, Vec<_>) = results.partition(Result::is_ok);
+        let mut failures = bad.into_iter().filter_map(Result::err);
+        match failures.next() {
+            Some(error) if good.is_empty() && !is_any_left => Err(error),
+            first => {
+                for error in first.into_iter().chain(failures) {
+                    tracing::warn!(%error, "a device takes no claim");
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Keeps all other hosts from writing to devices. Without `force` those of which another host has a key are refused.
+    ///
+    /// # Errors
+    /// A device does not answer, or refuses; the others are released.
+    pub(super) fn take(&self, devices: &[Named], force: bool) -> Result<(), Error> {
+        let ended = self.order(Goal::Take { force }, devices, PATIENCE);
+        let mut ended = ended.into_iter();
+        let taken = ended.try_for_each(|(path, end)| judge(path, end));
+        taken.inspect_err(|_| self.release(devices))
+    }
+
+    /// Lets other hosts write to devices, as far as they can be told.
+    pub(super) fn release(&self, devices: &[Named]) {
+        for (path, end) in self.order(Goal::Release, devices, FAREWELL) {
+            if let None | Some(End::Failed(_)) = end {
+                let path = path.display();
+                tracing::warn!(%path, ?end, "a reservation is not released; whoever takes the device preempts it");
+            }
+        }
+    }
+
+    /// Gives all devices an order at once; how each ended, `None` where it has not. Those of this machine have no part in it.
+    fn order<'a>(
+        &self,
+        goal: Goal,
+        devices: &'a [Named],
+        patience: Duration,
+    ) -> Vec<(&'a Path, Option<End>)> {
+        let begun: Vec<_> = devices
+            .iter()
+            .filter_map(|(path, device)| {
+                let fence = self.fence.clone();
+                Some((path.as_path(), device.fence(FenceOrder { fence, goal })?))
+            })
+            .collect();
+        let until = Instant::now() + patience;
+        let left = || until.saturating_duration_since(Instant::now());
+        let ended = begun.into_iter();
+        ended
+            .map(|(path, fencing)| (path, fencing.recv_timeout(left()).ok()))
+            .collect()
+    }
+}
+
+/// Whether a device does what it was asked; one that knows no reservations does without.
+fn judge(path: &Path, end: Option<End>) -> Result<(), Error> {
+    let path = path.display();
+    let why = match end {
+        Some(End::Done) => return Ok(()),
+        Some(End::Unsupported) => {
+            tracing::info!(%path, "the device knows no persistent reservations");
+            return Ok(());
+        }
+        Some(End::Others(key)) => {
+            return Err(Error::new(
+                ErrorKind::InUse,
+                format!(
+                    "{path} is reserved by another host (a persistent reservation, key {key:#018x})"
+                ),
+                "find out which host uses it, and let that release it; if nobody does any more, use -f: the reservation is \
+                 preempted, and what the disk holds is overwritten",
+            ));
+        }
+        Some(End::Failed(why)) => why,
+        None => format!("it did not answer within {} seconds", PATIENCE.as_secs()),
+    };
+    Err(Error::new(
+        ErrorKind::Unavailable,
+        format!("{path} cannot be reserved for this host: {why}"),
+        "see `sandstone initiator session list` for its paths, and try again when they are up",
+    ))
+}
+
+/// How devices of a protected pool stand, for its status; nothing where they are all this machine's.
+pub(super) fn text(devices: &[Named]) -> String {
+    let states = devices
+        .iter()
+        .filter_map(|(path, device)| Some((path, device.fence_state()?)));
+    let states: Vec<_> = states.collect();
+    let names = |wanted: &[FenceState]| {
+        let of = states.iter().filter(|(_, state)| wanted.contains(state));
+        let names: Vec<String> = of.map(|(path, _)| path.display().to_string()).collect();
+        names.join(", ")
+    };
+    let (without, open) = (
+        names(&[FenceState::Unsupported]),
+        names(&[FenceState::Open, FenceState::Lost]),
+    );
+    let mut text = String::new();
+    if !names(&[FenceState::Held]).is_empty() {
+        text.push_str(
+            "; other machines' disks are reserved for this host (persistent reservations)",
+        );
+    }
+    if !without.is_empty() {
+        text.push_str(&format!(
+            "; without a reservation, since the target knows none: {without}"
+        ));
+    }
+    if !open.is_empty() {
+        text.push_str(&format!("; not reserved: {open}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_is_its_hosts_until_it_says_otherwise() {
+        let fence = PoolFence::new("a/1", 7);
+        let is_owner = || (fence.fence.is_owner)();
+        assert!(is_owner(), "it is being opened");
+        let until_us = Arc::new(AtomicU64::new(u64::MAX));
+        fence.follow(&until_us);
+        assert!(is_owner());
+        until_us.store(since_boot_us() + 60_000_000, Ordering::Release);
+        assert!(is_owner());
+        until_us.store(since_boot_us() - 1, Ordering::Release);
+        assert!(!is_owner());
+    }
+}

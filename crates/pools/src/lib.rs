@@ -1,0 +1,104 @@
+//! Pools at work: the engine of [`store`] joined to devices, threads and clocks, and to those who use it.
+//!
+//! | question | file |
+//! |---|---|
+//! | who runs a pool's engine | `engine.rs` (the thread), `host.rs` (the way to it) |
+//! | what are its devices | `devices.rs`; where they come from, also from other machines: `disks.rs`; their labels: `label.rs` |
+//! | which did units have meanwhile | `lent.rs` |
+//! | which come back by themselves | `returning.rs`; when that is tried again: `attempt.rs`; how it is noticed: `name_watch.rs` |
+//! | what else is done to them unasked | `unasked.rs` |
+//! | how does a pool go on that had stopped | `reopening.rs`; what its volumes may have lost: `unflushed.rs` |
+//! | how does it come up | `opening.rs`; that no other host has it: `multihost.rs` |
+//! | which pools are there | `registry.rs`; those of the last run: `known.rs`, and where that is lost: `rebuilding.rs` |
+//! | how is it made, exported, destroyed | `create.rs`; which devices are named for it: `vdev_request.rs`; how these are opened, all or none: `new_devices.rs`; what others keep there: `foreign.rs` |
+//! | how is it found and imported | `found.rs`, `import.rs`; what if there are two of one device: `twins.rs` |
+//! | which devices had it at the last run | `remembered.rs` |
+//! | what tells a device from its copy | `identity.rs`; what the kernel says of it: `system.rs` |
+//! | how does a copy become a pool of its own | `reguid.rs` |
+//! | how is one opened that is damaged | `rewind.rs`; without writing anything: `overlay.rs` |
+//! | how are its devices replaced, put aside, attached, spared, added, removed | `administer.rs` and the files beside it |
+//! | scrubs and resilvers | `scan.rs`; the proof of a pool that is not open: `check.rs` |
+//! | how is it, in zpool's words | `status.rs`, what that means and what to do: `advice.rs`; how full it is: `fullness.rs`; whether somebody has to see to it: `health.rs`; which of its bytes are lost: `damaged.rs`; what happened to it: `events.rs`; what was done to it: `history.rs` |
+//! | which free space are devices told of | `trim.rs` |
+//! | what do its devices read and write | `io.rs` |
+//! | what may administrators set | `properties.rs` |
+//! | which format features has it | `upgrade.rs` |
+//! | volumes, snapshots and their properties | `dataset.rs`; those that units serve: `served.rs` |
+//! | snapshots go to other pools and come from them | `stream/` |
+//! | what can be read of a volume that lost blocks | `salvage.rs` |
+//! | what a logical unit is made of | `volume.rs`; who is read ahead for: `read_ahead.rs`, and when: `ahead_queue.rs`; what it is answered: `answer.rs` |
+
+pub mod administer;
+mod advice;
+mod ahead_queue;
+mod answer;
+mod attempt;
+pub mod check;
+pub mod create;
+pub mod damaged;
+pub mod dataset;
+mod devices;
+pub mod disks;
+mod engine;
+pub mod events;
+mod fence;
+mod foreign;
+pub mod found;
+mod fullness;
+pub mod health;
+pub mod history;
+pub mod host;
+mod identity;
+pub mod import;
+pub mod io;
+mod known;
+mod label;
+mod lent;
+pub mod multihost;
+mod name_watch;
+mod new_devices;
+mod opening;
+mod overlay;
+mod own_devices;
+mod placed;
+pub mod properties;
+mod read_ahead;
+pub mod rebuild_labels;
+mod rebuilding;
+pub mod registry;
+pub mod reguid;
+mod remembered;
+mod reopening;
+mod returning;
+pub mod rewind;
+pub mod salvage;
+pub mod scan;
+pub mod served;
+mod spare_time;
+pub mod status;
+pub mod stream;
+mod system;
+pub mod trim;
+pub mod turn;
+mod twins;
+mod unasked;
+mod unflushed;
+pub mod upgrade;
+pub mod vdev_request;
+pub mod volume;
+
+#[cfg(test)]
+mod tests;
+
+pub use disks::Disks;
+pub use known::members;
+pub use registry::{Pools, PoolsOptions};
+pub use volume::PoolVolume;
+
+/// A random number that is not 0.
+fn random_u64() -> u64 {
+    let mut bytes = [0; 8];
+    // Two pools with one guid, or a secret that can be guessed, would be worse than ending here.
+    getrandom::fill(&mut bytes).expect("the kernel has random numbers");
+    u64::from_le_bytes(bytes).max(1)
+}

@@ -1,0 +1,202 @@
+//! What logical units serve of pools: it is not taken away beneath them.
+//!
+//! A unit is on the volume whose numbers are noted of it, whatever that is called: a name may be another volume's since it was
+//! stored. Only where nothing is noted yet does the name tell.
+
+use store::catalog::{Catalog, CatalogError, ErrorKind as Refusal, Operation, ROOT};
+use store::format::DatasetId;
+
+use config::placement;
+use model::config::{BackendSpec, Config};
+use model::volume_id::VolumeId;
+use model::{Error, ErrorKind};
+
+/// The logical units that are on volumes and snapshots.
+#[derive(Clone, Debug, Default)]
+pub struct Served {
+    units: Vec<ServedUnit>,
+    /// Units that are offline and at rest: nobody notices what becomes of their volumes.
+    at_rest: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct ServedUnit {
+    name: String,
+    /// With the pool's name.
+    volume: String,
+    id: Option<VolumeId>,
+    /// Whether the stored configuration has that number.
+    is_noted: bool,
+}
+
+impl Served {
+    /// `config` is in force; `followed` is the same with current names of volumes:
+    /// [`Transactions::followed`](control::Transactions::followed).
+    pub fn of(config: &Config, followed: &Config) -> Self {
+        let (stored, notes) = (placement::notes(config), placement::notes(followed));
+        let units = followed.units.iter().filter_map(|unit| {
+            let BackendSpec::Volume { volume } = &unit.backend else {
+                return None;
+            };
+            let naa = unit.naa.as_str();
+            let id = notes.get(naa).map(|note| &note.id);
+            Some(ServedUnit {
+                name: unit.name.clone(),
+                volume: volume.clone(),
+                id: id.cloned(),
+                is_noted: id.is_some() && stored.get(naa).map(|note| &note.id) == id,
+            })
+        });
+        Self {
+            units: units.collect(),
+            at_rest: Vec::new(),
+        }
+    }
+
+    /// The units, of which these are offline, with no command under way.
+    pub fn with_at_rest(self, at_rest: Vec<String>) -> Self {
+        Self { at_rest, ..self }
+    }
+
+    #[cfg(test)]
+    /// Returns a use of one volume by one unit.
+    pub fn by(unit: &str, volume: &str) -> Self {
+        let unit = ServedUnit {
+            name: unit.to_owned(),
+            volume: volume.to_owned(),
+            id: None,
+            is_noted: false,
+        };
+        Self {
+            units: vec![unit],
+            at_rest: Vec::new(),
+        }
+    }
+
+    /// The logical units on a volume or snapshot of this name.
+    pub fn units_of(&self, name: &str) -> Vec<String> {
+        let units = self.units.iter().filter(|unit| unit.volume == name);
+        units.map(|unit| unit.name.clone()).collect()
+    }
+
+    /// Refuses to make a volume of this name something else.
+    ///
+    /// # Errors
+    /// Units serve it, or wait for one of that name.
+    pub fn refuse_volume(&self, name: &str) -> Result<(), Error> {
+        self.refuse(name, |unit| unit.volume == name)
+    }
+
+    /// Refuses to take a pool away; `number` is that of one which is open.
+    ///
+    /// # Errors
+    /// Units serve volumes of it.
+    pub fn refuse_pool(&self, name: &str, number: Option<u64>) -> Result<(), Error> {
+        let within = format!("{name}/");
+        let number = number.map(|number| VolumeId::new(number, 0).pool);
+        self.refuse(&format!("pool {name}"), |unit| match (&unit.id, &number) {
+            (Some(id), Some(number)) => id.pool == *number,
+            _ => unit.volume.starts_with(&within),
+        })
+    }
+
+    fn refuse(&self, what: &str, is_meant: impl Fn(&ServedUnit) -> bool) -> Result<(), Error> {
+        let meant = self.units.iter().filter(|unit| is_meant(unit));
+        let units: Vec<&str> = meant.map(|unit| unit.name.as_str()).collect();
+        match units.first() {
+            None => Ok(()),
+            Some(first) => Err(Error::new(
+                ErrorKind::InUse,
+                busy(what, &units.join(", lu ")),
+                elsewhere(first),
+            )),
+        }
+    }
+
+    /// Refuses an operation in the pool of this number that takes a served dataset away, or gives it another content. A new
+    /// name is no harm where the volume is noted: units follow it.
+    pub fn refuse_operation(
+        &self,
+        pool: u64,
+        catalog: &Catalog,
+        operation: &Operation,
+    ) -> Result<(), CatalogError> {
+        let disturbed = catalog.disturbed_by(operation);
+        let pool = VolumeId::new(pool, 0).pool;
+        let served = self.units.iter().filter_map(|unit| {
+            let dataset = unit.dataset(&pool, catalog)?;
+            disturbed.contains(&dataset).then_some((unit, dataset))
+        });
+        for (unit, dataset) in served {
+            let name = catalog.full_name(dataset);
+            match operation {
+                Operation::Rename { .. } | Operation::Promote { .. } if unit.is_noted => {}
+                Operation::Rename { .. } | Operation::Promote { .. } => {
+                    return Err(not_noted(&unit.name, &name));
+                }
+                Operation::Rollback { volume, .. } if *volume == dataset => {
+                    if !self.at_rest.contains(&unit.name) {
+                        let next = at_rest(&unit.name);
+                        return Err(CatalogError::new(
+                            Refusal::Busy,
+                            busy(&name, &unit.name),
+                            next,
+                        ));
+                    }
+                }
+                _ => {
+                    let next = elsewhere(&unit.name);
+                    return Err(CatalogError::new(
+                        Refusal::Busy,
+                        busy(&name, &unit.name),
+                        next,
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ServedUnit {
+    /// The dataset of the pool with this number and catalogue that the unit is on.
+    fn dataset(&self, pool: &str, catalog: &Catalog) -> Option<DatasetId> {
+        if let Some(id) = &self.id {
+            return (id.pool == pool).then_some(DatasetId(id.dataset));
+        }
+        let (of, local) = self.volume.split_once('/')?;
+        let found = (of == catalog.full_name(ROOT)).then(|| catalog.find(local).ok());
+        found.flatten().map(|found| found.id)
+    }
+}
+
+fn busy(what: &str, units: &str) -> String {
+    format!("{what} is busy: lu {units} serves it")
+}
+
+/// How a unit lets its volume go and stays the disk that its hosts know.
+fn elsewhere(unit: &str) -> String {
+    format!(
+        "point lu {unit} to another volume first: sandstone lu modify {unit} --volume POOL/NAME; its NAA, serial number and \
+         maps stay"
+    )
+}
+
+fn at_rest(unit: &str) -> String {
+    format!(
+        "take it offline meanwhile: sandstone lu offline {unit}, roll back, sandstone lu online {unit}; its identity and \
+         maps stay"
+    )
+}
+
+/// Under another name the unit would not find it any more, and might find another volume under the old one.
+fn not_noted(unit: &str, volume: &str) -> CatalogError {
+    CatalogError::new(
+        Refusal::Busy,
+        format!(
+            "nothing was renamed: lu {unit} serves {volume}, and the configuration does not have the number of that volume \
+             yet, by which the unit would follow it"
+        ),
+        "see that the state folder can be written (df -h, sandstone status) and repeat the command: that stores it first",
+    )
+}

@@ -1,0 +1,766 @@
+//! How pools are, in zpool's words: what happened, what it means, what to do.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use store::format::SECTOR_SIZE;
+use store::pool::{CacheStatus, LogStatus, PoolStatus, ScanKind, ScanState, Short};
+use store::vdev::{Class, Kind, LeafId, LeafStatus, SlotKind, SlotStatus, State, TopLevelStatus};
+use utoipa::ToSchema;
+
+use super::advice::advice;
+use super::damaged::{DamagedView, LostView};
+use super::disks::Disks;
+use super::fence::Named;
+use super::host::{Hands, Place, Shut};
+use super::identity::{Identity, Located, locate};
+use super::io::IoView;
+use super::properties::{PoolPropertyView, views as property_views};
+use super::registry::{AbsentPool, OpenPool, Pools};
+use super::scan::{ScanView, text, view as scan_view, waiting};
+use super::trim::{self, TrimView};
+use super::upgrade::{self, FeatureView};
+use super::vdev_request::{Additions, VdevKind, VdevRequest};
+use model::device_name::is_remote;
+use model::quantity::format_size;
+use model::{Error, ErrorKind};
+
+/// What is said of data where nothing is known to be lost; zpool's words.
+pub const NO_ERRORS: &str = "No known data errors";
+
+/// A pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PoolView {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub guid: String,
+    /// ONLINE, DEGRADED, SUSPENDED or UNAVAIL.
+    pub state: String,
+    /// It was imported to be read only.
+    #[serde(default)]
+    pub is_read_only: bool,
+    /// The event and its meaning; `None` where all is well.
+    pub status: Option<String>,
+    /// The step to take.
+    pub action: Option<String>,
+    /// How it is protected against being open on two hosts, in words; `None` where it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multihost: Option<String>,
+    /// What scrubs and resilvers do or did, in lines.
+    pub scan: String,
+    /// The same for programs.
+    pub scan_status: Option<ScanView>,
+    /// Bytes of all vdevs, parity included.
+    pub size: u64,
+    /// Bytes of these in use, parity included.
+    pub allocated: u64,
+    /// Bytes that were freed and will be free after two checkpoints. Where nothing is written, these follow by themselves.
+    pub freeing: u64,
+    /// Bytes that are free.
+    pub free: u64,
+    /// Bytes of these that data may take, parity included; the rest is kept for what checkpoints write.
+    #[serde(default)]
+    pub available: u64,
+    /// Per cent that is not free, with what was freed and is not free yet: zpool's CAP; `None` where the pool is not open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<u64>,
+    /// How much of what is free lies in small pieces, per cent: zpool's FRAG; `None` where the pool is not open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fragmentation: Option<u8>,
+    /// Microseconds since it was opened; `None` where it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_for_us: Option<u64>,
+    /// Its properties that can be set; none where it is not open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub properties: Vec<PoolPropertyView>,
+    /// Format features; none where it is not open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<FeatureView>,
+    /// Bytes that devices were told of by `autotrim` since it was opened.
+    #[serde(default)]
+    pub auto_trimmed: u64,
+    /// Its top-level vdevs.
+    pub vdevs: Vec<VdevView>,
+    /// Its log vdevs.
+    #[serde(default)]
+    pub logs: Vec<VdevView>,
+    /// Its cache vdevs.
+    #[serde(default)]
+    pub caches: Vec<VdevView>,
+    /// Its spares: AVAIL or INUSE.
+    #[serde(default)]
+    pub spares: Vec<VdevView>,
+    /// The data that was lost, in words.
+    pub errors: String,
+    /// Where reads and scrubs found no right copy of a block since the pool was opened or cleared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<DamagedView>,
+    /// The sum of these for each volume and snapshot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<LostView>,
+    /// Blocks that lead to others and were written once since the pool was opened, on devices without redundancy: there
+    /// was no room for their second copies.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub written_once: u64,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
+/// A vdev: top-level, or a leaf in one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct VdevView {
+    /// `mirror-0`, or a leaf's path.
+    pub name: String,
+    /// Of a device: its number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guid: Option<String>,
+    /// How well it is.
+    pub state: String,
+    /// Reads that failed.
+    pub read: u64,
+    /// Writes and flushes that failed.
+    pub write: u64,
+    /// Reads that returned wrong bytes.
+    pub checksum: u64,
+    /// What else is to be said.
+    pub note: Option<String>,
+    /// Of a device: something is missing on it that others have.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_incomplete: bool,
+    /// Bytes in use, of a top-level vdev, log or cache; with what was freed and is not free yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocated: Option<u64>,
+    /// Bytes that are free, of the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free: Option<u64>,
+    /// What was read and written since the pool was opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io: Option<IoView>,
+    /// Of a log vdev: what it was used for since the pool was opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogView>,
+    /// Of a cache vdev: the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheView>,
+    /// Of a device for blocks: these are trimmed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_trimmed: bool,
+    /// Its last trim that somebody asked for; absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trim: Option<TrimView>,
+    /// What it is made of.
+    #[schema(no_recursion)]
+    pub children: Vec<VdevView>,
+}
+
+impl VdevView {
+    /// It and all that it is made of.
+    pub fn all(&self) -> Vec<&Self> {
+        let below = self.children.iter().flat_map(Self::all);
+        std::iter::once(self).chain(below).collect()
+    }
+}
+
+/// What a log vdev did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogView {
+    /// Whether durable writes are answered from there now; after an opening that begins with the first of them.
+    pub is_in_use: bool,
+    /// Groups of writes that were put there.
+    pub records: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Bytes that are on no other vdev for sure yet.
+    pub held: u64,
+    /// Times that it failed.
+    pub failures: u64,
+}
+
+/// What a cache vdev did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CacheView {
+    /// Bytes for blocks.
+    pub size: u64,
+    /// Bytes that it holds.
+    pub used: u64,
+    /// Reads that were answered from there.
+    pub hits: u64,
+    /// Reads that were not in memory nor there.
+    pub misses: u64,
+    /// Reads that brought something else, and were answered by the pool.
+    pub rejected: u64,
+    /// Bytes that were written to it.
+    pub written: u64,
+}
+
+impl Pools {
+    /// All pools, also those that should be open and are not.
+    pub fn views(&self) -> Vec<PoolView> {
+        let open = self.all();
+        let disks = &self.options.disks;
+        let views = open.iter().map(|(name, pool)| view(name, pool, disks));
+        let mut views: Vec<PoolView> = views.collect();
+        let absent = self.absent();
+        views.extend(
+            absent
+                .iter()
+                .map(|pool| absent_view(pool, &self.options.disks)),
+        );
+        views.sort_by(|a, b| a.name.cmp(&b.name));
+        views
+    }
+
+    /// One pool.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn view(&self, name: &str) -> Result<PoolView, Error> {
+        let views = self.views();
+        views.into_iter().find(|view| view.name == name).ok_or_else(|| {
+            Error::new(
+                ErrorKind::NotFound,
+                format!("there is no pool {name}"),
+                "see `sandstone pool list`, or `sandstone pool import` for pools that could be imported",
+            )
+        })
+    }
+}
+
+fn view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
+    let asked = pool.host.handle(|hands| {
+        let lost = hands.unflushed.lost().into_iter();
+        let lost = lost.map(|volume| hands.pool.catalog().full_name(volume));
+        Asked {
+            status: hands.pool.status(),
+            fragmentation: hands.pool.fragmentation(),
+            trims: Trims::of(hands),
+            properties: property_views(&hands.pool.config().properties),
+            features: upgrade::views(&hands.pool.config().features),
+            ready: hands.devices.ready_spares(),
+            lost: lost.collect(),
+            damaged: hands.damaged.views(hands.pool.catalog()),
+            sums: hands.damaged.sums(hands.pool.catalog()),
+            fences: hands.named_devices(),
+            now_us: hands.now_us,
+        }
+    });
+    asked.map_or_else(
+        |_| shut_view(name, pool, disks),
+        |asked| of_status(&asked, &pool.host.places()),
+    )
+}
+
+/// What a pool's engine tells.
+struct Asked {
+    status: PoolStatus,
+    /// Per cent.
+    fragmentation: u8,
+    properties: Vec<PoolPropertyView>,
+    features: Vec<FeatureView>,
+    trims: Trims,
+    /// The spares that have a device.
+    ready: Vec<u64>,
+    /// The volumes that lost writes which were not flushed.
+    lost: Vec<String>,
+    /// What reads found no right copy of.
+    damaged: Vec<DamagedView>,
+    /// Their sums.
+    sums: Vec<LostView>,
+    /// The devices that other hosts may be kept from.
+    fences: Vec<Named>,
+    now_us: u64,
+}
+
+/// A pool without an engine.
+fn shut_view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
+    let shut = pool.host.shut();
+    let shut = shut.unwrap_or_else(|| Shut::defect(name));
+    let places = pool.host.places().into_values();
+    PoolView {
+        name: name.to_owned(),
+        guid: format!("{:016x}", pool.guid),
+        state: "SUSPENDED".to_owned(),
+        status: Some(sentence(&format!(
+            "{}. What was acknowledged as durable is on the devices",
+            shut.reason
+        ))),
+        action: Some(sentence(&shut.next)),
+        vdevs: places.map(|at| presence(&at.path, None, disks)).collect(),
+        ..not_open()
+    }
+}
+
+fn absent_view(pool: &AbsentPool, disks: &Disks) -> PoolView {
+    let said = format!("pool {} cannot be opened: ", pool.known.name);
+    let reason = pool.reason.strip_prefix(&said).unwrap_or(&pool.reason);
+    let leaves = pool.known.devices.iter();
+    PoolView {
+        name: pool.known.name.clone(),
+        guid: pool.known.guid.clone(),
+        state: "UNAVAIL".to_owned(),
+        status: Some(format!("The pool could not be opened: {reason}.")),
+        action: Some(sentence(&pool.next)),
+        vdevs: leaves
+            .map(|leaf| presence(&leaf.path, leaf.identity.as_ref(), disks))
+            .collect(),
+        ..not_open()
+    }
+}
+
+fn not_open() -> PoolView {
+    PoolView {
+        scan: "none requested".to_owned(),
+        errors: "unknown while the pool is not open".to_owned(),
+        ..PoolView::default()
+    }
+}
+
+/// A device of a pool that is not open, which was known by more than its path.
+fn presence(path: &Path, was: Option<&Identity>, disks: &Disks) -> VdevView {
+    let (is_there, is_other) = match locate(path, was) {
+        Located::At(path) => (disks.is_there_now(&path), false),
+        Located::Stranger { .. } => (false, true),
+    };
+    let state = if is_there { "ONLINE" } else { "UNAVAIL" };
+    VdevView {
+        name: path.display().to_string(),
+        state: state.to_owned(),
+        note: is_other.then(|| "another device than the one that was used".to_owned()),
+        ..VdevView::default()
+    }
+}
+
+/// With a capital letter, a full stop, and commands quoted as in other advice.
+fn sentence(words: &str) -> String {
+    let words = words.replace('`', "'");
+    let mut letters = words.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).chain(['.']).collect()
+}
+
+/// A pool in zpool's words.
+fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
+    let (status, now_us) = (&asked.status, asked.now_us);
+    let state = state(status);
+    let is_away = |leaf: &LeafStatus| matches!(leaf.state, State::Removed | State::Unavailable);
+    let slots = status.top_levels.iter().flat_map(|top| &top.slots);
+    let goes_on = places.values().any(|place| is_remote(&place.path))
+        || slots.flat_map(|slot| &slot.leaves).any(is_away);
+    let (what, action) = advice(status, &asked.lost, goes_on).unzip();
+    let is_resilvering = status
+        .scan
+        .as_ref()
+        .is_some_and(|scan| scan.kind == ScanKind::Resilver && scan.state == ScanState::Running);
+    let teller = Teller {
+        places,
+        is_resilvering,
+        failing: &status.failing,
+        behind: &status.behind,
+        short: &status.short,
+        trims: &asked.trims,
+    };
+    PoolView {
+        name: status.name.clone(),
+        guid: format!("{:016x}", status.guid),
+        state: state.to_owned(),
+        is_read_only: status.is_read_only,
+        status: what,
+        action,
+        multihost: (status.protected.as_ref())
+            .map(|protected| super::multihost::text(protected, &super::fence::text(&asked.fences))),
+        scan: scan_text(status, now_us),
+        scan_status: status.scan.as_ref().map(|scan| ScanView {
+            is_scrub_waiting: status.waiting_scrub == Some(ScanState::Running),
+            ..scan_view(scan, now_us)
+        }),
+        size: bytes(status.counts.size),
+        allocated: bytes(status.counts.allocated),
+        freeing: bytes(status.counts.deferred),
+        free: bytes(status.counts.available),
+        available: bytes(status.available),
+        capacity: Some(capacity(status.counts.size, status.counts.available)),
+        open_for_us: Some(now_us),
+        vdevs: status
+            .top_levels
+            .iter()
+            .filter(|top| top.kind != Kind::Hole && top.class == Class::Normal)
+            .map(|top| teller.of_blocks(top, status))
+            .collect(),
+        logs: teller.logs(status),
+        caches: status.caches.iter().map(|of| teller.cache(of)).collect(),
+        spares: teller.spares(status, &asked.ready),
+        fragmentation: Some(asked.fragmentation),
+        properties: asked.properties.clone(),
+        features: asked.features.clone(),
+        auto_trimmed: asked.trims.auto_bytes,
+        errors: errors(status, &asked.lost),
+        damaged: asked.damaged.clone(),
+        lost: asked.sums.clone(),
+        written_once: status.written_once,
+    }
+}
+
+/// What scrubs and resilvers do or did.
+fn scan_text(status: &PoolStatus, now_us: u64) -> String {
+    let scan = status.scan.as_ref().map(|scan| text(scan, now_us));
+    let waiting = status.waiting_scrub.map(|scrub| waiting(scrub).to_owned());
+    let lines: Vec<String> = scan.into_iter().chain(waiting).collect();
+    match lines.is_empty() {
+        true => "none requested".to_owned(),
+        false => lines.join("\n"),
+    }
+}
+
+/// What data was lost, in words; `lost` are the volumes that lost writes which were not flushed.
+fn errors(status: &PoolStatus, lost: &[String]) -> String {
+    let mut told = Vec::new();
+    match unreadable(status) {
+        0 => {}
+        1 => told.push("1 read found no right copy of a block".to_owned()),
+        count => told.push(format!("{count} reads found no right copy of a block")),
+    }
+    if let Some(scan) = status.scan.filter(|scan| scan.unrecoverable > 0) {
+        let what = match scan.kind {
+            ScanKind::Scrub => "scrub",
+            ScanKind::Resilver => "resilver",
+        };
+        let blocks = match scan.unrecoverable {
+            1 => "1 block".to_owned(),
+            count => format!("{count} blocks"),
+        };
+        told.push(format!(
+            "the last {what} found {blocks} without a right copy"
+        ));
+    }
+    if !lost.is_empty() {
+        let lost = lost.join(", ");
+        told.push(format!("writes that were not flushed are lost: {lost}"));
+    }
+    match told.is_empty() {
+        true => NO_ERRORS.to_owned(),
+        false => told.join("; "),
+    }
+}
+
+/// Reads that found no right copy since the pool was opened or cleared.
+fn unreadable(status: &PoolStatus) -> u64 {
+    status.top_levels.iter().map(|top| top.unreadable).sum()
+}
+
+/// Whether blocks are known of which there is no right copy: reads met them, or the last scan did, maybe before the pool
+/// was opened.
+pub(super) fn has_lost_blocks(status: &PoolStatus) -> bool {
+    unreadable(status) > 0 || status.scan.is_some_and(|scan| scan.unrecoverable > 0)
+}
+
+/// Adds to a view what a pool is to get: names, and nothing else.
+pub(super) fn layout(view: &mut PoolView, what: Additions<'_>) {
+    let named = |name: String, children: Vec<VdevView>| VdevView {
+        name,
+        children,
+        ..VdevView::default()
+    };
+    let leaf = |path: &PathBuf| named(path.display().to_string(), Vec::new());
+    let top = |vdev: &VdevRequest| {
+        let mut leaves: Vec<VdevView> = vdev.paths.iter().map(leaf).collect();
+        match (vdev.kind, leaves.len()) {
+            (VdevKind::Disk, 1) => leaves.remove(0),
+            (kind, _) => named(kind.name().to_owned(), leaves),
+        }
+    };
+    view.vdevs.extend(what.vdevs.iter().map(top));
+    view.logs.extend(what.logs.iter().map(top));
+    view.caches.extend(what.caches.iter().map(leaf));
+    view.spares.extend(what.spares.iter().map(leaf));
+}
+
+/// Per cent that is not free.
+pub fn capacity(size: u64, free: u64) -> u64 {
+    size.saturating_sub(free).saturating_mul(100) / size.max(1)
+}
+
+fn bytes(sectors: u64) -> u64 {
+    sectors * SECTOR_SIZE as u64
+}
+
+/// ONLINE, DEGRADED, SUSPENDED or UNAVAIL.
+pub(super) fn state(status: &PoolStatus) -> &'static str {
+    let tops = || {
+        status
+            .top_levels
+            .iter()
+            .filter(|top| top.kind != Kind::Hole)
+    };
+    let any = |state: State| tops().any(|top| top.class == Class::Normal && top.state == state);
+    // Without its log a pool is slower, and does all that it did.
+    let is_log_hurt = tops().any(|top| top.class == Class::Log && top.state != State::Online);
+    match () {
+        () if status.suspended.is_some() => "SUSPENDED",
+        () if any(State::Unavailable) || any(State::Faulted) => "UNAVAIL",
+        () if any(State::Degraded) || is_log_hurt => "DEGRADED",
+        () => "ONLINE",
+    }
+}
+
+/// What is needed to tell of leaves.
+struct Teller<'a> {
+    places: &'a BTreeMap<u64, Place>,
+    is_resilvering: bool,
+    failing: &'a [LeafId],
+    behind: &'a [LeafId],
+    short: &'a [Short],
+    trims: &'a Trims,
+}
+
+/// Trims of devices, by their guids.
+struct Trims {
+    by_leaf: BTreeMap<u64, TrimView>,
+    auto_bytes: u64,
+}
+
+impl Trims {
+    fn of(hands: &Hands<'_>) -> Self {
+        let trims = hands.pool.trims();
+        let mut by_leaf: BTreeMap<u64, TrimView> =
+            trims.iter().map(|of| (of.leaf, trim::view(of))).collect();
+        let leaves = hands
+            .pool
+            .status()
+            .top_levels
+            .into_iter()
+            .flat_map(|top| top.slots);
+        let leaves = leaves.flat_map(|slot| slot.leaves);
+        // Devices that are open say so themselves, before they are asked to.
+        let unable = leaves.filter(|leaf| {
+            let device = hands.devices.of(leaf.leaf);
+            device.is_some_and(|device| device.geometry().discard == 0)
+        });
+        let unable = unable
+            .map(|leaf| leaf.guid)
+            .chain(hands.pool.leaves_without_trim());
+        by_leaf.extend(unable.map(|guid| (guid, trim::unsupported())));
+        Self {
+            by_leaf,
+            auto_bytes: hands.pool.auto_trimmed(),
+        }
+    }
+}
+
+impl Teller<'_> {
+    /// A top-level vdev for blocks, with its space.
+    fn of_blocks(&self, top: &TopLevelStatus, status: &PoolStatus) -> VdevView {
+        let mut view = self.top_level(top);
+        self.mark_trims(&mut view);
+        if let Some(space) = status.space.get(usize::from(top.vdev)) {
+            view.allocated = Some(bytes(space.size.saturating_sub(space.available)));
+            view.free = Some(bytes(space.available));
+        }
+        view
+    }
+
+    /// Tells of each leaf of it what of it was trimmed.
+    fn mark_trims(&self, view: &mut VdevView) {
+        view.children
+            .iter_mut()
+            .for_each(|child| self.mark_trims(child));
+        let guid = view.guid.as_deref();
+        if let Some(guid) = guid.and_then(|guid| u64::from_str_radix(guid, 16).ok()) {
+            view.is_trimmed = true;
+            view.trim = self.trims.by_leaf.get(&guid).cloned();
+        }
+    }
+
+    fn top_level(&self, top: &TopLevelStatus) -> VdevView {
+        let slots = top.slots.iter().enumerate();
+        let mut children: Vec<VdevView> = slots.map(|(at, slot)| self.slot(at, slot)).collect();
+        if top.kind == Kind::Leaf
+            && children.len() == 1
+            && let Some(leaf) = children.pop()
+        {
+            return leaf;
+        }
+        let kind = match top.kind {
+            Kind::Raidz { parity } => format!("raidz{parity}"),
+            _ => "mirror".to_owned(),
+        };
+        VdevView {
+            name: format!("{kind}-{}", top.vdev),
+            state: top.state.to_string(),
+            checksum: top.unreadable,
+            io: Some(IoView::of_blocks(&top.io, &children)),
+            children,
+            ..VdevView::default()
+        }
+    }
+
+    /// A leaf, or those that hold the same for a while.
+    fn slot(&self, at: usize, slot: &SlotStatus) -> VdevView {
+        let mut children: Vec<VdevView> = slot.leaves.iter().map(|leaf| self.leaf(leaf)).collect();
+        let what = match slot.kind {
+            SlotKind::Replacing => "replacing",
+            SlotKind::Single | SlotKind::Spare => "spare",
+        };
+        if children.len() == 1
+            && let Some(leaf) = children.pop()
+        {
+            return leaf;
+        }
+        let is_well = slot
+            .leaves
+            .iter()
+            .all(|leaf| leaf.state == State::Online && !leaf.is_incomplete);
+        let is_any = slot
+            .leaves
+            .iter()
+            .any(|leaf| matches!(leaf.state, State::Online | State::Degraded));
+        let state = match (is_well, is_any) {
+            (true, _) => State::Online,
+            (false, true) => State::Degraded,
+            (false, false) => State::Unavailable,
+        };
+        VdevView {
+            name: format!("{what}-{at}"),
+            state: state.to_string(),
+            io: Some(IoView::of_all(&children)),
+            children,
+            ..VdevView::default()
+        }
+    }
+
+    fn leaf(&self, leaf: &LeafStatus) -> VdevView {
+        let place = self.places.get(&leaf.guid);
+        let trouble = place.and_then(|place| place.trouble.clone());
+        let is_there = matches!(leaf.state, State::Online | State::Degraded);
+        let is_old = self.behind.contains(&leaf.leaf);
+        let shrank = self.short.iter().find(|of| of.leaf == leaf.guid).map(|of| {
+            format!(
+                "shrank: has {}, had {}",
+                format_size(of.has),
+                format_size(of.had)
+            )
+        });
+        let note = match leaf.state {
+            _ if is_there && leaf.is_incomplete && is_old => {
+                Some("(old copy, does not count until it is resilvered)".to_owned())
+            }
+            _ if is_there && leaf.is_incomplete && self.is_resilvering => {
+                Some("(resilvering)".to_owned())
+            }
+            _ if is_there && leaf.is_incomplete => Some("missed writes".to_owned()),
+            _ if shrank.is_some() => shrank,
+            _ if self.failing.contains(&leaf.leaf) => Some("too many errors".to_owned()),
+            State::Faulted | State::Removed | State::Unavailable => trouble,
+            _ => None,
+        };
+        VdevView {
+            name: self.name(leaf.guid),
+            guid: Some(format!("{:016x}", leaf.guid)),
+            is_incomplete: leaf.is_incomplete,
+            state: leaf.state.to_string(),
+            read: leaf.errors.read,
+            write: leaf.errors.write,
+            checksum: leaf.errors.checksum,
+            note,
+            io: Some(IoView::of_leaf(&leaf.io)),
+            ..VdevView::default()
+        }
+    }
+
+    /// Log vdevs, and what they did.
+    fn logs(&self, status: &PoolStatus) -> Vec<VdevView> {
+        let log = |log: &LogStatus| {
+            let mut tops = status.top_levels.iter();
+            let mut view = self.top_level(tops.find(|top| top.vdev == log.vdev)?);
+            let counts = match log.records {
+                1 => format!("{} in 1 record", format_size(log.bytes)),
+                records => format!("{} in {records} records", format_size(log.bytes)),
+            };
+            view.note = view.note.or((log.records > 0).then_some(counts));
+            view.allocated = Some(bytes(log.held_sectors));
+            view.free = Some(bytes(log.ring_sectors.saturating_sub(log.held_sectors)));
+            view.log = Some(LogView {
+                is_in_use: log.is_in_use,
+                records: log.records,
+                bytes: log.bytes,
+                held: bytes(log.held_sectors),
+                failures: log.failures,
+            });
+            Some(view)
+        };
+        status.logs.iter().filter_map(log).collect()
+    }
+
+    /// A cache vdev, and what it did.
+    fn cache(&self, cache: &CacheStatus) -> VdevView {
+        let place = self.places.get(&cache.guid);
+        let counts = || {
+            format!(
+                "{} of {} used, {} hits, {} misses",
+                format_size(cache.used),
+                format_size(cache.size),
+                cache.hits,
+                cache.misses
+            )
+        };
+        let note = match cache.state {
+            State::Online if cache.is_in_use => Some(counts()),
+            State::Online => Some("not used: memory is too small for its index".to_owned()),
+            _ => place.and_then(|place| place.trouble.clone()),
+        };
+        VdevView {
+            name: self.name(cache.guid),
+            state: cache.state.to_string(),
+            read: cache.errors.read,
+            write: cache.errors.write,
+            checksum: cache.errors.checksum,
+            note,
+            allocated: Some(cache.used),
+            free: Some(cache.size.saturating_sub(cache.used)),
+            io: Some(IoView::of_leaf(&cache.io)),
+            cache: Some(CacheView {
+                size: cache.size,
+                used: cache.used,
+                hits: cache.hits,
+                misses: cache.misses,
+                rejected: cache.rejected,
+                written: cache.written_bytes,
+            }),
+            ..VdevView::default()
+        }
+    }
+
+    fn name(&self, guid: u64) -> String {
+        let place = self.places.get(&guid);
+        place.map_or_else(
+            || format!("{guid:016x}"),
+            |place| place.path.display().to_string(),
+        )
+    }
+
+    fn spares(&self, status: &PoolStatus, ready: &[u64]) -> Vec<VdevView> {
+        let available = status.spares.iter().map(|guid| {
+            let is_ready = ready.contains(guid);
+            let is_leaving = status.leaving_spares.contains(guid);
+            let note = is_leaving.then_some("not yet: it is still leaving its last place");
+            (guid, if is_ready { "AVAIL" } else { "UNAVAIL" }, note)
+        });
+        let in_use = status
+            .spares_in_use
+            .iter()
+            .map(|guid| (guid, "INUSE", Some("currently in use")));
+        let all = available.chain(in_use);
+        all.map(|(guid, state, note)| VdevView {
+            name: self.name(*guid),
+            state: state.to_owned(),
+            note: note
+                .map(str::to_owned)
+                .or_else(|| self.places.get(guid)?.trouble.clone()),
+            ..VdevView::default()
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,145 @@
+//! Snapshots go to other pools and come from them, as streams ([`store::stream`]): the way between an
+//! open pool and whoever carries the bytes.
+//!
+//! | question | file |
+//! |---|---|
+//! | which snapshots, relative to what, does a stream carry | `package.rs` |
+//! | the same of all volumes of a folder, so that clones stay clones | `replication.rs` |
+//! | how large will it be; how is it read from the pool | `send.rs` |
+//! | which properties does the receiving side decide on itself | `overrides.rs` |
+//! | how does it come into a pool, and what is left where it does not | `receive.rs` |
+
+mod overrides;
+mod package;
+mod receive;
+mod replication;
+mod send;
+
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+use store::catalog::{Catalog, CatalogError, Operation};
+use store::format::DatasetId;
+use store::pool::{Answer, PoolError, Request};
+use utoipa::ToSchema;
+
+pub use receive::{Begins, Below, ReceiveRequest, ReceiveView, Receiver, WhileServed};
+pub use send::Sender;
+
+use super::dataset::administer;
+use super::host::PoolHost;
+use super::registry::OpenPool;
+
+/// What holds of streams that are being sent begin with.
+const HOLD: &str = ".send-";
+
+/// What is sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SendRequest {
+    /// `tank/vm1@monday`; with `recursive` also `tank/vms@monday`. Empty with a token.
+    #[serde(default)]
+    pub snapshot: String,
+    /// Only what changed since this one, `tank/vm1@sunday` or `@sunday`.
+    #[serde(default)]
+    pub from: Option<String>,
+    /// All snapshots in between too.
+    #[serde(default)]
+    pub intermediate: bool,
+    /// All volumes below too, with all their snapshots.
+    #[serde(default)]
+    pub recursive: bool,
+    /// Properties that were set too.
+    #[serde(default)]
+    pub properties: bool,
+    /// The rest of a receive that was interrupted; nothing else may be said then.
+    #[serde(default)]
+    pub token: Option<String>,
+}
+
+/// A snapshot that a stream carries.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PartView {
+    /// Its whole name where it comes from.
+    pub snapshot: String,
+    /// What stands behind `@` of the one that it is told relative to; the whole name of one of another volume: the volume
+    /// is a clone of that.
+    pub from: Option<String>,
+    /// Of a clone that is sent whole: its origin, which the stream does not bring.
+    #[serde(default)]
+    pub left_out: Option<String>,
+    /// Bytes of the stream, about.
+    pub bytes: u64,
+}
+
+/// What was interrupted for good goes: whatever was not to go on another time, and holds of senders that
+/// are no more. A pool that cannot do that now can when it is opened the next time.
+pub(super) fn forget_interrupted(pool: &OpenPool) {
+    if pool.host.is_read_only() {
+        return;
+    }
+    let found = pool.host.ask(|pool| {
+        let catalog = pool.catalog();
+        let receiving = catalog.receiving_volumes().into_iter();
+        let given_up: Vec<DatasetId> = receiving
+            .filter(|id| catalog.receiving(*id).is_some_and(|of| !of.is_resumable))
+            .collect();
+        let holds = catalog.datasets().filter_map(|dataset| {
+            let holds = dataset.as_snapshot()?.holds.keys();
+            let tags = holds.filter(|tag| tag.starts_with(HOLD)).cloned();
+            Some((dataset.id, tags.collect::<Vec<String>>()))
+        });
+        (given_up, holds.collect::<Vec<_>>())
+    });
+    let Ok((given_up, holds)) = found else { return };
+    let name = pool.host.name();
+    for volume in given_up {
+        let step = move |catalog: &Catalog| catalog.plan_abort_receive(volume, None);
+        if let Err(error) = apply(pool, step) {
+            tracing::warn!(pool = name, %error, "what was received in part is still there");
+        }
+    }
+    for (snapshot, tags) in holds {
+        for tag in tags {
+            release(pool, vec![snapshot], &tag);
+        }
+    }
+}
+
+/// Ends a hold, as far as it is there.
+fn release(pool: &OpenPool, snapshots: Vec<DatasetId>, tag: &str) {
+    if snapshots.is_empty() {
+        return;
+    }
+    let name = pool.host.name();
+    let wanted = tag.to_owned();
+    let released = apply(pool, move |catalog| {
+        let has = |id: &DatasetId| {
+            let snapshot = catalog.dataset(*id).and_then(|of| of.as_snapshot());
+            snapshot.is_some_and(|of| of.holds.contains_key(&wanted))
+        };
+        let snapshots = snapshots.into_iter().filter(has).collect();
+        Ok(Operation::Release {
+            snapshots,
+            tag: wanted,
+        })
+    });
+    if let Err(error) = released {
+        tracing::warn!(pool = name, tag, %error, "a hold of a stream is still there");
+    }
+}
+
+/// Changes datasets as the catalogue is at that moment.
+fn apply(
+    pool: &OpenPool,
+    step: impl FnOnce(&Catalog) -> Result<Operation, CatalogError> + Send + 'static,
+) -> Result<(), model::Error> {
+    administer(pool, Box::new(move |catalog, _| step(catalog)))
+}
+
+/// Asks the engine and waits.
+fn ask(host: &PoolHost, request: Request) -> Result<Answer, PoolError> {
+    let answer = host.begin(request).recv();
+    answer.unwrap_or_else(|_| Err(host.ended()))
+}

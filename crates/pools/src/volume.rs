@@ -1,0 +1,487 @@
+//! A volume or snapshot of a pool as a block device.
+//!
+//! A read whose blocks are all in memory is answered on the thread that asks, without a word to the
+//! engine: once a write was taken, or its blocks were cleared, the cache holds the new bytes or none
+//! ([`store::cache`]). Everything else goes to the pool's thread; long writes packed and with their checksums, which are
+//! made on the thread that asks: there are several of those, and one that serves the pool.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pages::{PAGE_SIZE, Pages};
+use smallvec::SmallVec;
+use store::cache::{Key, UNCOUNTED_SHARE};
+use store::catalog::SyncPolicy;
+use store::format::DatasetId;
+use store::log::group::{MAX_PAYLOAD, OpenGroup};
+use store::pool::{self, Recipe};
+use store::volume::blocks;
+
+use super::host::PoolHost;
+use super::read_ahead::{Ahead, Passed, Read, Readers};
+use block::{
+    BlockDevice, BlockError, BlockErrorKind, Done, Durability, Foreseen, Geometry, Lane, PoolSpace,
+    Request, Submitted, Suspension, Ticket, Usage,
+};
+
+/// What requests should have to be fast, in bytes: a group of the log. Linux sends none that is longer than what
+/// it is told here, so that a block would be too little.
+const OPTIMAL: u32 = MAX_PAYLOAD as u32;
+
+/// Longer writes in bytes are made ready by the engine: whoever asks is an event loop, and has others to serve.
+const LONGEST: usize = 4 << 20;
+
+/// Bytes that are read ahead at most, for one reader.
+const MAX_READ_AHEAD: u64 = 8 << 20;
+/// Blocks of what lies ahead that are looked for in memory before the pool is asked to bring it there.
+const SAMPLES: usize = 8;
+/// The part of the cache that they are at most: so few that their first use does not count as one for the cache.
+const READ_AHEAD_SHARE: u64 = 64;
+const _: () = assert!(READ_AHEAD_SHARE > UNCOUNTED_SHARE as u64);
+
+/// A volume, or a snapshot that is only read.
+#[derive(Debug)]
+pub struct PoolVolume {
+    host: Arc<PoolHost>,
+    dataset: DatasetId,
+    /// With the pool's, as it was when the pool was asked last.
+    name: Mutex<String>,
+    len: AtomicU64,
+    /// volblocksize.
+    block_size: u32,
+    /// Logical blocks of the unit.
+    granularity: u32,
+    is_snapshot: bool,
+    /// [`Durability`], as it was when the pool was asked last.
+    durability: AtomicU8,
+    /// Its `readonly`, as it was then.
+    is_readonly: AtomicBool,
+    /// How its blocks are written, as it was then.
+    recipe: Mutex<Option<Recipe>>,
+    /// Held while the pool is asked and what it tells is noted: an older answer never replaces a newer one.
+    asking: Mutex<()>,
+    readers: Readers,
+}
+
+impl PoolVolume {
+    /// The volume or snapshot `name` (without the pool's name), for logical blocks of `granularity`.
+    ///
+    /// # Errors
+    /// There is none of that name, or the pool does not answer.
+    pub fn open(
+        host: Arc<PoolHost>,
+        name: &str,
+        granularity: u32,
+    ) -> Result<Self, pool::PoolError> {
+        let wanted = name.to_owned();
+        let found = host.ask(move |pool| {
+            let catalog = pool.catalog();
+            let dataset = catalog.find(&wanted)?;
+            let full_name = catalog.full_name(dataset.id);
+            let geometry = dataset.geometry().ok_or_else(|| {
+                let context = format!("{full_name} is a folder");
+                pool::PoolError::new(pool::PoolErrorKind::Invalid, context)
+            })?;
+            let is_snapshot = dataset.as_snapshot().is_some();
+            if catalog.receiving(dataset.id).is_some() {
+                let context = format!("a stream is being received into {full_name}");
+                let kind = pool::PoolErrorKind::Receiving;
+                return Err(pool::PoolError::new(kind, context));
+            }
+            let settings = catalog.settings(dataset.id);
+            let recipe = Recipe::of(&settings, geometry.1);
+            let told = (settings.sync, settings.is_readonly, recipe);
+            Ok::<_, pool::PoolError>((dataset.id, geometry, is_snapshot, told, full_name))
+        });
+        let (dataset, (size, block_size), is_snapshot, (sync, is_readonly, recipe), name) = found??;
+        Ok(Self {
+            host,
+            dataset,
+            name: Mutex::new(name),
+            len: AtomicU64::new(size),
+            block_size,
+            granularity,
+            is_snapshot,
+            durability: AtomicU8::new(durability(sync) as u8),
+            is_readonly: AtomicBool::new(is_readonly),
+            recipe: Mutex::new(recipe),
+            asking: Mutex::default(),
+            readers: Readers::default(),
+        })
+    }
+
+    /// Its number in the pool.
+    pub(super) fn dataset(&self) -> DatasetId {
+        self.dataset
+    }
+
+    /// Whether it is a snapshot.
+    pub fn is_snapshot(&self) -> bool {
+        self.is_snapshot
+    }
+
+    /// The bytes, where all of them are in memory.
+    fn cached(&self, offset: u64, len: u32) -> Option<Pages> {
+        let cache = self.host.cache();
+        let block_size = self.block_size as usize;
+        let volume = self.dataset.0.into();
+        let mut parts = blocks::parts(offset, len as usize, block_size);
+        let first = parts.next()?;
+        let key = |block| Key { volume, block };
+        let piece = cache.get_range(key(first.block), first.within)?;
+        if parts.len() == 0 {
+            return Some(piece);
+        }
+        let mut pieces: SmallVec<[Pages; 8]> = SmallVec::new();
+        pieces.push(piece);
+        for part in parts {
+            pieces.push(cache.get_range(key(part.block), part.within)?);
+        }
+        Some(blocks::joined(&pieces))
+    }
+
+    /// Answers a read, or hands it to the engine.
+    fn read(&self, offset: u64, len: u32, ticket: Ticket, lane: &mut Lane) -> Submitted {
+        // What is in memory may be older than what another host has written by now.
+        let cached = self.host.is_owned().then(|| self.cached(offset, len));
+        let cached = cached.flatten();
+        let read = Read {
+            offset,
+            len: len.into(),
+            is_miss: cached.is_none(),
+        };
+        let share = self.host.cache().cap() as u64 / READ_AHEAD_SHARE;
+        let noted = self.readers.note(read, share.min(MAX_READ_AHEAD));
+        let passed = Passed::by(read, noted.run, self.dataset, self.block_size);
+        let submitted = match cached {
+            Some(data) => {
+                if let Some(passed) = passed {
+                    passed.leave(self.host.cache());
+                }
+                Submitted::Ready(Ok(Done::Pages(data)))
+            }
+            None => {
+                let request = pool::Request::Read {
+                    dataset: self.dataset,
+                    offset,
+                    len,
+                };
+                let awaited = self.readers.wait(read.len, passed);
+                self.host.submit(request, Some(awaited), ticket, lane)
+            }
+        };
+        if let Some(ahead) = noted.ahead {
+            self.read_ahead(&ahead);
+        }
+        submitted
+    }
+
+    /// Has what a reader will probably ask for next brought into memory.
+    fn read_ahead(&self, ahead: &Ahead) {
+        let range = ahead.range.start..ahead.range.end.min(self.len.load(Ordering::Relaxed));
+        let is_to_be_read = ahead.has_missed || !self.seems_cached(&range);
+        if !range.is_empty() && is_to_be_read {
+            self.host.read_ahead(self.dataset, range);
+        }
+    }
+
+    /// Whether some blocks of a range are in memory, here and there. The others are so too, probably; where they are
+    /// not, the next read of them tells.
+    fn seems_cached(&self, range: &Range<u64>) -> bool {
+        let len = range.end.saturating_sub(range.start) as usize;
+        let blocks = blocks::touched(range.start, len, self.block_size as usize);
+        let step = ((blocks.end - blocks.start) as usize).div_ceil(SAMPLES);
+        let volume = self.dataset.0.into();
+        let mut samples = blocks.rev().step_by(step.max(1));
+        samples.all(|block| self.host.cache().holds(Key { volume, block }))
+    }
+
+    fn submit_one(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
+        let dataset = self.dataset;
+        let request = match request {
+            Request::Read { offset, len } => return self.read(offset, len, ticket, lane),
+            Request::Flush => pool::Request::Flush { dataset },
+            Request::Extents { offset, len } => pool::Request::Extents {
+                dataset,
+                offset,
+                len,
+            },
+            _ if self.is_snapshot => return self.refuse_change(),
+            Request::Write {
+                offset,
+                data,
+                durable,
+            } => self.writing(offset, data, durable),
+            Request::Discard { offset, len } => pool::Request::Unmap {
+                dataset,
+                offset,
+                len,
+                durable: false,
+            },
+            // Zeros take no space either way.
+            Request::WriteZeroes {
+                offset,
+                len,
+                durable,
+                ..
+            } => pool::Request::Clear {
+                dataset,
+                offset,
+                len,
+                durable,
+            },
+        };
+        self.host.submit(request, None, ticket, lane)
+    }
+
+    /// A write, made ready where that pays.
+    fn writing(&self, offset: u64, data: Pages, durable: bool) -> pool::Request {
+        let dataset = self.dataset;
+        // Short ones gain nothing: they are not kept from the pool by a lock either.
+        let pays = (PAGE_SIZE + 1..=LONGEST).contains(&data.len());
+        let recipe = pays.then(|| self.recipe()).flatten();
+        match recipe.and_then(|recipe| recipe.prepare(offset, &data)) {
+            Some(prepared) => pool::Request::WritePrepared {
+                dataset,
+                offset,
+                prepared,
+                durable,
+            },
+            None => pool::Request::Write {
+                dataset,
+                offset,
+                data,
+                durable,
+            },
+        }
+    }
+
+    fn recipe(&self) -> Option<Recipe> {
+        // Every change is one assignment: a panic leaves nothing halfway.
+        *self.recipe.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn refuse_change(&self) -> Submitted {
+        let context = format!("{} is a snapshot", self.name());
+        Submitted::Ready(Err(BlockError::new(BlockErrorKind::ReadOnly, context)))
+    }
+
+    fn gone(&self, error: &pool::PoolError) -> BlockError {
+        BlockError::new(BlockErrorKind::Gone, format!("{}: {error}", self.name()))
+    }
+
+    fn name(&self) -> MutexGuard<'_, String> {
+        // Every change is one assignment: a panic leaves nothing halfway.
+        self.name.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn asking(&self) -> MutexGuard<'_, ()> {
+        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the pool; what comes of the answer is noted before the lock is released.
+    fn space(&self, _asking: &MutexGuard<'_, ()>) -> Result<pool::DatasetSpace, BlockError> {
+        let (dataset, block_size) = (self.dataset, self.block_size);
+        let asked = self.host.ask(move |pool| {
+            let settings = pool.catalog().settings(dataset);
+            let recipe = Recipe::of(&settings, block_size);
+            let name = pool.catalog().full_name(dataset);
+            let told = (settings.sync, settings.is_readonly, recipe, name);
+            Some((pool.dataset_space(dataset)?, told))
+        });
+        let (space, (sync, is_readonly, recipe, name)) =
+            asked.map_err(|error| self.gone(&error))?.ok_or_else(|| {
+                let context = format!("{} was destroyed", self.name());
+                BlockError::new(BlockErrorKind::Gone, context)
+            })?;
+        self.durability
+            .store(durability(sync) as u8, Ordering::Relaxed);
+        self.is_readonly.store(is_readonly, Ordering::Relaxed);
+        *self.recipe.lock().unwrap_or_else(PoisonError::into_inner) = recipe;
+        *self.name() = name;
+        Ok(space)
+    }
+}
+
+/// What `sync` means for those who write.
+fn durability(sync: SyncPolicy) -> Durability {
+    match sync {
+        SyncPolicy::Standard => Durability::AsAsked,
+        SyncPolicy::Always => Durability::Always,
+        SyncPolicy::Disabled => Durability::Never,
+    }
+}
+
+/// Bytes of the largest write that outlives a power cut as a whole or not at all, wherever it begins.
+fn atomic_write(block_size: u32, granularity: u32) -> u32 {
+    let size = block_size as usize;
+    let mut blocks = 0;
+    while OpenGroup::holds(blocks + 1, size) {
+        blocks += 1;
+    }
+    // One that does not begin at a block touches one more.
+    let whole = if block_size > granularity {
+        blocks.saturating_sub(1)
+    } else {
+        blocks
+    };
+    u32::try_from(whole * size).unwrap_or(u32::MAX)
+}
+
+impl BlockDevice for PoolVolume {
+    fn geometry(&self) -> Geometry {
+        let block = self.block_size.max(self.granularity);
+        Geometry {
+            len: self.len.load(Ordering::Relaxed),
+            granularity: self.granularity,
+            physical: block,
+            alignment: 0,
+            minimum: block,
+            optimal: OPTIMAL,
+            discard: block,
+            discard_alignment: 0,
+            atomic_write: atomic_write(self.block_size, self.granularity),
+            thin: true,
+            volatile_cache: true,
+            // Writes go where there is room, whatever their order.
+            rotation_rate: 1,
+        }
+    }
+
+    fn has_read_cache(&self) -> bool {
+        true
+    }
+
+    fn foresees(&self) -> bool {
+        true
+    }
+
+    fn foresee(&self, accesses: &[Foreseen]) {
+        let block_size = u64::from(self.block_size);
+        let volume = self.dataset.0.into();
+        let reads = accesses.iter().filter(|access| access.is_read);
+        self.host.cache().foresee(reads.map(|read| {
+            let block = read.offset / block_size;
+            (Key { volume, block }, (read.offset % block_size) as usize)
+        }));
+    }
+
+    fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
+        if let Err(error) = self.geometry().check(&request) {
+            return Submitted::Ready(Err(error));
+        }
+        self.submit_one(request, ticket, lane)
+    }
+
+    fn durability(&self) -> Option<Durability> {
+        let told = self.durability.load(Ordering::Relaxed);
+        let all = [Durability::AsAsked, Durability::Always, Durability::Never];
+        all.into_iter().find(|kind| *kind as u8 == told)
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.is_snapshot || self.host.is_read_only() || self.is_readonly.load(Ordering::Relaxed)
+    }
+
+    fn read_only_remedy(&self) -> Option<String> {
+        let (pool, volume) = (self.host.name(), self.name());
+        match (self.is_snapshot, self.host.is_read_only()) {
+            (true, _) => None,
+            (false, true) => Some(format!(
+                "sandstone pool export {pool} && sandstone pool import {pool}"
+            )),
+            (false, false) => Some(format!("sandstone volume set readonly=off {volume}")),
+        }
+    }
+
+    fn suspension(&self) -> Option<Suspension> {
+        let pool = self.host.name();
+        if let Some(shut) = self.host.shut() {
+            return Some(Suspension {
+                reason: shut.reason,
+                remedy: shut.next,
+                stops_reads: true,
+            });
+        }
+        // One that does not answer any more is over, and said to be so elsewhere.
+        let reason = self
+            .host
+            .ask(|pool| pool.suspended_because().map(str::to_owned));
+        Some(Suspension {
+            reason: format!("pool {pool} takes no changes any more: {}", reason.ok()??),
+            remedy: format!("see to its devices, then: sandstone pool clear {pool}"),
+            stops_reads: false,
+        })
+    }
+
+    fn lost_writes(&self) -> Option<String> {
+        let volume = self.dataset;
+        let lost = self.host.handle(move |hands| hands.unflushed.lost());
+        let is_lost = lost.is_ok_and(|lost| lost.contains(&volume));
+        is_lost.then(|| "its pool stopped before writes to it were flushed".to_owned())
+    }
+
+    fn acknowledge_lost_writes(&self) -> bool {
+        let volume = self.dataset;
+        let done = self
+            .host
+            .handle(move |hands| hands.unflushed.forget_volume(volume));
+        done.is_ok()
+    }
+
+    fn space_remedy(&self) -> Option<String> {
+        let pool = self.host.name();
+        Some(format!(
+            "sandstone pool add {pool} VDEV, or destroy what is not needed (sandstone volume list -t all -r -S used {pool})"
+        ))
+    }
+
+    fn reopenings(&self) -> u64 {
+        self.host.reopenings()
+    }
+
+    fn is_over(&self) -> bool {
+        self.host.is_over()
+    }
+
+    fn usage(&self) -> Result<Usage, BlockError> {
+        let space = self.space(&self.asking())?;
+        Ok(Usage {
+            allocated: space.referenced,
+            pool: Some(PoolSpace {
+                available: space.available,
+                capacity: space.capacity,
+            }),
+        })
+    }
+
+    fn refresh(&self) -> Result<Geometry, BlockError> {
+        let asking = self.asking();
+        let space = self.space(&asking)?;
+        self.len.store(space.size, Ordering::Relaxed);
+        Ok(self.geometry())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_promised_to_be_atomic_fits_into_one_group() {
+        for block_size in [4096_u32, 16 << 10, 64 << 10, 128 << 10] {
+            for granularity in [512, 4096] {
+                let bytes = atomic_write(block_size, granularity);
+                assert!(bytes >= block_size, "{block_size}");
+                // At the worst place it begins one logical block before the end of a block.
+                let start = u64::from(block_size - granularity);
+                let touched = blocks::parts(start, bytes as usize, block_size as usize).len();
+                assert!(
+                    OpenGroup::holds(touched, block_size as usize),
+                    "{block_size}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,566 @@
+//! The part of an event loop that runs commands: from the device server's decision over block
+//! requests to the completion. It knows nothing of sockets. What is more than a read or a write is a task,
+//! and `task_run.rs` runs it.
+//!
+//! # The life of a write
+//! `router.rs` admits it and collects its data; [`Core::write`] asks the gates again, shares the range,
+//! submits the request (durable if FUA is set or the unit's write cache is off) and answers GOOD only
+//! when the device has said so. Where the cache was switched off meanwhile, a flush comes first
+//! ([`Unit::is_late`]).
+
+use std::sync::Arc;
+
+use iscsi::target::{Completion, TaskId};
+use scsi::range_lock::Hold;
+use scsi::{BlockRange, Response, Status};
+
+use super::message::{AbortOrder, Message, QuietSignal};
+use super::operation::{Operation, SessionKey, TaskRun, Token, Waiting, Work};
+use super::operations::Operations;
+use super::payload::DataIn;
+use super::shared::Shared;
+use super::step_requests::scsi_error;
+use super::turn::Turn;
+use super::unit::TaskEntry;
+use block::lane::Outcome;
+use block::{Done, Lane, Pages, Request, Submitted, Ticket};
+
+/// How far an operation got.
+#[derive(Debug)]
+pub(super) enum Progress {
+    /// It has ended.
+    Done(Completion<DataIn>),
+    /// It waits; it is in the table.
+    Pending,
+}
+
+/// What runs the commands of one event loop.
+#[derive(Debug)]
+pub(super) struct Core {
+    /// The loop's number.
+    pub index: usize,
+    /// What all loops share.
+    pub shared: Arc<Shared>,
+    /// Access to block devices.
+    pub lane: Lane,
+    /// Commands in progress.
+    pub operations: Operations,
+    /// Abort orders that this loop must carry out itself, at the end of the current turn.
+    pub orders: Vec<Arc<AbortOrder>>,
+    /// What devices do at once for tasks in the current turn.
+    pub turn: Turn,
+}
+
+impl Core {
+    /// Reads blocks for the initiator; with `fua` what a volatile cache holds of them is made durable before
+    /// (SBC-4, READ: nobody may be told what could still be lost).
+    #[inline]
+    pub(super) fn read(
+        &mut self,
+        session: SessionKey,
+        task: TaskId,
+        mut entry: TaskEntry,
+        range: BlockRange,
+        fua: bool,
+    ) -> Progress {
+        let unit = &entry.mapped.unit;
+        let (offset, len) = unit.bytes(range);
+        if len == 0 {
+            return Progress::Done(good(None));
+        }
+        if fua && unit.logical.may_hold_volatile() {
+            return self.flushed_read(session, task, entry, range);
+        }
+        let token = self.operations.next_token();
+        let request = Request::Read {
+            offset,
+            len: len as u32,
+        };
+        match unit
+            .device
+            .submit(request, Ticket::new(token.0), &mut self.lane)
+        {
+            Submitted::Ready(Ok(Done::Pages(pages))) => {
+                unit.logical
+                    .statistics()
+                    .add_read(self.index, range.count.0);
+                Progress::Done(good(Some(DataIn::Pages(pages, entry.memory.take()))))
+            }
+            Submitted::Ready(outcome) => {
+                let completion = self.end_of_transfer(&mut entry, outcome);
+                self.note_end(session, task, &entry.mapped, &completion);
+                Progress::Done(completion)
+            }
+            Submitted::Pending => {
+                self.park(session, task, entry, Work::Read(range), Waiting::Device);
+                Progress::Pending
+            }
+        }
+    }
+
+    #[cold]
+    fn flushed_read(
+        &mut self,
+        session: SessionKey,
+        task: TaskId,
+        mut entry: TaskEntry,
+        range: BlockRange,
+    ) -> Progress {
+        let unit = &entry.mapped.unit;
+        let token = self.operations.next_token();
+        match (unit.device).submit(Request::Flush, Ticket::new(token.0), &mut self.lane) {
+            Submitted::Ready(Ok(_)) => self.read(session, task, entry, range, false),
+            Submitted::Ready(outcome) => {
+                let completion = self.end_of_transfer(&mut entry, outcome);
+                self.note_end(session, task, &entry.mapped, &completion);
+                Progress::Done(completion)
+            }
+            Submitted::Pending => {
+                let work = Work::FlushedRead(range);
+                self.park(session, task, entry, work, Waiting::Device);
+                Progress::Pending
+            }
+        }
+    }
+
+    /// Writes the initiator's blocks.
+    #[inline]
+    pub(super) fn write(
+        &mut self,
+        session: SessionKey,
+        task: TaskId,
+        entry: TaskEntry,
+        range: BlockRange,
+        fua: bool,
+        data: Pages,
+    ) -> Progress {
+        if range.is_empty() {
+            return Progress::Done(good(None));
+        }
+        let unit = &entry.mapped.unit;
+        let token = self.operations.next_token();
+        if unit.range_lock.lock(range, Hold::Shared, token.0) {
+            return self.write_locked(session, task, entry, range, fua, data);
+        }
+        self.park(
+            session,
+            task,
+            entry,
+            Work::Write {
+                range,
+                durable: fua,
+                data,
+            },
+            Waiting::Range(range, Hold::Shared),
+        );
+        Progress::Pending
+    }
+
+    /// The same, holding the range.
+    #[inline]
+    fn write_locked(
+        &mut self,
+        session: SessionKey,
+        task: TaskId,
+        mut entry: TaskEntry,
+        range: BlockRange,
+        fua: bool,
+        data: Pages,
+    ) -> Progress {
+        let unit = &entry.mapped.unit;
+        if let Err(response) = entry.mapped.itl.may_still_run(true) {
+            unit.range_lock.unlock(range, Hold::Shared);
+            let completion = completion(response);
+            self.note_end(session, task, &entry.mapped, &completion);
+            return Progress::Done(completion);
+        }
+        let (offset, _) = unit.bytes(range);
+        unit.logical.note_write(range);
+        let token = self.operations.next_token();
+        let durable = fua || !unit.logical.write_cache_enabled();
+        let request = Request::Write {
+            offset,
+            data,
+            durable,
+        };
+        let mut submitted = unit
+            .device
+            .submit(request, Ticket::new(token.0), &mut self.lane);
+        let is_late = matches!(submitted, Submitted::Ready(Ok(_))) && unit.is_late(durable);
+        if is_late {
+            submitted = unit
+                .device
+                .submit(Request::Flush, Ticket::new(token.0), &mut self.lane);
+        }
+        match submitted {
+            Submitted::Ready(outcome) => {
+                unit.range_lock.unlock(range, Hold::Shared);
+                if outcome.is_ok() {
+                    unit.logical
+                        .statistics()
+                        .add_write(self.index, range.count.0);
+                }
+                let completion = self.end_of_transfer(&mut entry, outcome);
+                self.note_end(session, task, &entry.mapped, &completion);
+                Progress::Done(completion)
+            }
+            Submitted::Pending => {
+                let held = (unit.clone(), range, Hold::Shared);
+                let work = Work::Write {
+                    range,
+                    durable: durable || is_late,
+                    data: Pages::new(),
+                };
+                let token = self.park(session, task, entry, work, Waiting::Device);
+                if let Some(operation) = self.operations.get_mut(token) {
+                    operation.held.push(held);
+                }
+                Progress::Pending
+            }
+        }
+    }
+
+    fn end_of_transfer(&self, entry: &mut TaskEntry, outcome: Outcome) -> Completion<DataIn> {
+        match outcome {
+            Ok(Done::Pages(pages)) => {
+                // Until they have been sent.
+                good(Some(DataIn::Pages(pages, entry.memory.take())))
+            }
+            Ok(_) => good(None),
+            Err(error) => {
+                let mapped = &entry.mapped;
+                let initiator = &mapped.itl.nexus().initiator.name;
+                mapped.unit.note_error(&error, Some(initiator));
+                completion(
+                    mapped
+                        .unit
+                        .logical
+                        .sense_for(scsi_error(&mapped.unit, &error)),
+                )
+            }
+        }
+    }
+
+    /// A device request of an operation finished.
+    pub(super) fn completed(
+        &mut self,
+        token: Token,
+        outcome: Outcome,
+    ) -> Option<(SessionKey, TaskId, Completion<DataIn>)> {
+        let mut operation = self.operations.take(token)?;
+        let (session, task) = (operation.session, operation.task);
+        if let (Work::Task(run), Some(entry), false) =
+            (&mut operation.work, &operation.entry, operation.cancelled)
+        {
+            if outcome.is_ok() {
+                run.flush_if_late(&entry.mapped.unit);
+            }
+            let more = outcome.is_ok() && !run.requests.is_empty();
+            let outcome = if more {
+                self.submit_requests(token, &mut operation)
+            } else {
+                Some(outcome)
+            };
+            let Some(outcome) = outcome else {
+                self.operations.put_back(token, operation);
+                return None;
+            };
+            let step = self.answer(&mut operation, outcome);
+            return match self.drive(token, operation, step) {
+                Progress::Done(completion) => Some((session, task, completion)),
+                Progress::Pending => None,
+            };
+        }
+        if let (Work::FlushedRead(range), false, true) =
+            (&operation.work, operation.cancelled, outcome.is_ok())
+            && let Some(entry) = operation.entry.take()
+        {
+            let range = *range;
+            self.operations.retire(token);
+            let observers = std::mem::take(&mut operation.observers);
+            let progress = self.read(session, task, entry, range, false);
+            let wanted = operation.data_out_wanted;
+            return match self.hand_on(session, task, progress, observers, wanted) {
+                Progress::Done(completion) => Some((session, task, completion)),
+                Progress::Pending => None,
+            };
+        }
+        let Some(outcome) = self.flush_if_late(token, &mut operation, outcome) else {
+            self.operations.put_back(token, operation);
+            return None;
+        };
+        operation.release();
+        self.operations.retire(token);
+        let completion = match &mut operation.entry {
+            Some(entry) => {
+                self.count(entry, &operation.work, &outcome);
+                let completion = self.end_of_transfer(entry, outcome);
+                if !operation.cancelled {
+                    self.note_end(session, task, &entry.mapped, &completion);
+                }
+                completion
+            }
+            None => {
+                if let (Work::Emptying(unit, _), Err(error)) = (&operation.work, &outcome) {
+                    unit.note_error(error, None);
+                    unit.logical.keep_write_cache();
+                }
+                good(None)
+            }
+        };
+        let completion = wanting(operation.data_out_wanted, completion);
+        Some((session, task, completion))
+    }
+
+    /// Flushes for a write that went into a cache which was switched off meanwhile; `None` while that is under way.
+    fn flush_if_late(
+        &mut self,
+        token: Token,
+        operation: &mut Operation,
+        outcome: Outcome,
+    ) -> Option<Outcome> {
+        let (Work::Write { durable, .. }, Some(entry), false) =
+            (&mut operation.work, &operation.entry, operation.cancelled)
+        else {
+            return Some(outcome);
+        };
+        let unit = &entry.mapped.unit;
+        if outcome.is_err() || !unit.is_late(*durable) {
+            return Some(outcome);
+        }
+        *durable = true;
+        let flush = (unit.device).submit(Request::Flush, Ticket::new(token.0), &mut self.lane);
+        match flush {
+            Submitted::Ready(outcome) => Some(outcome),
+            Submitted::Pending => None,
+        }
+    }
+
+    fn count(&self, entry: &TaskEntry, work: &Work, outcome: &Outcome) {
+        let unit = &entry.mapped.unit;
+        match work {
+            Work::Read(range) if outcome.is_ok() => {
+                unit.logical
+                    .statistics()
+                    .add_read(self.index, range.count.0);
+            }
+            Work::Write { range, .. } if outcome.is_ok() => {
+                unit.logical
+                    .statistics()
+                    .add_write(self.index, range.count.0);
+            }
+            _ => {}
+        }
+    }
+
+    /// What an operation waited for has happened (its range, quiet, or the next turn).
+    pub(super) fn granted(
+        &mut self,
+        token: Token,
+    ) -> Option<(SessionKey, TaskId, Completion<DataIn>)> {
+        let mut operation = self.operations.take(token)?;
+        let (session, task) = (operation.session, operation.task);
+        let waited = operation.waiting;
+        if let (Waiting::Range(range, hold), Some(entry)) = (waited, &operation.entry) {
+            let unit = match &operation.work {
+                Work::Task(TaskRun { on: Some(unit), .. }) => unit.clone(),
+                _ => entry.mapped.unit.clone(),
+            };
+            operation.held.push((unit, range, hold));
+        }
+        operation.waiting = Waiting::Device;
+        if operation.cancelled {
+            operation.release();
+            self.operations.retire(token);
+            return Some((session, task, good(None)));
+        }
+        let progress = match (&mut operation.work, waited) {
+            (Work::Task(_), Waiting::Quiet) => {
+                let step = self.answer(&mut operation, Ok(Done::Nothing));
+                self.drive(token, operation, step)
+            }
+            (Work::Task(_), Waiting::Range(_, Hold::Exclusive)) => {
+                self.operations.put_back(token, operation);
+                self.begin_task(token)
+            }
+            (Work::Task(_), _) => match self.carry_out(token, &mut operation) {
+                None => {
+                    self.operations.put_back(token, operation);
+                    Progress::Pending
+                }
+                Some(step) => self.drive(token, operation, step),
+            },
+            (Work::Write { .. }, _) => {
+                // The range is handed on to `write_locked`, which gives it back itself.
+                operation.held.clear();
+                self.operations.retire(token);
+                let (
+                    Work::Write {
+                        range,
+                        durable: fua,
+                        data,
+                    },
+                    Some(entry),
+                ) = (
+                    std::mem::replace(&mut operation.work, Work::Read(BlockRange::default())),
+                    operation.entry.take(),
+                )
+                else {
+                    return None;
+                };
+                let observers = std::mem::take(&mut operation.observers);
+                let progress = self.write_locked(session, task, entry, range, fua, data);
+                self.hand_on(
+                    session,
+                    task,
+                    progress,
+                    observers,
+                    operation.data_out_wanted,
+                )
+            }
+            _ => Progress::Done(good(None)),
+        };
+        match progress {
+            Progress::Done(completion) => Some((session, task, completion)),
+            Progress::Pending => None,
+        }
+    }
+
+    /// Cancels an operation: nothing further is started for it. `true` where it is over at once; else it
+    /// ends when what it waits for has happened.
+    pub(super) fn cancel(&mut self, token: Token) -> bool {
+        let Some(operation) = self.operations.get_mut(token) else {
+            return true;
+        };
+        if operation.outlives_its_command() {
+            // For its session, and for who waits until its commands are quiet, it is over.
+            operation
+                .observers
+                .retain(|signal| signal.waits_for_the_task());
+            self.operations.disown(token);
+            return true;
+        }
+        operation.cancelled = true;
+        let over = match (operation.waiting, &operation.work) {
+            (Waiting::NextTurn, _) => true,
+            (Waiting::Turn, Work::Queued { turn: true, .. }) => true,
+            (Waiting::Turn, Work::Queued { mapped, .. }) => mapped.tasks.cancel(token.0),
+            (Waiting::Range(..), work) => {
+                let unit = match work {
+                    Work::Task(TaskRun { on: Some(unit), .. }) => Some(unit),
+                    _ => operation.entry.as_ref().map(|entry| &entry.mapped.unit),
+                };
+                unit.is_none_or(|unit| unit.range_lock.cancel(token.0))
+            }
+            _ => false,
+        };
+        if over && let Some(mut operation) = self.operations.take(token) {
+            operation.release();
+            self.operations.retire(token);
+        }
+        over
+    }
+
+    /// Ends a cancelled operation whose turn in the task set came after all: it enters and leaves at
+    /// once.
+    pub(super) fn cancel_after_turn(&mut self, token: Token) {
+        let Some(mut operation) = self.operations.take(token) else {
+            return;
+        };
+        self.operations.retire(token);
+        if let Work::Queued {
+            mapped, command, ..
+        } = &operation.work
+        {
+            operation.entry = Some(TaskEntry::new(mapped.clone(), command.attribute));
+        }
+    }
+
+    /// Gives to an operation's continuation under another token, or to the completion where it has
+    /// ended already, who waited for it and how much data-out its command takes.
+    pub(super) fn hand_on(
+        &mut self,
+        session: SessionKey,
+        task: TaskId,
+        progress: Progress,
+        observers: Vec<Arc<QuietSignal>>,
+        data_out_wanted: Option<u32>,
+    ) -> Progress {
+        match progress {
+            Progress::Done(completion) => Progress::Done(wanting(data_out_wanted, completion)),
+            Progress::Pending => {
+                if let Some(token) = self.operations.find(session, task)
+                    && let Some(operation) = self.operations.get_mut(token)
+                {
+                    operation.observers = observers;
+                    operation.data_out_wanted = data_out_wanted;
+                }
+                Progress::Pending
+            }
+        }
+    }
+
+    /// Adds an operation that waits.
+    pub(super) fn park(
+        &mut self,
+        session: SessionKey,
+        task: TaskId,
+        entry: TaskEntry,
+        work: Work,
+        waiting: Waiting,
+    ) -> Token {
+        self.operations.insert(Operation {
+            session,
+            task,
+            entry: Some(entry),
+            work,
+            waiting,
+            held: Vec::new(),
+            cancelled: false,
+            fenced_off: false,
+            data_out_wanted: None,
+            observers: Vec::new(),
+        })
+    }
+
+    /// Gives an abort order to every loop, this one included.
+    pub(super) fn spread(&mut self, order: AbortOrder) {
+        let order = Arc::new(order);
+        self.shared
+            .send_to_others(self.index, || Message::Abort(order.clone()));
+        self.orders.push(order);
+    }
+}
+
+/// GOOD with data.
+#[inline]
+pub(super) fn good(data_in: Option<DataIn>) -> Completion<DataIn> {
+    Completion {
+        status: Status::Good as u8,
+        sense: Vec::new(),
+        data_in,
+        data_out_wanted: None,
+    }
+}
+
+/// The completion with how much data-out the command takes by its CDB, where it is known.
+pub(super) fn wanting(
+    data_out_wanted: Option<u32>,
+    completion: Completion<DataIn>,
+) -> Completion<DataIn> {
+    Completion {
+        data_out_wanted: data_out_wanted.or(completion.data_out_wanted),
+        ..completion
+    }
+}
+
+/// The device server's response as the protocol wants it.
+pub(super) fn completion(response: Response) -> Completion<DataIn> {
+    let data_in = (!response.data_in.is_empty()).then(|| DataIn::from(response.data_in));
+    Completion {
+        status: response.status as u8,
+        sense: response.sense,
+        data_in,
+        data_out_wanted: response.would_move,
+    }
+}

@@ -1,0 +1,16 @@
+//! The configuration as it is served: the same snapshot for every loop, with the units it names.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::unit::Unit;
+use model::config::Config;
+
+/// A snapshot of the configuration. Replaced as a whole, never changed.
+#[derive(Debug, Default)]
+pub struct Directory {
+    /// What was configured.
+    pub config: Arc<Config>,
+    /// The units, by name: those that are open, and what stands in for the others.
+    pub units: BTreeMap<String, Arc<Unit>>,
+}

@@ -1,0 +1,318 @@
+//! The hindrances of a unit in words: from the device server, and from what the unit lies on.
+
+use scsi::Hindrance as Found;
+use scsi::alua::AccessState;
+
+use super::unit::Unit;
+use block::{BlockError, Suspension, Usage};
+use model::config::AluaState;
+use model::data_plane::UnitStatus;
+use model::hindrance::{AluaChoice, Clearing, Hindrance, HindranceKind, Stops};
+use model::{Error, ErrorKind};
+
+/// Everything that stops or refuses I/O of a unit that is served.
+pub(super) fn hindrances(
+    unit: &Unit,
+    status: &UnitStatus,
+    suspension: Option<&Suspension>,
+    usage: Option<&Usage>,
+) -> Vec<Hindrance> {
+    let mut all = Vec::new();
+    if let Some(fault) = &status.fault {
+        let stops_reads = suspension.is_none_or(|it| it.stops_reads);
+        all.push(broken(fault, status.remedy.as_deref(), stops_reads));
+    }
+    let found = unit.logical.hindrances().into_iter();
+    all.extend(found.map(|found| in_words(unit, &found)));
+    if let Some(reason) = unit.device.lost_writes() {
+        all.push(lost_writes(unit, &reason));
+    }
+    if usage.is_some_and(|usage| unit.is_short_of_space(usage)) {
+        all.push(full(unit));
+    }
+    all
+}
+
+/// The hindrance of a unit that cannot be served as it should.
+pub(super) fn broken(fault: &str, remedy: Option<&str>, stops_reads: bool) -> Hindrance {
+    let stops = match stops_reads {
+        true => Stops::Everything,
+        false => Stops::Writes,
+    };
+    Hindrance {
+        end: remedy.map(str::to_owned),
+        ..by_nobody(HindranceKind::Fault, stops, fault.to_owned())
+    }
+}
+
+fn by_nobody(kind: HindranceKind, stops: Stops, finding: String) -> Hindrance {
+    Hindrance {
+        kind,
+        stops,
+        by: None,
+        binds_only: None,
+        target_port_group: None,
+        finding,
+        end: None,
+    }
+}
+
+fn lost_writes(unit: &Unit, reason: &str) -> Hindrance {
+    let kind = HindranceKind::LostWrites;
+    let finding =
+        format!("acknowledged writes may be lost, so flushes and durable writes fail: {reason}");
+    Hindrance {
+        end: Some(format!("sandstone lu clear {} {}", unit.name, kind.word())),
+        ..by_nobody(kind, Stops::Writes, finding)
+    }
+}
+
+fn full(unit: &Unit) -> Hindrance {
+    let anywhere = || "make room on what it lies on".to_owned();
+    let end = unit.device.space_remedy().unwrap_or_else(anywhere);
+    let finding = "no space is left: writes that need some fail";
+    Hindrance {
+        end: Some(end),
+        ..by_nobody(HindranceKind::Full, Stops::Writes, finding.into())
+    }
+}
+
+/// A hindrance that the device server found.
+pub(super) fn in_words(unit: &Unit, found: &Found) -> Hindrance {
+    let (by, binds_only, target_port_group) = match found {
+        Found::Stopped { by } => (Some(by.clone()), None, None),
+        Found::SoftwareWriteProtected { by } | Found::Reserved { by, .. } => {
+            (by.clone(), None, None)
+        }
+        Found::PersistentlyReserved(reservations) => {
+            let holder = reservations.holder_name();
+            (holder.map(str::to_owned), None, None)
+        }
+        Found::AccessState {
+            group, chosen_by, ..
+        } => (chosen_by.clone(), chosen_by.clone(), Some(*group)),
+        Found::Offline
+        | Found::Away
+        | Found::Sanitizing { .. }
+        | Found::SanitizeFailed { .. }
+        | Found::ReadOnly
+        | Found::ReadOnlyBeneath
+        | Found::ThresholdReached => (None, None, None),
+    };
+    Hindrance {
+        kind: kind(found),
+        stops: stops(found),
+        by,
+        binds_only,
+        target_port_group,
+        finding: finding(unit, found),
+        end: what_ends(unit, found),
+    }
+}
+
+fn stops(found: &Found) -> Stops {
+    match found {
+        Found::PersistentlyReserved(reservations) if reservations.admits_readers() => Stops::Writes,
+        Found::AccessState { state, .. } if state.is_active() => Stops::Nothing,
+        Found::Offline
+        | Found::Away
+        | Found::Sanitizing { .. }
+        | Found::Stopped { .. }
+        | Found::SanitizeFailed { .. }
+        | Found::Reserved { .. }
+        | Found::PersistentlyReserved(_)
+        | Found::AccessState { .. } => Stops::Everything,
+        Found::ReadOnly | Found::ReadOnlyBeneath | Found::SoftwareWriteProtected { .. } => {
+            Stops::Writes
+        }
+        Found::ThresholdReached => Stops::Nothing,
+    }
+}
+
+fn finding(unit: &Unit, found: &Found) -> String {
+    let somebody = |by: &Option<String>| by.clone().unwrap_or_else(|| "an initiator".into());
+    match found {
+        Found::Offline => "it is offline".into(),
+        Found::Away => "what it lies on is away".into(),
+        Found::Sanitizing { progress } => {
+            let percent = u32::from(*progress) * 100 / 65_536;
+            format!("SANITIZE is under way ({percent} %); nothing but its end ends it")
+        }
+        Found::Stopped { by } => format!("{by} stopped it (START STOP UNIT)"),
+        Found::SanitizeFailed { .. } => {
+            "SANITIZE failed, or a restart came before its end: what its blocks hold is not known"
+                .into()
+        }
+        Found::ReadOnly => "it is read-only".into(),
+        Found::ReadOnlyBeneath => "what it lies on takes no writes".into(),
+        Found::SoftwareWriteProtected { by } => {
+            format!("{} write protected it (SWP, MODE SELECT)", somebody(by))
+        }
+        Found::Reserved { by, .. } => {
+            let by = somebody(by);
+            format!("{by} reserved it for one session (RESERVE of SPC-2)")
+        }
+        Found::PersistentlyReserved(reservations) => reservations.describe().unwrap_or_default(),
+        Found::AccessState {
+            group,
+            state,
+            chosen_by,
+        } => {
+            let word = alua_state(*state).as_str();
+            let so = if state.is_active() {
+                ""
+            } else {
+                ": no I/O through it"
+            };
+            let others = alua_state(unit.logical.access().groups().state(*group)).as_str();
+            match chosen_by {
+                None => format!("the administrator set target port group {group} {word}{so}"),
+                Some(by) => format!(
+                    "{by} set target port group {group} {word} for itself (explicit ALUA){so}; for all others it is {others}"
+                ),
+            }
+        }
+        Found::ThresholdReached => {
+            "the soft threshold of its space is reached, and initiators were told".into()
+        }
+    }
+}
+
+/// The command that ends it, or what to do; `None` where nothing but time does.
+fn what_ends(unit: &Unit, found: &Found) -> Option<String> {
+    let (name, kind) = (&unit.name, kind(found));
+    match found {
+        Found::Offline => Some(format!("sandstone lu online {name}")),
+        Found::ReadOnly => Some(format!("sandstone lu modify {name} --read-only no")),
+        Found::ReadOnlyBeneath => unit.device.read_only_remedy(),
+        Found::ThresholdReached => Some(unit.device.space_remedy().unwrap_or_else(|| {
+            format!(
+                "make room on what it lies on, or: sandstone lu modify {name} --threshold PERCENT"
+            )
+        })),
+        Found::AccessState {
+            group,
+            chosen_by: None,
+            ..
+        } => Some(format!(
+            "sandstone target alua-state {group} active-optimized"
+        )),
+        Found::Away
+        | Found::Sanitizing { .. }
+        | Found::Stopped { .. }
+        | Found::SanitizeFailed { .. }
+        | Found::SoftwareWriteProtected { .. }
+        | Found::Reserved { .. }
+        | Found::PersistentlyReserved(_)
+        | Found::AccessState { .. } => {
+            let word = kind.word();
+            let cleared = kind.clearing();
+            cleared.map(|_| format!("sandstone lu clear {name} {word}"))
+        }
+    }
+}
+
+fn kind(found: &Found) -> HindranceKind {
+    match found {
+        Found::Offline => HindranceKind::Offline,
+        Found::Away => HindranceKind::Fault,
+        Found::Sanitizing { .. } => HindranceKind::Sanitize,
+        Found::Stopped { .. } => HindranceKind::Stopped,
+        Found::SanitizeFailed { .. } => HindranceKind::SanitizeFailed,
+        Found::ReadOnly => HindranceKind::ReadOnly,
+        Found::ReadOnlyBeneath => HindranceKind::ReadOnlyBeneath,
+        Found::SoftwareWriteProtected { .. } => HindranceKind::WriteProtect,
+        Found::Reserved { .. } => HindranceKind::Reservation,
+        Found::PersistentlyReserved(_) => HindranceKind::PersistentReservation,
+        Found::AccessState {
+            chosen_by: None, ..
+        } => HindranceKind::Alua,
+        Found::AccessState { .. } => HindranceKind::AluaChoice,
+        Found::ThresholdReached => HindranceKind::Threshold,
+    }
+}
+
+/// The states that initiators chose for themselves on a unit.
+pub(super) fn alua_choices(unit: &Unit) -> Vec<AluaChoice> {
+    let choices = unit.logical.access().choices().into_iter();
+    let choices = choices.map(|choice| AluaChoice {
+        unit: unit.name.clone(),
+        initiator: choice.initiator,
+        target_port_group: choice.group,
+        administrator: alua_state(choice.under),
+        chosen: alua_state(choice.state),
+    });
+    choices.collect()
+}
+
+/// Ends what stops I/O of a unit, and stores that. May block.
+///
+/// # Errors
+/// It cannot end now; or it has ended, and that could not be stored.
+pub(super) fn clear(unit: &Unit, what: Clearing) -> Result<Vec<Hindrance>, Error> {
+    let ended: Vec<_> = match what {
+        Clearing::Imposed(imposed) => {
+            let ended = unit.logical.end(imposed);
+            ended.iter().map(|found| in_words(unit, found)).collect()
+        }
+        Clearing::LostWrites => acknowledge_lost_writes(unit)?,
+    };
+    for hindrance in &ended {
+        tracing::info!(
+            unit = unit.name,
+            what = hindrance.told(),
+            "ended by the administrator"
+        );
+    }
+    // Also where nothing was found: an earlier attempt may not have been stored.
+    match unit.try_to_store_state() {
+        Ok(()) => Ok(ended),
+        Err(error) => Err(not_stored(unit, &error)),
+    }
+}
+
+fn acknowledge_lost_writes(unit: &Unit) -> Result<Vec<Hindrance>, Error> {
+    let Some(lost) = unit.device.lost_writes() else {
+        return Ok(Vec::new());
+    };
+    if unit.device.acknowledge_lost_writes() {
+        return Ok(vec![lost_writes(unit, &lost)]);
+    }
+    let name = &unit.name;
+    Err(Error::new(
+        ErrorKind::Refused,
+        format!("lu {name}: a flush is under way, and must tell those who wait for it"),
+        "repeat the command in a moment",
+    ))
+}
+
+/// Ends the states that initiators chose for a target port group on a unit, and stores that. May block.
+///
+/// # Errors
+/// They have ended, and that could not be stored.
+pub(super) fn end_alua_choices(unit: &Unit, group: u16) -> Result<(), Error> {
+    if unit.logical.end_access_choices(Some(group)).is_empty() {
+        return Ok(());
+    }
+    unit.try_to_store_state()
+        .map_err(|error| not_stored(unit, &error))
+}
+
+fn not_stored(unit: &Unit, error: &BlockError) -> Error {
+    let message = format!(
+        "lu {}: it has ended, but that could not be stored ({error}): after a restart it may hold again",
+        unit.name
+    );
+    let next = "see to the state folder (sandstone status names it), then repeat the command";
+    Error::new(ErrorKind::Storage, message, next).not_changed("the stored state is as it was")
+}
+
+fn alua_state(state: AccessState) -> AluaState {
+    match state {
+        AccessState::ActiveOptimized => AluaState::ActiveOptimized,
+        AccessState::ActiveNonOptimized => AluaState::ActiveNonOptimized,
+        AccessState::Standby => AluaState::Standby,
+        AccessState::Unavailable => AluaState::Unavailable,
+        AccessState::Transitioning => AluaState::Transitioning,
+    }
+}

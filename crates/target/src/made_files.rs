@@ -1,0 +1,79 @@
+//! Files that a change of the configuration makes for its new units, or makes longer for its larger ones. Nothing is
+//! left of a change that is refused, however late: an administrator who tries again with other words would find files
+//! in the way that nobody asked for, and space taken that nobody uses.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use backends::open::Lengthened;
+use block::BlockDevice;
+use block::file::cut_back;
+
+/// Files that are as they were before with this, unless the change holds.
+#[derive(Debug, Default)]
+pub(super) struct MadeFiles {
+    made: Vec<PathBuf>,
+    /// With the devices that are open on them. Their units have the blocks that they had until the change holds, so
+    /// nobody has written to what was added.
+    lengthened: Vec<(Lengthened, Arc<dyn BlockDevice>)>,
+}
+
+impl MadeFiles {
+    /// Takes in a file that was not there before this change.
+    pub(super) fn add(&mut self, made: Option<PathBuf>) {
+        self.made.extend(made);
+    }
+
+    /// Takes in a file that was shorter before this change, and the device that is open on it.
+    pub(super) fn add_length(&mut self, lengthened: Lengthened, device: Arc<dyn BlockDevice>) {
+        self.lengthened.push((lengthened, device));
+    }
+
+    /// The change holds.
+    pub(super) fn keep(mut self) {
+        self.made.clear();
+        self.lengthened.clear();
+    }
+}
+
+impl Drop for MadeFiles {
+    fn drop(&mut self) {
+        for path in &self.made {
+            if let Err(error) = std::fs::remove_file(path) {
+                tracing::warn!(path = %path.display(), %error, "a file that was made for a refused change stays");
+            }
+        }
+        for (Lengthened { path, before, now }, device) in &self.lengthened {
+            if let Err(error) = cut_back(path, *now, *before) {
+                tracing::warn!(path = %path.display(), %error, "a file stays as long as a refused change made it");
+            }
+            if let Err(error) = device.refresh() {
+                tracing::warn!(path = %path.display(), %error, "the length of a file cannot be asked");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_made_stays_only_where_the_change_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let [kept, undone, older] =
+            ["kept", "undone", "older"].map(|name| folder.path().join(name));
+        for path in [&kept, &undone, &older] {
+            std::fs::write(path, "data").unwrap();
+        }
+        let made = |path: &PathBuf| {
+            let mut made = MadeFiles::default();
+            made.add(Some(path.clone()));
+            made.add(None);
+            made
+        };
+        made(&kept).keep();
+        drop(made(&undone));
+        assert!(kept.exists() && !undone.exists() && older.exists());
+    }
+}

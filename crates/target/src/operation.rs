@@ -1,0 +1,224 @@
+//! Commands between their start and their end on one event loop, and the tokens that name them to
+//! others: to block devices, task sets, range locks and other loops.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use iscsi::pdu::TaskManagementResult;
+use iscsi::target::TaskId;
+use scsi::range_lock::Hold;
+use scsi::{BlockRange, Task, TaskAttribute, WriteThrough};
+
+use super::message::QuietSignal;
+use super::unit::{MappedUnit, TaskEntry, Unit};
+use block::budget::Reservation;
+use block::{Pages, Request};
+
+/// A session of this loop; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct SessionKey(pub u64);
+
+impl SessionKey {
+    /// No session: an operation that outlived its command.
+    pub(super) const NONE: Self = Self(u64::MAX);
+}
+
+/// Names an operation of a loop, process-wide: loop, generation, index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Token(pub u64);
+
+impl Token {
+    /// The loop it belongs to.
+    pub(super) fn loop_index(self) -> usize {
+        (self.0 >> 56) as usize
+    }
+
+    /// Its place in the table of that loop.
+    pub(super) fn index(self) -> usize {
+        self.0 as u32 as usize
+    }
+}
+
+/// What an operation does.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Waits for its turn in the task set; the CDB is looked at only then.
+    Queued {
+        /// The unit, not entered yet.
+        mapped: Arc<MappedUnit>,
+        /// The command.
+        command: OwnedCommand,
+        /// Its data-out, once it is in (or if it has none).
+        data: Option<Pages>,
+        /// The memory that its data-out takes.
+        memory: Option<Reservation>,
+        /// Whether its turn has come: then its place in the task set is in `entry`.
+        turn: bool,
+    },
+    /// Reads blocks for the initiator.
+    Read(BlockRange),
+    /// Makes durable what is in the write cache, then reads (force unit access).
+    FlushedRead(BlockRange),
+    /// Writes the initiator's blocks.
+    Write {
+        /// Where to.
+        range: BlockRange,
+        /// It must be durable before it is answered: force unit access, or, once it is at the device, whatever
+        /// that was told.
+        durable: bool,
+        /// The bytes.
+        data: Pages,
+    },
+    /// Runs a task of the device server.
+    Task(TaskRun),
+    /// Keeps what comes later from these blocks until the writes of a lost session are over.
+    Fence(Arc<Unit>, BlockRange),
+    /// Makes durable what is in the write cache of a unit, which a reset switched off.
+    Emptying(
+        Arc<Unit>,
+        #[expect(dead_code, reason = "it is held, not asked")] WriteThrough,
+    ),
+    /// Waits until aborted tasks are quiet, then answers a task management request.
+    Management {
+        /// The connection of the request.
+        connection: usize,
+        /// Its tag.
+        itt: u32,
+        /// The answer.
+        result: TaskManagementResult,
+    },
+}
+
+/// A command kept until its turn.
+#[derive(Debug)]
+pub(super) struct OwnedCommand {
+    /// The CDB.
+    pub cdb: Vec<u8>,
+    /// Its attribute.
+    pub attribute: TaskAttribute,
+    /// Data-out offered.
+    pub data_out_len: Option<u32>,
+    /// Data-in accepted.
+    pub data_in_len: u32,
+}
+
+impl OwnedCommand {
+    /// The command, as the device server takes it.
+    pub(super) fn as_command(&self) -> scsi::Command<'_> {
+        scsi::Command {
+            cdb: &self.cdb,
+            attribute: self.attribute,
+            data_out_len: self.data_out_len,
+            data_in_len: self.data_in_len,
+        }
+    }
+}
+
+/// A task of the device server with the requests of its current step.
+#[derive(Debug)]
+pub(super) struct TaskRun {
+    /// The task.
+    pub task: Box<dyn Task>,
+    /// Its data-out.
+    pub data_out: Pages,
+    /// The unit that the current step runs on, where it is not the command's own.
+    pub on: Option<Arc<Unit>>,
+    /// Requests of the current step that have not been submitted.
+    pub requests: VecDeque<Request>,
+    /// What the current step answers with.
+    pub answer: Answer,
+    /// The current step changes blocks of the command's own unit.
+    pub changes: bool,
+    /// The current step changes blocks, and they may lie in a volatile cache when it ends.
+    pub cached: bool,
+    /// Who wants to know when the current step is over.
+    pub step_observers: Vec<Arc<QuietSignal>>,
+}
+
+impl TaskRun {
+    /// At the end of a step: flushes for what went into a cache that was switched off meanwhile.
+    pub(super) fn flush_if_late(&mut self, own: &Arc<Unit>) {
+        let unit = self.on.as_ref().unwrap_or(own);
+        if self.requests.is_empty() && self.cached && unit.is_late(false) {
+            self.cached = false;
+            self.requests.push_back(Request::Flush);
+        }
+    }
+}
+
+/// What the outcome of a step's last request becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Nothing but success.
+    Done,
+    /// Nothing but success, of a save of the unit's state.
+    Saved,
+    /// The bytes read.
+    Blocks,
+    /// Extents of this range.
+    Extents(BlockRange),
+}
+
+/// What an operation waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    /// Its turn in the task set.
+    Turn,
+    /// The range it wants to hold.
+    Range(BlockRange, Hold),
+    /// A block device.
+    Device,
+    /// Other tasks to become quiet.
+    Quiet,
+    /// The loop's next turn: this one has had its share.
+    NextTurn,
+}
+
+/// A command, or a task management request, in progress.
+#[derive(Debug)]
+pub(super) struct Operation {
+    /// Who asked.
+    pub session: SessionKey,
+    /// Under which number.
+    pub task: TaskId,
+    /// Its place in the task set; `None` while it waits for one.
+    pub entry: Option<TaskEntry>,
+    /// What it does.
+    pub work: Work,
+    /// What it waits for.
+    pub waiting: Waiting,
+    /// Ranges it holds.
+    pub held: Vec<(Arc<Unit>, BlockRange, Hold)>,
+    /// Aborted: nothing further is started for it.
+    pub cancelled: bool,
+    /// There is a fence behind what it has under way.
+    pub fenced_off: bool,
+    /// Bytes of data-out that its command takes by the CDB, where the protocol was not told when it
+    /// collected them: for the residual.
+    pub data_out_wanted: Option<u32>,
+    /// Who wants to know when it is over.
+    pub observers: Vec<Arc<QuietSignal>>,
+}
+
+impl Operation {
+    /// Whether an abort only takes it from its session.
+    pub(super) fn outlives_its_command(&self) -> bool {
+        match &self.work {
+            Work::Task(run) => !self.cancelled && run.task.outlives_its_command(),
+            _ => false,
+        }
+    }
+
+    /// Gives back every range it holds.
+    pub(super) fn release(&mut self) {
+        for (unit, range, hold) in self.held.drain(..) {
+            unit.range_lock.unlock(range, hold);
+        }
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        self.release();
+    }
+}

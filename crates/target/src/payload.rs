@@ -1,0 +1,106 @@
+//! The loop's buffers as the protocol sees them: pages on their way out, pages on their way in.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use iscsi::payload::{DataOutBuffer, Payload};
+use scsi::{BlockRange, Task};
+
+use super::operation::Token;
+use super::unit::TaskEntry;
+use block::budget::Reservation;
+use block::{Pages, PagesMut};
+
+/// Data-in: blocks as pages, parameter data as bytes.
+#[derive(Debug)]
+pub(super) enum DataIn {
+    /// Blocks, with the memory that they take until they have left. Blocks that their device keeps
+    /// anyway take none.
+    Pages(
+        Pages,
+        #[expect(dead_code, reason = "given back when it is dropped")] Option<Reservation>,
+    ),
+    /// Parameter data.
+    Bytes(Arc<[u8]>),
+}
+
+impl From<Vec<u8>> for DataIn {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes.into())
+    }
+}
+
+impl Payload for DataIn {
+    #[inline]
+    fn len(&self) -> usize {
+        match self {
+            Self::Pages(pages, _) => pages.len(),
+            Self::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    #[inline]
+    fn chunks(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
+        let (pages, bytes) = match self {
+            Self::Pages(pages, _) => (Some(pages.chunks_in(range)), None),
+            Self::Bytes(bytes) => (None, Some(&bytes[range])),
+        };
+        pages.into_iter().flatten().chain(bytes)
+    }
+
+    fn shared(&self) -> Self {
+        match self {
+            Self::Pages(pages, _) => Self::Pages(pages.clone(), None),
+            Self::Bytes(bytes) => Self::Bytes(Arc::clone(bytes)),
+        }
+    }
+}
+
+/// What a command will do with its data-out.
+#[derive(Debug)]
+pub(super) enum Intent {
+    /// Write it to these blocks.
+    Write {
+        /// The blocks.
+        range: BlockRange,
+        /// Force unit access.
+        fua: bool,
+        /// The command's place in the task set.
+        entry: TaskEntry,
+    },
+    /// Give it to a task.
+    Task {
+        /// The task.
+        task: Box<dyn Task>,
+        /// The command's place in the task set.
+        entry: TaskEntry,
+    },
+    /// Keep it for the operation that waits for its turn in the task set.
+    Queued(Token),
+}
+
+/// Data-out on its way in.
+#[derive(Debug)]
+pub(super) struct DataOut {
+    /// The bytes.
+    pub pages: PagesMut,
+    /// What they are for.
+    pub intent: Intent,
+    /// The memory they may take, where it is not their command's already.
+    pub memory: Option<Reservation>,
+}
+
+impl DataOutBuffer for DataOut {
+    #[inline]
+    fn put(&mut self, offset: usize, bytes: &[u8]) {
+        self.pages.copy_from(offset, bytes);
+    }
+
+    fn room(&mut self, offset: usize, len: usize) -> impl Iterator<Item = &mut [u8]> {
+        self.pages.chunks_mut(offset, len)
+    }
+
+    fn mark_filled(&mut self, offset: usize, len: usize) {
+        self.pages.mark_filled(offset, len);
+    }
+}

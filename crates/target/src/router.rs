@@ -1,0 +1,421 @@
+//! The task router (SAM-5 4.5.8): takes a command from the protocol, finds its logical unit, enters the
+//! task set and starts it.
+//!
+//! A read or write that the device answers at once runs from arrival to response inside
+//! [`TaskRouter::command`] and [`TaskRouter::data_out`], without touching a table or the heap.
+
+use iscsi::pdu::TaskAttribute as WireAttribute;
+use iscsi::target::{Admission, Completion, IncomingCommand, TaskId, TaskRouter};
+use scsi::sense::SenseFormat;
+use scsi::task_set::Entered;
+use scsi::{Asc, BlockRange, Command, Response, Sense, Start, Status, TaskAttribute};
+
+use super::core::{Core, Progress, completion, good};
+use super::operation::{Operation, OwnedCommand, SessionKey, Token, Waiting, Work};
+use super::payload::{DataIn, DataOut, Intent};
+use super::unit::{MappedUnit, TaskEntry};
+use super::view::View;
+use block::budget::{Reservation, Share};
+use block::{Pages, PagesMut};
+use pages::{PAGE_SIZE, footprint};
+use std::sync::Arc;
+
+/// One session's way to its logical units.
+#[derive(Debug)]
+pub(super) struct Router<'a> {
+    /// What runs commands.
+    pub core: &'a mut Core,
+    /// What the session sees.
+    pub view: &'a View,
+    /// Which session.
+    pub session: SessionKey,
+    /// Its part of the memory for data in flight.
+    pub share: &'a Arc<Share>,
+    /// Bytes that wait to be sent to it, or will.
+    pub unsent: u64,
+}
+
+/// Reads of this many bytes take memory whatever their device.
+const LONG_READ: u64 = 64 << 10;
+/// So does every read of a session to which this many bytes wait to be sent.
+const MUCH_UNSENT: u64 = 256 << 10;
+
+type Admitted = Admission<DataIn, DataOut>;
+
+impl TaskRouter for Router<'_> {
+    type Payload = DataIn;
+    type Buffer = DataOut;
+
+    #[inline]
+    fn command(&mut self, task: TaskId, incoming: &IncomingCommand<'_>) -> Admitted {
+        let attribute = match incoming.attribute {
+            WireAttribute::Untagged | WireAttribute::Simple => TaskAttribute::Simple,
+            WireAttribute::Ordered => TaskAttribute::Ordered,
+            WireAttribute::HeadOfQueue => TaskAttribute::HeadOfQueue,
+            WireAttribute::Aca => return self.refuse_aca(incoming.lun),
+        };
+        let command = Command {
+            cdb: incoming.cdb,
+            attribute,
+            data_out_len: incoming.data_out_length,
+            data_in_len: incoming.data_in_length,
+        };
+        let Some(mapped) = self.view.find(incoming.lun) else {
+            return self.without_unit(&command);
+        };
+        let token = self.core.operations.next_token();
+        match mapped.enter(attribute, token.0) {
+            Entered::Now => {
+                let entry = TaskEntry::new(mapped.clone(), attribute);
+                self.start(task, entry, &command)
+            }
+            Entered::Queued => self.queue(task, mapped.clone(), &command),
+        }
+    }
+
+    #[inline]
+    fn data_out(&mut self, task: TaskId, buffer: DataOut, _length: u32) -> Admitted {
+        let DataOut {
+            pages,
+            intent,
+            memory,
+        } = buffer;
+        let data = pages.freeze();
+        admitted(match intent {
+            Intent::Write { range, fua, entry } => {
+                self.core.write(self.session, task, entry, range, fua, data)
+            }
+            Intent::Task {
+                task: scsi_task,
+                entry,
+            } => self
+                .core
+                .run_task(self.session, task, entry, scsi_task, data),
+            Intent::Queued(token) => self.queued_data(token, data, memory),
+        })
+    }
+
+    #[cold]
+    fn data_out_lost(&mut self, _: TaskId, buffer: DataOut) {
+        // What has started leaves the task set with its entry; a place in the queue is given up here.
+        if let Intent::Queued(token) = buffer.intent {
+            self.core.cancel(token);
+        }
+    }
+}
+
+impl Router<'_> {
+    /// Starts a command that has its place in the task set.
+    #[inline]
+    fn start(&mut self, task: TaskId, mut entry: TaskEntry, command: &Command<'_>) -> Admitted {
+        match entry.mapped.itl.start(command, self.view) {
+            Start::Read { range, fua } => match self.room_to_read(&entry, range) {
+                Some(memory) => {
+                    entry.memory = memory;
+                    admitted(self.core.read(self.session, task, entry, range, fua))
+                }
+                None => Admission::Done(task_set_full()),
+            },
+            Start::Write { range, fua, wanted } => {
+                let (offset, _) = entry.mapped.unit.bytes(range);
+                let skew = offset as usize % PAGE_SIZE;
+                self.collect(
+                    wanted,
+                    skew,
+                    0,
+                    command,
+                    Intent::Write { range, fua, entry },
+                )
+            }
+            Start::Task(scsi_task) => {
+                let (wanted, working) = (scsi_task.data_out_len(), scsi_task.working_len());
+                // Also where none is offered: then the protocol knows what the overflow is.
+                if wanted > 0 {
+                    return self.collect(
+                        wanted,
+                        0,
+                        working,
+                        command,
+                        Intent::Task {
+                            task: scsi_task,
+                            entry,
+                        },
+                    );
+                }
+                entry.memory = self.share.try_take(working);
+                if entry.memory.is_none() {
+                    return Admission::Done(task_set_full());
+                }
+                admitted(
+                    self.core
+                        .run_task(self.session, task, entry, scsi_task, Pages::new()),
+                )
+            }
+            Start::Respond(response) => {
+                let completion = completion(response);
+                self.core
+                    .note_end(self.session, task, &entry.mapped, &completion);
+                Admission::Done(completion)
+            }
+        }
+    }
+
+    /// Takes the memory that a read needs; `None` where it has run out.
+    #[inline]
+    fn room_to_read(
+        &mut self,
+        entry: &TaskEntry,
+        range: BlockRange,
+    ) -> Option<Option<Reservation>> {
+        let (offset, len) = entry.mapped.unit.bytes(range);
+        // Long reads count always, and short ones that are not fetched: what they refer to may be
+        // overwritten while they wait to be sent, and is then kept for them alone.
+        self.unsent += len;
+        if entry.mapped.unit.reads_in_place && len < LONG_READ && self.unsent < MUCH_UNSENT {
+            return Some(None);
+        }
+        let memory = footprint(len as usize, offset as usize % PAGE_SIZE);
+        self.share.try_take(memory as u64).map(Some)
+    }
+
+    /// Makes room for data-out, and takes the memory for what its task works on beside it; or refuses the
+    /// command where memory has run out.
+    #[inline]
+    fn collect(
+        &mut self,
+        wanted: u32,
+        skew: usize,
+        working: u64,
+        command: &Command<'_>,
+        mut intent: Intent,
+    ) -> Admitted {
+        let len = wanted.min(command.data_out_len.unwrap_or(0)) as usize;
+        let mut memory = self.share.try_take(footprint(len, skew) as u64 + working);
+        if memory.is_none() {
+            return Admission::Done(task_set_full());
+        }
+        if let Intent::Write { entry, .. } | Intent::Task { entry, .. } = &mut intent {
+            entry.memory = memory.take();
+        }
+        let pages = PagesMut::allocate_at(len, skew);
+        Admission::Collect {
+            buffer: DataOut {
+                pages,
+                intent,
+                memory,
+            },
+            wanted,
+        }
+    }
+
+    /// NormACA is 0: there is never an ACA condition for a task with the ACA attribute to serve.
+    #[cold]
+    fn refuse_aca(&self, lun: u64) -> Admitted {
+        let refusal = match self.view.find(lun) {
+            Some(mapped) => {
+                let sense = Sense::illegal(Asc::INVALID_MESSAGE_ERROR);
+                mapped.unit.logical.check_condition(&sense)
+            }
+            None => invalid_message(),
+        };
+        Admission::Done(completion(refusal))
+    }
+
+    #[cold]
+    fn without_unit(&mut self, command: &Command<'_>) -> Admitted {
+        match scsi::start_without_unit(command, self.view) {
+            Start::Respond(response) => Admission::Done(completion(response)),
+            // No task and no transfer can be started without a unit.
+            Start::Read { .. } | Start::Write { .. } | Start::Task(_) => {
+                Admission::Done(completion(invalid_message()))
+            }
+        }
+    }
+
+    /// Keeps a command until its turn comes; its data-out is collected meanwhile.
+    #[cold]
+    fn queue(&mut self, task: TaskId, mapped: Arc<MappedUnit>, command: &Command<'_>) -> Admitted {
+        let owned = OwnedCommand {
+            cdb: command.cdb.to_vec(),
+            attribute: command.attribute,
+            data_out_len: command.data_out_len,
+            data_in_len: command.data_in_len,
+        };
+        let waits_for_data = command.data_out_len > Some(0);
+        // What its CDB takes is not known yet. More than any command can use is neither asked for nor
+        // kept, whatever its initiator offers.
+        let most = mapped.unit.logical.max_data_out();
+        let data = (!waits_for_data).then(Pages::new);
+        // The place in the queue was taken under this token: the operation owns it from now on.
+        let token = self.core.operations.insert(Operation {
+            session: self.session,
+            task,
+            entry: None,
+            work: Work::Queued {
+                mapped,
+                command: owned,
+                data,
+                memory: None,
+                turn: false,
+            },
+            waiting: Waiting::Turn,
+            held: Vec::new(),
+            cancelled: false,
+            fenced_off: false,
+            data_out_wanted: None,
+            observers: Vec::new(),
+        });
+        if !waits_for_data {
+            return Admission::Running;
+        }
+        let wanted = command.data_out_len.unwrap_or(0).min(most);
+        let admitted = self.collect(wanted, 0, 0, command, Intent::Queued(token));
+        if let Admission::Done(_) = admitted {
+            self.core.cancel(token);
+        }
+        admitted
+    }
+
+    /// The data-out of a queued command is in.
+    #[cold]
+    fn queued_data(&mut self, token: Token, pages: Pages, taken: Option<Reservation>) -> Progress {
+        // Where its operation is gone, the command was not carried out, and its initiator hears so.
+        let Some(operation) = self.core.operations.get_mut(token) else {
+            return Progress::Done(busy());
+        };
+        let Work::Queued {
+            data, memory, turn, ..
+        } = &mut operation.work
+        else {
+            return Progress::Done(busy());
+        };
+        *data = Some(pages);
+        *memory = taken;
+        if *turn {
+            self.start_queued(token)
+        } else {
+            Progress::Pending
+        }
+    }
+
+    /// A queued command's turn has come: it has entered the task set. `None` where it still waits for
+    /// its data.
+    pub(super) fn turn_came(&mut self, token: Token) -> Progress {
+        let Some(operation) = self.core.operations.get_mut(token) else {
+            return Progress::Pending;
+        };
+        let Work::Queued {
+            mapped,
+            command,
+            data,
+            turn,
+            ..
+        } = &mut operation.work
+        else {
+            return Progress::Pending;
+        };
+        operation.entry = Some(TaskEntry::new(mapped.clone(), command.attribute));
+        *turn = true;
+        if data.is_some() {
+            self.start_queued(token)
+        } else {
+            Progress::Pending
+        }
+    }
+
+    fn start_queued(&mut self, token: Token) -> Progress {
+        let Some(mut operation) = self.core.operations.take(token) else {
+            return Progress::Pending;
+        };
+        self.core.operations.retire(token);
+        let placeholder = Work::Read(BlockRange::default());
+        let Work::Queued {
+            command,
+            data,
+            memory,
+            ..
+        } = std::mem::replace(&mut operation.work, placeholder)
+        else {
+            return Progress::Pending;
+        };
+        let (Some(mut entry), Some(data)) = (operation.entry.take(), data) else {
+            return Progress::Pending;
+        };
+        entry.memory = memory;
+        let (session, task) = (operation.session, operation.task);
+        let mut wanted = 0;
+        let progress = match entry.mapped.itl.start(&command.as_command(), self.view) {
+            Start::Read { range, fua } => match self.room_to_read(&entry, range) {
+                Some(memory) => {
+                    entry.memory = memory;
+                    self.core.read(session, task, entry, range, fua)
+                }
+                None => Progress::Done(task_set_full()),
+            },
+            Start::Write {
+                range,
+                fua,
+                wanted: by_cdb,
+            } => {
+                wanted = by_cdb;
+                let unit = &entry.mapped.unit;
+                let data = data.slice(0..unit.bytes(range).1 as usize);
+                self.core.write(session, task, entry, range, fua, data)
+            }
+            Start::Task(scsi_task) => {
+                wanted = scsi_task.data_out_len();
+                // All of it anew: what is larger than the memory gets through alone, as one piece.
+                entry.memory = None;
+                let memory = footprint(data.len(), 0) as u64 + scsi_task.working_len();
+                entry.memory = self.share.try_take(memory);
+                if entry.memory.is_some() {
+                    let data = data.slice(0..data.len().min(wanted as usize));
+                    self.core.run_task(session, task, entry, scsi_task, data)
+                } else {
+                    Progress::Done(task_set_full())
+                }
+            }
+            Start::Respond(response) => {
+                wanted = response.would_move.unwrap_or(0);
+                let completion = completion(response);
+                self.core
+                    .note_end(session, task, &entry.mapped, &completion);
+                Progress::Done(completion)
+            }
+        };
+        let observers = std::mem::take(&mut operation.observers);
+        self.core
+            .hand_on(session, task, progress, observers, Some(wanted))
+    }
+}
+
+#[inline]
+fn admitted(progress: Progress) -> Admitted {
+    match progress {
+        Progress::Done(completion) => Admission::Done(completion),
+        Progress::Pending => Admission::Running,
+    }
+}
+
+fn task_set_full() -> Completion<DataIn> {
+    Completion {
+        status: Status::TaskSetFull as u8,
+        sense: Vec::new(),
+        data_in: None,
+        data_out_wanted: None,
+    }
+}
+
+/// For what no unit can be asked about, so in the format that a unit begins with (SPC-4: INVALID MESSAGE ERROR).
+fn invalid_message() -> Response {
+    Response::check_condition(Sense::illegal(Asc::INVALID_MESSAGE_ERROR).encode(SenseFormat::Fixed))
+}
+
+/// For a command that was not carried out: it may come again.
+#[cold]
+fn busy() -> Completion<DataIn> {
+    Completion {
+        status: Status::Busy as u8,
+        ..good(None)
+    }
+}

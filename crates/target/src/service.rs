@@ -1,0 +1,258 @@
+//! The data plane as one thing: starts the threads, applies configurations, answers the control plane.
+//!
+//! | what | where |
+//! |---|---|
+//! | what is in force | `applied.rs` |
+//! | a configuration is put in force | `change.rs` |
+//! | units that a change points to other data | `retarget.rs` |
+//! | what could not be served at first | `second_try.rs` |
+//! | the control plane's questions | `data_plane.rs` |
+//! | portals and port groups of a configuration | `layout.rs` |
+
+mod applied;
+mod change;
+mod data_plane;
+mod layout;
+mod retarget;
+mod second_try;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use mio::{Poll, Waker};
+use scsi::alua::{GroupLayout, TargetPortGroups};
+
+pub(super) use self::applied::Applied;
+use self::layout::{group_layout, portals};
+use super::directory::Directory;
+use super::event_loop::{EventLoop, WAKER};
+use super::listener::{self, Acceptor};
+use super::opening::{DeviceLayer, Opener};
+use super::recurring::Recurring;
+use super::shared::{DaemonLimits, LoopHandle, Shared};
+use super::space_monitor::SpaceMonitor;
+use config::placement;
+use hint::Place;
+use initiator::host::Host;
+use isns::{Announcement, Registrar, Timing};
+use model::config::Config;
+use pools::Pools;
+
+/// How the data plane is started.
+#[derive(Clone, Debug)]
+pub struct ServiceOptions {
+    /// The state folder.
+    pub state: PathBuf,
+    /// Event loops; one for each core is best.
+    pub threads: usize,
+    /// Use io_uring where the kernel allows it.
+    pub io_uring: bool,
+    /// Limits of the daemon.
+    pub limits: DaemonLimits,
+    /// What lies between the logical units and their backends: faults and delays, in tests.
+    pub layer: Option<DeviceLayer>,
+    /// Where volumes come from.
+    pub pools: Arc<Pools>,
+    /// Reaches other machines' disks; at what the configuration says already.
+    pub initiator: Arc<Host>,
+}
+
+/// Has units use the names that their volumes have now.
+struct Follow(Box<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for Follow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Follow")
+    }
+}
+
+/// The running data plane.
+#[derive(Debug)]
+pub struct Service {
+    shared: Arc<Shared>,
+    acceptor: Acceptor,
+    opener: Opener,
+    isns: Registrar,
+    space_monitor: SpaceMonitor,
+    second_try: Arc<Recurring>,
+    /// This machine as a client of other storage.
+    host: Arc<Host>,
+    /// Held by who looks for what could not be served before; taken before `changing`.
+    trying: Mutex<()>,
+    follow: OnceLock<Follow>,
+    /// Held by who changes what is in force, for as long as that takes.
+    changing: Mutex<()>,
+    /// What is in force. Held for moments only: who asks what is so does not wait for a change.
+    state: Mutex<Applied>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Service {
+    /// Starts the threads and puts `config` in force. A unit that cannot be opened or a portal that
+    /// cannot be bound does not keep the others from being served: it is shown with its reason.
+    ///
+    /// # Errors
+    /// The kernel refuses a poller or a thread.
+    pub fn start(options: ServiceOptions, config: Arc<Config>) -> io::Result<Arc<Self>> {
+        let mut parts = Vec::new();
+        let mut handles = Vec::new();
+        for _ in 0..options.threads.max(1) {
+            let poll = Poll::new()?;
+            let (sender, receiver) = std::sync::mpsc::channel();
+            handles.push(LoopHandle::new(sender, Waker::new(poll.registry(), WAKER)?));
+            parts.push((poll, receiver));
+        }
+        let shared = Shared::new(handles, options.limits);
+        let mut threads = Vec::new();
+        for (index, (poll, receiver)) in parts.into_iter().enumerate() {
+            let shared = shared.clone();
+            let mut event_loop = EventLoop::new(index, poll, receiver, shared, options.io_uring)?;
+            let builder = std::thread::Builder::new().name(format!("loop{index}"));
+            threads.push(builder.spawn(move || {
+                let _whole = WholeOrNothing;
+                event_loop.run();
+            })?);
+        }
+        let (acceptor, thread) = Acceptor::start(shared.clone())?;
+        threads.push(thread);
+        let (space_monitor, thread) = SpaceMonitor::start(shared.clone())?;
+        threads.push(thread);
+        let groups = TargetPortGroups::new(GroupLayout::default()).map_err(io::Error::other)?;
+        let (second_try, orders) = Recurring::new();
+        let second_try = Arc::new(second_try);
+        let news = Arc::clone(&second_try);
+        let host = options.initiator;
+        host.listen(Arc::new(move || news.now()));
+        let opener = Opener {
+            state: options.state,
+            layer: options.layer,
+            pools: options.pools,
+            host: Arc::clone(&host),
+            groups: Arc::new(groups),
+            wake: shared.wake(),
+            notices: Arc::default(),
+        };
+        let service = Arc::new(Self {
+            shared,
+            acceptor,
+            opener,
+            isns: Registrar::new(Timing::default()),
+            space_monitor,
+            second_try,
+            host,
+            trying: Mutex::default(),
+            follow: OnceLock::new(),
+            changing: Mutex::default(),
+            state: Mutex::default(),
+            threads: Mutex::default(),
+        });
+        threads.push(second_try::start(orders, Arc::downgrade(&service))?);
+        *service
+            .threads
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = threads;
+        service.start_serving(config);
+        Ok(service)
+    }
+
+    /// Units that wait for their pools follow their volumes by this, once the pools open. It may change the configuration, and
+    /// is called while nobody else looks for units that could not be served. A caller that keeps the configuration unchanged
+    /// must call neither this nor [`DataPlane::try_again`].
+    pub fn follow_volumes_by(&self, follow: impl Fn() + Send + Sync + 'static) {
+        // Set once, at the start.
+        let _ = self.follow.set(Follow(Box::new(follow)));
+    }
+
+    /// Waits until every thread has ended after [`DataPlane::shutdown`].
+    pub fn join(&self) {
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+        }
+        self.isns.join();
+    }
+
+    /// The first configuration: serves what can be served.
+    fn start_serving(&self, config: Arc<Config>) {
+        let mut applied = Applied {
+            config: config.clone(),
+            ..Applied::default()
+        };
+        if let Err(error) = self.opener.groups.replace(group_layout(&config)) {
+            tracing::error!(%error, "the target port groups cannot be served");
+        }
+        // Units over other machines' disks follow when the sessions have come up.
+        for unit in placement::placed(&config) {
+            let spec = unit.spec;
+            match self
+                .opener
+                .open(unit, applied.units.values(), Duration::ZERO)
+            {
+                Ok(unit) => drop(applied.units.insert(spec.name.clone(), unit)),
+                Err(error) => {
+                    tracing::error!(unit = spec.name, %error, "a logical unit is not served");
+                    applied.faults.insert(spec.name.clone(), error);
+                }
+            }
+        }
+        for address in portals(&config) {
+            match listener::bind(address) {
+                Ok(socket) => drop(applied.listeners.insert(address, Arc::new(socket))),
+                Err(error) => {
+                    // Whoever started the daemon knows whether that is an error.
+                    tracing::info!(portal = %address, %error, "a portal cannot be served yet");
+                    let next = Place::Address(address).next(&error);
+                    applied.unbound.insert(address, format!("{error}; {next}"));
+                }
+            }
+        }
+        let _changing = self.one_change_at_a_time();
+        self.publish(applied);
+    }
+
+    /// Puts it in force; the caller changes alone.
+    fn publish(&self, mut applied: Applied) {
+        self.opener.add_stand_ins(&mut applied);
+        let mut units = applied.units.clone();
+        let stand_ins = applied.stand_ins.iter();
+        units.extend(stand_ins.map(|(name, stand_in)| (name.clone(), Arc::clone(&stand_in.unit))));
+        let directory = Arc::new(Directory {
+            config: applied.config.clone(),
+            units,
+        });
+        self.shared.set_directory(directory.clone());
+        self.space_monitor.watch(&directory);
+        self.second_try.set_needed(self.is_waiting(&applied));
+        self.acceptor.listen(applied.listeners.clone());
+        let announcement = Announcement::of(&applied.config, &applied.portals());
+        self.isns
+            .announce(&applied.config.isns_servers, announcement);
+        *self.lock() = applied;
+    }
+
+    fn one_change_at_a_time(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Applied> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends the process if its thread panics: without one of its loops the daemon would go on with sessions
+/// that are never answered and ranges that are locked for ever. Started anew, it loses nothing.
+struct WholeOrNothing;
+
+impl Drop for WholeOrNothing {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!("an event loop has panicked: the daemon ends, to be started again");
+            std::process::abort();
+        }
+    }
+}

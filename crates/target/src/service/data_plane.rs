@@ -1,0 +1,245 @@
+//! What the control plane asks of the data plane, and what it is answered.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use scsi::UnitAttention;
+
+use super::Service;
+use super::change::host_refused;
+use crate::message::Message;
+use crate::unit::Unit;
+use crate::{gateway, hindrances, transition};
+use block::{self, BlockDevice};
+use model::config::{BackendSpec, Config};
+use model::data_plane::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatus};
+use model::hindrance::{AluaChoice, Clearing, Hindrance};
+use model::initiator::view::{InitiatorDevice, InitiatorSession};
+use model::volume_id::Volumes;
+use model::{Error, ErrorKind};
+
+impl DataPlane for Service {
+    fn try_again(&self) {
+        Self::try_again(self);
+    }
+
+    fn apply(&self, config: Arc<Config>) -> Result<(), ApplyError> {
+        self.change_to(config)
+    }
+
+    fn restore(&self, config: Arc<Config>) -> Result<(), ApplyError> {
+        self.host.apply(&config.initiator).map_err(host_refused)?;
+        self.start_serving(config);
+        Ok(())
+    }
+
+    fn initiator_sessions(&self) -> Vec<InitiatorSession> {
+        self.host.sessions()
+    }
+
+    fn initiator_devices(&self) -> Vec<InitiatorDevice> {
+        self.host.devices()
+    }
+
+    fn initiator_rescan(&self, iqn: Option<&str>) -> bool {
+        self.host.rescan(iqn)
+    }
+
+    fn physical_block_size(&self, backend: &BackendSpec) -> Option<u32> {
+        match backend {
+            BackendSpec::Device { path } => block::device::physical_block_size(path),
+            BackendSpec::Iscsi { device } => {
+                let device = self.host.device(device, gateway::PATIENCE)?;
+                let geometry = device.geometry();
+                (geometry.len > 0).then_some(geometry.physical)
+            }
+            BackendSpec::Memory { .. } | BackendSpec::File { .. } | BackendSpec::Volume { .. } => {
+                None
+            }
+        }
+    }
+
+    fn sessions(&self) -> Vec<SessionInfo> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        self.shared
+            .send_to_all(|| Message::Describe(sender.clone()));
+        drop(sender);
+        let mut sessions = Vec::new();
+        // A loop that has ended does not answer.
+        for _ in 0..self.shared.loops() {
+            match receiver.recv_timeout(Duration::from_secs(2)) {
+                Ok(some) => sessions.extend(some),
+                Err(_) => break,
+            }
+        }
+        sessions.sort_by_key(|session| session.tsih);
+        sessions
+    }
+
+    fn kill_session(&self, tsih: u16) -> bool {
+        let Some(session) = self.shared.registry().by_tsih(tsih) else {
+            return false;
+        };
+        self.shared.send(
+            session.loop_index,
+            Message::Dismiss(session.key, "killed by the administrator"),
+        );
+        true
+    }
+
+    fn ask_to_log_out(&self, tsih: u16, within_s: u16) -> bool {
+        let Some(session) = self.shared.registry().by_tsih(tsih) else {
+            return false;
+        };
+        let message = Message::AskToLogOut(session.key, within_s);
+        self.shared.send(session.loop_index, message);
+        true
+    }
+
+    fn units(&self) -> Vec<UnitStatus> {
+        // Devices may take their time, and a lock that is held meanwhile would keep others waiting.
+        let current = self.lock().clone();
+        let faults = current.faults.iter();
+        let faulty = faults.map(|(name, error)| faulty_status(name, error));
+        let specs = current.config.units_by_name();
+        let served = current.units.values().map(|unit| {
+            let spec = specs.get(unit.name.as_str());
+            unit_status(unit, spec.is_some_and(|spec| spec.offline))
+        });
+        let mut units: Vec<UnitStatus> = served.chain(faulty).collect();
+        units.sort_by(|a, b| a.name.cmp(&b.name));
+        units
+    }
+
+    fn notices(&self) -> Vec<String> {
+        let notices = self.opener.notices.lock();
+        notices.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn unit(&self, name: &str) -> Option<UnitStatus> {
+        let current = self.lock().clone();
+        if let Some(error) = current.faults.get(name) {
+            return Some(faulty_status(name, error));
+        }
+        let unit = current.units.get(name)?;
+        let spec = current.config.unit(name);
+        Some(unit_status(unit, spec.is_some_and(|spec| spec.offline)))
+    }
+
+    fn alua_choices(&self) -> Vec<AluaChoice> {
+        let units: Vec<Arc<Unit>> = self.lock().units.values().cloned().collect();
+        let choices = units.iter().map(|unit| hindrances::alua_choices(unit));
+        choices.flatten().collect()
+    }
+
+    fn end_alua_choices(&self, group: u16) -> Result<(), Error> {
+        let _changing = self.one_change_at_a_time();
+        let units: Vec<Arc<Unit>> = self.lock().units.values().cloned().collect();
+        let ended = units
+            .iter()
+            .map(|unit| hindrances::end_alua_choices(unit, group));
+        // One that cannot be stored keeps no other from ending.
+        ended.collect::<Vec<_>>().into_iter().collect()
+    }
+
+    fn clear(&self, unit: &str, what: Clearing) -> Result<Vec<Hindrance>, Error> {
+        // A unit whose place another one takes just now would end it too late: it would hold in the other one.
+        let _changing = self.one_change_at_a_time();
+        let served = self.lock().units.get(unit).cloned();
+        let not_served = || {
+            Error::new(
+                ErrorKind::Refused,
+                format!("lu {unit} is not served now"),
+                format!("sandstone lu list {unit} tells why, and what to do"),
+            )
+        };
+        hindrances::clear(&*served.ok_or_else(not_served)?, what)
+    }
+
+    fn portals(&self) -> Vec<PortalStatus> {
+        self.lock().portals()
+    }
+
+    fn volumes(&self) -> &dyn Volumes {
+        &*self.opener.pools
+    }
+
+    fn is_at_rest(&self, units: &[String]) -> bool {
+        let units = self.served(units);
+        units.is_empty() || transition::outlast(&self.shared, &units)
+    }
+
+    fn data_was_replaced(&self, units: &[String]) {
+        for unit in self.served(units) {
+            unit.logical.note_loss();
+            unit.logical
+                .raise(UnitAttention::INQUIRY_DATA_HAS_CHANGED, None);
+            unit.logical
+                .raise(UnitAttention::CAPACITY_DATA_HAS_CHANGED, None);
+        }
+    }
+
+    fn shutdown(&self) {
+        self.isns.stop();
+        self.space_monitor.stop();
+        self.second_try.stop();
+        self.acceptor.stop();
+        self.shared.send_to_all(|| Message::Stop);
+    }
+}
+
+impl Service {
+    /// Those of these units that are served.
+    fn served(&self, names: &[String]) -> Vec<Arc<Unit>> {
+        let current = self.lock();
+        let units = names.iter().filter_map(|name| current.units.get(name));
+        units.cloned().collect()
+    }
+}
+
+/// A unit of the configuration that cannot be served.
+fn faulty_status(name: &str, error: &ApplyError) -> UnitStatus {
+    let (fault, remedy) = (&error.message, &error.next);
+    UnitStatus {
+        name: name.to_owned(),
+        fault: Some(fault.clone()),
+        remedy: Some(remedy.clone()),
+        hindrances: vec![hindrances::broken(fault, Some(remedy), true)],
+        ..UnitStatus::default()
+    }
+}
+
+fn unit_status(unit: &Unit, offline: bool) -> UnitStatus {
+    let usage = unit.device.usage().ok();
+    let suspension = unit.device.suspension();
+    let (fault, remedy) = match (unit.device.fault(), &suspension) {
+        (Some(fault), _) => (Some(fault), None),
+        (None, Some(it)) => (Some(it.reason.clone()), Some(it.remedy.clone())),
+        (None, None) => (None, None),
+    };
+    let totals = unit.logical.statistics().totals();
+    let block_len = u64::from(unit.logical.block_len());
+    let mut status = UnitStatus {
+        name: unit.name.clone(),
+        online: !offline && fault.is_none(),
+        fault,
+        remedy,
+        size: unit.logical.blocks() * block_len,
+        physical_block_size: Some(unit.logical.physical_block_len()),
+        allocated: usage.map(|usage| usage.allocated),
+        available: usage
+            .and_then(|usage| usage.pool)
+            .map(|pool| pool.available),
+        write_cache: unit.logical.tells_write_cache(),
+        read_only: unit.logical.is_write_protected(),
+        reservation: unit.logical.reservation_in_words(),
+        hindrances: Vec::new(),
+        reads: totals.read_commands,
+        writes: totals.write_commands,
+        read_bytes: totals.read_blocks * block_len,
+        written_bytes: totals.write_blocks * block_len,
+        errors: unit.errors(),
+    };
+    status.hindrances = hindrances::hindrances(unit, &status, suspension.as_ref(), usage.as_ref());
+    status
+}

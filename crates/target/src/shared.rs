@@ -1,0 +1,193 @@
+//! What all event loops share: the directory, the registry of sessions, the memory budget, and the
+//! way to each other.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use scsi::logical_unit::LogicalUnit;
+use scsi::nexus::NexusId;
+use scsi::task_set::Wake;
+
+use super::dealer::Dealer;
+use super::directory::Directory;
+use super::message::Message;
+use super::operation::Token;
+use super::registry::Registry;
+use super::unit::Unit;
+use block::budget::Budget;
+
+/// The way to one event loop.
+pub(super) struct LoopHandle {
+    sender: Mutex<Sender<Message>>,
+    waker: mio::Waker,
+}
+
+impl LoopHandle {
+    /// From the loop's own parts.
+    pub(super) fn new(sender: Sender<Message>, waker: mio::Waker) -> Self {
+        Self {
+            sender: Mutex::new(sender),
+            waker,
+        }
+    }
+
+    fn send(&self, message: Message) {
+        // A loop that has ended needs no messages.
+        let _ = self
+            .sender
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .send(message);
+        let _ = self.waker.wake();
+    }
+
+    /// Wakes the loop without a message (a block request finished).
+    pub(super) fn wake(&self) {
+        let _ = self.waker.wake();
+    }
+}
+
+/// Limits of the whole daemon.
+#[derive(Clone, Copy, Debug)]
+pub struct DaemonLimits {
+    /// Sessions in all.
+    pub max_sessions: usize,
+    /// Connections that have not logged in; each loop has its equal part.
+    pub max_logins: usize,
+    /// How long a login may take.
+    pub login_timeout: std::time::Duration,
+    /// How long a session may leave data that it owes, or that waits for it, while memory is short; twice
+    /// as long may a connection leave what it owes at any time.
+    pub stall_timeout: std::time::Duration,
+    /// Bytes in flight: data-out being collected and data-in being sent.
+    pub memory: u64,
+}
+
+/// What all event loops share.
+pub(super) struct Shared {
+    directory: RwLock<Arc<Directory>>,
+    registry: Mutex<Registry>,
+    loops: Vec<LoopHandle>,
+    /// Which loop gets a new connection.
+    pub dealer: Arc<Dealer>,
+    /// Memory for data in flight.
+    pub budget: Arc<Budget>,
+    /// Limits.
+    pub limits: DaemonLimits,
+    last_nexus: AtomicU64,
+    wake: Wake,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("loops", &self.loops.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// For these loops; nothing is configured yet.
+    pub(super) fn new(loops: Vec<LoopHandle>, limits: DaemonLimits) -> Arc<Self> {
+        Arc::new_cyclic(|weak: &std::sync::Weak<Self>| {
+            let weak = weak.clone();
+            let wake: Wake = Arc::new(move |token| {
+                if let Some(shared) = weak.upgrade() {
+                    let token = Token(token);
+                    shared.send(token.loop_index(), Message::Wake(token));
+                }
+            });
+            Self {
+                directory: RwLock::default(),
+                registry: Mutex::default(),
+                dealer: Dealer::new(loops.len()),
+                loops,
+                budget: Budget::new(limits.memory, limits.max_sessions),
+                limits,
+                last_nexus: AtomicU64::new(0),
+                wake,
+            }
+        })
+    }
+
+    /// The current snapshot of the configuration.
+    pub(super) fn directory(&self) -> Arc<Directory> {
+        self.directory
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// The name of a target as it is configured, whose spelling an initiator need not know.
+    pub(super) fn target_name(&self, told: &str) -> String {
+        let directory = self.directory();
+        let target = directory.config.target(told);
+        target.map_or(told, |target| &target.iqn).to_owned()
+    }
+
+    /// Replaces the snapshot and tells every loop.
+    pub(super) fn set_directory(&self, directory: Arc<Directory>) {
+        *self
+            .directory
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = directory.clone();
+        self.send_to_all(|| Message::Reconfigure(directory.clone()));
+    }
+
+    /// The sessions.
+    pub(super) fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A nexus number that was never used.
+    pub(super) fn new_nexus(&self) -> NexusId {
+        NexusId(self.last_nexus.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// What task sets, range locks and signals call with a token.
+    pub(super) fn wake(&self) -> Wake {
+        self.wake.clone()
+    }
+
+    /// How many loops there are.
+    pub(super) fn loops(&self) -> usize {
+        self.loops.len()
+    }
+
+    /// Wakes a loop without a message.
+    pub(super) fn wake_loop(&self, index: usize) {
+        self.loops[index].wake();
+    }
+
+    /// Sends a message to a loop.
+    pub(super) fn send(&self, index: usize, message: Message) {
+        self.loops[index].send(message);
+    }
+
+    /// Sends a message to every loop.
+    pub(super) fn send_to_all(&self, mut message: impl FnMut() -> Message) {
+        self.loops.iter().for_each(|handle| handle.send(message()));
+    }
+
+    /// Sends a message to every loop but this one.
+    pub(super) fn send_to_others(&self, index: usize, mut message: impl FnMut() -> Message) {
+        let others = self
+            .loops
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != index);
+        others.for_each(|(_, handle)| handle.send(message()));
+    }
+
+    /// The unit at work around a device server, if it is still configured.
+    pub(super) fn unit_of(&self, logical: &Arc<LogicalUnit>) -> Option<Arc<Unit>> {
+        let directory = self.directory();
+        directory
+            .units
+            .values()
+            .find(|unit| Arc::ptr_eq(&unit.logical, logical))
+            .cloned()
+    }
+}

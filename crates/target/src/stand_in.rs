@@ -1,0 +1,125 @@
+//! Units that are configured and cannot be served now: their pool was exported or does not open, a disk or file is away.
+//!
+//! All of these may come back, so initiators must not hear that the unit is gone for good: LOGICAL UNIT NOT SUPPORTED
+//! (05/25/00) is a permanent loss to ESXi, which gives up the datastore then. Another unit stands in instead, with the
+//! same name, designators and LUNs. It answers INQUIRY and REPORT LUNS, and all that concerns the medium with 02/04/01
+//! (LOGICAL UNIT IS IN PROCESS OF BECOMING READY): hosts repeat their commands, or take it for all paths down.
+//! When the real one is served, each nexus is told that it was powered on (29/00), and that its INQUIRY data (3F/03)
+//! and capacity (2A/09) may be others.
+
+use std::sync::Arc;
+
+use scsi::logical_unit::LogicalUnit;
+
+use super::opening::Opener;
+use super::service::Applied;
+use super::unit::Unit;
+use super::unit_config::unit_config;
+use super::unit_state;
+use backends::backing::Backing;
+use block::{
+    BlockDevice, BlockError, BlockErrorKind, Geometry, Lane, Request, Submitted, Ticket, Usage,
+};
+use model::config::{BackendSpec, UnitSpec};
+
+/// A unit that stands in for one of the configuration.
+#[derive(Clone, Debug)]
+pub(super) struct StandIn {
+    /// The specification that it was made for.
+    spec: UnitSpec,
+    pub(super) unit: Arc<Unit>,
+}
+
+/// The device of such a unit.
+#[derive(Debug)]
+struct Away(Geometry);
+
+impl Away {
+    fn error() -> BlockError {
+        BlockError::new(BlockErrorKind::Away, "what the unit lies on is away")
+    }
+}
+
+impl BlockDevice for Away {
+    fn geometry(&self) -> Geometry {
+        self.0
+    }
+
+    fn submit(&self, _: Request, _: Ticket, _: &mut Lane) -> Submitted {
+        Submitted::Ready(Err(Self::error()))
+    }
+
+    fn usage(&self) -> Result<Usage, BlockError> {
+        Err(Self::error())
+    }
+}
+
+impl Opener {
+    /// Stand-ins for all units of the configuration that are not served: those that there are, and new ones.
+    pub(super) fn add_stand_ins(&self, applied: &mut Applied) {
+        let mut before = std::mem::take(&mut applied.stand_ins);
+        for spec in &applied.config.units {
+            if applied.units.contains_key(&spec.name) {
+                continue;
+            }
+            let same = before
+                .remove(&spec.name)
+                .filter(|before| before.spec == *spec);
+            let stand_in = same.or_else(|| self.stand_in(spec, assumed(spec)));
+            applied
+                .stand_ins
+                .extend(stand_in.map(|stand_in| (spec.name.clone(), stand_in)));
+        }
+    }
+
+    /// A unit that stands in for one whose device has, or had, this shape; `None` where its designator is none.
+    pub(super) fn stand_in(&self, spec: &UnitSpec, geometry: Geometry) -> Option<StandIn> {
+        let config = unit_config(spec, geometry).ok()?;
+        let logical = LogicalUnit::new(config, self.groups.clone());
+        let state_file = self.state_file(&spec.naa);
+        if let Ok(loaded) = unit_state::load(&state_file)
+            && let Some(image) = loaded.image
+        {
+            // Where it is no image the unit is not served before that is seen to.
+            let _ = logical.restore(&image);
+        }
+        logical.set_offline(spec.offline);
+        logical.stand_in();
+        let unit = Unit::new(
+            spec.name.clone(),
+            logical,
+            Arc::new(Away(geometry)),
+            Backing::default(),
+            state_file,
+            self.wake.clone(),
+        );
+        Some(StandIn {
+            spec: spec.clone(),
+            unit: Arc::new(unit),
+        })
+    }
+}
+
+/// The shape of a device that was not seen yet, as far as the configuration tells.
+fn assumed(spec: &UnitSpec) -> Geometry {
+    let physical = spec.physical_block_size;
+    Geometry {
+        len: match spec.backend {
+            BackendSpec::Memory { size } | BackendSpec::File { size, .. } => size,
+            BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
+                0
+            }
+        },
+        granularity: spec.block_size,
+        physical,
+        alignment: 0,
+        minimum: physical,
+        optimal: physical,
+        discard: if spec.thin { physical } else { 0 },
+        discard_alignment: 0,
+        atomic_write: 0,
+        thin: spec.thin,
+        volatile_cache: spec.write_cache,
+        rotation_rate: 0,
+    }
+}

@@ -1,0 +1,308 @@
+//! Target port groups that go out of service: between the state before and the one after, until nothing that
+//! began before is under way (SPC-4 5.15.2.5).
+//!
+//! Whoever sets a group to standby does so because the disk is served from elsewhere next. A write that began
+//! before must not land after that, nor be in a cache that the other side cannot see. So new commands are
+//! answered with 02/04/0A first; then those that began are waited for, and caches are emptied.
+//!
+//! A SANITIZE that was asked for through such a group keeps it in service: it may take hours, nothing but its end
+//! may end it (SBC-4 4.11.2), and a suspended one would leave the other side a disk that is overwritten in part
+//! and does not say so. It is the one command that goes on for long after its session; what else outlives
+//! its command (a reservation, mode parameters or access states being stored) is waited for like all others.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use scsi::alua::{AccessState, GroupLayout, TargetPortGroups};
+use scsi::task_set::Wake;
+
+use super::message::{Message, QuietSignal};
+use super::operation::{Answer, Operation, Token, Work};
+use super::operations::Operations;
+use super::shared::Shared;
+use super::unit::{MappedUnit, Unit};
+use model::data_plane::ApplyError;
+
+/// So long commands may take to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whose commands are waited for.
+#[derive(Clone, Debug)]
+enum Whose {
+    /// Those that came through these target port groups.
+    Groups(Arc<[u16]>),
+    /// Those of these units, and what copies do on them.
+    Units(Arc<[Arc<Unit>]>),
+    /// Saves of these units' state; not the rest of the commands that asked for them.
+    Saves(Arc<[Arc<Unit>]>),
+}
+
+impl Whose {
+    fn includes(&self, operation: &Operation, mapped: &MappedUnit) -> bool {
+        match self {
+            Self::Groups(groups) => {
+                groups.contains(&mapped.itl.nexus().target_port.target_port_group)
+            }
+            Self::Units(units) => {
+                let copies_on = match &operation.work {
+                    Work::Task(run) => run.on.as_ref(),
+                    _ => None,
+                };
+                units.iter().any(|unit| {
+                    Arc::ptr_eq(unit, &mapped.unit)
+                        || copies_on.is_some_and(|other| Arc::ptr_eq(unit, other))
+                })
+            }
+            Self::Saves(units) => {
+                let saves =
+                    matches!(&operation.work, Work::Task(run) if run.answer == Answer::Saved);
+                saves && units.iter().any(|unit| Arc::ptr_eq(unit, &mapped.unit))
+            }
+        }
+    }
+}
+
+/// Commands that are waited for.
+#[derive(Clone, Debug)]
+pub(super) struct DrainOrder {
+    whose: Whose,
+    /// Fires once every command is over that there was when its loop looked.
+    signal: Arc<QuietSignal>,
+}
+
+impl DrainOrder {
+    /// Has the signal wait for the commands of a loop.
+    pub(super) fn carry_out(&self, operations: &mut Operations) {
+        for (operation, mapped) in operations.entered() {
+            // What has not been looked at asks for the state when it is.
+            let begun = !matches!(operation.work, Work::Queued { .. });
+            if !begun || !self.whose.includes(operation, &mapped) {
+                continue;
+            }
+            let observers = match (&self.whose, &mut operation.work) {
+                (Whose::Saves(_), Work::Task(run)) => &mut run.step_observers,
+                _ => &mut operation.observers,
+            };
+            observers.push(Arc::clone(&self.signal));
+        }
+    }
+}
+
+/// Holds the groups that leave service under `layout` between the two states, until what began before is over
+/// and durable. `units` are those served now, also such as are deleted with this change: what they have of these groups
+/// is no other. May block.
+///
+/// # Errors
+/// It did not end in time, will not for long, or could not be made durable. The groups are in their states of before.
+pub(super) fn leave_service(
+    shared: &Shared,
+    groups: &TargetPortGroups,
+    layout: &GroupLayout,
+    units: &[Arc<Unit>],
+) -> Result<(), ApplyError> {
+    let before = groups.layout();
+    let leaving = leaving(&before, layout);
+    if leaving.is_empty() {
+        return Ok(());
+    }
+    let mut between = layout.clone();
+    for group in &mut between.groups {
+        if leaving.contains(&group.id) {
+            group.state = AccessState::Transitioning;
+        } else if let Some(old) = before.group(group.id) {
+            // What else changes does so afterwards, and is told then.
+            group.state = old.state;
+        }
+    }
+    let take_over = || {
+        let units = units.iter();
+        units.for_each(|unit| unit.logical.access_states_are_changing());
+    };
+    // Nobody is disturbed where it is known beforehand; one that begins meanwhile is seen when every loop has looked.
+    refuse_while_sanitized(units, layout, &leaving)?;
+    // A layout that contradicts itself is refused as a whole, by who called.
+    if groups.replace(between).is_err() {
+        return Ok(());
+    }
+    take_over();
+    let left = drain(shared, &leaving)
+        .and_then(|()| refuse_while_sanitized(units, layout, &leaving))
+        .and_then(|()| empty_caches(units, &leaving));
+    if left.is_err() && groups.replace((*before).clone()).is_ok() {
+        take_over();
+    }
+    left
+}
+
+/// The groups that serve now, or are between two states, and will be in standby or unavailable.
+fn leaving(before: &GroupLayout, after: &GroupLayout) -> Vec<u16> {
+    let groups = after.groups.iter().filter(|group| {
+        let old = before.group(group.id);
+        is_out(group.state) && old.is_some_and(|old| !is_out(old.state))
+    });
+    groups.map(|group| group.id).collect()
+}
+
+fn is_out(state: AccessState) -> bool {
+    matches!(state, AccessState::Standby | AccessState::Unavailable)
+}
+
+fn drain(shared: &Shared, groups: &[u16]) -> Result<(), ApplyError> {
+    if wait_for(shared, Whose::Groups(groups.into())) {
+        return Ok(());
+    }
+    Err(refusal(
+        groups,
+        format!(
+            "commands that began before are still under way after {} s",
+            PATIENCE.as_secs()
+        ),
+    ))
+}
+
+/// Waits until nothing is under way on units that nobody sees any more. Whether that was so in time. May block.
+pub(super) fn outlast(shared: &Shared, units: &[Arc<Unit>]) -> bool {
+    wait_for(shared, Whose::Units(units.into()))
+}
+
+/// Waits for saves of these units' state, for all of them at once; returns of which each ended in time. May block.
+pub(super) fn saves_end(shared: &Shared, units: &[Arc<Unit>]) -> Vec<bool> {
+    let each = units
+        .iter()
+        .map(|unit| Whose::Saves([Arc::clone(unit)].into()));
+    wait_for_each(shared, each.collect())
+}
+
+/// Waits for commands that began before the loops look. Whether they ended in time.
+fn wait_for(shared: &Shared, whose: Whose) -> bool {
+    wait_for_each(shared, vec![whose]) == [true]
+}
+
+/// [`wait_for`] each of these, in the time of one.
+fn wait_for_each(shared: &Shared, all: Vec<Whose>) -> Vec<bool> {
+    let (over, is_over) = channel();
+    let mut ended = vec![false; all.len()];
+    for (at, whose) in all.into_iter().enumerate() {
+        let over = over.clone();
+        let wake: Wake = Arc::new(move |_| {
+            // Nobody listens any more when the time is up.
+            let _ = over.send(at);
+        });
+        let order = DrainOrder {
+            whose,
+            // No operation waits for it, so the token says nothing.
+            signal: QuietSignal::at_the_end(Token(0), wake),
+        };
+        shared.send_to_all(|| Message::Drain(order.clone()));
+    }
+    drop(over);
+    let give_up = Instant::now() + PATIENCE;
+    // Disconnected when every loop has let go of every order, each of which has told its end then.
+    while let Ok(at) = is_over.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
+        ended[at] = true;
+    }
+    ended
+}
+
+/// A SANITIZE holds its group in service; where that is no more, all groups that still are.
+fn refuse_while_sanitized(
+    units: &[Arc<Unit>],
+    layout: &GroupLayout,
+    leaving: &[u16],
+) -> Result<(), ApplyError> {
+    let stays = |group| layout.group(group).is_some_and(|it| !is_out(it.state));
+    let held = |unit: &&Arc<Unit>| {
+        unit.logical
+            .sanitized_through()
+            .is_some_and(|it| !stays(it))
+    };
+    match units.iter().find(held) {
+        None => Ok(()),
+        Some(unit) => Err(ApplyError {
+            object: groups_in_words(leaving),
+            message: format!(
+                "SANITIZE is overwriting lu {}, and nothing may end that but its end",
+                unit.name
+            ),
+            next: "try again when it has ended; until then TEST UNIT READY says 02/04/1B, and REQUEST SENSE how far it is"
+                .into(),
+        }),
+    }
+}
+
+fn empty_caches(units: &[Arc<Unit>], groups: &[u16]) -> Result<(), ApplyError> {
+    let caching = units.iter().filter(|unit| unit.logical.may_hold_volatile());
+    for unit in caching {
+        let emptied = unit.empty_cache().map_err(|error| {
+            let what = format!("the write cache of lu {}", unit.name);
+            refusal(groups, format!("{what} could not be emptied: {error}"))
+        });
+        // Other groups go on using it.
+        drop(emptied?);
+    }
+    Ok(())
+}
+
+fn refusal(groups: &[u16], message: String) -> ApplyError {
+    let first = groups.first().map_or("GROUP".to_owned(), u16::to_string);
+    ApplyError {
+        object: groups_in_words(groups),
+        message,
+        next: format!(
+            "see the event log and what the units lie on; `sandstone target alua-state {first} transitioning` keeps new commands out and waits for none"
+        ),
+    }
+}
+
+fn groups_in_words(groups: &[u16]) -> String {
+    let numbers: Vec<String> = groups.iter().map(u16::to_string).collect();
+    format!("target port group {}", numbers.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scsi::alua::{SupportedStates, TargetPortGroup, TpgsMode};
+
+    fn layout(states: &[AccessState]) -> GroupLayout {
+        let groups = (1..).zip(states).map(|(id, state)| TargetPortGroup {
+            id,
+            preferred: false,
+            supported: SupportedStates::ALL,
+            state: *state,
+            ports: vec![id],
+        });
+        GroupLayout {
+            mode: TpgsMode::Both,
+            groups: groups.collect(),
+            implicit_transition_s: 0,
+        }
+    }
+
+    #[test]
+    fn who_goes_out_of_service_leaves_it_and_nobody_else() {
+        use AccessState::{
+            ActiveNonOptimized, ActiveOptimized, Standby, Transitioning, Unavailable,
+        };
+        let serving = [ActiveOptimized, ActiveNonOptimized, Transitioning];
+        let out = [Standby, Unavailable];
+        for before in serving.into_iter().chain(out) {
+            for after in serving.into_iter().chain(out) {
+                let leaves = serving.contains(&before) && out.contains(&after);
+                let found = leaving(
+                    &layout(&[ActiveOptimized, before]),
+                    &layout(&[ActiveOptimized, after]),
+                );
+                let expected: &[u16] = if leaves { &[2] } else { &[] };
+                assert_eq!(found, expected, "{before:?} to {after:?}");
+            }
+        }
+        // A new group has nothing under way.
+        let new = leaving(
+            &layout(&[ActiveOptimized]),
+            &layout(&[ActiveOptimized, Standby]),
+        );
+        assert!(new.is_empty(), "{new:?}");
+    }
+}

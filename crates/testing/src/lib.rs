@@ -1,0 +1,8 @@
+//! Helpers that tests of several crates share. No product code depends on this crate.
+
+// A helper that fails ends the test that asked for it.
+#![allow(clippy::unwrap_used)]
+
+pub mod loop_device;
+pub mod skipped;
+pub mod user;
