@@ -39,7 +39,7 @@ options:
                   part about logins, memory and idle CPU
   --seconds S     seconds measured per run (default 4)
   --repeats N     runs per workload and target (default 5)
-  --server PATH   the Sandstone binary (default: build it with --release)
+  --server PATH   the Sandstone binary (default: build it as packages have it)
   --list          print the names of the workloads";
 
 /// Options of a run.
@@ -204,4 +204,19 @@ fn measure(
 
 fn progress(what: &str) {
     eprintln!("bench: {what}");
+}
+
+/// Builds a program as packages have it, and returns the folder of the builds of that kind.
+fn build(what: &[&str]) -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = std::process::Command::new(cargo)
+        .args(["build", "--profile", "dist", "--locked"])
+        .args(what)
+        .current_dir(crate::crate_root())
+        .status()
+        .map_err(|error| format!("cargo cannot be run: {error}"))?;
+    if !status.success() {
+        return Err(format!("cargo build {} failed", what.join(" ")));
+    }
+    Ok(crate::target_folder().join("dist"))
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{crate_root, debian};
+use crate::debian;
 
 /// Core of the target.
 const CORE: &str = "0";
@@ -113,23 +113,15 @@ pub(super) fn install_tgt() -> Result<(), String> {
     debian::ensure("/usr/bin/taskset", "util-linux")
 }
 
-/// Returns the binary to test: the given one, or a release build.
+/// Returns the binary to test: the given one, or one that is built now.
 pub(super) fn sandstone_binary(given: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(path) = given {
         return path
             .canonicalize()
             .map_err(|e| format!("--server {}: {e}", path.display()));
     }
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--release", "--locked", "--package", "sandstone"])
-        .current_dir(crate_root())
-        .status()
-        .map_err(|e| format!("cannot run cargo: {e}"))?;
-    if !status.success() {
-        return Err("the release build of sandstone failed".into());
-    }
-    Ok(crate::target_folder().join("release/sandstone"))
+    let folder = super::build(&["--package", "sandstone"])?;
+    Ok(folder.join("sandstone"))
 }
 
 /// Returns a port that was free a moment ago.

@@ -113,17 +113,8 @@ impl Figures {
 
 /// Builds the program with optimizations, and returns its path.
 pub(super) fn build() -> Result<PathBuf, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--release", "--package", "sandstone"])
-        .args(["--example", "pool_load"])
-        .current_dir(crate::crate_root())
-        .status()
-        .map_err(|error| format!("cargo cannot be run: {error}"))?;
-    if !status.success() {
-        return Err("the example pool_load does not build".into());
-    }
-    Ok(crate::target_folder().join("release/examples/pool_load"))
+    let folder = crate::bench::build(&["--package", "pools", "--example", "pool_load"])?;
+    Ok(folder.join("examples/pool_load"))
 }
 
 /// Process at work.
