@@ -14,6 +14,9 @@ use crate::sense::{Asc, Sense};
 
 pub(crate) use page::third_party_copy_page;
 
+/// Longest inactivity timeout in seconds, reported in VPD page 8Fh. Tokens live by number, not by
+/// time, so every timeout up to this one is kept.
+pub(crate) const MAX_INACTIVITY_TIMEOUT_S: u32 = 3600;
 /// Most CSCD descriptors in one EXTENDED COPY.
 pub(crate) const MAX_CSCD_DESCRIPTORS: u16 = 16;
 /// Most segment descriptors in one EXTENDED COPY.

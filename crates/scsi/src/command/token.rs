@@ -8,7 +8,7 @@ use crate::cdb::Cdb;
 use crate::dispatch::Request;
 use crate::itl_nexus::ItlNexus;
 use crate::sense::{Asc, Sense};
-use crate::third_party_copy::{CopyStatus, Running};
+use crate::third_party_copy::{CopyStatus, MAX_INACTIVITY_TIMEOUT_S, Running};
 use crate::token::{
     self, MAX_RANGES, MAX_TOKEN_BYTES, TOKEN_LEN, TYPE_ANY_POINT_IN_TIME, TYPE_CHANGE_VULNERABLE,
     TYPE_ZERO, TokenUse,
@@ -28,9 +28,6 @@ const LONGEST_LIST: usize = 2 + u16::MAX as usize;
 const POPULATE_HEADER_LEN: usize = 16;
 /// Offset of the first range descriptor of WRITE USING TOKEN.
 const WRITE_USING_HEADER_LEN: usize = 536;
-/// Longest inactivity timeout in seconds, reported in VPD page 8Fh. Tokens live by number, not by
-/// time, so every timeout up to this one is kept.
-pub(crate) const MAX_INACTIVITY_TIMEOUT_S: u32 = 3600;
 
 /// Starts POPULATE TOKEN.
 pub(crate) fn populate(request: &Request<'_>) -> Result<Start, Sense> {

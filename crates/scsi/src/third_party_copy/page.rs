@@ -1,11 +1,11 @@
 //! Third-party copy VPD page (8Fh, SPC-4 7.8.17): the copy commands and tokens that are offered,
 //! and their limits. Windows reads it before it offloads a copy.
 
+use super::MAX_INACTIVITY_TIMEOUT_S;
 use super::{
     DESCRIPTOR_TYPE_CODES, MAX_CONCURRENT_COPIES, MAX_CSCD_DESCRIPTORS, MAX_DESCRIPTOR_LIST_LEN,
     MAX_SEGMENT_DESCRIPTORS, MAX_SEGMENT_LEN,
 };
-use crate::command::token::MAX_INACTIVITY_TIMEOUT_S;
 use crate::command_table;
 use crate::logical_unit::LogicalUnit;
 use crate::token::{MAX_RANGES, MAX_TOKEN_BYTES, TYPE_CHANGE_VULNERABLE, TYPE_ZERO};

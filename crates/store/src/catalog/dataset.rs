@@ -7,13 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::properties::Properties;
 use crate::format::{DatasetId, Epoch};
 
-/// The smallest volblocksize, in bytes.
-pub const MIN_BLOCK_SIZE: u32 = 4 << 10;
-/// The largest volblocksize, in bytes.
-pub const MAX_BLOCK_SIZE: u32 = 128 << 10;
-/// The largest volume, in bytes.
-pub const MAX_VOLUME_SIZE: u64 = 1 << 60;
-
 /// A folder, a volume or a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

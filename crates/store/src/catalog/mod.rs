@@ -29,9 +29,7 @@ mod value;
 mod tests;
 
 pub use applied::{Applied, Step};
-pub use dataset::{
-    Dataset, Kind, MAX_BLOCK_SIZE, MAX_VOLUME_SIZE, MIN_BLOCK_SIZE, Receiving, Snapshot, Volume,
-};
+pub use dataset::{Dataset, Kind, Receiving, Snapshot, Volume};
 pub use error::{CatalogError, ErrorKind};
 pub use history::{History, HistoryEntry};
 pub use index::Catalog;

@@ -3,9 +3,8 @@
 use std::fmt;
 
 use super::error::{CatalogError, ErrorKind};
+use crate::format::dataset::{MAX_NAME, component_problem};
 
-/// The longest name of a dataset, in bytes.
-pub const MAX_NAME: usize = 255;
 /// How deep folders and volumes may be nested.
 pub const MAX_DEPTH: usize = 50;
 
@@ -71,26 +70,7 @@ impl fmt::Display for Name {
 /// # Errors
 /// [`ErrorKind::InvalidName`], saying what is wrong with it.
 pub fn check_component(component: &str) -> Result<(), CatalogError> {
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.: ".contains(c);
-    // It may come from anywhere, and is shown to people.
-    let shown = component.escape_debug();
-    let problem = if component.is_empty() {
-        "a part of the name is empty".to_owned()
-    } else if component.len() > MAX_NAME {
-        format!("'{shown}' is longer than {MAX_NAME} bytes")
-    } else if matches!(component, "." | "..") {
-        format!("'{shown}' is not allowed as a part of a name")
-    } else if component.starts_with(' ') || component.ends_with(' ') {
-        format!("'{shown}' begins or ends with a space")
-    } else if let Some(wrong) = component.chars().find(|c| !is_allowed(*c)) {
-        format!(
-            "'{shown}' contains the character '{}'",
-            wrong.escape_debug()
-        )
-    } else {
-        return Ok(());
-    };
-    Err(invalid(problem))
+    component_problem(component).map_or(Ok(()), |problem| Err(invalid(problem)))
 }
 
 /// Whether a whole name is short and shallow enough.

@@ -8,8 +8,9 @@ use super::check::{check_geometry, check_properties, check_receiving};
 use super::dataset::{Dataset, Kind};
 use super::error::CatalogError;
 use super::history::{History, HistoryEntry};
-use super::name::{MAX_DEPTH, MAX_NAME, check_component};
+use super::name::{MAX_DEPTH, check_component};
 use super::{Catalog, ROOT};
+use crate::format::dataset::MAX_NAME;
 use crate::format::{DatasetId, Epoch};
 
 /// The catalogue as it lies on a disk.

@@ -3,6 +3,7 @@
 
 pub mod activity;
 pub(crate) mod bytes;
+pub mod dataset;
 pub mod extent;
 pub mod label;
 pub mod list;

@@ -14,9 +14,8 @@ use super::unmerged::{NODE_SIZE, Widths};
 use super::usage::{Moment, Own};
 use super::write::Write;
 use crate::catalog::size::print_size;
-use crate::catalog::{
-    MIN_BLOCK_SIZE, Native, NewDataset, NewSnapshots, Operation, Property, Settings, Value,
-};
+use crate::catalog::{Native, NewDataset, NewSnapshots, Operation, Property, Settings, Value};
+use crate::format::dataset::MIN_BLOCK_SIZE;
 use crate::format::node::FAN_OUT;
 use crate::format::{DatasetId, SECTOR_SIZE};
 

@@ -4,7 +4,7 @@
 //! the vdev's share of parity.
 
 use super::state::{Contents, Pool};
-use crate::catalog::{MAX_BLOCK_SIZE, MIN_BLOCK_SIZE};
+use crate::format::dataset::{MAX_BLOCK_SIZE, MIN_BLOCK_SIZE};
 use crate::format::{DatasetId, SECTOR_SIZE};
 
 /// Default block size of a volume, as in zfs.

@@ -1,10 +1,10 @@
 //! What a part of a stream says of its snapshot before any block comes.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::name::check_component;
-use crate::catalog::request::Texts;
-use crate::catalog::{MAX_BLOCK_SIZE, MAX_VOLUME_SIZE, MIN_BLOCK_SIZE};
+use crate::format::dataset::{MAX_BLOCK_SIZE, MAX_VOLUME_SIZE, MIN_BLOCK_SIZE, component_problem};
 
 /// The longest beginning of a part, in bytes of JSON.
 pub const MAX_BEGIN: usize = 1 << 20;
@@ -46,7 +46,7 @@ pub struct Begin {
     pub start: u64,
     /// Properties of the volume, all that may go with it; `None` where they are not sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub properties: Option<Texts>,
+    pub properties: Option<BTreeMap<String, String>>,
 }
 
 impl Begin {
@@ -94,7 +94,7 @@ impl Begin {
         let parts = self.path.split('/').filter(|_| !self.path.is_empty());
         let origin = self.origin.iter().flat_map(|name| name.split(['/', '@']));
         let mut names = parts.chain([self.name.as_str()]).chain(origin);
-        names.find_map(|part| check_component(part).err().map(|error| error.problem))
+        names.find_map(component_problem)
     }
 }
 

@@ -4,9 +4,9 @@ use twox_hash::XxHash3_128;
 use twox_hash::xxhash3_128::{RawHasher, SecretBuffer};
 
 use super::begin::MAX_BEGIN;
-use crate::catalog::MAX_BLOCK_SIZE;
 use crate::format::Compression;
 use crate::format::bytes::Reader;
+use crate::format::dataset::MAX_BLOCK_SIZE;
 
 /// What a stream begins with.
 pub const MAGIC: &[u8; 8] = b"SANDSTRM";

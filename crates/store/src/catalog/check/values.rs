@@ -1,13 +1,13 @@
 //! Whether a volume can have a size, and a dataset a property.
 
 use super::Checked;
-use crate::catalog::dataset::{MAX_BLOCK_SIZE, MAX_VOLUME_SIZE, MIN_BLOCK_SIZE};
 use crate::catalog::error::{CatalogError, ErrorKind};
 use crate::catalog::operation::NewVolume;
 use crate::catalog::properties::Properties;
 use crate::catalog::property::{Change, Native, Property};
 use crate::catalog::size::print_size_exactly;
 use crate::catalog::value::Value;
+use crate::format::dataset::{MAX_BLOCK_SIZE, MAX_VOLUME_SIZE, MIN_BLOCK_SIZE};
 
 /// Whether a volume can have this size and volblocksize.
 pub(in crate::catalog) fn check_geometry(size: u64, block_size: u32) -> Checked {
