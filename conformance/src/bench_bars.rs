@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::bench_network::lacking;
 use crate::lab::{Bench, Lab, Outcome, Room};
-use crate::process;
-use crate::server::Kind;
+use crate::machine::process;
+use crate::servers::server::Kind;
 
 /// Time limit of an experiment: some tens of runs of a second, each with a login before it.
 const LIMIT: Duration = Duration::from_secs(300);

@@ -9,8 +9,8 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use crate::lab::{Bench, Lab, Outcome, Room};
-use crate::process;
-use crate::server::{self, Kind};
+use crate::machine::process;
+use crate::servers::server::{self, Kind};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Time limit of an experiment: some runs of a few seconds, each with a login before it.
@@ -55,7 +55,7 @@ fn client(bench: &Bench) -> Result<Outcome> {
     let Some(sandstone) = sandstone(bench) else {
         return not_the_peer();
     };
-    let folder = crate::scratch::folder("iperf3")?;
+    let folder = crate::machine::scratch::folder("iperf3")?;
     let port = server::free_port()?.to_string();
     let mut command = bench.tools.client("iperf3")?;
     command.args(["--server", "--forceflush", "--bind", "127.0.0.1"]);
@@ -114,7 +114,7 @@ fn serve(bench: &Bench) -> Result<Outcome> {
     let Some(sandstone) = sandstone(bench) else {
         return not_the_peer();
     };
-    let folder = crate::scratch::folder("iperf3-client")?;
+    let folder = crate::machine::scratch::folder("iperf3-client")?;
     let (_server, port) = start_server(sandstone, &folder.path().join("server.log"))?;
     let cases: [&[&str]; 6] = [
         &["--time", "1"],

@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use crate::bench_network::lacking;
 use crate::lab::{Bench, Lab, Outcome, Room};
-use crate::process;
-use crate::server::Kind;
+use crate::machine::process;
+use crate::servers::server::Kind;
 
 /// Time limit of one experiment: each of its volumes is filled before each run.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -194,7 +194,7 @@ struct Seen {
 }
 
 fn run(sandstone: &Path, name: &str) -> Result<Ran> {
-    let folder = crate::scratch::folder("lab-volumes")?;
+    let folder = crate::machine::scratch::folder("lab-volumes")?;
     let files = ["result.json", "said.txt"].map(|file| folder.path().join(file));
     let mut command = Command::new(sandstone);
     command.args(["bench", "lab", "run", name, "--json"]);

@@ -12,9 +12,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::packages::on_path;
-use crate::process::{self, Running};
-use crate::{scratch, server};
+use crate::machine::packages::on_path;
+use crate::machine::process::{self, Running};
+use crate::machine::scratch;
+use crate::servers::server;
 
 const LIMIT: Duration = Duration::from_secs(60);
 

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::cpio::Archive;
 use crate::lab::{Bench, Lab, Outcome, Room};
+use crate::linux_guest::cpio::Archive;
 use crate::linux_guest::{Image, firmware, make_ext4};
-use crate::packages::Bundle;
-use crate::server::{Server, Spec};
-use crate::{process, qemu_img, scratch};
+use crate::machine::packages::Bundle;
+use crate::machine::{process, scratch};
+use crate::qemu_img;
+use crate::servers::server::{Server, Spec};
 
 const LIMIT: Duration = Duration::from_secs(150);
 const DISK_MIB: u64 = 96;

@@ -13,9 +13,9 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::initiator::{serve, two_paths};
 use crate::lab::{Bench, Lab, Outcome, Room};
-use crate::path_proxy::Weather;
-use crate::process;
-use crate::server::{Backend, Kind, Server, Spec};
+use crate::machine::process;
+use crate::servers::path_proxy::Weather;
+use crate::servers::server::{Backend, Kind, Server, Spec};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Number of deaths of which the median counts, because other load of a busy machine adds to a gap

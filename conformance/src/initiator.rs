@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::lab::{Bench, Lab, Outcome, Room};
+use crate::machine::process;
 use crate::nbd::{Attached, fio};
-use crate::path_proxy::{PathProxy, Weather};
-use crate::process;
 use crate::qemu_img::{SIZE_MIB, sparse_pattern, tool};
-use crate::server::{Backend, Kind, Server, Spec};
+use crate::servers::path_proxy::{PathProxy, Weather};
+use crate::servers::server::{Backend, Kind, Server, Spec};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const SEED: &str = "SANDSTONE_SEED";
@@ -119,7 +119,7 @@ fn logins(bench: &Bench, tgt: bool) -> Result<Outcome> {
 
 /// Runs `initiator attach` on this unit.
 pub(crate) fn attached(bench: &Bench, url: &str) -> Result<Attached> {
-    let folder = crate::scratch::folder("initiator")?;
+    let folder = crate::machine::scratch::folder("initiator")?;
     Attached::start(bench, folder, url, &[])?.context("this program has no initiator")
 }
 
@@ -164,7 +164,7 @@ fn refused(bench: &Bench, url: &str, why: &str) -> Result<()> {
         bail!("no initiator");
     };
     let mut command = Command::new(program);
-    let folder = crate::scratch::folder("initiator")?;
+    let folder = crate::machine::scratch::folder("initiator")?;
     command.args(["initiator", "attach", url, "--socket"]);
     command.arg(folder.path().join("nbd.sock"));
     let finished = process::finish(command, LIMIT)?;

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::lab::{Bench, Lab, Outcome, Room};
-use crate::process;
-use crate::server::{Backend, Spec};
+use crate::machine::process;
+use crate::servers::server::{Backend, Spec};
 
 use log::Log;
 use skips::Expected;

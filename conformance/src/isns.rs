@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use crate::lab::{Bench, Lab, Outcome, Room};
-use crate::process;
-use crate::server::{self, Kind, Spec};
+use crate::machine::process;
+use crate::servers::server::{self, Kind, Spec};
 
 const LIMIT: Duration = Duration::from_secs(15);
 const SOURCE: &str = "iqn.2026-01.org.sandstone.conformance";
@@ -29,7 +29,7 @@ fn run(bench: &Bench) -> Result<Outcome> {
             "tgt takes no iSNS server at start; this lab is about Sandstone's client".into(),
         ));
     }
-    let folder = crate::scratch::folder("isns")?;
+    let folder = crate::machine::scratch::folder("isns")?;
     let port = server::free_port()?;
     let address = format!("127.0.0.1:{port}");
     let _isnsd = start(bench, folder.path(), &address)?;

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use crate::packages::Tools;
-use crate::server::{Kind, Server, Spec};
+use crate::machine::packages::Tools;
+use crate::servers::server::{Kind, Server, Spec};
 
 /// Values that labs share.
 #[derive(Debug)]

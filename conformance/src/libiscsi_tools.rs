@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::lab::{Bench, Lab, Outcome, Room};
-use crate::process;
-use crate::server::Spec;
+use crate::machine::process;
+use crate::servers::server::Spec;
 
 const LIMIT: Duration = Duration::from_secs(30);
 

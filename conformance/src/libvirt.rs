@@ -12,9 +12,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::lab::{Bench, Lab, Outcome, Room};
-use crate::packages::on_path;
-use crate::server::{Server, Spec};
-use crate::{process, qemu_img};
+use crate::machine::packages::on_path;
+use crate::machine::process;
+use crate::qemu_img;
+use crate::servers::server::{Server, Spec};
 
 const LIMIT: Duration = Duration::from_secs(30);
 const SIZE_MIB: u64 = 32;
@@ -45,7 +46,7 @@ fn run(bench: &Bench) -> Result<Outcome> {
         size_mib: SIZE_MIB,
         ..Spec::default()
     })?;
-    let home = crate::scratch::folder("libvirt")?;
+    let home = crate::machine::scratch::folder("libvirt")?;
     let mut daemon = private(bench, home.path(), "libvirtd")?;
     daemon.args(["--timeout", "120"]);
     let _daemon = process::start_logged(daemon, &home.path().join("libvirtd.log"))?;

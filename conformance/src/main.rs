@@ -8,7 +8,6 @@ mod bench_bars;
 mod bench_network;
 mod bench_volumes;
 mod browser;
-mod cpio;
 mod diskless_boot;
 mod failover;
 mod initiator;
@@ -18,20 +17,14 @@ mod lab;
 mod libiscsi_tools;
 mod libvirt;
 mod linux_guest;
+mod machine;
 mod nbd;
 mod nbdkit;
-mod network;
 mod openapi;
-mod packages;
-mod path_proxy;
 mod pool_hosts;
-mod process;
 mod qemu_img;
 mod report_page;
-mod sandstone_daemon;
-mod scratch;
-mod server;
-mod tgt;
+mod servers;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -42,8 +35,8 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail};
 
 use lab::{Bench, Lab, Outcome, Room};
-use packages::Tools;
-use server::Kind;
+use machine::packages::Tools;
+use servers::server::Kind;
 
 const USAGE: &str = "\
 usage: conformance [OPTIONS] [NAME…]
@@ -192,8 +185,8 @@ fn run(arguments: &Arguments) -> Result<bool> {
     } else {
         Kind::Sandstone(server_binary(arguments)?)
     };
-    network::remove_stale();
-    scratch::remove_stale();
+    machine::network::remove_stale();
+    machine::scratch::remove_stale();
     let bench = Bench {
         kind,
         seconds: arguments.seconds,

@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::lab::{Bench, Lab, Outcome, Room};
-use crate::process::{self, Running};
+use crate::machine::process::{self, Running};
 use crate::qemu_img::{SIZE_MIB, pattern, sparse_pattern, tool};
-use crate::server::{self, Kind};
+use crate::servers::server::{self, Kind};
 
 const LIMIT: Duration = Duration::from_secs(90);
 const START: Duration = Duration::from_secs(20);
@@ -100,7 +100,7 @@ impl Attached {
 }
 
 fn images(bench: &Bench, block_size: u32, file: bool) -> Result<Outcome> {
-    let folder = crate::scratch::folder("nbd")?;
+    let folder = crate::machine::scratch::folder("nbd")?;
     let disk = folder.path().join("disk.img");
     let what = if file {
         fs::File::create(&disk)?.set_len(SIZE_MIB << 20)?;
@@ -251,7 +251,7 @@ pub(crate) fn fio(bench: &Bench, uri: &str, folder: &str, options: &[&str]) -> R
 }
 
 fn tls(bench: &Bench) -> Result<Outcome> {
-    let folder = crate::scratch::folder("nbd")?;
+    let folder = crate::machine::scratch::folder("nbd")?;
     let pki = folder.path().join("pki");
     let strangers = folder.path().join("strangers");
     for (place, names) in [(&pki, &["server", "client"][..]), (&strangers, &["client"])] {

@@ -10,10 +10,10 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::initiator::{attached, nbd, no_initiator, same, serve, two_paths, while_paths_die};
 use crate::lab::{Bench, Lab, Outcome, Room};
+use crate::machine::process::{self, Running};
 use crate::nbd::{Attached, fio};
-use crate::process::{self, Running};
 use crate::qemu_img::{SIZE_MIB, pattern, sparse_pattern};
-use crate::server::{Backend, Spec};
+use crate::servers::server::{Backend, Spec};
 
 const START: Duration = Duration::from_secs(20);
 const SECTOR: u64 = 512;

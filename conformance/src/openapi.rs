@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::lab::{Bench, Lab, Outcome, Room};
-use crate::packages::{cache_folder, on_path};
-use crate::process::{self, Running};
-use crate::scratch;
-use crate::server::{self, Kind};
+use crate::machine::packages::{cache_folder, on_path};
+use crate::machine::process::{self, Running};
+use crate::machine::scratch;
+use crate::servers::server::{self, Kind};
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// Time limit of an installation from PyPI, which happens once for each change of the versions.

@@ -9,9 +9,9 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::initiator::{attached, nbd, no_initiator, same, serve};
 use crate::lab::{Bench, Lab, Outcome, Room};
-use crate::process::{self, Running};
+use crate::machine::process::{self, Running};
 use crate::qemu_img::{SIZE_MIB, sparse_pattern};
-use crate::server::{self, Backend, Kind, Server, Spec, free_port};
+use crate::servers::server::{self, Backend, Kind, Server, Spec, free_port};
 
 /// Time limit of an import, which watches for longer than the previous host promised to be silent.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -36,7 +36,7 @@ struct Host {
 
 impl Host {
     fn start(program: &Path) -> Result<Self> {
-        let folder = crate::scratch::folder("host")?;
+        let folder = crate::machine::scratch::folder("host")?;
         let mut command = Command::new(program);
         command
             .args(["serve", "--state"])
@@ -135,7 +135,7 @@ fn take_over(bench: &Bench) -> Result<Outcome> {
     is_fenced(&first)?;
     first.ask(&format!("volume create -s -V {SIZE_MIB}M tank/vm1"))?;
     let url = first.serve_volume()?;
-    let folder = crate::scratch::folder("pool-hosts")?;
+    let folder = crate::machine::scratch::folder("pool-hosts")?;
     let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     let (source, back) = (path("source.raw"), path("back.raw"));
     sparse_pattern(Path::new(&source))?;

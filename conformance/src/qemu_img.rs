@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::lab::{Bench, Lab, Outcome, Room};
-use crate::process;
-use crate::server::{Backend, Server, Spec};
+use crate::machine::process;
+use crate::servers::server::{Backend, Server, Spec};
 
 const LIMIT: Duration = Duration::from_secs(60);
 pub(crate) const SIZE_MIB: u64 = 128;

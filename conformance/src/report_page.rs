@@ -12,10 +12,10 @@ use anyhow::{Context as _, Result, ensure};
 use crate::bench_network;
 use crate::browser::{self, Browser, Screen};
 use crate::lab::{Bench, Lab, Outcome, Room};
-use crate::packages::cache_folder;
-use crate::process;
-use crate::scratch;
-use crate::server::{Kind, Spec};
+use crate::machine::packages::cache_folder;
+use crate::machine::process;
+use crate::machine::scratch;
+use crate::servers::server::{Kind, Spec};
 
 const LIMIT: Duration = Duration::from_secs(120);
 

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::cpio::Archive;
-use crate::packages::{Bundle, Tools, cache_folder};
-use crate::process;
+use crate::linux_guest::cpio::Archive;
+use crate::machine::packages::{Bundle, Tools, cache_folder};
+use crate::machine::process;
 
 const LIMIT: Duration = Duration::from_secs(180);
 

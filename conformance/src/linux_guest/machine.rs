@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::cpio::Archive;
-use crate::network::{self, Namespace};
-use crate::packages::Bundle;
-use crate::process::{self, Running};
+use crate::linux_guest::cpio::Archive;
+use crate::machine::network::{self, Namespace};
+use crate::machine::packages::Bundle;
+use crate::machine::process::{self, Running};
 
 use super::image::Image;
 
@@ -38,7 +38,7 @@ pub(crate) fn run(
     limit: Duration,
     mut answer: impl FnMut(&str) -> Result<String>,
 ) -> Result<String> {
-    let folder = crate::scratch::folder("guest")?;
+    let folder = crate::machine::scratch::folder("guest")?;
     let initrd = folder.path().join("initrd");
     let mut bytes = std::fs::read(&image.initrd)?;
     bytes.extend_from_slice(&lab_archive(script, arguments));

@@ -4,6 +4,7 @@
 //! Each scenario is a script in `guest/`. The last line that the script notes as `figures: …` is
 //! shown.
 
+pub(super) mod cpio;
 mod image;
 mod machine;
 
@@ -12,8 +13,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use crate::lab::{Bench, Lab, Outcome, Room};
-use crate::network::{self, Namespace, host_address};
-use crate::server::{Backend, Server, Spec};
+use crate::machine::network::{self, Namespace, host_address};
+use crate::servers::server::{Backend, Server, Spec};
 
 pub(crate) use image::{Image, make_ext4};
 pub(crate) use machine::firmware;

@@ -4,8 +4,8 @@
 use std::process::{Command, Stdio};
 
 use super::live_figures::{metrics, sample};
-use super::pool_devices::{flat, resilvered, serve, write_all};
 use super::process::Process;
+use crate::pools::devices::{flat, resilvered, serve, write_all};
 use testing::skipped::skipped;
 
 /// The exit codes of `status` and of `pool status -x`.

@@ -3,9 +3,9 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
-use super::pool_devices::{serve, write_all};
 use super::process::Process;
-use super::stream::{pipe, source};
+use crate::pools::devices::{serve, write_all};
+use crate::volumes::stream::{pipe, source};
 
 /// Bytes that a piece of `write_all` takes.
 const PIECE: u64 = 512 * 512;

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use crate::pool::log_in;
+use crate::pools::life::log_in;
 use crate::process::Process;
 use crate::served::{TARGET, free_portal, read, test_unit_ready};
 

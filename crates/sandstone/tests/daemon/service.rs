@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use initiator::connection::Connection;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::pool::{log_in, pattern};
+use crate::pools::life::{log_in, pattern};
 use crate::served::{BLOCK, TARGET, free_portal, read, sense, write};
 use testing::user::me;
 

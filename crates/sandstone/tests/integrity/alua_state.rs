@@ -8,13 +8,13 @@ use block::memory::MemoryDevice;
 use model::config::{AluaState, BackendSpec, Config};
 use model::data_plane::{ApplyError, DataPlane};
 
-use super::kill::settings;
-use super::late_write::{BLOCK, FirstWriteWaits, write_cdb};
-use super::process::{file_unit, free_portal};
-use super::random::Random;
-use super::served::{self, Served, limits};
-use super::session::{Ended, PATIENCE, PipelinedSession, wait};
-use super::volatile_disk::VolatileDisk;
+use crate::losses::kill::settings;
+use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
+use crate::losses::volatile_disk::VolatileDisk;
+use crate::rig::process::{file_unit, free_portal};
+use crate::rig::random::Random;
+use crate::rig::served::{self, Served, limits};
+use crate::rig::session::{Ended, PATIENCE, PipelinedSession, wait};
 
 /// READ(16) of the first block.
 fn read(session: &mut PipelinedSession) -> Ended {

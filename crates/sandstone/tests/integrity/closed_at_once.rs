@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use block::memory::MemoryDevice;
 use iscsi::pdu::{BHS_LENGTH, NopOut, RESERVED_TAG};
 
-use super::kill::settings;
-use super::process::free_portal;
-use super::served::{self, Served, limits};
-use super::session::PipelinedSession;
+use crate::losses::kill::settings;
+use crate::rig::process::free_portal;
+use crate::rig::served::{self, Served, limits};
+use crate::rig::session::PipelinedSession;
 
 #[test]
 fn a_close_behind_bytes_that_need_no_answer_is_seen() {

@@ -10,8 +10,8 @@ use iscsi::initiator::LoginSettings;
 use iscsi::negotiation::Limits;
 use iscsi::pdu::Isid;
 
-use super::process::{Process, TARGET, file_unit, free_portal, target};
-use super::session::{PATIENCE, PipelinedSession};
+use crate::rig::process::{Process, TARGET, file_unit, free_portal, target};
+use crate::rig::session::{PATIENCE, PipelinedSession};
 
 const MIB: u64 = 1 << 20;
 const CAP: u64 = 64 * MIB;

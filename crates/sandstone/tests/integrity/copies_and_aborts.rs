@@ -8,14 +8,14 @@ use block::BlockDevice;
 use block::memory::MemoryDevice;
 use iscsi::pdu::TaskManagementFunction;
 
-use super::changed_maps::copy;
-use super::fencing::persistent_reserve_out;
-use super::kill::settings;
-use super::late_abort::is_answered;
-use super::late_write::{BLOCK, FirstWriteWaits, write_cdb};
-use super::process::free_portal;
-use super::served::{Served, limits, unit};
-use super::session::{PipelinedSession, wait};
+use crate::changes::changed_maps::copy;
+use crate::losses::fencing::persistent_reserve_out;
+use crate::losses::kill::settings;
+use crate::losses::late_abort::is_answered;
+use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
+use crate::rig::process::free_portal;
+use crate::rig::served::{Served, limits, unit};
+use crate::rig::session::{PipelinedSession, wait};
 
 const GOOD: u8 = 0x00;
 /// THIRD PARTY DEVICE FAILURE: the destination refuses.

@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::fencing::{logged_in, one_block};
-use super::kill::settings;
-use super::process::free_portal;
-use super::served::{self, Served};
-use super::session::{PipelinedSession, wait};
+use crate::losses::fencing::{logged_in, one_block};
+use crate::losses::kill::settings;
+use crate::rig::process::free_portal;
+use crate::rig::served::{self, Served};
+use crate::rig::session::{PipelinedSession, wait};
 
 const BLOCK: usize = 512;
 const GOOD: u8 = 0x00;

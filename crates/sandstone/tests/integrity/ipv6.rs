@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use block::memory::MemoryDevice;
 
-use super::kill::settings;
-use super::late_write::{BLOCK, write_cdb};
-use super::served::{self, Served, limits};
-use super::session::PipelinedSession;
+use crate::losses::kill::settings;
+use crate::losses::late_write::{BLOCK, write_cdb};
+use crate::rig::served::{self, Served, limits};
+use crate::rig::session::PipelinedSession;
 
 #[test]
 fn a_unit_is_written_and_read_over_ipv6() {

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use iscsi::pdu::{TaskManagementFunction, TaskManagementResult};
 
-use super::fencing::logged_in;
-use super::kill;
-use super::process::free_portal;
-use super::served::{Served, limits, unit};
-use super::session::{PipelinedSession, wait};
+use crate::losses::fencing::logged_in;
+use crate::losses::kill;
+use crate::rig::process::free_portal;
+use crate::rig::served::{Served, limits, unit};
+use crate::rig::session::{PipelinedSession, wait};
 
 const BLOCK: u32 = 512;
 const BLOCKS: u32 = (2 << 30) / BLOCK;

@@ -11,11 +11,11 @@ use iscsi::pdu::Isid;
 
 use model::config::{BackendSpec, UnitSpec};
 
-use super::process::{Process, TARGET, file_unit, free_portal, target};
-use super::random::Random;
-use super::served::{self, Served};
-use super::session::{PipelinedSession, wait};
-use super::volatile_disk::VolatileDisk;
+use crate::losses::volatile_disk::VolatileDisk;
+use crate::rig::process::{Process, TARGET, file_unit, free_portal, target};
+use crate::rig::random::Random;
+use crate::rig::served::{self, Served};
+use crate::rig::session::{PipelinedSession, wait};
 
 const MIB: u64 = 1 << 20;
 const CAP: u64 = 64 * MIB;
@@ -118,7 +118,7 @@ fn no_more_sessions_are_taken_than_the_cap_has_room_for() {
     let mut sessions: Vec<PipelinedSession> =
         (0..4).map(|number| logged_in(portal, number)).collect();
     let mut fifth = PipelinedSession::new(portal, settings(4));
-    assert!(fifth.try_log_in(super::session::PATIENCE).is_err());
+    assert!(fifth.try_log_in(crate::rig::session::PATIENCE).is_err());
     sessions.iter_mut().for_each(works);
     // Where one ends there is room for another.
     sessions[0].cut();
@@ -355,7 +355,7 @@ fn short_writes_that_a_slow_disk_holds_stay_within_the_cap() {
         }
     }
     let mut answered = 0;
-    let give_up = std::time::Instant::now() + super::session::PATIENCE;
+    let give_up = std::time::Instant::now() + crate::rig::session::PATIENCE;
     loop {
         let mut ended = Vec::new();
         for session in &mut sessions {
@@ -404,7 +404,7 @@ fn whoever_sits_on_scarce_memory_is_sent_away() {
         good.run(0, cdb(0x8a, 0, 128), 0, data).status
     };
     assert_eq!(write(&mut good), TASK_SET_FULL);
-    let give_up = std::time::Instant::now() + super::session::PATIENCE;
+    let give_up = std::time::Instant::now() + crate::rig::session::PATIENCE;
     while write(&mut good) != GOOD {
         assert!(
             std::time::Instant::now() < give_up,

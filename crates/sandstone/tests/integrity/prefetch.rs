@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use block::{BlockDevice, BlockError, Geometry, Lane, Request, Submitted, Ticket, Usage};
 
-use super::kill::settings;
-use super::late_write::BLOCK;
-use super::process::free_portal;
-use super::random::Random;
-use super::served::{self, Served, limits};
-use super::session::PipelinedSession;
-use super::volatile_disk::VolatileDisk;
+use crate::losses::kill::settings;
+use crate::losses::late_write::BLOCK;
+use crate::losses::volatile_disk::VolatileDisk;
+use crate::rig::process::free_portal;
+use crate::rig::random::Random;
+use crate::rig::served::{self, Served, limits};
+use crate::rig::session::PipelinedSession;
 
 const BLOCKS: u64 = 8192;
 

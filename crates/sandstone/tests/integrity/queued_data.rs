@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use iscsi::initiator::Residual;
 
-use super::fencing::logged_in;
-use super::late_write::{BLOCK, FirstWriteWaits, write_cdb};
-use super::process::free_portal;
-use super::served::{Served, limits, unit};
-use super::session::wait;
+use crate::losses::fencing::logged_in;
+use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
+use crate::rig::process::free_portal;
+use crate::rig::served::{Served, limits, unit};
+use crate::rig::session::wait;
 
 /// The largest transfer that VPD page B0h tells.
 const MAX_TRANSFER: u64 = 8 << 20;

@@ -8,10 +8,10 @@ use block::memory::MemoryDevice;
 use iscsi::pdu::{AsyncEvent, TaskManagementFunction};
 use model::config::{Config, RedirectSpec};
 
-use super::kill::settings;
-use super::process::free_portal;
-use super::served::{self, Served, limits};
-use super::session::PipelinedSession;
+use crate::losses::kill::settings;
+use crate::rig::process::free_portal;
+use crate::rig::served::{self, Served, limits};
+use crate::rig::session::PipelinedSession;
 
 fn serve() -> (Served, PipelinedSession, SocketAddr) {
     let portal = free_portal();

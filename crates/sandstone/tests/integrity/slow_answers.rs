@@ -10,9 +10,9 @@ use block::{
 use model::data_plane::DataPlane as _;
 use model::hindrance::{HindranceKind, Stops};
 
-use super::process::free_portal;
-use super::served::{Served, limits, unit};
-use super::session::PATIENCE;
+use crate::rig::process::free_portal;
+use crate::rig::served::{Served, limits, unit};
+use crate::rig::session::PATIENCE;
 
 const BLOCK: u32 = 512;
 

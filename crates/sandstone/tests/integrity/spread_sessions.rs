@@ -8,10 +8,10 @@ use iscsi::initiator::LoginSettings;
 use iscsi::pdu::Isid;
 use model::data_plane::DataPlane;
 
-use super::kill::settings;
-use super::process::free_portal;
-use super::served::{self, Served, limits};
-use super::session::{PATIENCE, PipelinedSession};
+use crate::losses::kill::settings;
+use crate::rig::process::free_portal;
+use crate::rig::served::{self, Served, limits};
+use crate::rig::session::{PATIENCE, PipelinedSession};
 
 const SESSIONS: u8 = 8;
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use iscsi::pdu::{TaskManagementFunction as Function, TaskManagementResult as Answer};
 
-use super::kill::settings;
-use super::late_write::{BLOCK, FirstWriteWaits, write_cdb};
-use super::process::free_portal;
-use super::served::{Served, limits, unit};
-use super::session::{Ended, PipelinedSession, wait};
+use crate::losses::kill::settings;
+use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
+use crate::rig::process::free_portal;
+use crate::rig::served::{Served, limits, unit};
+use crate::rig::session::{Ended, PipelinedSession, wait};
 
 /// The write that the device holds up.
 const HELD: u64 = 1;

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use iscsi::pdu::{TaskManagementFunction, TaskManagementResult};
 
-use super::kill::settings;
-use super::late_write::{BLOCK, FirstWriteWaits, write_cdb};
-use super::process::free_portal;
-use super::served::{Served, limits, unit};
-use super::session::{PipelinedSession, wait};
+use crate::losses::kill::settings;
+use crate::losses::late_write::{BLOCK, FirstWriteWaits, write_cdb};
+use crate::rig::process::free_portal;
+use crate::rig::served::{Served, limits, unit};
+use crate::rig::session::{PipelinedSession, wait};
 
 const SHARED: u8 = 0b000;
 const PER_NEXUS: u8 = 0b001;

@@ -9,11 +9,11 @@ use block::memory::MemoryDevice;
 use model::data_plane::DataPlane;
 use target::DeviceLayer;
 
-use super::kill::settings;
-use super::late_write::BLOCK;
-use super::process::{file_unit, free_portal};
-use super::served::{Served, limits};
-use super::session::PipelinedSession;
+use crate::losses::kill::settings;
+use crate::losses::late_write::BLOCK;
+use crate::rig::process::{file_unit, free_portal};
+use crate::rig::served::{Served, limits};
+use crate::rig::session::PipelinedSession;
 
 /// How often the unit was opened, and whether the first opening may go on.
 #[derive(Default)]

@@ -11,10 +11,10 @@ use block::{
 };
 use target::DaemonLimits;
 
-use super::kill::settings;
-use super::process::free_portal;
-use super::served::{Served, limits, unit};
-use super::session::{PipelinedSession, wait};
+use crate::losses::kill::settings;
+use crate::rig::process::free_portal;
+use crate::rig::served::{Served, limits, unit};
+use crate::rig::session::{PipelinedSession, wait};
 
 const BLOCK: u32 = 512;
 const BLOCKS: u32 = (4 << 20) / BLOCK;

@@ -1,0 +1,6 @@
+//! The machine that labs run on: its packages, processes, network and scratch folders.
+
+pub(super) mod network;
+pub(super) mod packages;
+pub(super) mod process;
+pub(super) mod scratch;

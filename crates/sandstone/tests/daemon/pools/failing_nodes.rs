@@ -1,0 +1,109 @@
+//! Device nodes that fail while a pool writes to them: their medium goes, or they take no more writes.
+
+use std::fs::File;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::pools::devices::{line_of, resilvered, scrubbed_clean, serve, verify_all, write_all};
+use crate::process::Process;
+use crate::small_folder::inside_small_folder;
+use testing::loop_device::Loop;
+
+/// Waits until a device is not used any more.
+fn faulted(process: &Process, device: &str) {
+    let start = Instant::now();
+    while line_of(process, device)[0] != "FAULTED" {
+        let waited = start.elapsed();
+        let line = line_of(process, device);
+        assert!(waited < Duration::from_secs(60), "{line:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The file behind a node has another size now.
+fn tell_its_size(node: &Loop) {
+    let told = Command::new("losetup").arg("-c").arg(node.node()).status();
+    assert!(told.is_ok_and(|status| status.success()), "losetup -c");
+}
+
+/// A device node whose medium is gone while it is open and written to: every request fails from then on.
+#[test]
+fn a_loop_device_is_pulled_under_load_and_comes_back_empty() {
+    let process = Process::start();
+    let path = process.folder().join("back");
+    let back = File::create(&path).unwrap();
+    back.set_len(128 << 20).unwrap();
+    let Some(node) = Loop::attach(&path, &[]) else {
+        return;
+    };
+    let told = node.node().display().to_string();
+    process.done(&format!("pool create --size 128M tank mirror d0 {told}"));
+    let portal = serve(&process, "64M");
+    write_all(portal, 0..40);
+    let writer = std::thread::spawn(move || write_all(portal, 40..120));
+    back.set_len(0).unwrap();
+    tell_its_size(&node);
+    writer
+        .join()
+        .expect("nothing fails that the other half has");
+    verify_all(portal, 0..120);
+    write_all(portal, 120..140);
+    faulted(&process, node.name());
+    assert!(
+        process
+            .done("pool status tank")
+            .contains(" state: DEGRADED\n")
+    );
+
+    back.set_len(128 << 20).unwrap();
+    tell_its_size(&node);
+    let refused = process.refused(&format!("pool online tank {told}"));
+    assert!(refused.contains("no label of the pool"), "{refused}");
+    process.done(&format!("pool replace -w tank {told}"));
+    scrubbed_clean(&process);
+    verify_all(portal, 0..140);
+    assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
+    // The device is let go before it is.
+    process.done("pool detach tank d0");
+    verify_all(portal, 0..140);
+}
+
+/// A device node that still reads and begins to refuse writes: the file behind it is on a file system that is full.
+#[test]
+fn a_device_node_that_starts_failing_is_put_aside_and_used_again_when_it_is_well() {
+    let name = "pool_failing_nodes::a_device_node_that_starts_failing_is_put_aside_and_used_again_when_it_is_well";
+    let Some(folder) = inside_small_folder(name) else {
+        return;
+    };
+    let back = folder.join("back");
+    File::create(&back).unwrap().set_len(128 << 20).unwrap();
+    let Some(node) = Loop::attach(&back, &[]) else {
+        return;
+    };
+    let process = Process::start();
+    let told = node.node().display().to_string();
+    process.done(&format!("pool create --size 128M tank mirror d0 {told}"));
+    let portal = serve(&process, "64M");
+    write_all(portal, 0..20);
+    assert_eq!(line_of(&process, node.name()), ["ONLINE", "0", "0", "0"]);
+    // More than it takes.
+    write_all(portal, 20..120);
+    faulted(&process, node.name());
+    let line = line_of(&process, node.name());
+    assert!(line[2] != "0" && line[3] == "0", "writes failed: {line:?}");
+    let status = process.done("pool status tank");
+    assert!(status.contains(" state: DEGRADED\n"), "{status}");
+    verify_all(portal, 0..120);
+
+    let mut larger = Command::new("mount");
+    let larger = larger.args(["-o", "remount,size=200m"]).arg(&folder);
+    let status = larger.status();
+    assert!(status.unwrap().success(), "the file system is larger");
+    process.done(&format!("pool clear tank {told}"));
+    resilvered(&process);
+    scrubbed_clean(&process);
+    assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
+    // It has everything, alone.
+    process.done("pool offline tank d0");
+    verify_all(portal, 0..120);
+}
