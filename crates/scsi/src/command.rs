@@ -4,19 +4,12 @@
 //! which blocks to move, and the transport moves them without the crate seeing a byte. Every other
 //! command is a [`Task`]: a small state machine that names one block action at a time.
 
-pub(crate) mod compare_and_write;
+pub(crate) mod block;
 pub(crate) mod extended_copy;
-pub(crate) mod get_lba_status;
 pub(crate) mod inquiry;
 pub(crate) mod log_sense;
 pub(crate) mod mode;
-pub(crate) mod orwrite;
-pub(crate) mod part_write;
 pub(crate) mod persistent_reserve;
-pub(crate) mod prefetch;
-pub(crate) mod read_capacity;
-pub(crate) mod read_defect_data;
-pub(crate) mod read_write;
 pub(crate) mod receive_copy_results;
 pub(crate) mod report_luns;
 pub(crate) mod report_supported;
@@ -25,14 +18,9 @@ pub(crate) mod reserve;
 pub(crate) mod sanitize;
 pub(crate) mod send_diagnostic;
 pub(crate) mod start_stop_unit;
-pub(crate) mod synchronize_cache;
 pub(crate) mod target_port_groups;
 pub(crate) mod test_unit_ready;
 pub(crate) mod token;
-pub(crate) mod unmap;
-pub(crate) mod verify;
-pub(crate) mod write_atomic;
-pub(crate) mod write_same;
 
 use crate::{BlockRange, Response};
 

@@ -4,12 +4,14 @@
 
 use crate::alua::TpgsMode;
 use crate::cdb::Cdb;
+use crate::command::block::{
+    compare_and_write, get_lba_status, orwrite, prefetch, read_capacity, read_defect_data,
+    read_write, synchronize_cache, unmap, verify, write_atomic, write_same,
+};
 use crate::command::{
-    compare_and_write, extended_copy, get_lba_status, inquiry, log_sense, mode, orwrite,
-    persistent_reserve, prefetch, read_capacity, read_defect_data, read_write,
-    receive_copy_results, report_luns, report_supported, request_sense, reserve, sanitize,
-    send_diagnostic, start_stop_unit, synchronize_cache, target_port_groups, test_unit_ready,
-    token, unmap, verify, write_atomic, write_same,
+    extended_copy, inquiry, log_sense, mode, persistent_reserve, receive_copy_results, report_luns,
+    report_supported, request_sense, reserve, sanitize, send_diagnostic, start_stop_unit,
+    target_port_groups, test_unit_ready, token,
 };
 use crate::dispatch::Handler;
 use crate::logical_unit::{LogicalUnit, UnitConfig};

@@ -6,8 +6,8 @@
 
 use crate::alua::UnitAccess;
 use crate::logical_unit::State;
+use crate::medium::readiness::SanitizeFailure;
 use crate::persistent_reservation::PersistentReservations;
-use crate::readiness::SanitizeFailure;
 
 /// Magic "SLU", and the version of the layout.
 const MAGIC: [u8; 8] = *b"SLUIMG\0\x01";

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::command::read_write;
+use crate::command::block::read_write;
 use crate::logical_unit::{GATE_WRITE_PROTECTED, LogicalUnit};
 use crate::nexus::Nexus;
 use crate::persistent_reservation::AccessClass;

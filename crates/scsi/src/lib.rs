@@ -31,35 +31,29 @@ pub mod hindrance;
 pub mod image;
 mod inquiry;
 pub mod itl_nexus;
-mod limits;
 pub mod logical_unit;
-mod lost_nexuses;
+pub mod medium;
 mod mode_page;
 pub mod nexus;
 pub mod persistent_reservation;
-pub mod range;
 pub mod range_lock;
-mod readiness;
 pub mod response;
 pub mod sense;
-pub mod statistics;
 pub mod task_set;
-pub mod thin_provisioning;
 mod third_party_copy;
 mod token;
 mod transfer;
 pub mod unit_attention;
 pub mod view;
 mod vpd;
-mod write_through;
 
 pub use command::{
     AbortScope, BlockError, Command, Extent, Input, Start, Step, Task, TaskAttribute,
 };
 pub use dispatch::start_without_unit;
 pub use hindrance::{Hindrance, Imposed};
-pub use range::{BlockCount, BlockRange, Lba};
+pub use medium::range::{BlockCount, BlockRange, Lba};
+pub use medium::write_through::WriteThrough;
 pub use response::{Response, Status};
 pub use sense::{Asc, Sense, SenseKey};
 pub use unit_attention::UnitAttention;
-pub use write_through::WriteThrough;

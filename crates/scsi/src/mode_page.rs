@@ -6,9 +6,9 @@
 //! drift from the behaviour of the unit.
 
 use crate::logical_unit::UnitConfig;
+use crate::medium::thin_provisioning::{SoftThreshold, threshold_exponent};
 use crate::sense::Sense;
 use crate::task_set::TaskSetType;
-use crate::thin_provisioning::{SoftThreshold, threshold_exponent};
 
 /// Parameters that can change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! I_T nexus: a pair of an initiator port and a target port (SAM-5 4.7).
 
+pub(super) mod lost_nexuses;
+
 use std::sync::Arc;
 
 /// Process-wide number of an I_T nexus, never reused.

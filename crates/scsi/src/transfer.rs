@@ -19,7 +19,7 @@
 
 use std::sync::Arc;
 
-use crate::command::part_write::PartWrite;
+use crate::command::block::part_write::PartWrite;
 use crate::logical_unit::LogicalUnit;
 use crate::sense::Sense;
 use crate::{Command, Response, Start};

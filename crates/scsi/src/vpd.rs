@@ -3,10 +3,10 @@
 
 use crate::inquiry::ascii;
 use crate::itl_nexus::ItlNexus;
-use crate::limits;
 use crate::logical_unit::UnitConfig;
+use crate::medium::limits;
+use crate::medium::thin_provisioning::threshold_exponent;
 use crate::sense::Sense;
-use crate::thin_provisioning::threshold_exponent;
 use crate::third_party_copy::third_party_copy_page;
 
 /// Code of a page, and the function that builds its content after the four bytes of header.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use scsi::thin_provisioning::Space;
+use scsi::medium::thin_provisioning::Space;
 
 use super::directory::Directory;
 use super::recurring::Recurring;

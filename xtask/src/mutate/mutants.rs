@@ -284,7 +284,7 @@ pub(crate) const CHANGES: [Change; 43] = [
         "        let first = self.unflushed.front().copied().filter(|_| !‹written-is-durable›);",
     ),
     change(
-        "pool/commit.rs",
+        "pool/io/commit.rs",
         "        for group in self.commit.chain.written(seq) {
             for address in group.addresses {
                 self.commit.in_flight.remove(&address.to_bits());
@@ -300,19 +300,19 @@ pub(crate) const CHANGES: [Change; 43] = [
         }",
     ),
     change(
-        "pool/commit.rs",
+        "pool/io/commit.rs",
         "        self.commit.flushing = None;
         if let Err(error) = result {",
         "        self.commit.flushing = None;
         if let Err(error) = result && !‹failed-flush-believed› {",
     ),
     change(
-        "pool/commit.rs",
+        "pool/io/commit.rs",
         "        if let Start::Anew(_) = self.commit.start {",
         "        if let Start::Anew(_) = self.commit.start && !‹promised-after-opening› {",
     ),
     change(
-        "pool/commit.rs",
+        "pool/io/commit.rs",
         "            blocks.push((extent.address(), sector.clone()));",
         "            if !‹signpost-missing› {
                 blocks.push((extent.address(), sector.clone()));
@@ -398,13 +398,13 @@ pub(crate) const CHANGES: [Change; 43] = [
             (false, _) => self.flush_labels(round),",
     ),
     change(
-        "pool/labels.rs",
+        "pool/devices/labels.rs",
         "            for copy in ALL_ROUNDS[round] {",
         "            let all = if ‹labels-in-one-round› { vec![0, 1, 2, 3, 4, 5] } else { ALL_ROUNDS[round].to_vec() };
             for copy in all {",
     ),
     change(
-        "pool/labels.rs",
+        "pool/devices/labels.rs",
         "            (round, false) => self.flush_configuration(round),",
         "            (0, false) if ‹label-rounds-unflushed› && !self.is_config_new => self.write_configuration(1),
             (1, false) if ‹labels-unflushed› => {
@@ -416,13 +416,13 @@ pub(crate) const CHANGES: [Change; 43] = [
             (round, false) => self.flush_configuration(round),",
     ),
     change(
-        "pool/labels.rs",
+        "pool/devices/labels.rs",
         "        self.is_config_new || self.renewal.is_some()",
         "        let is_behind = |of: &Renewal| !(‹labels-after-one-round› && of.round == 1);
         !‹labels-not-waited-for› && (self.is_config_new || self.renewal.as_ref().is_some_and(is_behind))",
     ),
     change(
-        "pool/labels.rs",
+        "pool/devices/labels.rs",
         "        self.write_configuration(0);
     }
 
@@ -436,12 +436,12 @@ pub(crate) const CHANGES: [Change; 43] = [
     fn write_configuration",
     ),
     change(
-        "pool/labels.rs",
+        "pool/devices/labels.rs",
         "        if self.is_log_owing() {",
         "        if self.is_log_owing() && !‹labels-over-log-debt› {",
     ),
     change(
-        "pool/log_vdevs.rs",
+        "pool/devices/log_vdevs.rs",
         "        let tag = self.tag(Tag::CopiesFlush(vdev));",
         "        if ‹log-copy-unflushed› {
             return self.copies_flushed(vdev, Ok(()));
@@ -449,19 +449,19 @@ pub(crate) const CHANGES: [Change; 43] = [
         let tag = self.tag(Tag::CopiesFlush(vdev));",
     ),
     change(
-        "pool/log_vdevs.rs",
+        "pool/devices/log_vdevs.rs",
         "            && !self.are_labels_due()",
         "            && (!self.are_labels_due() || ‹log-copy-during-labels›)",
     ),
     change(
-        "pool/log_vdevs.rs",
+        "pool/devices/log_vdevs.rs",
         "        if let Some(copying) = copying.filter(|copying| !copying.is_void)
             && self.are_labels_true()",
         "        if let Some(copying) = copying.filter(|copying| !copying.is_void || ‹log-copy-during-labels›)
             && (self.are_labels_true() || ‹log-copy-during-labels›)",
     ),
     change(
-        "pool/log_vdevs.rs",
+        "pool/devices/log_vdevs.rs",
         "        self.logs.settle(self.commit.chain.durable_seq);
         let Some(seq)",
         "        let durable = self.commit.chain.durable_seq;
@@ -554,7 +554,7 @@ pub(crate) const CHANGES: [Change; 43] = [
         }",
     ),
     change(
-        "pool/log_vdevs.rs",
+        "pool/devices/log_vdevs.rs",
         "            && self.has_root(self.array.joined(log.status.vdev))",
         "            && (self.has_root(self.array.joined(log.status.vdev)) || ‹log-vdev-without-root›)",
     ),

@@ -66,12 +66,17 @@ struct Crate {
 impl Crate {
     fn new(files: &[(&str, &RustFile)]) -> Self {
         let mut found = Self::default();
+        let tests: Vec<Module> = files.iter().flat_map(test_modules).collect();
+        let is_test = |here: &Module| tests.iter().any(|test| here.starts_with(test));
         for (path, _) in files {
             found.modules.insert(module(path), (*path).to_owned());
         }
         let mut named = Vec::new();
         for (path, rust) in files {
             let here = module(path);
+            if is_test(&here) {
+                continue;
+            }
             let mut paths = Paths::default();
             paths.visit_file(&rust.syntax);
             for (segments, line) in paths.found {
@@ -189,6 +194,19 @@ impl Crate {
     }
 }
 
+/// Modules in files of their own that exist in tests only.
+fn test_modules((path, rust): &(&str, &RustFile)) -> Vec<Module> {
+    let here = module(path);
+    let items = rust.syntax.items.iter();
+    let modules = items.filter_map(|item| match item {
+        syn::Item::Mod(item) if rust.in_test(item.ident.span().start().line) => Some(item),
+        _ => None,
+    });
+    modules
+        .map(|item| [here.as_slice(), &[item.ident.to_string()]].concat())
+        .collect()
+}
+
 fn module(path: &str) -> Module {
     let path = path.trim_end_matches(".rs");
     let mut parts: Vec<String> = path.split('/').map(str::to_owned).collect();
@@ -277,6 +295,21 @@ mod tests {
                 "crates/x/src/b/mod.rs",
                 "//! x\npub struct B;\n#[cfg(test)]\nmod tests { use crate::a::A; }\n",
             ),
+        ];
+        assert!(found(&files).is_empty());
+    }
+
+    #[test]
+    fn a_module_of_tests_in_a_file_of_its_own_is_a_test() {
+        let files = [
+            ("crates/x/src/lib.rs", "//! x\nmod a; mod b;\n"),
+            ("crates/x/src/a/mod.rs", "//! x\nuse crate::b::B;\n"),
+            (
+                "crates/x/src/b/mod.rs",
+                "//! x\npub struct B;\n#[cfg(test)]\nmod trials;\n",
+            ),
+            ("crates/x/src/b/trials.rs", "//! x\nuse crate::a::A;\n"),
+            ("crates/x/src/a/c.rs", "//! x\n"),
         ];
         assert!(found(&files).is_empty());
     }

@@ -6,8 +6,8 @@
 
 use crate::dispatch::Request;
 use crate::logical_unit::LogicalUnit;
+use crate::medium::thin_provisioning::threshold_exponent;
 use crate::sense::Sense;
-use crate::thin_provisioning::threshold_exponent;
 use crate::{Start, UnitAttention};
 
 const SUPPORTED_LOG_PAGES: u8 = 0x00;

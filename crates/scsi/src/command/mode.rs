@@ -6,9 +6,9 @@ use crate::cdb::Cdb;
 use crate::dispatch::Request;
 use crate::itl_nexus::ItlNexus;
 use crate::logical_unit::LogicalUnit;
+use crate::medium::write_through::WriteThrough;
 use crate::mode_page::{ModePages, PageControl};
 use crate::sense::Sense;
-use crate::write_through::WriteThrough;
 use crate::{Input, Response, Start, Step, Task, UnitAttention};
 
 /// Starts MODE SENSE(6).

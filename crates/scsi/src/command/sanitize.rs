@@ -20,9 +20,9 @@ use std::sync::Arc;
 use crate::cdb::Cdb;
 use crate::dispatch::Request;
 use crate::itl_nexus::ItlNexus;
-use crate::limits;
 use crate::logical_unit::LogicalUnit;
-use crate::readiness::{Readiness, SanitizeFailure, Sanitizing};
+use crate::medium::limits;
+use crate::medium::readiness::{Readiness, SanitizeFailure, Sanitizing};
 use crate::sense::Sense;
 use crate::{BlockRange, Input, Response, Start, Step, Task};
 

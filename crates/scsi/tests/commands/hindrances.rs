@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use scsi::alua::{AccessState, GroupLayout};
+use scsi::medium::thin_provisioning::Space;
 use scsi::persistent_reservation::AccessClass;
-use scsi::thin_provisioning::Space;
 use scsi::{BlockError, Hindrance, Imposed, Status, UnitAttention};
 
 use crate::harness::*;

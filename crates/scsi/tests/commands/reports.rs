@@ -3,7 +3,7 @@
 
 use crate::harness::*;
 use scsi::UnitAttention;
-use scsi::thin_provisioning::Space;
+use scsi::medium::thin_provisioning::Space;
 
 fn opcodes(who: &Initiator, options: u8, opcode: u8, action: u16) -> scsi::Response {
     let [high, low] = action.to_be_bytes();

@@ -2,7 +2,7 @@
 //! mandatory. A page that this test does not know fails it.
 
 use scsi::logical_unit::UnitConfig;
-use scsi::thin_provisioning::Space;
+use scsi::medium::thin_provisioning::Space;
 
 use crate::harness::{Harness, assert_good, config};
 

@@ -3,7 +3,7 @@
 
 use scsi::BlockError;
 use scsi::logical_unit::UnitConfig;
-use scsi::thin_provisioning::Space;
+use scsi::medium::thin_provisioning::Space;
 
 use crate::harness::*;
 

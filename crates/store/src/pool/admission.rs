@@ -10,14 +10,14 @@ use std::collections::BTreeSet;
 use super::checkpoint::Making;
 use super::request::{PoolError, PoolErrorKind};
 use super::state::{Contents, Pool};
-use super::unmerged::{NODE_SIZE, Widths};
 use super::usage::{Moment, Own};
-use super::write::Write;
 use crate::catalog::size::print_size;
 use crate::catalog::{Native, NewDataset, NewSnapshots, Operation, Property, Settings, Value};
 use crate::format::dataset::MIN_BLOCK_SIZE;
 use crate::format::node::FAN_OUT;
 use crate::format::{DatasetId, SECTOR_SIZE};
+use crate::pool::io::unmerged::{NODE_SIZE, Widths};
+use crate::pool::io::write::Write;
 
 /// Checkpoints without a gain after which waiting is given up.
 const VAIN_CHECKPOINTS: u32 = 3;

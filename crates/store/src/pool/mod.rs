@@ -47,41 +47,27 @@ mod activity;
 mod administer;
 mod admission;
 mod anew;
-mod cache_vdevs;
 pub mod check;
 mod checkpoint;
 mod closing;
-mod commit;
 mod config;
-mod failures;
+mod devices;
 pub mod features;
-mod inner_labels;
+mod io;
 mod label_room;
-mod labels;
-mod log_vdevs;
 mod manifest;
 mod manifest_room;
 mod old_copies;
 mod open;
-mod padding;
-mod prepared;
 mod properties;
-mod read;
-mod read_ahead;
-mod receive;
+pub(crate) mod receive;
 mod request;
-mod rest;
 mod scan;
-mod second;
-mod send;
-mod signpost;
-mod spares;
+pub(crate) mod send;
 mod state;
 mod trim;
-mod unmerged;
 mod usage;
 mod vdevs;
-mod write;
 
 #[cfg(test)]
 mod tests;
@@ -91,19 +77,19 @@ pub use activity::{
     Taken, Takeover, Waits,
 };
 pub use administer::Plan;
-pub use cache_vdevs::{CacheStatus, is_cache_io};
 pub use closing::DatasetSpace;
 pub use config::PoolConfig;
+pub use devices::cache_vdevs::{CacheStatus, is_cache_io};
+pub use devices::log_vdevs::LogStatus;
 pub use features::Features;
-pub use log_vdevs::LogStatus;
+pub use io::padding::Wasteful;
+pub use io::prepared::{Prepared, Recipe};
 pub use manifest::normal_manifest;
 pub use open::{
     Back, Behind, Candidate, Examined, LeafLabels, MissingLog, NewLabels, OpenError, OpenErrorKind,
     Opening, Rebuild, Rewound, Short, Standing, Trace, Twin, Twins, examine, front_labels,
     rear_labels, reguid, torn_identity, trace_places, twins,
 };
-pub use padding::Wasteful;
-pub use prepared::{Prepared, Recipe};
 pub use properties::{PoolProperties, PoolProperty};
 pub use request::{
     Answer, Changes, Event, Output, PoolError, PoolErrorKind, Received, Request, RequestId, Span,

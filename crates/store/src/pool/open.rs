@@ -40,21 +40,21 @@ use pages::Pages;
 
 use super::Output;
 use super::anew::Start;
-use super::cache_vdevs::CacheVdevs;
-use super::commit::Commit;
 use super::config::PoolConfig;
 use super::features::Feature;
-use super::log_vdevs::LogVdevs;
 use super::manifest::{Job, JobRecord, Manifest, Persisted, from_hex};
-use super::read::BlockReads;
-use super::signpost::Signposts;
 use super::state::{Contents, Limits, Pool, Referenced};
-use super::unmerged::Unmerged;
 use crate::cache::{Cache, Charge};
 use crate::catalog::Catalog;
 use crate::format::{Address, Epoch, Pointer, Root};
 use crate::log::chain::Chain;
 use crate::map::{Map, NodeCache};
+use crate::pool::devices::cache_vdevs::CacheVdevs;
+use crate::pool::devices::log_vdevs::LogVdevs;
+use crate::pool::io::commit::Commit;
+use crate::pool::io::read::BlockReads;
+use crate::pool::io::signpost::Signposts;
+use crate::pool::io::unmerged::Unmerged;
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::{Purpose, Space};
 use crate::vdev::{
@@ -720,7 +720,7 @@ fn empty(
         may_lie_twice: false,
         written_once: Default::default(),
         last_checkpoint_us: 0,
-        rest: super::rest::Rest::default(),
+        rest: crate::pool::io::rest::Rest::default(),
         taken: 0,
         asked_us: None,
         tags: HashMap::default(),

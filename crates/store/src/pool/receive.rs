@@ -1,15 +1,18 @@
 //! Volumes into which a stream is received: decides whose changes count, and whether a receive may
 //! begin.
 
-use super::request::{PoolError, PoolErrorKind};
-use super::state::Pool;
 use crate::catalog::Operation;
 use crate::format::DatasetId;
+use crate::pool::request::{PoolError, PoolErrorKind};
+use crate::pool::state::Pool;
 
 impl Pool {
     /// Refuses to receive changes into a volume that differs from its newest snapshot. A resumed
     /// receive may find the data that it wrote before.
-    pub(super) fn check_receivable(&mut self, operation: &Operation) -> Result<(), PoolError> {
+    pub(in crate::pool) fn check_receivable(
+        &mut self,
+        operation: &Operation,
+    ) -> Result<(), PoolError> {
         let Operation::BeginReceive { volume, .. } = operation else {
             return Ok(());
         };
@@ -50,7 +53,7 @@ impl Pool {
 }
 
 /// Makes the error for a change that does not belong to the receiving `attempt`, or to any.
-pub(super) fn out_of_turn(attempt: Option<u64>) -> PoolError {
+pub(in crate::pool) fn out_of_turn(attempt: Option<u64>) -> PoolError {
     match attempt {
         Some(_) => incomplete(),
         None => PoolError::new(

@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use pages::Pages;
 
-use super::prepared::Prepared;
 use super::trim::TrimState;
 use crate::catalog::CatalogError;
 use crate::format::{Compression, DatasetId};
 use crate::map::Change;
+use crate::pool::io::prepared::Prepared;
 use crate::vdev::{ArrayError, DeviceRequest, LeafId, VdevEvent};
 
 /// Caller's number for a request, which comes back with the answer.

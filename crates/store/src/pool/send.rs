@@ -6,12 +6,14 @@
 
 use pages::Pages;
 
-use super::read::{NodeWaiter, Pending};
-use super::request::{Answer, Changes, PoolError, PoolErrorKind, RequestId, Stored, WantedChanges};
-use super::state::{Pool, Tag};
 use crate::format::{DatasetId, Pointer};
 use crate::map::walk::Progress;
 use crate::map::{Change, Diff, Tree};
+use crate::pool::io::read::{NodeWaiter, Pending};
+use crate::pool::request::{
+    Answer, Changes, PoolError, PoolErrorKind, RequestId, Stored, WantedChanges,
+};
+use crate::pool::state::{Pool, Tag};
 use crate::vdev::{ArrayError, Block, Priority};
 
 /// Number of differences after which an answer is given. The answer may hold a leaf more.
@@ -20,7 +22,7 @@ const ENOUGH: usize = 1024;
 const PAIRS: usize = 8;
 
 impl Pool {
-    pub(super) fn begin_changes(&mut self, id: RequestId, wanted: WantedChanges) {
+    pub(in crate::pool) fn begin_changes(&mut self, id: RequestId, wanted: WantedChanges) {
         let pending = self.next_pending();
         let changes = Pending::Changes { id, wanted };
         self.pending.insert(pending, changes);
@@ -28,7 +30,7 @@ impl Pool {
     }
 
     /// Answers which blocks differ, once all nodes that say so are in memory.
-    pub(super) fn tell_changes(&mut self, pending: u64) {
+    pub(in crate::pool) fn tell_changes(&mut self, pending: u64) {
         let Some(Pending::Changes { id, wanted }) = self.pending.get(&pending) else {
             return;
         };
@@ -109,20 +111,20 @@ impl Pool {
     }
 
     /// Resumes the questions that waited for a checkpoint.
-    pub(super) fn changes_are_settled(&mut self) {
+    pub(in crate::pool) fn changes_are_settled(&mut self) {
         for pending in std::mem::take(&mut self.unsettled) {
             self.tell_changes(pending);
         }
     }
 
     /// Takes the questions that wait for a checkpoint, since none will be made any more.
-    pub(super) fn give_up_unsettled(&mut self) -> Vec<RequestId> {
+    pub(in crate::pool) fn give_up_unsettled(&mut self) -> Vec<RequestId> {
         let waiting = std::mem::take(&mut self.unsettled).into_iter();
         let given_up = waiting.filter_map(|pending| self.pending.remove(&pending)?.questioner());
         given_up.collect()
     }
 
-    pub(super) fn begin_stored(&mut self, id: RequestId, dataset: DatasetId, block: u64) {
+    pub(in crate::pool) fn begin_stored(&mut self, id: RequestId, dataset: DatasetId, block: u64) {
         let pending = self.next_pending();
         let stored = Pending::Stored {
             id,
@@ -135,7 +137,7 @@ impl Pool {
     }
 
     /// Reads a block of a snapshot, once its place is known.
-    pub(super) fn find_stored(&mut self, pending: u64) {
+    pub(in crate::pool) fn find_stored(&mut self, pending: u64) {
         let Some(Pending::Stored { dataset, block, .. }) = self.pending.get(&pending) else {
             return;
         };
@@ -181,7 +183,7 @@ impl Pool {
     }
 
     /// Takes a block of a snapshot that was read, or the error.
-    pub(super) fn stored_read(&mut self, pending: u64, result: Result<Pages, ArrayError>) {
+    pub(in crate::pool) fn stored_read(&mut self, pending: u64, result: Result<Pages, ArrayError>) {
         let Some(Pending::Stored {
             dataset,
             block,
@@ -192,7 +194,7 @@ impl Pool {
             return;
         };
         let compression = pointer.compression;
-        if super::read::is_overwritten(&result) {
+        if crate::pool::io::read::is_overwritten(&result) {
             return self.find_stored(pending);
         }
         // A dataset that was destroyed meanwhile may have been overwritten.

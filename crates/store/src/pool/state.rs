@@ -5,25 +5,25 @@ use std::sync::Arc;
 
 use pages::Pages;
 
-use super::cache_vdevs::{self, CacheVdevs};
 use super::checkpoint::Making;
-use super::commit::Commit;
 use super::config::PoolConfig;
-use super::log_vdevs::LogVdevs;
 use super::manifest::MAX_MANIFEST;
-use super::read::{BlockReads, Pending};
 use super::request::{Answer, Event, Output, PoolError, PoolErrorKind, Request, RequestId};
 use super::scan::{Scan, ScanRecord, ScanState};
-use super::signpost::Signposts;
 use super::trim::Trims;
-use super::unmerged::Unmerged;
-use super::write::Write;
 use crate::cache::{Cache, Charge};
 use crate::catalog::{Catalog, Settings};
 use crate::format::list::Chunk;
 use crate::format::{Address, DatasetId, Epoch, Pointer, PoolKey};
 use crate::map::hash::BuildNumberHasher;
 use crate::map::{Layer, Map, Missing, NodeCache};
+use crate::pool::devices::cache_vdevs::{self, CacheVdevs};
+use crate::pool::devices::log_vdevs::LogVdevs;
+use crate::pool::io::commit::Commit;
+use crate::pool::io::read::{BlockReads, Pending};
+use crate::pool::io::signpost::Signposts;
+use crate::pool::io::unmerged::Unmerged;
+use crate::pool::io::write::Write;
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::{Extent, Space};
 use crate::vdev::{self, Array, ArrayDone, DeviceOutcome, IoId, LeafId};
@@ -237,9 +237,9 @@ pub struct Pool {
     pub(super) next_pending: u64,
     pub(super) reads: BlockReads,
     /// Blocks that waiting changes touch, by the first of each. Other changes of these blocks wait.
-    pub(super) locks: BTreeMap<(DatasetId, u64), super::write::Lock>,
+    pub(super) locks: BTreeMap<(DatasetId, u64), crate::pool::io::write::Lock>,
     /// Changes that wait for room in memory or on the devices, in their order.
-    pub(super) stalled: VecDeque<super::write::Ready>,
+    pub(super) stalled: VecDeque<crate::pool::io::write::Ready>,
     /// Bytes of compressed blocks that the stalled changes keep beside their own data. They are
     /// bounded as dirty bytes are. Data beyond the bound is compressed again, on the one thread
     /// that has all other work to do.
@@ -264,7 +264,7 @@ pub struct Pool {
     /// Whether this host lets the pool go when all is written.
     pub(super) is_closing: bool,
     /// Write of the configuration into the labels that is under way.
-    pub(super) renewal: Option<super::labels::Renewal>,
+    pub(super) renewal: Option<crate::pool::devices::labels::Renewal>,
     pub(super) checkpoint: Option<Making>,
     /// Checkpoints that became durable since the pool was opened.
     pub(super) checkpoints: u64,
@@ -296,14 +296,14 @@ pub struct Pool {
     /// Spares whose devices are missing.
     pub(super) away_spares: BTreeSet<u64>,
     /// Counts of the failures of leaves.
-    pub(super) failures: super::failures::Failures,
+    pub(super) failures: crate::pool::devices::failures::Failures,
     pub(super) is_checkpoint_wanted: bool,
     /// Whether the labels say that blocks may lie twice.
     pub(super) may_lie_twice: bool,
     /// Blocks that should lie twice and lie once.
-    pub(super) written_once: super::second::WrittenOnce,
+    pub(super) written_once: crate::pool::io::second::WrittenOnce,
     pub(super) last_checkpoint_us: u64,
-    pub(super) rest: super::rest::Rest,
+    pub(super) rest: crate::pool::io::rest::Rest,
     /// Sectors that data took since the last checkpoint began.
     pub(super) taken: u64,
     pub(super) tags: HashMap<u64, Tag, BuildNumberHasher>,

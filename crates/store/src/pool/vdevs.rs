@@ -8,12 +8,12 @@
 use std::collections::BTreeMap;
 
 use super::activity::{Protected, Stop};
-use super::cache_vdevs::CacheStatus;
 use super::config::PoolConfig;
-use super::log_vdevs::LogStatus;
 use super::request::{Answer, PoolError, PoolErrorKind, RequestId};
 use super::scan::{ScanState, ScanStatus};
 use super::state::Pool;
+use crate::pool::devices::cache_vdevs::CacheStatus;
+use crate::pool::devices::log_vdevs::LogStatus;
 use crate::space::{Counts, VdevSpace};
 use crate::vdev::{
     Class, LeafId, LeafSpec, LeafStatus, ShapeError, SlotKind, State, TopLevelSpec, TopLevelStatus,

@@ -5,6 +5,8 @@
 //! checksum of the whole matches. Choices are tried in the order of how much must have gone wrong,
 //! and not more of them than [`Limits::combinations`](super::Limits::combinations).
 
+pub(super) mod repair;
+
 use pages::Pages;
 use smallvec::SmallVec;
 

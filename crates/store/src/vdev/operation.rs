@@ -11,12 +11,12 @@ use super::double::DoubleOperation;
 use super::flush::FlushOperation;
 use super::labels::LabelOperation;
 use super::read::ReadOperation;
-use super::repair::RepairOperation;
 use super::status::State;
 use super::trim::TrimOperation;
 use super::write::WriteOperation;
 use crate::checksum;
 use crate::format::{Address, Algorithm, Epoch, Pointer};
+use crate::vdev::heal::repair::RepairOperation;
 
 /// How a block's bytes prove that they are the right ones.
 #[derive(Clone)]

@@ -4,11 +4,12 @@
 //! `parity` columns hold parity, the next ones data, as many as there are leaves; then the next row
 //! begins. So every block is a full stripe of its own, and is never half written over.
 
+pub(super) mod parity;
+
 use pages::{PAGE_SIZE, Page, PageMut, Pages};
 use smallvec::SmallVec;
 
 use super::geometry::{Column, Geometry};
-use super::parity;
 
 /// Sectors that `sectors` of payload take: a row of parity for each row of data, and padding to a
 /// multiple of `parity + 1`, so that no free space is too small for any block.

@@ -1,7 +1,6 @@
 //! Frees blocks of deleted datasets, a part of them in each checkpoint.
 
 use super::super::manifest::Job;
-use super::super::read::NodeWaiter;
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::{Contents, Dying, Pool, Tag};
 use super::Stage;
@@ -9,6 +8,7 @@ use crate::format::list::Chunk;
 use crate::format::{Epoch, Pointer};
 use crate::map::Tree;
 use crate::map::walk::{Progress, Visit, Walk};
+use crate::pool::io::read::NodeWaiter;
 use crate::snapshot::deadlist::{Deadlist, Unread};
 use crate::vdev::{ArrayError, Block, Priority};
 

@@ -5,11 +5,11 @@
 
 use pages::Pages;
 
-use super::super::labels::ALL_ROUNDS;
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::{Pool, Tag};
 use super::{Making, Stage};
 use crate::format::{Epoch, Label};
+use crate::pool::devices::labels::ALL_ROUNDS;
 use crate::vdev::ArrayError;
 
 impl Pool {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::super::read::NodeWaiter;
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::{Dying, Pool, Referenced};
 use super::writer::Writer;
@@ -12,6 +11,7 @@ use crate::format::{DatasetId, Epoch, Pointer};
 use crate::map::merge::{Merge, Statistics, Stop};
 use crate::map::walk::Progress;
 use crate::map::{Closed, Map, Tree};
+use crate::pool::io::read::NodeWaiter;
 use crate::snapshot::deadlist::Dead;
 
 /// Nodes that are read before the merge asks for them: few in comparison with the nodes that the

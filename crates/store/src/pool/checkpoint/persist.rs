@@ -15,7 +15,6 @@ use super::super::manifest::{
     json_len, space_map, to_hex,
 };
 use super::super::request::{PoolError, PoolErrorKind};
-use super::super::second::Site;
 use super::super::state::{Contents, Dying, Pool};
 use super::writer::Writer;
 use super::{Making, Stage};
@@ -24,6 +23,7 @@ use crate::format::node::FAN_OUT;
 use crate::format::{Compression, DatasetId, Node, NodeId, Pointer, Root, SECTOR_SIZE};
 use crate::map::Map;
 use crate::map::merge::NoSpace;
+use crate::pool::io::second::Site;
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::Page;
 

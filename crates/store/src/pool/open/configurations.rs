@@ -16,11 +16,11 @@
 
 use pages::Pages;
 
-use super::super::labels::ROUNDS;
 use super::labels::LeafLabels;
 use super::{OpenError, OpenErrorKind, reguid};
 use crate::format::label::NoLabel;
 use crate::format::{Label, SECTOR_SIZE};
+use crate::pool::devices::labels::ROUNDS;
 
 /// Labels of all devices.
 #[derive(Debug)]

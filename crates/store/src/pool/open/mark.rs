@@ -28,11 +28,11 @@ use std::sync::Arc;
 use pages::{PAGE_SIZE, Page, Pages};
 
 use super::super::anew::Start;
-use super::super::commit::Commit;
 use super::{Block, OpenError, Opening, Stage, Wanted};
 use crate::format::{Address, Record};
 use crate::log::chain::Chain;
 use crate::log::replay::{self, Found};
+use crate::pool::io::commit::Commit;
 use crate::space::Extent;
 use crate::vdev::{Priority, Verify};
 

@@ -18,13 +18,13 @@
 //! no chain leads to them.
 
 use super::super::anew::Start;
-use super::super::commit::Commit;
 use super::{Candidate, Examined, OpenError, OpenErrorKind, Opening};
 use crate::cache::Cache;
 use crate::catalog::Catalog;
 use crate::format::Epoch;
 use crate::log::chain::Chain;
 use crate::log::replay::Damage;
+use crate::pool::io::commit::Commit;
 use crate::vdev;
 use std::sync::Arc;
 

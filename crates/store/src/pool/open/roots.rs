@@ -5,13 +5,13 @@ use std::collections::{BTreeSet, HashMap};
 use pages::Pages;
 
 use super::super::config::PoolConfig;
-use super::super::labels::ROUNDS;
 use super::OpenError;
 use super::labels::{Candidate, LeafLabels, missing_now};
 use super::parted;
 use super::ring::Ring;
 use crate::format::label::{COPIES, RING_OFFSET, RING_SLOTS};
 use crate::format::{Epoch, Label, PoolKey, Root, SECTOR_SIZE};
+use crate::pool::devices::labels::ROUNDS;
 use crate::vdev::{Dtl, LeafSpec, LeafState};
 
 /// Roots in the label rings.

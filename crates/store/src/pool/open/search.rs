@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::super::anew::Start;
-use super::super::commit::Commit;
 use super::{OpenError, Opening, Stage, Wanted};
 use crate::format::{Address, SECTOR_SIZE};
 use crate::log::chain::Chain;
 use crate::log::replay::{SEARCH, Trace};
+use crate::pool::io::commit::Commit;
 use crate::vdev::{ArrayError, DeviceErrorKind, Kind, LeafId, State, layout};
 
 /// Sectors of a leaf that are read at once.

@@ -10,7 +10,7 @@ use crate::format::list::Chunk;
 use crate::format::{Address, DatasetId, Epoch, Pointer};
 use crate::map::Missing;
 use crate::map::walk::{Progress, Visit, Walk};
-use crate::pool::read::NodeWaiter;
+use crate::pool::io::read::NodeWaiter;
 use crate::pool::state::{Pool, Tag};
 use crate::snapshot::deadlist::{Deadlist, Unread};
 use crate::vdev::{ArrayError, Block, Priority};

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use super::super::usage::Moment;
 use super::super::{DatasetUsage, Limits, Plan, PoolError, PoolErrorKind};
-use super::full::noise;
 use super::world::World;
 use crate::catalog::ROOT;
 use crate::catalog::request::{CloneSnapshot, CreateVolume, Destroy, Rollback};
 use crate::format::DatasetId;
 use crate::map::NodeCache;
+use crate::pool::tests::room::full::noise;
 use crate::vdev::Kind;
 
 const BLOCK: u64 = 4096;

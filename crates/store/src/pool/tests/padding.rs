@@ -55,7 +55,7 @@ fn what_is_reserved_on_raidz_is_told_to_be_available() {
         world.write(
             thick,
             block << 14,
-            &super::full::noise(16 << 10, block),
+            &crate::pool::tests::room::full::noise(16 << 10, block),
             true,
         );
     }

@@ -2,9 +2,9 @@
 //! does not mistake changed blocks for them, and reports each loss once.
 
 use super::super::{Limits, ScanState};
-use super::vdevs::run_scrub;
 use super::world::World;
 use crate::format::{DatasetId, SECTOR_SIZE};
+use crate::pool::tests::disks::vdevs::run_scrub;
 use crate::vdev::{Kind, layout};
 
 const BLOCK: u64 = 64 << 10;

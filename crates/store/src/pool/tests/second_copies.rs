@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::super::check::FindingKind;
 use super::super::features::Feature;
 use super::super::{Event, Features, Limits, Plan, PoolErrorKind, Request, Span};
-use super::full::noise;
 use super::world::World;
 use crate::catalog::Property;
 use crate::catalog::request::{
@@ -13,6 +12,7 @@ use crate::catalog::request::{
 };
 use crate::format::{Address, DatasetId, Pointer, SECTOR_SIZE};
 use crate::map::walk::{Progress, Visit, Walk};
+use crate::pool::tests::room::full::noise;
 use crate::snapshot::deadlist::Deadlist;
 use crate::space::{Purpose, Stream};
 use crate::vdev::{Class, Kind, LeafSpec, TopLevelSpec, VdevTree, layout};

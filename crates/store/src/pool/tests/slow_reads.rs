@@ -1,11 +1,11 @@
 //! Reads that take so long that their blocks are freed and other blocks written in their places.
 
-use super::super::read::NodeWaiter;
 use super::super::{Answer, Limits, Plan, PoolError, Request, RequestId, ScanKind, ScanState};
 use super::world::World;
 use crate::catalog::request::CreateVolume;
 use crate::format::{Address, DatasetId, Epoch};
 use crate::map::{Missing, NodeCache};
+use crate::pool::io::read::NodeWaiter;
 use crate::vdev::{Kind, State};
 
 const BLOCK: u64 = 4096;

@@ -8,7 +8,8 @@ use proptest::prelude::*;
 
 use super::rig::Random;
 use crate::vdev::geometry::Column;
-use crate::vdev::{parity, raidz};
+use crate::vdev::raidz;
+use crate::vdev::raidz::parity;
 
 /// Random bytes, all different.
 fn noise(seed: u64, sectors: usize) -> Pages {

@@ -1,0 +1,8 @@
+//! What a unit's medium has: ranges of blocks, limits, readiness, thin provisioning and counts.
+
+pub(super) mod limits;
+pub mod range;
+pub(super) mod readiness;
+pub mod statistics;
+pub mod thin_provisioning;
+pub(super) mod write_through;

@@ -1,0 +1,614 @@
+//! Cache vdevs: fast devices that keep blocks which memory gave up, so that they can be read again.
+//!
+//! The policy decides which blocks to keep, where, and what must be read back
+//! ([`crate::cache::second_level`]). This file joins the policy to devices. Nothing of the pool
+//! depends on cache vdevs:
+//! - they hold no block that is not in the pool as well, and nothing is ever written to the pool
+//!   from them;
+//! - data from a cache vdev is believed only if this process wrote it there for exactly this
+//!   pointer. A hash of its own covers the block's address, birth and checksum. So a device that
+//!   rots, lies or has other data costs a read of the pool;
+//! - a device that fails, or does not answer within [`PATIENCE_US`], is not used any more. The pool
+//!   serves the requests that waited for it;
+//! - the index of their contents is in memory only. So they are empty after each opening, and an
+//!   opening does not look at them.
+//!
+//! Cache vdevs have their own leaf and request numbers, above all numbers of the array. A request
+//! for a cache vdev never comes near the array. They have labels so that they are found with the
+//! pool's other devices, but no roots.
+//!
+//! The index and the batches being written count in the cap of the block cache.
+
+use std::collections::BTreeMap;
+
+use pages::Pages;
+
+use crate::cache::second_level::{Batch, Found, Limits, Place, SecondLevel};
+use crate::cache::{EvictedBlocks, Key};
+use crate::catalog::CachePolicy;
+use crate::format::{DatasetId, Label, Pointer};
+use crate::pool::request::{Event, PoolError, PoolErrorKind};
+use crate::pool::state::Pool;
+use crate::vdev::{
+    DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, ErrorCounts, IoId, LeafId, LeafIo,
+    LeafSpec, LeafState, ShapeError, ShapeErrorKind, State, VdevEvent, layout,
+};
+
+/// First leaf number of cache vdevs, and first number of their requests.
+const FIRST_LEAF: u32 = 1 << 31;
+const FIRST_IO: u64 = 1 << 63;
+/// Time after which a device that has not answered is not used any more, in microseconds.
+const PATIENCE_US: u64 = 1_000_000;
+/// Number of errors after which a device is not used any more.
+const MOST_ERRORS: u64 = 8;
+/// Divisor of the block cache's cap that gives the share of all cache vdevs together.
+const SHARE: usize = 4;
+/// Most bytes a second that are written to a device in the long run.
+const WRITE_RATE: u64 = 64 << 20;
+
+/// Status of a cache vdev.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheStatus {
+    /// Leaf number of the cache vdev.
+    pub leaf: LeafId,
+    /// Guid of the cache vdev, which never changes.
+    pub guid: u64,
+    /// Bytes for blocks.
+    pub size: u64,
+    /// Bytes of blocks that the cache vdev can give.
+    pub used: u64,
+    /// State of the device.
+    pub state: State,
+    /// Whether the cache vdev is used: the device is there, and the block cache has room for its
+    /// index.
+    pub is_in_use: bool,
+    /// Errors of the device.
+    pub errors: ErrorCounts,
+    /// Requests and bytes of the device.
+    pub io: LeafIo,
+    /// Reads for which the cache vdev had the block.
+    pub hits: u64,
+    /// Reads for which the cache vdev did not have the block.
+    pub misses: u64,
+    /// Blocks that came back with other contents, and were read from the pool.
+    pub rejected: u64,
+    /// Bytes that were written to the cache vdev.
+    pub written_bytes: u64,
+}
+
+/// All cache vdevs of a pool.
+#[derive(Debug, Default)]
+pub(in crate::pool) struct CacheVdevs {
+    devices: Vec<Device>,
+    /// Requests under way.
+    under_way: BTreeMap<u64, UnderWay>,
+    next_io: u64,
+    requests: Vec<DeviceRequest>,
+}
+
+#[derive(Debug)]
+struct Device {
+    leaf: LeafId,
+    spec: LeafSpec,
+    /// Index and policy of the device; `None` if it takes no part in the cache.
+    level: Option<SecondLevel>,
+    errors: ErrorCounts,
+    io: LeafIo,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    leaf: LeafId,
+    since_us: u64,
+    /// Length in bytes.
+    len: u64,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Read {
+        key: Key,
+        pointer: Pointer,
+        place: Place,
+    },
+    Batch(u64),
+    Label,
+}
+
+impl Device {
+    fn state(&self) -> State {
+        match self.spec.state {
+            LeafState::Online => State::Online,
+            LeafState::Faulted => State::Faulted,
+            LeafState::Offline => State::Offline,
+            LeafState::Unavailable => State::Unavailable,
+            LeafState::Removed | LeafState::Detached => State::Removed,
+        }
+    }
+
+    fn status(&self) -> CacheStatus {
+        let counts = self.level.as_ref().map(SecondLevel::statistics);
+        let counts = counts.unwrap_or_default();
+        let size = layout::data_sectors(self.spec.size).unwrap_or(0) * SECTOR;
+        CacheStatus {
+            leaf: self.leaf,
+            guid: self.spec.guid,
+            size,
+            used: counts.held_bytes.min(size),
+            state: self.state(),
+            is_in_use: self.level.is_some(),
+            errors: self.errors,
+            io: self.io,
+            hits: counts.hits,
+            misses: counts.misses,
+            rejected: counts.rejected,
+            written_bytes: counts.written_bytes,
+        }
+    }
+}
+
+fn no_such_cache() -> PoolError {
+    PoolError::new(PoolErrorKind::Refused, "there is no such cache vdev")
+}
+
+const SECTOR: u64 = crate::format::SECTOR_SIZE as u64;
+
+/// Reports whether a request belongs to a cache vdev.
+pub fn is_cache_io(io: IoId) -> bool {
+    io.0 >= FIRST_IO
+}
+
+impl CacheVdevs {
+    /// Finds the leaf with this guid.
+    pub(in crate::pool) fn find(&self, guid: u64) -> Option<LeafId> {
+        let is_it =
+            |device: &&Device| device.spec.guid == guid && device.spec.state != LeafState::Detached;
+        self.devices.iter().find(is_it).map(|device| device.leaf)
+    }
+
+    /// Returns the guid of a leaf, even of one that was removed; `None` if the leaf is no cache
+    /// vdev's.
+    pub(in crate::pool) fn guid(&self, leaf: LeafId) -> Option<u64> {
+        let device = self.devices.iter().find(|device| device.leaf == leaf)?;
+        Some(device.spec.guid)
+    }
+
+    /// Reports whether a leaf may get requests.
+    pub(in crate::pool) fn uses(&self, leaf: LeafId) -> bool {
+        let is_it = |device: &Device| device.leaf == leaf && device.spec.state == LeafState::Online;
+        self.devices.iter().any(is_it)
+    }
+
+    pub(in crate::pool) fn statuses(&self) -> Vec<CacheStatus> {
+        let devices = self.devices.iter();
+        let devices = devices.filter(|device| device.spec.state != LeafState::Detached);
+        devices.map(Device::status).collect()
+    }
+
+    /// Returns the cache vdevs as labels keep them.
+    pub(in crate::pool) fn specs(&self) -> Vec<LeafSpec> {
+        let specs = self.devices.iter().map(|device| &device.spec);
+        let specs = specs.filter(|spec| spec.state != LeafState::Detached);
+        specs.cloned().collect()
+    }
+
+    pub(in crate::pool) fn deadline_us(&self) -> Option<u64> {
+        let since = self.under_way.values().map(|of| of.since_us);
+        since.min().map(|since| since + PATIENCE_US)
+    }
+
+    pub(in crate::pool) fn take_requests(&mut self) -> Vec<DeviceRequest> {
+        std::mem::take(&mut self.requests)
+    }
+
+    fn ask(&mut self, leaf: LeafId, op: DeviceOp, what: What, now_us: u64) {
+        let io = FIRST_IO + self.next_io;
+        self.next_io += 1;
+        let len = match &op {
+            DeviceOp::Read { len, .. } => u64::from(*len),
+            DeviceOp::Write { data, .. } => data.len() as u64,
+            DeviceOp::Trim { len, .. } => *len,
+            DeviceOp::Flush => 0,
+        };
+        let under_way = UnderWay {
+            leaf,
+            since_us: now_us,
+            len,
+            what,
+        };
+        self.under_way.insert(io, under_way);
+        let io = IoId(io);
+        self.requests.push(DeviceRequest { io, leaf, op });
+    }
+
+    fn write(&mut self, leaf: LeafId, batch: Batch, now_us: u64) {
+        let op = DeviceOp::Write {
+            offset: layout::DATA_START + batch.offset,
+            data: batch.data,
+            durable: false,
+        };
+        self.ask(leaf, op, What::Batch(batch.id), now_us);
+    }
+
+    /// Returns the device that keeps a block.
+    fn device_of(&mut self, key: Key) -> Option<&mut Device> {
+        let mut usable: Vec<&mut Device> = (self.devices.iter_mut())
+            .filter(|device| device.level.is_some())
+            .collect();
+        let count = usable.len() as u64;
+        let at = (key.block ^ key.volume.rotate_left(17)).checked_rem(count)?;
+        Some(usable.swap_remove(at as usize))
+    }
+
+    fn device(&mut self, leaf: LeafId) -> Option<&mut Device> {
+        self.devices.iter_mut().find(|device| device.leaf == leaf)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.devices.iter().all(|device| device.level.is_none())
+    }
+}
+
+impl Pool {
+    /// Begins to use the cache vdevs of the configuration, all of them empty.
+    pub(in crate::pool) fn begin_caches(&mut self) {
+        for spec in self.config.caches.clone() {
+            self.insert_cache(spec);
+        }
+    }
+
+    fn insert_cache(&mut self, spec: LeafSpec) -> LeafId {
+        let leaf = LeafId(FIRST_LEAF + self.caches.devices.len() as u32);
+        let is_online = spec.state == LeafState::Online;
+        let level = is_online.then(|| self.second_level(spec.size)).flatten();
+        self.caches.devices.push(Device {
+            leaf,
+            spec,
+            level,
+            errors: ErrorCounts::default(),
+            io: LeafIo::default(),
+        });
+        leaf
+    }
+
+    /// Makes an empty second level on a device; `None` if memory is so short that its index would
+    /// cost more than it gives.
+    fn second_level(&self, size: u64) -> Option<SecondLevel> {
+        let limits = Limits {
+            leaf_bytes: layout::data_sectors(size).unwrap_or(0) * SECTOR,
+            index_bytes: self.cache.cap() / (2 * SHARE),
+            write_bytes_per_s: WRITE_RATE,
+        };
+        let level = SecondLevel::new(limits, self.key.secret);
+        let most = self.cache.cap() / SHARE;
+        self.cache.reserve(level.memory(), most).then_some(level)
+    }
+
+    /// Resets the errors of a cache vdev. If it failed or was away, it is used again, and begins
+    /// empty.
+    ///
+    /// # Errors
+    /// No cache vdev has that guid.
+    pub fn online_cache(&mut self, guid: u64, now_us: u64) -> Result<(), PoolError> {
+        self.now_us = now_us;
+        let Some(leaf) = self.caches.find(guid) else {
+            return Err(no_such_cache());
+        };
+        let is_used = self.caches.uses(leaf);
+        let Some(device) = self.caches.device(leaf) else {
+            return Err(no_such_cache());
+        };
+        device.errors = ErrorCounts::default();
+        if is_used {
+            return Ok(());
+        }
+        device.spec.state = LeafState::Online;
+        let size = device.spec.size;
+        let level = self.second_level(size);
+        if let Some(device) = self.caches.device(leaf) {
+            device.level = level;
+        }
+        self.shape_changed();
+        self.go_on();
+        Ok(())
+    }
+
+    /// Takes a cache vdev offline until [`Pool::online_cache`], also for later openings. No data is
+    /// lost with it.
+    ///
+    /// # Errors
+    /// No cache vdev has that guid.
+    pub fn offline_cache(&mut self, guid: u64, now_us: u64) -> Result<(), PoolError> {
+        self.now_us = now_us;
+        let Some(leaf) = self.caches.find(guid) else {
+            return Err(no_such_cache());
+        };
+        let device = self.caches.device(leaf);
+        if device.is_some_and(|device| device.spec.state == LeafState::Offline) {
+            return Ok(());
+        }
+        self.stop_cache(leaf, LeafState::Offline, "put aside");
+        self.shape_changed();
+        self.go_on();
+        Ok(())
+    }
+
+    /// Adds a cache vdev, which is used from now on. Its label follows the pool's labels
+    /// ([`Pool::sync`]).
+    ///
+    /// # Errors
+    /// The device is too small, or a cache vdev has that guid already.
+    pub fn add_cache(&mut self, spec: &LeafSpec) -> Result<LeafId, ShapeError> {
+        self.check_cache(spec)?;
+        let leaf = self.insert_cache(spec.clone());
+        self.config.caches = self.caches.specs();
+        self.shape_changed();
+        Ok(leaf)
+    }
+
+    /// Checks whether a cache vdev can be added.
+    pub(in crate::pool) fn check_cache(&self, spec: &LeafSpec) -> Result<(), ShapeError> {
+        let refuse = |kind, context: &str| Err(ShapeError::of_tree(kind, context));
+        if layout::data_sectors(spec.size).is_none() {
+            return refuse(ShapeErrorKind::TooSmall, "device is too small for a cache");
+        }
+        if self.leaf(spec.guid).is_some() {
+            return refuse(ShapeErrorKind::InUse, "already in use");
+        }
+        Ok(())
+    }
+
+    /// Uses the present size of a cache vdev's device. The cache vdev begins empty.
+    ///
+    /// # Errors
+    /// No cache vdev has that guid, or its device is smaller than it was.
+    pub fn expand_cache(&mut self, guid: u64, size: u64, now_us: u64) -> Result<(), PoolError> {
+        self.now_us = now_us;
+        let leaf = self.caches.find(guid);
+        let Some(device) = leaf.and_then(|leaf| self.caches.device(leaf)) else {
+            return Err(no_such_cache());
+        };
+        let (leaf, before) = (device.leaf, device.spec.size);
+        if size < before {
+            let problem = format!("the device has {size} bytes, and had {before}");
+            return Err(PoolError::new(PoolErrorKind::Refused, problem));
+        }
+        if layout::data_sectors(size) == layout::data_sectors(before) {
+            return Ok(());
+        }
+        device.spec.size = size;
+        // Places are counted round the device, so no block that lies there can be found any more.
+        let is_used = device.spec.state == LeafState::Online;
+        self.forget_cache(leaf);
+        let level = is_used.then(|| self.second_level(size)).flatten();
+        if let Some(device) = self.caches.device(leaf) {
+            device.level = level;
+        }
+        self.config.caches = self.caches.specs();
+        self.shape_changed();
+        self.go_on();
+        Ok(())
+    }
+
+    /// Removes a cache vdev. No data is lost with it.
+    ///
+    /// # Errors
+    /// No cache vdev has that guid.
+    pub fn remove_cache(&mut self, guid: u64, now_us: u64) -> Result<(), PoolError> {
+        self.now_us = now_us;
+        let Some(leaf) = self.caches.find(guid) else {
+            return Err(no_such_cache());
+        };
+        self.stop_cache(leaf, LeafState::Detached, "detached");
+        self.config.caches = self.caches.specs();
+        self.shape_changed();
+        self.go_on();
+        Ok(())
+    }
+
+    /// Asks the cache vdevs for a block that is not in memory. The outer `None` means no cache
+    /// vdev has it; the inner `None` means its data comes later.
+    pub(in crate::pool) fn read_cached(
+        &mut self,
+        key: Key,
+        pointer: &Pointer,
+    ) -> Option<Option<Pages>> {
+        let now_us = self.now_us;
+        let device = self.caches.device_of(key)?;
+        let (leaf, found) = (device.leaf, device.level.as_mut()?.where_is(key, pointer)?);
+        match found {
+            Found::Memory(data) => Some(Some(data)),
+            Found::Device(place) => {
+                let op = DeviceOp::Read {
+                    offset: layout::DATA_START + place.offset,
+                    len: place.len as u32,
+                };
+                let pointer = *pointer;
+                let what = What::Read {
+                    key,
+                    pointer,
+                    place,
+                };
+                self.caches.ask(leaf, op, what, now_us);
+                Some(None)
+            }
+        }
+    }
+
+    /// Offers blocks that memory gave up to the cache vdevs.
+    pub(in crate::pool) fn keep_evicted(&mut self, evicted: EvictedBlocks) {
+        if self.caches.is_empty() {
+            return;
+        }
+        for evicted in evicted {
+            let key = evicted.key;
+            let dataset = DatasetId(key.volume as u32);
+            let Some(contents) = self.contents.get(&dataset) else {
+                continue;
+            };
+            let is_wanted = contents.settings.secondary_cache == CachePolicy::All;
+            // A block that is still to be written has its place, but may lose it to a later write
+            // of its group.
+            let is_new = self.commit.group.look_up(dataset, key.block).is_some();
+            if !is_wanted || is_new {
+                continue;
+            }
+            let pointer = contents.map.look_up(&mut self.nodes, key.block);
+            let Some(pointer) = pointer.ok().filter(|pointer| !pointer.is_hole()) else {
+                continue;
+            };
+            let now_us = self.now_us;
+            let Some(device) = self.caches.device_of(key) else {
+                return;
+            };
+            let leaf = device.leaf;
+            let level = device.level.as_mut();
+            let batch = level.and_then(|level| level.offer(evicted, &pointer, now_us));
+            if let Some(batch) = batch {
+                self.caches.write(leaf, batch, now_us);
+            }
+        }
+    }
+
+    /// Takes the answer of a cache vdev's device.
+    pub(in crate::pool) fn cache_completed(&mut self, io: IoId, outcome: DeviceOutcome) {
+        let Some(under_way) = self.caches.under_way.remove(&io.0) else {
+            return;
+        };
+        let now_us = self.now_us;
+        let UnderWay {
+            leaf,
+            since_us,
+            len,
+            what,
+        } = under_way;
+        let Some(device) = self.caches.device(leaf) else {
+            return;
+        };
+        let is_read = matches!(what, What::Read { .. });
+        let error = outcome.as_ref().err().cloned();
+        if error.is_some() {
+            device.errors.read += u64::from(is_read);
+            device.errors.write += u64::from(!is_read);
+        } else {
+            let transfers = match is_read {
+                true => &mut device.io.read,
+                false => &mut device.io.write,
+            };
+            transfers.count(len, since_us, since_us, now_us);
+        }
+        match what {
+            What::Label => {}
+            What::Batch(id) => {
+                if let Some(level) = &mut device.level {
+                    level.written(id, error.is_none());
+                }
+            }
+            What::Read {
+                key,
+                pointer,
+                place,
+            } => {
+                let level = device.level.as_mut();
+                let data = level.and_then(|of| of.accept(key, &pointer, place, outcome.ok()));
+                let rejected = device.level.as_ref().map(|of| of.statistics().rejected);
+                let bad = rejected.unwrap_or(0).saturating_sub(device.errors.read);
+                device.errors.checksum = bad;
+                self.cached_block_read(&pointer, data);
+            }
+        }
+        let Some(error) = error else {
+            return;
+        };
+        let is_gone = error.kind == DeviceErrorKind::Gone;
+        let errors = self.caches.device(leaf).map(|device| device.errors);
+        let count = errors.map_or(0, |errors| errors.read + errors.write);
+        if is_gone || count >= MOST_ERRORS {
+            let state = match is_gone {
+                true => LeafState::Removed,
+                false => LeafState::Faulted,
+            };
+            self.stop_cache(leaf, state, &error.to_string());
+        }
+    }
+
+    /// Gives up devices that do not answer.
+    pub(in crate::pool) fn tick_caches(&mut self) {
+        let now_us = self.now_us;
+        let is_late = |of: &&UnderWay| now_us >= of.since_us + PATIENCE_US;
+        let late = self.caches.under_way.values().find(is_late);
+        if let Some(leaf) = late.map(|of| of.leaf) {
+            self.stop_cache(leaf, LeafState::Faulted, "it does not answer in time");
+        }
+    }
+
+    /// Stops using a cache vdev. The pool serves the requests that waited for it.
+    fn stop_cache(&mut self, leaf: LeafId, state: LeafState, reason: &str) {
+        let Some(device) = self.caches.device(leaf) else {
+            return;
+        };
+        device.spec.state = state;
+        let state = device.state();
+        self.forget_cache(leaf);
+        let reason = reason.to_owned();
+        let event = VdevEvent::LeafState {
+            leaf,
+            state,
+            reason,
+        };
+        self.output.events.push(Event::Vdev(event));
+    }
+
+    /// Forgets the contents of a cache vdev, and its requests under way. The pool serves the
+    /// requests that waited for it.
+    fn forget_cache(&mut self, leaf: LeafId) {
+        let level = self.caches.device(leaf).and_then(|of| of.level.take());
+        if let Some(level) = level {
+            self.cache.release(level.memory());
+        }
+        let of_leaf = |of: &UnderWay| of.leaf == leaf;
+        let (mut gone, mut pointers) = (Vec::new(), Vec::new());
+        for (io, under_way) in self.caches.under_way.iter().filter(|(_, of)| of_leaf(of)) {
+            gone.push(*io);
+            if let What::Read { pointer, .. } = &under_way.what {
+                pointers.push(*pointer);
+            }
+        }
+        for io in gone {
+            self.caches.under_way.remove(&io);
+        }
+        for pointer in pointers {
+            self.cached_block_read(&pointer, None);
+        }
+    }
+
+    /// Writes the labels of cache vdevs, once a new configuration is in all other labels. Nothing
+    /// waits for these labels: a cache vdev that is not found by its label is merely not used.
+    pub(in crate::pool) fn label_caches(&mut self, config: &[u8]) {
+        let generation = self.config.generation;
+        let used = self.caches.devices.iter();
+        let used = used.filter(|device| device.spec.state == LeafState::Online);
+        let leaves: Vec<(LeafId, u64, u64)> = used
+            .map(|device| (device.leaf, device.spec.guid, device.spec.size))
+            .collect();
+        for (leaf, guid, size) in leaves {
+            let label = Label {
+                pool: self.config.guid,
+                leaf: guid,
+                generation,
+                config: config.to_vec(),
+            };
+            let label = Pages::from_bytes(&label.encode());
+            for offset in (0..4).filter_map(|copy| layout::label_offset(copy, size)) {
+                let data = label.clone();
+                let op = DeviceOp::Write {
+                    offset,
+                    data,
+                    durable: false,
+                };
+                self.caches.ask(leaf, op, What::Label, self.now_us);
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Blocks that the caller compressed and checksummed in advance, on a thread of its own.
+//!
+//! Compressing a block and making its checksum is more than half of the engine's work for a long
+//! write. It needs nothing of the pool but the volume's settings. Callers have several threads for
+//! this, and the engine, which has one, takes the result. If the settings have changed by then, the
+//! blocks are made again.
+
+use std::sync::Arc;
+
+use pages::Pages;
+
+use crate::catalog::Settings;
+use crate::format::{Algorithm, Compression, SECTOR_SIZE};
+use crate::{checksum, compress};
+
+/// Settings that decide how the blocks of a volume are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recipe {
+    block_size: u32,
+    compression: Compression,
+    algorithm: Algorithm,
+}
+
+/// Whole blocks, in order, with their compressed bytes and checksums.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    data: Pages,
+    recipe: Recipe,
+    blocks: Arc<[PreparedBlock]>,
+}
+
+/// Results of preparing a block.
+#[derive(Debug)]
+pub(in crate::pool) struct PreparedBlock {
+    /// Whether the block is all zeros, so that it is never written.
+    pub(in crate::pool) is_zero: bool,
+    /// Compressed bytes, if they save a sector.
+    pub(in crate::pool) packed: Option<Pages>,
+    /// Checksum of the compressed bytes if there are any, else of the block.
+    pub(in crate::pool) checksum: u128,
+}
+
+impl Recipe {
+    /// Returns the recipe of a volume's settings; `None` if its blocks are left to the engine.
+    /// Zstandard may take milliseconds for a block, and callers have other requests to serve, so
+    /// they do not use it.
+    pub fn of(settings: &Settings, block_size: u32) -> Option<Self> {
+        let compression = settings.compression.method();
+        (compression != Compression::Zstd).then_some(Self {
+            block_size,
+            compression,
+            algorithm: written_with(settings.checksum.algorithm()),
+        })
+    }
+
+    /// Prepares the bytes that are to be written from `offset` on. They must be whole blocks and
+    /// more than one sector, since handing the result of one sector over would cost as much as
+    /// preparing it.
+    pub fn prepare(self, offset: u64, data: &Pages) -> Option<Prepared> {
+        let size = self.block_size as usize;
+        let is_whole = offset.is_multiple_of(size as u64) && data.len().is_multiple_of(size);
+        if !is_whole || data.len() <= SECTOR_SIZE {
+            return None;
+        }
+        let starts = (0..data.len()).step_by(size);
+        let blocks = starts.map(|start| self.prepare_block(&data.slice(start..start + size)));
+        Some(Prepared {
+            recipe: self,
+            blocks: blocks.collect(),
+            data: data.clone(),
+        })
+    }
+
+    fn prepare_block(self, data: &Pages) -> PreparedBlock {
+        if compress::is_zero(data) {
+            return PreparedBlock {
+                is_zero: true,
+                packed: None,
+                checksum: 0,
+            };
+        }
+        // The only method left has no level.
+        let packed = compress::pack(self.compression, 0, data);
+        PreparedBlock {
+            is_zero: false,
+            checksum: checksum::of(self.algorithm, packed.as_ref().unwrap_or(data)),
+            packed,
+        }
+    }
+}
+
+impl Prepared {
+    /// Returns the bytes of the blocks.
+    pub(in crate::pool) fn data(&self) -> &Pages {
+        &self.data
+    }
+
+    /// Returns the bytes of the compressed blocks.
+    pub(in crate::pool) fn packed_bytes(&self) -> usize {
+        let packed = self.blocks.iter().filter_map(|of| of.packed.as_ref());
+        packed.map(Pages::len).sum()
+    }
+
+    /// Returns the prepared blocks, if they were made by `recipe` and begin at `offset`.
+    pub(in crate::pool) fn made_by(
+        &self,
+        recipe: Option<Recipe>,
+        offset: u64,
+    ) -> Option<&[PreparedBlock]> {
+        let is_at_block = offset.is_multiple_of(self.recipe.block_size.into());
+        (Some(self.recipe) == recipe && is_at_block).then_some(&self.blocks)
+    }
+}
+
+/// Returns the algorithm whose checksums pointers get. They get one even if no read verifies it,
+/// since replay uses it to find out whether the block is there.
+pub(in crate::pool) fn written_with(algorithm: Algorithm) -> Algorithm {
+    match algorithm {
+        Algorithm::Off => Algorithm::Xxh3,
+        other => other,
+    }
+}

@@ -1,0 +1,108 @@
+//! Reads ahead: brings blocks into the cache before a request asks for them.
+//!
+//! Nothing waits for these blocks. If one cannot be read, only a request that asks for it learns
+//! so. The blocks being read ahead are bounded in total, for all readers, since the cache does not
+//! count a block until it has arrived.
+
+use std::ops::Range;
+
+use super::read::{Found, NodeWaiter, Wanted, cache_key, runs};
+use crate::catalog::CachePolicy;
+use crate::format::{DatasetId, Pointer};
+use crate::pool::state::Pool;
+
+/// Number of the pending request for blocks that nothing waits for. No real request has this
+/// number.
+const NOBODY: u64 = 0;
+
+/// Most bytes of blocks that are read ahead at a time. This keeps devices busy enough.
+const MOST: usize = 32 << 20;
+/// Divisor of the cache's cap that gives the most bytes read ahead.
+const SHARE: usize = 8;
+
+/// Blocks that are to be read ahead, and wait for a node.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::pool) struct Ahead {
+    dataset: DatasetId,
+    block: u64,
+    end: u64,
+}
+
+impl Pool {
+    /// Brings a range of bytes of a volume into the cache, if the volume's data is cached. Bytes
+    /// beyond its end are ignored.
+    pub fn read_ahead(&mut self, dataset: DatasetId, bytes: Range<u64>, now_us: u64) {
+        self.now_us = now_us;
+        let contents = self.contents.get(&dataset);
+        let Some(of) = contents
+            .filter(|of| of.attempt.is_none() && of.settings.primary_cache == CachePolicy::All)
+        else {
+            return;
+        };
+        let block_size = u64::from(of.block_size);
+        let (block, end) = (
+            bytes.start / block_size,
+            bytes.end.min(of.size).div_ceil(block_size),
+        );
+        self.go_ahead(Ahead {
+            dataset,
+            block,
+            end,
+        });
+        self.serve();
+        self.hand_out();
+    }
+
+    /// Reads these blocks ahead, up to the first whose node must be read first, and within the
+    /// bound on read-ahead bytes.
+    pub(in crate::pool) fn go_ahead(&mut self, ahead: Ahead) {
+        for run in runs(ahead.block..ahead.end) {
+            let pointers = match self.look_up_run(ahead.dataset, &run) {
+                Ok(pointers) => pointers,
+                Err(missing) => {
+                    let rest = Ahead {
+                        block: run.start,
+                        ..ahead
+                    };
+                    return self.read_node(missing, NodeWaiter::Ahead(rest));
+                }
+            };
+            for (block, pointer) in run.zip(pointers) {
+                if self.reads.bytes_ahead() >= MOST.min(self.cache.cap() / SHARE) {
+                    return;
+                }
+                self.read_one_ahead(ahead.wanted(block), pointer);
+            }
+        }
+    }
+
+    fn read_one_ahead(&mut self, wanted: Wanted, pointer: Pointer) {
+        let is_held = self.held(wanted.dataset, wanted.block).is_some();
+        let is_away = !is_held && matches!(self.found_at(pointer), Found::At(_));
+        if !is_away || self.reads.is_reading(&pointer) {
+            return;
+        }
+        let key = cache_key(wanted.dataset, wanted.block);
+        if let Some(ticket) = self.cache.ticket_of_absent(key) {
+            self.read_block(pointer, wanted, ticket);
+        }
+    }
+}
+
+impl Wanted {
+    /// Reports whether the block is read ahead, so that no request waits for it.
+    pub(in crate::pool) fn is_ahead(&self) -> bool {
+        self.pending == NOBODY
+    }
+}
+
+impl Ahead {
+    fn wanted(&self, block: u64) -> Wanted {
+        Wanted {
+            dataset: self.dataset,
+            block,
+            pending: NOBODY,
+            part: 0,
+        }
+    }
+}

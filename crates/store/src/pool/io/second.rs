@@ -1,0 +1,214 @@
+//! Second copies of blocks: decides which blocks have two, and where there is room for them.
+//!
+//! Metadata leads to other blocks: nodes of maps, the space map, manifests, lists, and operations
+//! of the log in blocks of their own. Metadata is written twice if its vdev has no redundancy;
+//! otherwise one bad sector would take all that it leads to. The second copy lies on another
+//! top-level vdev if there is one, else far away on the same. A volume's own blocks lie twice if
+//! its `copies` say so.
+//!
+//! Records of the log lie once. A second record far away would cost a second request for each
+//! durable write, and records are needed only until the next checkpoint. A record that rots is
+//! found and reported ([`super::signpost`]), and a log vdev keeps copies of all records.
+//!
+//! Second copies of metadata use only space that nothing else needs. Space for first copies, for
+//! reservations and for emptying a full pool comes first. If there is no other space, the block
+//! lies once, which is counted and reported. A checkpoint never fails for lack of second copies.
+
+use smallvec::SmallVec;
+
+use crate::catalog::{Native, NewDataset, Operation, Value};
+use crate::format::{Address, Pointer};
+use crate::pool::features::{Feature, FeatureState};
+use crate::pool::request::{Event, PoolError, PoolErrorKind};
+use crate::pool::state::Pool;
+use crate::space::{Claim, Extent, Purpose, Space, Stream};
+use crate::vdev::Array;
+
+/// Future place of a block.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::pool) struct Site {
+    pub(in crate::pool) address: Address,
+    pub(in crate::pool) second: Option<Address>,
+}
+
+/// Space that is left for second copies of metadata.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::pool) struct Spare {
+    /// Whether second copies of metadata are wanted at all.
+    is_wanted: bool,
+    /// Free sectors that may be needed otherwise.
+    kept: u64,
+    /// Free runs that nodes of maps may need.
+    kept_runs: u64,
+}
+
+impl Spare {
+    /// Reports whether a block in this place is to lie twice.
+    pub(in crate::pool) fn wants(&self, array: &Array, first: Extent) -> bool {
+        self.is_wanted && array.redundancy(first.vdev) == 0
+    }
+
+    /// Finds a place for the second copy of a block that nothing else needs.
+    pub(in crate::pool) fn place(
+        &self,
+        array: &Array,
+        space: &mut Space,
+        (first, sectors): (Extent, u16),
+        purpose: Purpose,
+    ) -> Option<Extent> {
+        let has_room = space.counts().available >= self.kept + u64::from(first.sectors);
+        // The copy may cost two runs.
+        if !has_room || !space.has_node_runs(self.kept_runs + 2) {
+            return None;
+        }
+        let kind = (Claim::Pieces, Stream::Metadata, purpose);
+        place_apart(array, space, (first, sectors), kind)
+    }
+}
+
+/// Finds a place for the second copy of a block: on another top-level vdev, else far away from the
+/// first copy.
+pub(in crate::pool) fn place_apart(
+    array: &Array,
+    space: &mut Space,
+    (first, sectors): (Extent, u16),
+    (claim, stream, purpose): (Claim, Stream, Purpose),
+) -> Option<Extent> {
+    let may = |vdev: u16| vdev != first.vdev && array.is_writable(vdev);
+    let chosen = space.choose_vdev(sectors.into(), may);
+    let others = (0..space.vdevs()).filter(|vdev| may(*vdev) && chosen != Some(*vdev));
+    let mut vdevs = chosen.into_iter().chain(others);
+    let elsewhere = vdevs.find_map(|vdev| {
+        let footprint = array.footprint(vdev, sectors);
+        (footprint > 0).then(|| space.allocate_as(claim, stream, vdev, footprint, purpose))?
+    });
+    elsewhere.or_else(|| {
+        let footprint = array.footprint(first.vdev, sectors);
+        let may = array.is_writable(first.vdev);
+        may.then(|| space.allocate_apart(claim, stream, first, footprint, purpose))?
+    })
+}
+
+/// Counts of blocks that lie once since there was no room for their second copies.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::pool) struct WrittenOnce {
+    /// Blocks since the pool was opened.
+    pub(in crate::pool) all: u64,
+    /// Blocks of the last checkpoint.
+    lately: u64,
+}
+
+impl Pool {
+    /// Notes that a checkpoint is durable that lacked room for `blocks` second copies. This is
+    /// reported if the checkpoint before had room.
+    pub(in crate::pool) fn note_written_once(&mut self, blocks: u64) {
+        let once = &mut self.written_once;
+        once.all += blocks;
+        let before = std::mem::replace(&mut once.lately, blocks);
+        if blocks > 0 && before == 0 {
+            self.output.events.push(Event::WrittenOnce { blocks });
+        }
+    }
+
+    /// Reports whether metadata is written twice on some vdev.
+    pub(in crate::pool) fn is_metadata_double(&self) -> bool {
+        self.may_lie_twice && self.lacks_redundancy()
+    }
+
+    /// Reports whether blocks lie on a vdev that has no redundancy.
+    fn lacks_redundancy(&self) -> bool {
+        let has_none = |vdev: u16| {
+            let is_used = self.space.size(vdev) > 0;
+            is_used && self.array.redundancy(vdev) == 0
+        };
+        (0..self.space.vdevs()).any(has_none)
+    }
+
+    /// Begins to use second copies if something is to have one. The labels say so first
+    /// ([`Pool::use_second_copies`]).
+    pub(in crate::pool) fn want_second_copies(&mut self) {
+        let mut settings = self.contents.values().map(|of| of.settings);
+        let are_wanted = self.lacks_redundancy() || settings.any(|of| of.copies > 1);
+        if are_wanted && self.config.features.activate(Feature::TwoCopies) {
+            self.is_config_new = true;
+        }
+    }
+
+    /// Notes that the labels say which features are active. So no program that lacks second copies
+    /// meets one.
+    pub(in crate::pool) fn use_second_copies(&mut self) {
+        self.may_lie_twice = self.config.features.is_active(Feature::TwoCopies);
+    }
+
+    /// Refuses an operation that needs second copies in a pool that may have none.
+    ///
+    /// # Errors
+    /// The operation is refused.
+    pub(in crate::pool) fn check_second_copies(
+        &self,
+        operation: &Operation,
+    ) -> Result<(), PoolError> {
+        let state = self.config.features.state(Feature::TwoCopies);
+        let of_new = |new: &NewDataset| new.properties.get(&Native::Copies.into()).cloned();
+        let (folders, own) = match operation {
+            Operation::CreateFolder { folders } => (&folders[..], None),
+            Operation::CreateVolume {
+                folders, volume, ..
+            } => (&folders[..], of_new(&volume.dataset)),
+            Operation::Clone { folders, clone, .. } => (&folders[..], of_new(&clone.dataset)),
+            Operation::SetProperty { properties, .. } => {
+                (&[][..], properties.get(&Native::Copies.into()).cloned())
+            }
+            _ => (&[][..], None),
+        };
+        let mut wanted = folders.iter().filter_map(of_new).chain(own);
+        if state != FeatureState::Disabled || !wanted.any(|value| value == Value::Copies(2)) {
+            return Ok(());
+        }
+        let name = &self.config.name;
+        let context = format!(
+            "copies=2 needs the format feature {}, which pool {name} does not use. Nothing was changed. \
+             'sandstone pool upgrade {name}' enables it; older programs cannot open the pool then",
+            Feature::TwoCopies.name()
+        );
+        Err(PoolError::new(PoolErrorKind::Refused, context))
+    }
+
+    /// Returns the space that second copies of metadata may take now.
+    pub(in crate::pool) fn spare(&self) -> Spare {
+        let cost = self.cost_of_all();
+        Spare {
+            is_wanted: self.is_metadata_double(),
+            kept: 3 * self.slop() / 4 + self.reserved + cost.sectors,
+            kept_runs: self.space.few_node_runs() / 2 + cost.runs,
+        }
+    }
+
+    /// Finds a place for the second copy of a volume's block. A volume that wants two copies has
+    /// both or none.
+    pub(in crate::pool) fn place_second(
+        &mut self,
+        first: Extent,
+        sectors: u16,
+        claim: Claim,
+    ) -> Option<Extent> {
+        let kind = (claim, Stream::Data, Purpose::Young);
+        let second = place_apart(&self.array, &mut self.space, (first, sectors), kind)?;
+        self.taken += u64::from(second.sectors);
+        Some(second)
+    }
+
+    /// Returns the extents of a block, in all its places, parity and padding included.
+    pub(in crate::pool) fn extents_of(&self, pointer: &Pointer) -> SmallVec<[Extent; 2]> {
+        let sectors = pointer.sectors;
+        let extent = |at: Address| Extent::at(at, self.array.footprint(at.vdev(), sectors));
+        let mut extents = SmallVec::new();
+        if !pointer.is_hole() {
+            extents.push(extent(pointer.address));
+        }
+        if let Some(second) = pointer.second() {
+            extents.push(extent(second));
+        }
+        extents
+    }
+}

@@ -1,0 +1,4 @@
+//! Streams between pools.
+
+pub(super) mod clones;
+pub(super) mod whole;
