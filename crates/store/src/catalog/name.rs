@@ -4,25 +4,25 @@ use std::fmt;
 
 use super::error::{CatalogError, ErrorKind};
 
-/// The longest name of a dataset, in bytes.
+/// Length of the longest name of a dataset, in bytes.
 pub const MAX_NAME: usize = 255;
-/// How deep folders and volumes may be nested.
+/// Greatest depth to which folders and volumes may be nested.
 pub const MAX_DEPTH: usize = 50;
 
-/// A name in its parts.
+/// A name, split into its parts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
     /// Folders from the root down, and the last folder or volume; empty for the root.
     pub path: Vec<String>,
-    /// What stands behind `@`.
+    /// Name of the snapshot: the part behind `@`.
     pub snapshot: Option<String>,
 }
 
 impl Name {
-    /// Takes a name apart. The empty name is the pool's root folder.
+    /// Splits a name. The empty name is the pool's root folder.
     ///
-    /// # Errors
-    /// [`ErrorKind::InvalidName`] where a part breaks a rule, or the whole is too long or too deep.
+    /// # Errors [`ErrorKind::InvalidName`] if a part breaks a rule, or the whole is too long or too
+    /// deep.
     pub fn parse(text: &str) -> Result<Self, CatalogError> {
         let (path, snapshot) = match text.split_once('@') {
             Some((path, snapshot)) => (path, Some(snapshot)),
@@ -49,7 +49,8 @@ impl Name {
         })
     }
 
-    /// The folder above and the last component; `None` for the root. Snapshots are left aside.
+    /// Returns the folder above and the last component; `None` for the root. Snapshots are left
+    /// aside.
     pub fn split(&self) -> Option<(&[String], &str)> {
         let (last, above) = self.path.split_last()?;
         Some((above, last))
@@ -66,13 +67,12 @@ impl fmt::Display for Name {
     }
 }
 
-/// Whether one part of a name, or the name of a snapshot, is allowed.
+/// Checks whether a part of a name, or the name of a snapshot, is allowed.
 ///
-/// # Errors
-/// [`ErrorKind::InvalidName`], saying what is wrong with it.
+/// # Errors [`ErrorKind::InvalidName`], with the rule that the name breaks.
 pub fn check_component(component: &str) -> Result<(), CatalogError> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.: ".contains(c);
-    // It may come from anywhere, and is shown to people.
+    // The name may come from anywhere, and is shown to people.
     let shown = component.escape_debug();
     let problem = if component.is_empty() {
         "a part of the name is empty".to_owned()
@@ -93,7 +93,7 @@ pub fn check_component(component: &str) -> Result<(), CatalogError> {
     Err(invalid(problem))
 }
 
-/// Whether a whole name is short and shallow enough.
+/// Checks whether a whole name is short and shallow enough.
 pub(super) fn check_size(len: usize, depth: usize, name: &str) -> Result<(), CatalogError> {
     if len > MAX_NAME {
         return Err(invalid(format!(

@@ -7,7 +7,7 @@
 //!  +--------+--------------------+------------------------------+
 //!  | address| birth, shape       | checksum (128 bits)          |
 //!  +--------+--------------------+---------------+--------------+
-//!  | address| birth, shape       | its low half  | 2nd address  |  where bit 60 of the shape is set
+//!  | address| birth, shape       | its low half  | 2nd address  |  if bit 60 of the shape is set
 //!  +--------+--------------------+---------------+--------------+
 //!  address:  sector in bits 0..48, top-level vdev in bits 48..64
 //!  shape:    birth epoch 0..40, sectors 40..52, compression 52..56, checksum algorithm 56..60,
