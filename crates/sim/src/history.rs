@@ -117,7 +117,7 @@ pub enum Step {
         /// Number of ways.
         ways: usize,
     },
-    /// The content of all disks is remembered, beside what was remembered before.
+    /// The content of all disks is remembered, beside earlier contents.
     RememberAll,
     /// The power fails or the program is killed. Some disks come back with remembered content, as
     /// many as redundancy covers.
@@ -177,14 +177,15 @@ pub struct History {
     pub rules: Rules,
     /// Whether operations and openings may fail. Wrong bytes are never allowed.
     pub tolerates_errors: bool,
-    /// Whether only a lack of space is such a failure. Operations that need no space never fail
-    /// then.
+    /// Whether a lack of space is the only failure that may happen. Operations that need no space
+    /// never fail then.
     pub lacks_only_space: bool,
     /// Number of ways to fail the power that are tried before each answered flush of a disk.
     pub cuts_per_flush: usize,
     /// Flushes of a thousand at which cuts are tried; every one with 1000.
     pub cut_flushes_per_mille: u64,
-    /// Attempt that is made before flushes, and the number of such flushes in a thousand.
+    /// Attempt that is made before flushes, and the number of flushes in a thousand before which it
+    /// is made.
     pub attempt: Option<(Attempt, u64)>,
     /// Whether cuts are also tried before flushes of openings.
     pub cuts_openings: bool,

@@ -1,9 +1,10 @@
 //! Two hosts at one pool, each with its own engine, clock and cables, over one set of simulated
 //! disks.
 //!
-//! A seed decides what happens. Hosts import whenever they can, are paused, killed and restarted on
-//! the same boot or a new one, export the pool in order, and lose the cable to a disk. Disks are
-//! fast, slow, or stall. Nobody asks who owns the pool: each import is a forced one.
+//! A seed decides what happens. Hosts import whenever they can. They are paused, killed, and
+//! restarted on the same boot or a new one. They export the pool in order, and lose the cable to a
+//! disk. Disks are fast, slow, or stall. Nobody asks who owns the pool: each import is a forced
+//! one.
 //!
 //! # What is checked
 //! - From the moment when a host has opened the pool, no other host acknowledges anything, or
@@ -223,7 +224,8 @@ const SHAPES: &[&[(Kind, usize)]] = &[
 
 /// Runs a history.
 ///
-/// # Errors The rule that was broken first.
+/// # Errors
+/// The rule that was broken first.
 pub fn run(trouble: Trouble, seed: u64) -> Result<Tally, Box<Broken>> {
     let mut world = World::new(trouble, seed);
     let result = world.live();

@@ -26,7 +26,8 @@ use runner::Runner;
 
 /// Runs a history to its end. Then the run waits for all operations, and cuts the power twice more.
 ///
-/// # Errors The first failure. A panic of the subject is one.
+/// # Errors
+/// The first failure. A panic of the subject is one.
 pub fn run<S: Subject>(setup: &S::Setup, history: &History) -> Result<Report, Failure> {
     run_told::<S>(setup, history, &mut None)
 }

@@ -36,11 +36,12 @@
 //! - A peer that went silent is noticed in time. A peer that is only slow is not given up.
 //!
 //! # What is checked of a store
-//! - After a power cut, at any moment and also within an opening, every slice holds what was last
-//!   durable or something later; no volume block is torn; nothing survives without what came before
-//!   it.
+//! - Power cuts may come at any moment, also within an opening. After one, every slice holds its
+//!   last durable content or something later. No volume block is torn. No change survives without
+//!   the changes before it.
 //! - Reads return the last acknowledged content or one in flight with them. Snapshots never change.
-//! - What failed is not acknowledged; what an opening found stays; nothing hangs or panics.
+//! - A failed change is not acknowledged. Content that an opening found stays. Nothing hangs or
+//!   panics.
 
 // A simulation that finds the protocol broken panics.
 #![allow(clippy::unwrap_used)]

@@ -5,9 +5,10 @@
 //! bytes. Any change may be found, unless another one that is *certainly there* came after it.
 //! These changes are certainly there:
 //! - while the store runs, all that were acknowledged before the read was submitted;
-//! - after a power cut, all that were durable, and all that show elsewhere in one volume block,
-//!   since a change of one volume block is applied whole or not at all; if [`Rules::order`] says
-//!   so, also all that came before any change that is found;
+//! - after a power cut, all that were durable;
+//! - after a power cut, all that show elsewhere in one volume block, since a change of one volume
+//!   block is applied whole or not at all;
+//! - after a power cut, if [`Rules::order`] says so, all that came before any change that is found;
 //! - in a snapshot, all that were acknowledged before the snapshot was asked for.
 //!
 //! "After" means submitted after the other one had settled: of changes in flight together, either
@@ -220,7 +221,8 @@ impl Model {
     /// Reserves space for all of a volume, also when it is resized or rolled back. None of its
     /// changes lacks space.
     ///
-    /// # Panics There is no such volume.
+    /// # Panics
+    /// There is no such volume.
     pub fn keep_space(&mut self, volume: VolumeId) {
         self.volume_mut(volume).kept = ALL_OF_IT;
     }
@@ -279,7 +281,8 @@ impl Model {
 
     /// Submits a change, which may take effect from now on.
     ///
-    /// # Panics The volume does not certainly have these slices.
+    /// # Panics
+    /// The volume does not certainly have these slices.
     pub fn submit_change(
         &mut self,
         volume: VolumeId,
@@ -323,7 +326,8 @@ impl Model {
 
     /// Submits a settled change again, with equal bytes. From now on it is a change of this moment.
     ///
-    /// # Panics The volume does not certainly have these slices.
+    /// # Panics
+    /// The volume does not certainly have these slices.
     pub fn submit_again(&mut self, change: ChangeId, slices: Range<u64>) {
         let Change {
             volume,
@@ -409,7 +413,8 @@ impl Model {
 
     /// Submits administration. From now on it may have happened.
     ///
-    /// # Panics A volume that the administration needs does not certainly exist.
+    /// # Panics
+    /// A volume that the administration needs does not certainly exist.
     pub fn submit_admin(&mut self, admin: &Admin) -> AdminId {
         let id = AdminId(self.tick());
         let perhaps = |unit, contents: Option<Contents>| Volume {

@@ -44,7 +44,8 @@ impl VolumeId {
     /// Returns the snapshot of a volume that is one of a group. All snapshots of one group have one
     /// name behind `@`.
     ///
-    /// # Panics The volume's number is too high to be in a group.
+    /// # Panics
+    /// The volume's number is too high to be in a group.
     pub fn snapshot_of_group(self, group: u32) -> Self {
         assert!(self.0 < GROUP, "volumes have small numbers");
         Self((group + 1) * GROUP + self.0)

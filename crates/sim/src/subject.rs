@@ -299,7 +299,7 @@ pub trait Subject: Sized {
         Vec::new()
     }
 
-    /// Reports whether a refusal to open says that such a record is missing.
+    /// Reports whether a refusal to open says that one of these records is missing.
     fn misses_a_record(why: &str) -> bool {
         let _ = why;
         false

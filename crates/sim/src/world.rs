@@ -88,7 +88,8 @@ struct World {
 
 /// Runs the world of a seed to its end.
 ///
-/// # Panics A rule is broken.
+/// # Panics
+/// A rule is broken.
 pub fn run(seed: u64, climate: Climate) -> Report {
     let mut world = World::new(seed, climate);
     for initiator in 0..world.initiators.len() {

@@ -6,10 +6,10 @@
 //!
 //! Incompressible data must cost next to nothing. For LZ4, no sample is taken. After some misses,
 //! LZ4's search takes ever longer steps by itself. It passes over 16 KiB of noise in 3 µs and over
-//! 128 KiB in 15 µs, a quarter of what the whole block may cost. A sample would also miss the
-//! blocks that are half full. Zstandard pays up to 13 µs for 16 KiB of noise. So Zstandard is asked
-//! only if LZ4 found repetitions, or if the distribution of the bytes alone allows a sector to be
-//! saved ([`may_gain_by_coding`]).
+//! 128 KiB in 15 µs, a quarter of the cost that the whole block may have. A sample would also miss
+//! the blocks that are half full. Zstandard pays up to 13 µs for 16 KiB of noise. So Zstandard is
+//! asked only if LZ4 found repetitions, or if the distribution of the bytes alone allows a sector
+//! to be saved ([`may_gain_by_coding`]).
 //!
 //! Unpacking is total: whatever the bytes are, the result is exactly as long as the caller said, or
 //! there is no result.

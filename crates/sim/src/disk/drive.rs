@@ -140,7 +140,8 @@ impl Disk {
 
     /// Takes a request, to be answered under `id` by [`Disk::complete`].
     ///
-    /// # Panics The range is not sectors of this disk: a correct store never asks for that.
+    /// # Panics
+    /// The range is not sectors of this disk: a correct store never asks for that.
     pub fn submit(&mut self, now_us: u64, id: u64, op: DeviceOp) {
         let (offset, len) = match &op {
             DeviceOp::Read { offset, len } => (*offset, u64::from(*len)),

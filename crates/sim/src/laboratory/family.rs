@@ -103,7 +103,8 @@ impl fmt::Display for Defeat {
 /// Runs the histories of these seeds until one fails. `finish` turns a generated history into the
 /// one to run.
 ///
-/// # Errors The first history that fails, shortened.
+/// # Errors
+/// The first history that fails, shortened.
 pub fn attack<S: Subject>(
     setup: &S::Setup,
     climate: &Climate,

@@ -236,7 +236,7 @@ impl<S: Subject> Machine<S> {
         Ok(found)
     }
 
-    /// Asks of everything what has space and what is a hole.
+    /// Asks for the extents of everything: what has space, and what is a hole.
     pub(super) fn ask_extents(
         &mut self,
         found: &mut BTreeMap<VolumeId, FoundVolume>,

@@ -40,7 +40,8 @@ impl Pending {
 
     /// Tells the model the outcome of the operation `tag`, and judges its result.
     ///
-    /// # Errors The failure that the answer shows.
+    /// # Errors
+    /// The failure that the answer shows.
     pub(super) fn answered(
         self,
         tag: u64,

@@ -36,7 +36,7 @@ pub struct Report {
     pub rotten_metadata: u64,
     /// Disks that came back with old content.
     pub old_copies: u64,
-    /// Number of times that such disks were rebuilt, after which as many others were lost.
+    /// Number of times that old disks were rebuilt and as many others were lost after that.
     pub rebuilt_old_copies: u64,
     /// Labels that were lost.
     pub lost_labels: u64,

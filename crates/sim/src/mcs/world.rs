@@ -79,7 +79,8 @@ struct World {
 
 /// Runs the world of a seed to its end.
 ///
-/// # Panics A rule is broken.
+/// # Panics
+/// A rule is broken.
 pub fn run(seed: u64, climate: Climate) -> Report {
     let mut world = World::new(seed, climate);
     world.schedule.add(Duration::ZERO, Event::Wake);

@@ -14,8 +14,9 @@ use crate::operation::{SLICES_PER_BLOCK, VolumeId};
 /// Returns for each slice whether it has space. The runs of bytes begin at the first of `asked`
 /// slices.
 ///
-/// # Errors The runs are no valid answer: there are none, or they are empty, end within slices, or
-/// cover more than was asked.
+/// # Errors
+/// The runs are no valid answer: there are none, or they are empty, end within slices, or cover
+/// more than was asked.
 pub fn slices(runs: &[(u64, bool)], asked: u64) -> Result<Vec<bool>, String> {
     let mut told = Vec::new();
     for (len, has_space) in runs {
@@ -35,7 +36,8 @@ pub fn slices(runs: &[(u64, bool)], asked: u64) -> Result<Vec<bool>, String> {
 impl Model {
     /// Judges the answer about the slices from `first` on.
     ///
-    /// # Errors The store must not give this answer.
+    /// # Errors
+    /// The store must not give this answer.
     pub fn judge_extents(
         &mut self,
         volume: VolumeId,

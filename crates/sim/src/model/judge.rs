@@ -129,7 +129,8 @@ impl FoundVolume {
     /// Adds the answers about the next of `asked` slices. Returns the number of slices that they
     /// cover.
     ///
-    /// # Errors The runs are no valid answer.
+    /// # Errors
+    /// The runs are no valid answer.
     pub fn push_extents(&mut self, runs: &[(u64, bool)], asked: u64) -> Result<u64, String> {
         let told = super::extents::slices(runs, asked)?;
         self.space.extend_from_slice(&told);
@@ -181,7 +182,8 @@ impl Sight {
 impl Model {
     /// Judges the data that a read returned for the slices from `first` on.
     ///
-    /// # Errors The read must not return this data.
+    /// # Errors
+    /// The read must not return this data.
     pub fn judge_read(
         &mut self,
         volume: VolumeId,
@@ -204,7 +206,8 @@ impl Model {
 
     /// Judges all content that was found after [`Model::crash`], and pins it.
     ///
-    /// # Errors A part of the content must not be so.
+    /// # Errors
+    /// A part of the content must not be so.
     pub fn judge_recovered(
         &mut self,
         found: &BTreeMap<VolumeId, FoundVolume>,
@@ -508,8 +511,8 @@ impl Model {
         for (id, volume) in &mut volumes {
             if !possible.contains_key(id) {
                 // The volume went with the log's last groups. An opening wrote the end of the log
-                // there. If that write is lost in the same way, the groups are found again: on a
-                // disk without a second one, nothing could tell.
+                // there. If that write is lost as well, the groups are found again: on a disk
+                // without a second one, nothing could tell.
                 volume.existence = Existence::Perhaps;
                 continue;
             }

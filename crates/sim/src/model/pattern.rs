@@ -63,7 +63,8 @@ pub fn pages(change: ChangeId, first: u64, count: u64) -> Pages {
 
 /// Recognises the content of a slice.
 ///
-/// # Panics The bytes are not one slice.
+/// # Panics
+/// The bytes are not one slice.
 pub fn recognise(bytes: &[u8], slice: u64) -> Found {
     let bytes: &[u8; SLICE_SIZE] = bytes.try_into().expect("one slice");
     let (eights, _) = bytes.as_chunks::<8>();

@@ -508,7 +508,8 @@ impl Family {
 
     /// Runs the history of one seed.
     ///
-    /// # Errors The failure of the history.
+    /// # Errors
+    /// The failure of the history.
     pub fn run(self, seed: u64) -> Result<Report, Failure> {
         let (setup, history) = self.history(seed);
         run::<PoolSubject>(&setup, &history)
@@ -516,7 +517,8 @@ impl Family {
 
     /// Runs the history of one seed, and shortens it if it fails.
     ///
-    /// # Errors The failure, and the shortest history found that fails.
+    /// # Errors
+    /// The failure, and the shortest history found that fails.
     pub fn attack(self, seed: u64) -> Result<Summary, Box<Defeat>> {
         let (setup, climate) = self.of_seed(seed);
         let finish = |history: &mut History| self.finish(&setup, history);

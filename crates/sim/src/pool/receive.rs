@@ -120,7 +120,8 @@ impl From<String> for End {
 
 /// Runs the history of one seed.
 ///
-/// # Errors The result that is wrong.
+/// # Errors
+/// The result that is wrong.
 pub fn run(seed: u64) -> Result<Report, String> {
     let mut world = World::new(seed);
     let mut outcome = world.history();

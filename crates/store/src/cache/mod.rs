@@ -149,7 +149,8 @@ impl Cache {
     /// Returns the block, if it is here. Otherwise returns the ticket that [`Cache::fill`] wants
     /// from the reader of the disk.
     ///
-    /// # Errors The block is not here.
+    /// # Errors
+    /// The block is not here.
     pub fn get_or_ticket(&self, key: Key) -> Result<Pages, Ticket> {
         let hash = self.hash(key);
         let mut part = self.part(hash);
@@ -226,8 +227,8 @@ impl Cache {
     }
 
     /// Notes that sequential reads, of `run` bytes up to now, have gone past the block. If the
-    /// cache has no room for so many bytes, the block is thrown out before others, unless it was
-    /// used besides.
+    /// cache has no room for a whole run of this length, the block is thrown out before others,
+    /// unless it was used besides.
     pub fn pass(&self, key: Key, run: u64) {
         let hash = self.hash(key);
         let share = usize::try_from(run / self.parts.len() as u64).unwrap_or(usize::MAX);

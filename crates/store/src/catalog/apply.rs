@@ -15,8 +15,9 @@ use crate::format::{DatasetId, Epoch};
 impl Catalog {
     /// Applies an operation.
     ///
-    /// # Errors The operation does not fit the catalogue. Then nothing is changed. An operation
-    /// that was planned against this very catalogue always fits.
+    /// # Errors
+    /// The operation does not fit the catalogue. Then nothing is changed. An operation that was
+    /// planned against this very catalogue always fits.
     pub fn apply(&mut self, operation: &Operation) -> Result<Applied, CatalogError> {
         self.check(operation)?;
         let mut steps = Vec::new();

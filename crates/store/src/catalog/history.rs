@@ -113,8 +113,8 @@ impl History {
         self.entries.iter()
     }
 
-    /// Adds an entry that may be kept. Which entries go for it depends only on the history itself,
-    /// so that replay drops the same ones.
+    /// Adds an entry that may be kept. Only the history itself decides which entries go for it, so
+    /// that replay drops equal ones.
     pub(super) fn push(&mut self, entry: HistoryEntry) {
         self.bytes += entry.bytes();
         self.entries.push_back(entry);

@@ -37,16 +37,16 @@ impl Catalog {
 
     /// Finds a volume by its name.
     ///
-    /// # Errors The errors of [`Catalog::find`]; [`ErrorKind::InvalidValue`] if the dataset is no
-    /// volume.
+    /// # Errors
+    /// The errors of [`Catalog::find`]; [`ErrorKind::InvalidValue`] if the dataset is no volume.
     pub fn find_volume(&self, name: &str) -> Result<&Dataset, CatalogError> {
         self.find_kind(name, "volume")
     }
 
     /// Finds a snapshot by its name.
     ///
-    /// # Errors The errors of [`Catalog::find`]; [`ErrorKind::InvalidValue`] if the dataset is no
-    /// snapshot.
+    /// # Errors
+    /// The errors of [`Catalog::find`]; [`ErrorKind::InvalidValue`] if the dataset is no snapshot.
     pub fn find_snapshot(&self, name: &str) -> Result<&Dataset, CatalogError> {
         self.find_kind(name, "snapshot")
     }

@@ -21,8 +21,8 @@ pub struct Name {
 impl Name {
     /// Splits a name. The empty name is the pool's root folder.
     ///
-    /// # Errors [`ErrorKind::InvalidName`] if a part breaks a rule, or the whole is too long or too
-    /// deep.
+    /// # Errors
+    /// [`ErrorKind::InvalidName`] if a part breaks a rule, or the whole is too long or too deep.
     pub fn parse(text: &str) -> Result<Self, CatalogError> {
         let (path, snapshot) = match text.split_once('@') {
             Some((path, snapshot)) => (path, Some(snapshot)),
@@ -69,7 +69,8 @@ impl fmt::Display for Name {
 
 /// Checks whether a part of a name, or the name of a snapshot, is allowed.
 ///
-/// # Errors [`ErrorKind::InvalidName`], with the rule that the name breaks.
+/// # Errors
+/// [`ErrorKind::InvalidName`], with the rule that the name breaks.
 pub fn check_component(component: &str) -> Result<(), CatalogError> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.: ".contains(c);
     // The name may come from anywhere, and is shown to people.

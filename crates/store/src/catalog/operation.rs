@@ -257,7 +257,8 @@ impl Operation {
 
     /// Decodes an operation from the log.
     ///
-    /// # Errors [`super::ErrorKind::Mismatch`] if the bytes are no operation of this version.
+    /// # Errors
+    /// [`super::ErrorKind::Mismatch`] if the bytes are no operation of this version.
     pub fn decode(bytes: &[u8]) -> Result<Self, CatalogError> {
         serde_json::from_slice(bytes).map_err(|error| {
             CatalogError::mismatch(format!("an operation in the log cannot be read: {error}"))

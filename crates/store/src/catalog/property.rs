@@ -356,8 +356,9 @@ pub enum Property {
 impl Property {
     /// Returns the property of this name.
     ///
-    /// # Errors [`ErrorKind::InvalidValue`] if there is no such property and users cannot have one
-    /// of that name.
+    /// # Errors
+    /// [`ErrorKind::InvalidValue`] if there is no such property and users cannot have one of that
+    /// name.
     pub fn parse(name: &str) -> Result<Self, CatalogError> {
         if let Some(info) = PROPERTIES.iter().find(|info| info.name == name) {
             return Ok(Self::Native(info.native));

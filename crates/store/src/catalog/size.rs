@@ -6,8 +6,8 @@ const UNITS: [char; 7] = ['B', 'K', 'M', 'G', 'T', 'P', 'E'];
 
 /// Parses bytes from a text like `750G`, `1.5T`, `64KiB` or `4096`.
 ///
-/// # Errors [`ErrorKind::InvalidValue`] if the text is no size, too large, or not a whole number of
-/// bytes.
+/// # Errors
+/// [`ErrorKind::InvalidValue`] if the text is no size, too large, or not a whole number of bytes.
 pub fn parse_size(text: &str) -> Result<u64, CatalogError> {
     parse(text).ok_or_else(|| {
         CatalogError::new(

@@ -59,8 +59,9 @@ impl Catalog {
 
     /// Decodes a catalogue from a disk.
     ///
-    /// # Errors [`super::ErrorKind::Mismatch`] if the bytes are no catalogue, or one in which
-    /// something does not fit.
+    /// # Errors
+    /// [`super::ErrorKind::Mismatch`] if the bytes are no catalogue, or one in which something does
+    /// not fit.
     pub fn decode(bytes: &[u8]) -> Result<Self, CatalogError> {
         serde_json::from_slice(bytes).map_err(|error| {
             CatalogError::mismatch(format!("the catalogue cannot be read: {error}"))

@@ -120,8 +120,9 @@ impl Value {
     /// Parses a property's value from an administrator or a disk. `auto` of `refreservation` is not
     /// known here, since it depends on the volume.
     ///
-    /// # Errors [`ErrorKind::InvalidValue`], with the values that are allowed;
-    /// [`ErrorKind::ReadOnly`] for a computed property.
+    /// # Errors
+    /// [`ErrorKind::InvalidValue`], with the values that are allowed; [`ErrorKind::ReadOnly`] for a
+    /// computed property.
     pub fn parse(property: &Property, text: &str) -> Result<Self, CatalogError> {
         let Property::Native(native) = property else {
             if text.len() > MAX_USER_VALUE {

@@ -25,7 +25,8 @@ impl Extent {
 
     /// Returns the first sector, as pointers give it.
     ///
-    /// # Panics The sector is beyond the range of an address.
+    /// # Panics
+    /// The sector is beyond the range of an address.
     pub fn address(&self) -> Address {
         Address::new(self.vdev, self.sector)
     }

@@ -89,7 +89,8 @@ impl Label {
 
     /// Encodes the label without the activity and the ring, in whole sectors.
     ///
-    /// # Panics The configuration is longer than [`Label::MAX_CONFIG`].
+    /// # Panics
+    /// The configuration is longer than [`Label::MAX_CONFIG`].
     pub fn encode(&self) -> Vec<u8> {
         assert!(
             self.config.len() <= Self::MAX_CONFIG,
@@ -113,7 +114,8 @@ impl Label {
 
     /// Reads the label from a copy. A copy that could not be read is empty.
     ///
-    /// # Errors The copy holds no usable label.
+    /// # Errors
+    /// The copy holds no usable label.
     pub fn read(copy: &Pages) -> Result<Self, NoLabel> {
         let mut head = [0; HEADER];
         if copy.len() < HEADER {
@@ -128,7 +130,8 @@ impl Label {
 
     /// Decodes the label from the front of a copy.
     ///
-    /// # Errors The bytes are no usable label.
+    /// # Errors
+    /// The bytes are no usable label.
     pub fn decode(bytes: &[u8]) -> Result<Self, NoLabel> {
         let mut reader = Reader(bytes);
         if reader.take(8).ok_or(NoLabel::Absent)? != MAGIC {

@@ -88,7 +88,8 @@ impl Chunk {
 
     /// Encodes the chunk into its sectors.
     ///
-    /// # Panics The chunk has no entries, or more than fit.
+    /// # Panics
+    /// The chunk has no entries, or more than fit.
     pub fn encode(&self) -> Pages {
         let mut bytes = Vec::with_capacity(MAX_SIZE);
         bytes.extend_from_slice(MAGIC);

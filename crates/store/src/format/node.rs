@@ -134,7 +134,8 @@ impl<const N: usize> Node<N> {
 
     /// Returns the pointer in `slot`.
     ///
-    /// # Panics `slot` is not below `N`.
+    /// # Panics
+    /// `slot` is not below `N`.
     #[inline]
     pub fn get(&self, slot: usize) -> Pointer {
         Pointer::decode(self.pointers.get(slot))
@@ -143,8 +144,8 @@ impl<const N: usize> Node<N> {
 
     /// Replaces the pointer in `slot`.
     ///
-    /// # Panics `slot` is not below `N`, or the pointer is younger than the node: nobody could read
-    /// it.
+    /// # Panics
+    /// `slot` is not below `N`, or the pointer is younger than the node: nobody could read it.
     pub fn set(&mut self, slot: usize, pointer: Pointer) {
         assert!(
             pointer.birth <= self.birth,
@@ -207,7 +208,8 @@ impl<const N: usize> Node<N> {
 
     /// Decodes bytes of a disk, if they are the node `expected` born at `birth`.
     ///
-    /// # Errors The bytes are not this node; the error says why.
+    /// # Errors
+    /// The bytes are not this node; the error says why.
     pub fn decode(expected: NodeId, birth: Epoch, bytes: &[u8]) -> Result<Self, NodeError> {
         let mut reader = Reader(bytes);
         Self::read(expected, birth, &mut reader).map_err(|kind| NodeError { expected, kind })
@@ -307,7 +309,8 @@ impl<const N: usize> Node<N> {
 
     /// Decodes the node from the block that `pointer` names. The block's checksum is right.
     ///
-    /// # Errors The block is not this node; the error says why.
+    /// # Errors
+    /// The block is not this node; the error says why.
     pub fn from_block(
         expected: NodeId,
         pointer: &Pointer,

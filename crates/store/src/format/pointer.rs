@@ -49,7 +49,8 @@ impl Address {
 
     /// Makes the address of a sector of a top-level vdev, given the vdev's position in the pool.
     ///
-    /// # Panics The sector is not below [`Address::SECTORS`].
+    /// # Panics
+    /// The sector is not below [`Address::SECTORS`].
     pub fn new(vdev: u16, sector: u64) -> Self {
         assert!(sector < Self::SECTORS, "sector {sector} of vdev {vdev}");
         Self(u64::from(vdev) << 48 | sector)
@@ -215,7 +216,8 @@ impl Pointer {
 
     /// Returns the pointer to this block with a second copy at `second`.
     ///
-    /// # Panics The two places overlap, or the block lies nowhere.
+    /// # Panics
+    /// The two places overlap, or the block lies nowhere.
     #[must_use]
     pub fn doubled(self, second: Address) -> Self {
         let pointer = Self {
@@ -251,7 +253,7 @@ impl Pointer {
         u64::from(self.sectors) << u32::from(self.is_double())
     }
 
-    /// Reports whether the second copy of such a block may lie at its address.
+    /// Reports whether the second copy of a block of this length may lie at its address.
     fn is_consistent(&self) -> bool {
         let Some(second) = self.second() else {
             return true;

@@ -39,7 +39,8 @@ impl Pointers {
 
     /// Returns the pointer in a place.
     ///
-    /// # Panics There is no such place.
+    /// # Panics
+    /// There is no such place.
     #[inline]
     pub fn get(&self, place: usize) -> &Encoded {
         match &self.0 {
@@ -50,7 +51,8 @@ impl Pointers {
 
     /// Returns the pointer in a place, for a change.
     ///
-    /// # Panics There is no such place.
+    /// # Panics
+    /// There is no such place.
     #[inline]
     pub fn get_mut(&mut self, place: usize) -> &mut Encoded {
         match &mut self.0 {

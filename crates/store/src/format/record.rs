@@ -140,7 +140,8 @@ pub struct Record {
 impl Record {
     /// Encodes the record. Returns its sector and its checksum.
     ///
-    /// # Panics The entries need more than [`ROOM`].
+    /// # Panics
+    /// The entries need more than [`ROOM`].
     pub fn encode(&self, key: PoolKey) -> (Pages, u128) {
         let mut bytes = Vec::with_capacity(SECTOR_SIZE);
         bytes.extend_from_slice(MAGIC);
@@ -214,8 +215,8 @@ impl Record {
         is_valid.then_some((record, stored))
     }
 
-    /// Reports whether an opening wrote the record where the log ended for it. The opening gave up
-    /// anything else that fits in the record's place.
+    /// Reports whether an opening wrote the record at the end of the log that it found. The opening
+    /// gave up any other record that fits in this place.
     pub fn is_mark(&self) -> bool {
         self.entries.is_empty()
     }

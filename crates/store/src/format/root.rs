@@ -54,7 +54,8 @@ impl Root {
 
     /// Encodes the root into one sector.
     ///
-    /// # Panics The manifest has more than [`Root::MAX_BLOCKS`] blocks.
+    /// # Panics
+    /// The manifest has more than [`Root::MAX_BLOCKS`] blocks.
     pub fn encode(&self, key: PoolKey) -> [u8; SECTOR_SIZE] {
         assert!(
             self.manifest.len() <= Self::MAX_BLOCKS,

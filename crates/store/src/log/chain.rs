@@ -1,4 +1,5 @@
-//! The chain of records: where the next record goes, and what it must repeat of the last record.
+//! The chain of records: the place of the next record, and the facts about the last record that it
+//! must repeat.
 
 use std::collections::VecDeque;
 

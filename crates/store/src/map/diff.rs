@@ -113,7 +113,8 @@ impl<const N: usize> Diff<N> {
 
     /// Goes on. `budget` counts pairs of nodes down; at 0 the comparison pauses.
     ///
-    /// # Errors The node that has to be read first.
+    /// # Errors
+    /// The node that has to be read first.
     pub fn step(
         &mut self,
         cache: &mut NodeCache<N>,

@@ -1,5 +1,5 @@
 //! A hasher for numbers without a random seed. Equal runs give equal orders and equal costs, which
-//! simulation needs. It is only for keys that this program chose itself, such as addresses.
+//! simulation needs. It is only for keys that this program chose itself, for example addresses.
 
 use std::hash::{BuildHasherDefault, Hasher};
 

@@ -95,7 +95,8 @@ impl Layer {
     /// block's former state in the layer. If only this layer had the former block, nobody finds
     /// that block from now on.
     ///
-    /// # Panics `index` is not below [`Layer::BLOCKS`].
+    /// # Panics
+    /// `index` is not below [`Layer::BLOCKS`].
     pub fn insert(&mut self, index: u64, pointer: Pointer) -> Hit {
         assert!(index < Self::BLOCKS, "block {index}");
         self.updates += 1;

@@ -27,7 +27,8 @@ pub trait Sink<const N: usize = FAN_OUT> {
     /// [`Node::birth`]. The sink keeps the `Arc` until the device has the node. Then the cache
     /// keeps the node, and nobody reads it from the device too early.
     ///
-    /// # Errors No place is free. The merge can go on later where it was.
+    /// # Errors
+    /// No place is free. The merge can go on later where it was.
     fn write_node(&mut self, node: &Arc<Node<N>>) -> Result<Pointer, NoSpace>;
 
     /// Takes a block of the volume that is not in the new tree any more.
@@ -115,7 +116,8 @@ struct Open<const N: usize> {
 impl<const N: usize> Merge<N> {
     /// Starts a merge of `closed` into `tree`.
     ///
-    /// # Panics The layer was not closed after the tree's epoch.
+    /// # Panics
+    /// The layer was not closed after the tree's epoch.
     pub fn new(tree: Tree<N>, closed: Arc<Closed>) -> Self {
         // No node is younger than the root; the decoding of nodes checks this.
         assert!(
@@ -184,7 +186,8 @@ impl<const N: usize> Merge<N> {
     /// Goes on. `budget` counts nodes down, those changed and those visited to drop them. At 0 the
     /// merge pauses.
     ///
-    /// # Errors The condition that the merge needs first.
+    /// # Errors
+    /// The condition that the merge needs first.
     pub fn step(
         &mut self,
         cache: &mut NodeCache<N>,

@@ -98,7 +98,8 @@ impl<const N: usize> NodeCache<N> {
 
     /// Returns the node `id` that `pointer` names.
     ///
-    /// # Errors The node is not here.
+    /// # Errors
+    /// The node is not here.
     #[inline]
     pub fn get(&mut self, pointer: &Pointer, id: NodeId) -> Result<&Arc<Node<N>>, Missing> {
         let found = match self.places.get(&pointer.address.to_bits()) {
@@ -140,7 +141,8 @@ impl<const N: usize> NodeCache<N> {
     /// Takes a node that was read. `block` is the block that `missing.pointer` names, and its
     /// checksum is right.
     ///
-    /// # Errors The block is not that node.
+    /// # Errors
+    /// The block is not that node.
     pub fn fill(&mut self, missing: &Missing, block: &Pages) -> Result<(), NodeError> {
         let node = Node::from_block(missing.id, &missing.pointer, block)?;
         self.insert(missing.pointer, Arc::new(node));

@@ -99,7 +99,8 @@ impl<const N: usize> Tree<N> {
 
     /// Returns the pointer of block `index`. Beyond the tree there are holes.
     ///
-    /// # Errors The node that has to be read first.
+    /// # Errors
+    /// The node that has to be read first.
     pub fn look_up(&self, cache: &mut NodeCache<N>, index: u64) -> Result<Pointer, Missing> {
         let mut found = [Pointer::HOLE];
         self.look_up_run(cache, index, &mut found)?;
@@ -110,7 +111,8 @@ impl<const N: usize> Tree<N> {
     /// All leaves have to be in memory at once. So a run is not meant to go over more than a few
     /// leaves.
     ///
-    /// # Errors The node that has to be read first. `found` must not be used then.
+    /// # Errors
+    /// The node that has to be read first. `found` must not be used then.
     pub fn look_up_run(
         &self,
         cache: &mut NodeCache<N>,

@@ -41,7 +41,8 @@ impl<const N: usize> Map<N> {
 
     /// Returns the pointer of block `index`.
     ///
-    /// # Errors The node that has to be read first.
+    /// # Errors
+    /// The node that has to be read first.
     pub fn look_up(&self, cache: &mut NodeCache<N>, index: u64) -> Result<Pointer, Missing> {
         match self.layers.get(index) {
             Hit::Block(pointer) => Ok(pointer),
@@ -52,7 +53,8 @@ impl<const N: usize> Map<N> {
 
     /// Writes the pointers of the blocks from `first` on into `found`.
     ///
-    /// # Errors The node that has to be read first. `found` must not be used then.
+    /// # Errors
+    /// The node that has to be read first. `found` must not be used then.
     pub fn look_up_run(
         &self,
         cache: &mut NodeCache<N>,

@@ -101,7 +101,8 @@ impl<const N: usize> Walk<N> {
 
     /// Goes on. `budget` counts nodes down; at 0 the walk pauses.
     ///
-    /// # Errors The node that has to be read first.
+    /// # Errors
+    /// The node that has to be read first.
     pub fn step(
         &mut self,
         cache: &mut NodeCache<N>,

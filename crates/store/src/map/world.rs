@@ -102,7 +102,7 @@ pub(super) struct Snapshot {
     pub(super) epoch: Epoch,
 }
 
-/// Manner in which merges are run. It must not change what they do.
+/// Manner in which merges are run. It must not change their results.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
     /// Number of nodes for each step.

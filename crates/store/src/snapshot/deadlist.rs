@@ -13,7 +13,7 @@
 //! parts have several chains, until a chunk of chunks makes them one.
 //!
 //! Blocks that came since the last full chunk stay in memory until they fill a chunk. Every
-//! checkpoint writes them, in place of what the checkpoint before wrote of them.
+//! checkpoint writes them, and its chunk replaces the one that the checkpoint before wrote.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,7 +37,8 @@ pub trait Store {
     /// Finds a place for a chunk and ensures that the chunk is written there before the checkpoint
     /// is durable.
     ///
-    /// # Errors There is no place for the chunk.
+    /// # Errors
+    /// There is no place for the chunk.
     fn write(&mut self, chunk: &Chunk) -> Result<Pointer, Self::Error>;
 
     /// Drops a chunk that an older checkpoint may still reach.
@@ -202,8 +203,8 @@ impl Deadlist {
     /// Writes the blocks that fill whole chunks. It may be called at any time while a checkpoint is
     /// made, so that a list that grows fast takes little memory.
     ///
-    /// # Errors The store failed. Blocks that were written until then are on the list as it is on
-    /// disk.
+    /// # Errors
+    /// The store failed. Blocks that were written until then are on the list as it is on disk.
     pub fn spill<S: Store>(&mut self, store: &mut S) -> Result<(), S::Error> {
         let mut parts = self.parts.values_mut();
         parts.try_for_each(|part| part.spill(store))
@@ -217,8 +218,8 @@ impl Deadlist {
 
     /// Writes all blocks, so that [`Deadlist::encode`] covers the whole list.
     ///
-    /// # Errors The store failed. Blocks that were written until then are on the list as it is on
-    /// disk.
+    /// # Errors
+    /// The store failed. Blocks that were written until then are on the list as it is on disk.
     pub fn persist<S: Store>(&mut self, store: &mut S) -> Result<(), S::Error> {
         let mut parts = self.parts.values_mut();
         parts.try_for_each(|part| part.persist(store))
@@ -233,7 +234,8 @@ impl Deadlist {
     /// Takes the next blocks off the list, at most a chunk of them. Returns `None` when the list is
     /// empty. A chunk of chunks may yield no blocks. `read` is asked for at most one chunk.
     ///
-    /// # Errors The chunk is not read yet, or is damaged. The list stays as it was.
+    /// # Errors
+    /// The chunk is not read yet, or is damaged. The list stays as it was.
     pub fn take_next(
         &mut self,
         read: impl FnOnce(&Pointer) -> Option<Chunk>,
@@ -258,7 +260,7 @@ impl Part {
         self.chains.is_empty() && self.tail.is_empty()
     }
 
-    /// Notes that the tail, or the chain behind it, is going to differ from what was written.
+    /// Notes that the tail, or the chain behind it, is going to differ from the written chunk.
     fn change(&mut self) {
         self.outdated.extend(self.written.take());
     }

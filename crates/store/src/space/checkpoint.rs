@@ -17,7 +17,8 @@ impl Space {
     /// Begins a checkpoint. From now on, it does not know allocations for [`Purpose::Young`].
     /// Finishes the work that is left to [`settle`](Space::settle).
     ///
-    /// # Panics A checkpoint is being made already.
+    /// # Panics
+    /// A checkpoint is being made already.
     pub fn begin_checkpoint(&mut self) {
         assert!(!self.is_making, "one checkpoint at a time");
         while !self.settle(usize::MAX) {}
@@ -64,7 +65,8 @@ impl Space {
     /// freed, and young sectors belong to the next checkpoint. Most of this work is left to
     /// [`settle`](Space::settle).
     ///
-    /// # Panics No checkpoint is being made. In tests, also: a page was not written.
+    /// # Panics
+    /// No checkpoint is being made. In tests, also: a page was not written.
     pub fn commit_checkpoint(&mut self) {
         assert!(self.is_making, "no checkpoint is being made");
         debug_assert!(
@@ -157,8 +159,9 @@ impl Space {
     /// Takes one of the extents that the checkpoint dropped. It becomes free with the next
     /// checkpoint.
     ///
-    /// # Errors The sectors do not exist, or the checkpoint's bitmap does not have them, or has
-    /// them no longer.
+    /// # Errors
+    /// The sectors do not exist, or the checkpoint's bitmap does not have them, or has them no
+    /// longer.
     pub fn load_deferred(&mut self, extent: Extent) -> Result<(), Fault> {
         self.check_exists(extent)?;
         let sectors = &mut self.vdevs[usize::from(extent.vdev)].sectors;

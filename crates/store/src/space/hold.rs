@@ -8,7 +8,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | may be held | free sectors that no checkpoint of the last two and no log since reaches, and that do not wait |
+//! | may be held | free sectors that neither the last two checkpoints nor the log since reach |
 //! | ends | when the devices have answered, or another allocation needs the sectors |
 
 use super::bits::{self, REGION};

@@ -182,7 +182,8 @@ impl Space {
 
     /// Adds a top-level vdev, and returns its position.
     ///
-    /// # Panics The pool would have more vdevs or sectors than addresses can name.
+    /// # Panics
+    /// The pool would have more vdevs or sectors than addresses can name.
     pub fn add_vdev(&mut self, sectors: u64) -> u16 {
         assert!(sectors <= Address::SECTORS && self.vdevs.len() <= u16::MAX.into());
         let mut vdev = Vdev::new(sectors);
@@ -194,7 +195,8 @@ impl Space {
     /// Makes a top-level vdev larger. Its new sectors are free. Pages that cover only new sectors
     /// need not lie on disk before one is taken.
     ///
-    /// # Panics The vdev would become smaller, or larger than addresses can name.
+    /// # Panics
+    /// The vdev would become smaller, or larger than addresses can name.
     pub fn grow(&mut self, vdev: u16, sectors: u64) {
         let old = &mut self.vdevs[usize::from(vdev)].sectors;
         assert!(sectors >= old.size() && sectors <= Address::SECTORS);
@@ -209,8 +211,7 @@ impl Space {
     }
 
     /// Takes `sectors` free sectors at the stream's position or behind it, or else in the stream's
-    /// next region. Returns `None` if this vdev has no run of so many sectors (at most
-    /// [`LONGEST`]).
+    /// next region. Returns `None` if this vdev has no run of this length (at most [`LONGEST`]).
     #[inline]
     pub fn allocate(
         &mut self,
@@ -371,7 +372,8 @@ impl Space {
     /// Takes the next run of at least `least` free sectors, up to `wanted` of them. The caller can
     /// [give back](Space::give_back) the sectors that it does not use in the end.
     ///
-    /// # Panics `wanted` is below `least`.
+    /// # Panics
+    /// `wanted` is below `least`.
     #[inline]
     pub fn allocate_run(
         &mut self,
@@ -481,7 +483,8 @@ impl Space {
     /// If the root of a later checkpoint was lost, the log goes on behind that checkpoint. Sectors
     /// that this checkpoint dropped were free by then, and may be in use again.
     ///
-    /// # Errors The sectors do not exist, or some are in use already. Then nothing is changed.
+    /// # Errors
+    /// The sectors do not exist, or some are in use already. Then nothing is changed.
     pub fn mark_allocated(&mut self, extent: Extent, purpose: Purpose) -> Result<(), Fault> {
         self.check_exists(extent)?;
         let is_young = self.is_making && purpose == Purpose::Young;
@@ -513,9 +516,9 @@ impl Space {
     /// checkpoints are durable. A checkpoint that is being made counts, unless the sectors are too
     /// young for it.
     ///
-    /// # Errors The sectors do not exist, or some are not in use. Not every second drop is found
-    /// here: see [`Space::double_drops`].
-    /// see [`Space::double_drops`].
+    /// # Errors
+    /// The sectors do not exist, or some are not in use. Not every second drop is found here: see
+    /// [`Space::double_drops`]. see [`Space::double_drops`].
     pub fn drop_later(&mut self, extent: Extent) -> Result<(), Fault> {
         self.check_exists(extent)?;
         let is_settled = self.is_settled();
@@ -625,8 +628,8 @@ impl Space {
         self.size(vdev).div_ceil(PAGE_SECTORS) as u32
     }
 
-    /// Returns the top-level vdev whose turn it is to take `sectors`, among the allowed vdevs with
-    /// so many free sectors. Over many turns, each vdev gets a share in proportion to its free
+    /// Returns the top-level vdev whose turn it is to take `sectors` sectors, among the allowed
+    /// vdevs that have them free. Over many turns, each vdev gets a share in proportion to its free
     /// space.
     pub fn choose_vdev(&mut self, sectors: u64, allowed: impl Fn(u16) -> bool) -> Option<u16> {
         let mut total = 0;

@@ -11,7 +11,7 @@ use crate::format::Address;
 
 impl Space {
     /// Takes `sectors` free sectors less than `distance` away from a place, of the shortest run
-    /// that has so many. While needed runs are few, it takes none of these. The sectors are the
+    /// that is long enough. While needed runs are few, it takes none of these. The sectors are the
     /// last of their run, since a stream may go on right behind the place. Returns `None` if there
     /// are none.
     pub fn allocate_near(
@@ -50,7 +50,8 @@ impl Space {
     /// know them, as if they were allocated from now on for [`Purpose::Young`]. If the power fails
     /// while the sectors are still unused, nobody needs to know of them.
     ///
-    /// # Panics No checkpoint is being made.
+    /// # Panics
+    /// No checkpoint is being made.
     pub fn make_young(&mut self, extent: Extent) {
         assert!(self.is_making, "no checkpoint is being made");
         let sectors = &mut self.vdevs[usize::from(extent.vdev)].sectors;

@@ -193,7 +193,7 @@ impl Vdev {
         }
     }
 
-    /// Finds the first such run of a region, from a position on, that a stream may have.
+    /// Finds the first run of this length in a region, from a position on, that a stream may have.
     fn run_in(
         &self,
         stream: Stream,
@@ -228,8 +228,8 @@ impl Vdev {
         end.saturating_sub(first).min(REGION.into()) as u32
     }
 
-    /// Reports whether a region may have such a run for a stream. The answer is exact if a part of
-    /// the region is not the stream's, since nobody measures that part.
+    /// Reports whether a region may have a run of this length for a stream. The answer is exact if
+    /// a part of the region is not the stream's, since nobody measures that part.
     fn may_have(&self, stream: Stream, reach: Reach, region: u32, run: u32) -> bool {
         let end = self.end_in(stream, reach, region);
         let is_partial = end < REGION;

@@ -19,7 +19,7 @@ pub struct Begin {
     pub pool: u64,
     /// Guid of the snapshot's volume in that pool.
     pub volume: u64,
-    /// Guid of the snapshot. The received snapshot has the same guid.
+    /// Guid of the snapshot. The received snapshot keeps it.
     pub snapshot: u64,
     /// Guid of the snapshot relative to which blocks are sent. If there is none, all blocks come.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -132,7 +132,8 @@ impl Decoder {
     /// Returns the next item of the stream. Returns `None` if the reader needs more bytes to know
     /// the item.
     ///
-    /// # Errors The stream is not believed from here on, and the reader says nothing more of it.
+    /// # Errors
+    /// The stream is not believed from here on, and the reader says nothing more of it.
     pub fn next_item(&mut self) -> Result<Option<Item>, StreamError> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
@@ -146,7 +147,8 @@ impl Decoder {
 
     /// Notes that no more bytes come.
     ///
-    /// # Errors The stream is not complete, or bytes follow it.
+    /// # Errors
+    /// The stream is not complete, or bytes follow it.
     pub fn finish(&self) -> Result<(), StreamError> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());

@@ -1,5 +1,5 @@
-//! Counts of what devices read and wrote, and how long it took, for `pool iostat`. They are taken
-//! where the devices' answers come in.
+//! Counts of the devices' reads and writes, and of the time that they took, for `pool iostat`. They
+//! are taken where the devices' answers come in.
 //!
 //! The counts only grow. A caller that is interested in a span of time asks at both its ends.
 

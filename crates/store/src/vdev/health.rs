@@ -23,7 +23,8 @@ pub struct Resilver {
 impl Array {
     /// Takes a leaf offline. Requests that are in flight to it count as failed.
     ///
-    /// # Errors The other leaves do not hold all that the leaf holds.
+    /// # Errors
+    /// The other leaves do not hold all that the leaf holds.
     pub fn offline(
         &mut self,
         leaf: LeafId,
@@ -40,7 +41,8 @@ impl Array {
 
     /// Stops using a leaf that was found to be failing.
     ///
-    /// # Errors The other leaves do not hold all that the leaf holds.
+    /// # Errors
+    /// The other leaves do not hold all that the leaf holds.
     pub fn fault(
         &mut self,
         leaf: LeafId,
@@ -77,7 +79,8 @@ impl Array {
 
     /// Notes that the device of a leaf is gone, whether or not the leaf can be spared.
     ///
-    /// # Errors There is no such leaf.
+    /// # Errors
+    /// There is no such leaf.
     pub fn remove(
         &mut self,
         leaf: LeafId,
@@ -94,9 +97,9 @@ impl Array {
     /// Uses a leaf again. Blocks that it missed meanwhile are read from other leaves until they are
     /// rebuilt. [`Array::missing`] tells the epochs.
     ///
-    /// # Errors `Busy` while the device has not answered all earlier requests: it could still write
-    /// over blocks that are written from now on. Then the caller closes the device, and answers for
-    /// it.
+    /// # Errors
+    /// `Busy` while the device has not answered all earlier requests: it could still write over
+    /// blocks that are written from now on. Then the caller closes the device, and answers for it.
     pub fn online(&mut self, leaf: LeafId, out: &mut Output) -> Result<(), ShapeError> {
         self.known(leaf)?;
         let epoch = self.newest;
@@ -131,7 +134,8 @@ impl Array {
     /// other vdevs, flushes fail as long as the array lives. Their lost writes were answered as
     /// written, and only an opening finds out what is left of them.
     ///
-    /// # Errors There is no such leaf.
+    /// # Errors
+    /// There is no such leaf.
     pub fn clear(&mut self, leaf: LeafId) -> Result<(), ShapeError> {
         self.known(leaf)?;
         let state = self.leaf_mut(leaf);
@@ -182,7 +186,8 @@ impl Array {
     /// Returns the work of a resilver of a leaf. The resilver must find all blocks of those epochs,
     /// including blocks that only the log knows.
     ///
-    /// # Errors The leaf is not online.
+    /// # Errors
+    /// The leaf is not online.
     pub fn start_resilver(&self, leaf: LeafId) -> Result<Resilver, ShapeError> {
         self.known(leaf)?;
         let state = self.leaf(leaf);
@@ -204,7 +209,8 @@ impl Array {
     /// leaf is complete now. If it missed more meanwhile, it is not, and another resilver must
     /// follow.
     ///
-    /// # Errors The leaf is not online any more.
+    /// # Errors
+    /// The leaf is not online any more.
     pub fn finish_resilver(
         &mut self,
         resilver: &Resilver,

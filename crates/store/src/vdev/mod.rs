@@ -119,7 +119,8 @@ pub struct Array {
 impl Array {
     /// Makes an array of the vdevs of `tree`, whose next block will be born in `epoch`.
     ///
-    /// # Errors The tree is invalid: a raidz of too few leaves, a leaf that is too small.
+    /// # Errors
+    /// The tree is invalid: a raidz of too few leaves, a leaf that is too small.
     pub fn new(tree: &VdevTree, epoch: Epoch, limits: Limits) -> Result<Self, ShapeError> {
         let mut array = Self {
             limits,

@@ -508,8 +508,8 @@ impl Array {
         self.submit(leaf, job, now_us, out);
     }
 
-    /// Reports whether devices cannot read so many columns that the block is lost: no leaf that
-    /// comes back will have them.
+    /// Reports whether devices cannot read more columns than parity replaces. Then the block is
+    /// lost: no leaf that comes back will have them.
     fn is_unreadable(&self, read: &ReadOperation) -> bool {
         let top = &self.top_levels[usize::from(read.block.address.vdev())];
         let says_so = |copy: &ColumnCopy| match copy.state {

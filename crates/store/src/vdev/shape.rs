@@ -88,7 +88,8 @@ impl Array {
     /// Adds a top-level vdev, and returns its number in addresses. Its labels first get the root of
     /// epoch `joined`, or of the first checkpoint behind it.
     ///
-    /// # Errors The vdev is invalid: too few leaves, too small ones, GUIDs that are in use.
+    /// # Errors
+    /// The vdev is invalid: too few leaves, too small ones, GUIDs that are in use.
     pub fn add_top_level(&mut self, spec: &TopLevelSpec, joined: Epoch) -> Result<u16, ShapeError> {
         let mut spec = spec.clone();
         let leaves = spec.slots.iter_mut().flat_map(|slot| &mut slot.leaves);
@@ -98,7 +99,8 @@ impl Array {
 
     /// Checks whether top-level vdevs can be added, one after the other. Nothing is changed.
     ///
-    /// # Errors The reason why one of them cannot be added.
+    /// # Errors
+    /// The reason why one of them cannot be added.
     pub fn check_top_levels(&self, specs: &[TopLevelSpec]) -> Result<(), ShapeError> {
         let mut numbered = specs.iter().enumerate();
         numbered.try_for_each(|(before, spec)| self.check_top_level(spec, before).map(drop))
@@ -106,7 +108,8 @@ impl Array {
 
     /// Removes a log vdev. Nothing on it is needed any more; its number is kept.
     ///
-    /// # Errors The vdev is not for the log.
+    /// # Errors
+    /// The vdev is not for the log.
     pub fn remove_log(
         &mut self,
         vdev: u16,
@@ -149,7 +152,8 @@ impl Array {
     /// Makes a mirror of a leaf and a new one, or adds a leaf to a mirror. The new leaf misses
     /// everything until it is resilvered.
     ///
-    /// # Errors `beside` is in a raidz, or the device is too small.
+    /// # Errors
+    /// `beside` is in a raidz, or the device is too small.
     pub fn attach(&mut self, beside: LeafId, new: &LeafSpec) -> Result<LeafId, ShapeError> {
         self.known(beside)?;
         let vdev = self.leaf(beside).vdev;
@@ -173,7 +177,8 @@ impl Array {
     /// Puts a new leaf beside an old one, in one slot. Both are written to, and the new one is
     /// resilvered. Then the caller detaches the old leaf, or the new one to undo the replacement.
     ///
-    /// # Errors The device is too small, or `kind` is [`SlotKind::Single`].
+    /// # Errors
+    /// The device is too small, or `kind` is [`SlotKind::Single`].
     pub fn replace(
         &mut self,
         old: LeafId,
@@ -197,8 +202,8 @@ impl Array {
 
     /// Takes a leaf out of a mirror, or out of a slot where another leaf stands in for it.
     ///
-    /// # Errors The other leaves do not hold all that the leaf holds, or the vdev would lose a
-    /// column.
+    /// # Errors
+    /// The other leaves do not hold all that the leaf holds, or the vdev would lose a column.
     pub fn detach(
         &mut self,
         leaf: LeafId,
@@ -238,7 +243,8 @@ impl Array {
 
     /// Notes another size of a leaf's device. The vdev uses more only after [`Array::grow`].
     ///
-    /// # Errors The device has less than the used size.
+    /// # Errors
+    /// The device has less than the used size.
     pub fn resize_leaf(&mut self, leaf: LeafId, size: u64) -> Result<(), ShapeError> {
         self.known(leaf)?;
         let used = self.top_levels[usize::from(self.leaf(leaf).vdev)].leaf_sectors;
@@ -260,7 +266,8 @@ impl Array {
 
     /// Makes the vdev use all that its smallest leaf has. Returns the number of sectors.
     ///
-    /// # Errors There is no such vdev.
+    /// # Errors
+    /// There is no such vdev.
     pub fn grow(&mut self, vdev: u16) -> Result<u64, ShapeError> {
         let smallest = self
             .top_levels
@@ -407,7 +414,7 @@ impl Array {
     }
 }
 
-/// Checks whether a vdev of this kind may have so many slots, and whether each has a leaf.
+/// Checks whether a vdev of this kind may have this number of slots, and whether each has a leaf.
 fn check_slots(spec: &TopLevelSpec) -> Result<(), ShapeError> {
     let count = spec.slots.len();
     let (least, most) = match spec.kind {

@@ -1,5 +1,5 @@
-//! Bytes and blocks: the blocks that a range of bytes touches, the block that results from a write
-//! to a part of it, and the bytes of several blocks as one run.
+//! Bytes and blocks. This module finds the blocks that a range of bytes touches, makes the block
+//! that results from a write to a part of it, and joins the bytes of several blocks into one run.
 
 use std::ops::Range;
 

@@ -185,7 +185,7 @@ impl<S: Subject> Runner<'_, S> {
             let opened = self.live_on(disks, &life.model);
             self.report.attempts.needless_marks += u64::from(life.has_promised);
             match opened {
-                // Nobody was promised yet what lies behind the mark.
+                // Writes behind the mark were not promised to anybody yet.
                 Err(FailureKind::Refused(why))
                     if S::misses_a_record(&why) && !life.has_promised => {}
                 opened => drop(opened?),

@@ -28,8 +28,9 @@ impl Catalog {
 
     /// Plans a new volume.
     ///
-    /// # Errors The errors of folders; InvalidValue for a size that is no multiple of the
-    /// volblocksize, with the nearest sizes.
+    /// # Errors
+    /// The errors of folders; InvalidValue for a size that is no multiple of the volblocksize, with
+    /// the nearest sizes.
     pub fn plan_create_volume(
         &self,
         request: &CreateVolume,
@@ -57,7 +58,8 @@ impl Catalog {
 
     /// Plans a volume that begins as a snapshot is, and shares its blocks.
     ///
-    /// # Errors The errors of volumes; InvalidValue if the dataset to be cloned is no snapshot.
+    /// # Errors
+    /// The errors of volumes; InvalidValue if the dataset to be cloned is no snapshot.
     pub fn plan_clone(
         &self,
         request: &CloneSnapshot,

@@ -9,7 +9,8 @@ impl Catalog {
     /// Plans an entry of the history. Control characters in it become blanks, and a text that is
     /// too long is cut.
     ///
-    /// # Errors InvalidValue (the entry is empty).
+    /// # Errors
+    /// InvalidValue (the entry is empty).
     pub fn plan_note(&self, entry: HistoryEntry) -> Result<Operation, CatalogError> {
         self.planned(Operation::Note(entry.fitting()))
     }

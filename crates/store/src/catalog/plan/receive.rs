@@ -16,12 +16,13 @@ use crate::stream::Begin;
 impl Catalog {
     /// Plans the beginning of a stream. The stream goes into one of these:
     ///
-    /// - a new volume, which is a clone if the stream goes on from another volume's snapshot,
-    /// - a volume whose newest snapshot is the one that the stream goes on from,
+    /// - a new volume, which is a clone if the stream goes on from another volume's snapshot;
+    /// - a volume whose newest snapshot is the one that the stream goes on from;
     /// - a volume into which this very snapshot was received in part.
     ///
-    /// # Errors Exists, NotFound (also of the origin of a clone), InvalidName; Busy if another
-    /// stream is being received; Mismatch if the stream does not go on from the volume's state.
+    /// # Errors
+    /// Exists, NotFound (also of the origin of a clone), InvalidName; Busy if another stream is
+    /// being received; Mismatch if the stream does not go on from the volume's state.
     pub fn plan_begin_receive(
         &self,
         request: &ReceiveInto,
@@ -41,8 +42,8 @@ impl Catalog {
     /// plan of the stream's beginning after that comes with it. If the stream may not begin even
     /// then, nothing has to be lost for it.
     ///
-    /// # Errors The errors of [`Catalog::plan_rollback`], and of [`Catalog::plan_begin_receive`]
-    /// after it.
+    /// # Errors
+    /// The errors of [`Catalog::plan_rollback`], and of [`Catalog::plan_begin_receive`] after it.
     pub fn plan_rollback_to_receive(
         &self,
         request: &ReceiveInto,
@@ -302,7 +303,8 @@ impl Catalog {
 
     /// Plans a note that all blocks below `position` have arrived.
     ///
-    /// # Errors Mismatch if another stream is being received, or none.
+    /// # Errors
+    /// Mismatch if another stream is being received, or none.
     pub fn plan_note_received(
         &self,
         volume: DatasetId,
@@ -315,7 +317,8 @@ impl Catalog {
 
     /// Plans the end of a receive: the snapshot is taken.
     ///
-    /// # Errors Mismatch if another stream is being received, or none; Exists; LimitReached.
+    /// # Errors
+    /// Mismatch if another stream is being received, or none; Exists; LimitReached.
     pub fn plan_end_receive(
         &self,
         volume: DatasetId,
@@ -347,7 +350,8 @@ impl Catalog {
     /// Plans to drop a snapshot that was received in part. A new volume goes as a whole; in another
     /// volume the changes go. With an `attempt`, only the blocks of that attempt go.
     ///
-    /// # Errors Mismatch if nothing is being received.
+    /// # Errors
+    /// Mismatch if nothing is being received.
     pub fn plan_abort_receive(
         &self,
         volume: DatasetId,

@@ -11,8 +11,9 @@ impl Catalog {
     /// Plans to give a volume another size. A thick volume stays thick: its refreservation goes
     /// with its size.
     ///
-    /// # Errors NotFound; InvalidValue for a size that is no multiple of volblocksize, and for a
-    /// smaller size that the request does not allow.
+    /// # Errors
+    /// NotFound; InvalidValue for a size that is no multiple of volblocksize, and for a smaller
+    /// size that the request does not allow.
     pub fn plan_resize(&self, request: &Resize) -> Result<Operation, CatalogError> {
         let volume = self.find_volume(&request.name)?;
         let before = volume.geometry().map_or(0, |(size, _)| size);

@@ -12,7 +12,8 @@ impl Catalog {
     /// Plans to take a volume back to one of its snapshots. The volume's properties stay; its size
     /// is the snapshot's.
     ///
-    /// # Errors NotFound; HasSnapshots and HasClones if newer ones are in the way; Held.
+    /// # Errors
+    /// NotFound; HasSnapshots and HasClones if newer ones are in the way; Held.
     pub fn plan_rollback(&self, request: &Rollback) -> Result<Operation, CatalogError> {
         let snapshot = self.find_snapshot(&request.snapshot)?;
         let volume = snapshot.parent;
@@ -48,8 +49,9 @@ impl Catalog {
     /// Plans the promotion of a clone: it takes over the snapshots that it depends on. The volume
     /// of which it was made becomes its clone, and may then be destroyed.
     ///
-    /// # Errors NotFound; InvalidValue if the volume is no clone; Exists if both have a snapshot of
-    /// one name; LimitReached.
+    /// # Errors
+    /// NotFound; InvalidValue if the volume is no clone; Exists if both have a snapshot of one
+    /// name; LimitReached.
     pub fn plan_promote(&self, name: &str) -> Result<Operation, CatalogError> {
         let clone = self.find_volume(name)?.id;
         let moved = self.promoted(clone);

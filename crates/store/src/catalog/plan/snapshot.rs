@@ -14,8 +14,8 @@ use crate::format::DatasetId;
 impl Catalog {
     /// Plans snapshots of one moment. After them, the engine's epoch is the next one.
     ///
-    /// # Errors Exists, NotFound, InvalidName, LimitReached; InvalidValue for a volume that is
-    /// named twice.
+    /// # Errors
+    /// Exists, NotFound, InvalidName, LimitReached; InvalidValue for a volume that is named twice.
     pub fn plan_snapshot(
         &self,
         request: &TakeSnapshots,

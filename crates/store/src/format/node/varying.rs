@@ -1,7 +1,7 @@
 //! Numbers of 128 bits that are much alike. Only the bits in which they differ are kept.
 //!
-//! Address and shape of the pointers in a node are such numbers. Neighbours lie on one vdev, in one
-//! part of it, and were born at about one time.
+//! Address and shape of a node's pointers are numbers of this kind. Neighbours lie on one vdev, in
+//! one part of it, and were born at about one time.
 
 /// Mask of the bits that differ among some numbers, and the values of the other bits.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -27,7 +27,8 @@ const MOST_SECTORS: u64 = 1 << 56;
 impl Deadlist {
     /// Returns the records of the list's parts.
     ///
-    /// # Panics The list was changed since it was [persisted](Deadlist::persist).
+    /// # Panics
+    /// The list was changed since it was [persisted](Deadlist::persist).
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.parts.len() * RECORD);
         for (after, part) in &self.parts {

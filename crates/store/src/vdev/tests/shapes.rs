@@ -335,7 +335,7 @@ fn a_lone_leaf_that_is_away_misses_what_the_one_that_joined_it_took() {
         let data = content(500, 4);
         rig.write(Address::new(0, 500), &data).expect("written");
         blocks.push((block(500, &data, 1), data));
-        // This is what the labels say if the power fails now.
+        // The labels say this if the power fails now.
         let missing = rig.array.missing(LeafId(0)).expect("a leaf");
         assert_eq!(missing.ranges(), [(Epoch(1), Epoch(1))]);
         rig.with(|array, out| array.online(LeafId(0), out))
