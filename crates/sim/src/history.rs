@@ -1,6 +1,6 @@
-//! Histories: what happens to a store, step by step, and their making from seeds.
+//! Histories: the events of a store's life, step by step, and their making from seeds.
 //!
-//! A history is data. So it can be shortened, and what is left of it run again.
+//! A history is data. So it can be shortened, and the rest of it run again.
 
 mod generate;
 
@@ -13,58 +13,59 @@ use crate::model::Rules;
 use crate::operation::Operation;
 use crate::subject::{FlawKind, Geometry};
 
-/// What befalls a disk.
+/// Trouble of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// A fault strikes the `nth` request of its kind from now on.
     Fault {
-        /// Which request; 1 is the next.
+        /// Number of the request; 1 is the next.
         nth: u64,
-        /// What happens to it.
+        /// Fault that strikes.
         fault: Fault,
     },
-    /// A bit turns over in each of so many sectors.
+    /// A bit flips in each of `sectors` sectors.
     Rot {
-        /// How many.
+        /// Number of sectors.
         sectors: u64,
     },
     /// The disk is gone.
     Vanish,
-    /// The disk does not answer any more.
+    /// The disk answers nothing any more.
     Hang,
-    /// What lies on the disk is remembered for a return.
+    /// The disk's content is remembered for a return.
     Remember,
-    /// The disk is back as it was.
+    /// The disk is back, unchanged.
     Return,
-    /// The disk is back without what was not safe: its power was gone.
+    /// The disk is back without its unsafe content: its power was gone.
     ReturnAfterPowerCut,
-    /// The disk is back with what was remembered.
+    /// The disk is back with the remembered content.
     ReturnOld,
-    /// The disk is back with some sectors as they were remembered.
+    /// The disk is back with some sectors of the remembered content.
     ReturnMixed,
 }
 
-/// What the power may leave behind at one moment, in a way that is harsher than a power cut alone. It is only tried: the history
-/// goes on as if nothing had happened.
+/// An attempt: a possible result of a power failure that is harsher than a power cut alone. The
+/// result is only tried: the history goes on as if nothing had happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// Nothing else goes wrong, but caches are lost on all disks together.
+    /// Nothing else goes wrong, but the caches of all disks are lost together.
     Cut,
-    /// Disks that were lost are back, and one from `first` up to `end` is away. An error tells of that; nothing is missing
-    /// without a word.
+    /// Disks that were lost are back, and a disk from `first` up to `end` is away. An error reports
+    /// that; nothing may be missing silently.
     Parting {
-        /// The first disk that may be away.
+        /// First disk that may be away.
         first: usize,
-        /// The disk behind the last.
+        /// Disk behind the last that may be away.
         end: usize,
     },
-    /// No label has the newest checkpoint any more; every second time all but one label of each disk may be gone, too. Nothing
-    /// is missing.
+    /// No label has the newest checkpoint any more. Every second time, all but one label of each
+    /// disk may be gone, too. Nothing may be missing.
     LostRoot,
-    /// A change that the power cut took is made again with the same bytes, while those behind it are not. They do not come
-    /// back.
+    /// A change that the power cut took is made again with equal bytes, while the changes behind it
+    /// are not. Those may not come back.
     Repeat,
-    /// The mark that an opening wrote is lost, and what lay there before is back. What was promised since does not need it.
+    /// The mark that an opening wrote is lost, and the earlier content of its place is back. Later
+    /// promises do not need the mark.
     LostMark,
 }
 
@@ -73,127 +74,133 @@ pub enum Attempt {
 pub enum Step {
     /// An operation is submitted.
     Submit(Operation),
-    /// Disks give so many answers.
+    /// Disks give this number of answers.
     Advance(u32),
-    /// All operations are waited for.
+    /// The run waits for all operations.
     Drain,
-    /// The power fails and returns; and fails again in each opening after so many answers of disks.
+    /// The power fails and returns. It fails again in each opening after some answers of disks.
     PowerCut {
-        /// After how many answers, one for each opening that is cut.
+        /// Number of answers after which the power fails again, for each opening that is cut.
         again_after: Vec<u32>,
     },
-    /// The program ends and is started again; the disks keep their power.
+    /// The program ends and is started again. The disks keep their power.
     Kill,
-    /// The store is let go in order, with everything that it took; then the power fails, and it is opened again.
+    /// The store is exported in order, with everything that it took. Then the power fails, and the
+    /// store is opened again.
     Export,
-    /// All is written out and scrubbed; then no copy of anything is bad.
+    /// All is written out and scrubbed. After that, no copy of anything may be bad.
     Heal,
-    /// Disks get so many sectors more; the pool is not told.
+    /// Disks get more sectors. The pool is not told.
     Grow {
-        /// Which disk; `None`: all of them.
+        /// Disk that grows; `None` for all disks.
         disk: Option<usize>,
-        /// How many.
+        /// Number of sectors that are added.
         sectors: u64,
     },
-    /// What would be found if the power failed now, for so many ways in which it may fail. The history
-    /// goes on as if it had not.
+    /// The results of a power failure at this moment are tried, in several ways. The history goes
+    /// on as if the power had not failed.
     TryCuts {
-        /// How many ways.
+        /// Number of ways.
         ways: usize,
     },
-    /// The same where besides one place cannot be read any more that leads to what was promised: that is told, and what is not
-    /// needed any more is not missed.
+    /// The results of a power failure are tried, with one more damage in each: one place that leads
+    /// to promised data cannot be read any more. The store must report that. A place that is no
+    /// longer needed must not be missed.
     LoseRecords {
-        /// How many ways.
+        /// Number of ways.
         ways: usize,
     },
-    /// What would be found if the power failed now, for so many ways, in each of which one sector rots that leads to others:
-    /// everything. The history goes on as if nothing had happened.
+    /// The results of a power failure at this moment are tried, in several ways. In each, one
+    /// sector rots that leads to others, and everything must be found. The history goes on as if
+    /// nothing had happened.
     RotMetadata {
-        /// How many ways.
+        /// Number of ways.
         ways: usize,
     },
-    /// What lies on all disks is remembered, with what was remembered before.
+    /// The content of all disks is remembered, beside earlier contents.
     RememberAll,
-    /// The power fails or the program is killed, and some disks come back as they were remembered, as many as redundancy
-    /// covers.
+    /// The power fails or the program is killed. Some disks come back with remembered content, as
+    /// many as redundancy covers.
     OldCopies {
-        /// After how many answers the power fails again, one for each opening that is cut.
+        /// Number of answers after which the power fails again, for each opening that is cut.
         again_after: Vec<u32>,
         /// Whether the power fails.
         power: bool,
     },
-    /// The power fails, and of each disk up to three labels of four are lost.
+    /// The power fails, and up to three of the four labels of each disk are lost.
     LoseLabels,
-    /// The power fails, and some disks lose all labels at their ends, which are made anew from the inner ones. The power may
-    /// fail while they are written.
+    /// The power fails, and some disks lose all labels at their ends. These are rebuilt from the
+    /// inner ones. The power may fail while they are written.
     LoseAllLabels,
     /// The power fails, and one disk that redundancy covers is shorter from then on.
     Shrink,
-    /// The same as [`Step::OldCopies`] for so many ways in which the power may fail; when all is rebuilt, as many other disks are lost. The history
-    /// goes on as if this had not happened.
+    /// [`Step::OldCopies`] is tried for several ways in which the power may fail. When all is
+    /// rebuilt, as many other disks are lost. The history goes on as if this had not happened.
     TryOldCopies {
-        /// How many ways.
+        /// Number of ways.
         ways: usize,
     },
-    /// A copy is made of a disk that is in use, and stays beside it from now on: at every later opening the store is shown it
-    /// too, and must not take it.
+    /// A disk in use is copied. The copy stays beside it from now on: every later opening sees the
+    /// copy too, and must not take it.
     Copy {
-        /// Which disk.
+        /// Disk that is copied.
         disk: usize,
     },
-    /// All disks are copied in one moment, as a snapshot of an array does it; the copies become a store of their own, which
-    /// must hold what was promised by then.
+    /// All disks are copied in one moment, as a snapshot of an array does it. The copies become a
+    /// store of their own, which must hold everything that was promised by then.
     CopyAll,
-    /// See [`Attempt`].
+    /// An attempt is made: see [`Attempt`].
     Try(Attempt),
-    /// Something befalls a disk.
+    /// A disk has trouble.
     Trouble {
-        /// Which disk.
+        /// Disk of the trouble.
         disk: usize,
-        /// What.
+        /// Kind of trouble.
         trouble: Trouble,
     },
 }
 
-/// What happens to a store.
+/// A history: the events of a store's life.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// Where it came from.
+    /// Seed that made the history.
     pub seed: u64,
-    /// The seed of all that is left to chance while it runs; at first the same.
+    /// Seed of all that is left to chance while the history runs. At first it equals `seed`.
     pub chance: u64,
-    /// What the store is made on.
+    /// Geometry of the store.
     pub geometry: Geometry,
-    /// How its disks behave.
+    /// Behaviour of its disks.
     pub behaviour: Behaviour,
-    /// The disks that lie and fail; all others are honest.
+    /// Disks that lie and fail. All others are honest.
     pub unreliable: Vec<usize>,
-    /// What the store promises on them.
+    /// Promises of the store on these disks.
     pub rules: Rules,
     /// Whether operations and openings may fail. Wrong bytes are never allowed.
     pub tolerates_errors: bool,
-    /// Of these only a lack of space: what needs none never fails.
+    /// Whether a lack of space is the only failure that may happen. Operations that need no space
+    /// never fail then.
     pub lacks_only_space: bool,
-    /// Before every answered flush of a disk, try so many ways in which the power may fail.
+    /// Number of ways to fail the power that are tried before each answered flush of a disk.
     pub cuts_per_flush: usize,
-    /// So many flushes of a thousand; every one with 1000.
+    /// Flushes of a thousand at which cuts are tried; every one with 1000.
     pub cut_flushes_per_mille: u64,
-    /// This is tried before so many flushes of a thousand.
+    /// Attempt that is made before flushes, and the number of flushes in a thousand before which it
+    /// is made.
     pub attempt: Option<(Attempt, u64)>,
-    /// And also before those of openings.
+    /// Whether cuts are also tried before flushes of openings.
     pub cuts_openings: bool,
-    /// What has space and what is a hole is asked of everything after each opening.
+    /// Whether, after each opening, all extents are asked whether they have space or are holes.
     pub asks_extents: bool,
-    /// What happens.
+    /// Steps of the history.
     pub steps: Vec<Step>,
 }
 
 impl History {
-    /// Whether a pool that went through this may have such a flaw.
+    /// Reports whether a pool that went through this history may have this flaw.
     ///
-    /// Bad copies come from disks that do not say what they did to them. Nothing is lost where the store promises that
-    /// what is durable stays, but where more disks fail than redundancy covers. Nothing ever contradicts itself.
+    /// Bad copies come from disks that do not report the harm they did. Nothing is lost where the
+    /// store promises that durable data stays, unless more disks fail than redundancy covers.
+    /// Nothing ever contradicts itself.
     pub fn allows(&self, flaw: FlawKind) -> bool {
         match flaw {
             FlawKind::BadCopy => self.has_silent_damage() || self.rots_metadata(),
@@ -203,23 +210,23 @@ impl History {
         }
     }
 
-    /// Whether what is read may be an error.
+    /// Reports whether a read may be an error.
     pub fn reads_may_fail(&self) -> bool {
         self.tolerates_errors && !self.lacks_only_space
     }
 
-    /// Whether sectors that lead to others rot where that is tried.
+    /// Reports whether sectors that lead to others rot in attempts.
     fn rots_metadata(&self) -> bool {
         let mut steps = self.steps.iter();
         steps.any(|step| matches!(step, Step::RotMetadata { .. }))
     }
 
-    /// Whether disks do harm that they do not tell of.
+    /// Reports whether disks do harm that they do not report.
     fn has_silent_damage(&self) -> bool {
         let silent = |trouble: &Trouble| match trouble {
             Trouble::Fault { fault, .. } => fault.is_silent(),
             Trouble::Rot { .. } | Trouble::ReturnOld | Trouble::ReturnMixed => true,
-            // Nobody may have asked it anything while it was away.
+            // Nobody may have asked the disk anything while it was away.
             Trouble::ReturnAfterPowerCut => true,
             Trouble::Vanish | Trouble::Hang | Trouble::Remember | Trouble::Return => false,
         };
@@ -232,82 +239,85 @@ impl History {
     }
 }
 
-/// What the histories of a family are like; the rest is left to the seed.
+/// Climate of a family's histories. The seed decides the rest.
 #[derive(Clone, Debug)]
 pub struct Climate {
-    /// How many disks.
+    /// Number of disks.
     pub disks: usize,
-    /// Sectors of 4 KiB of each.
+    /// Sectors of 4 KiB of each disk.
     pub disk_sectors: u64,
-    /// How many volumes there are from the beginning.
+    /// Number of volumes that exist from the beginning.
     pub volumes: Range<u64>,
-    /// The largest size of a volume, in blocks of 4 KiB.
+    /// Largest size of a volume, in blocks of 4 KiB.
     pub blocks: u64,
-    /// Volume blocks to choose from, in blocks of 4 KiB.
+    /// Sizes of volume blocks to choose from, in blocks of 4 KiB.
     pub units: Vec<u64>,
-    /// How many of a thousand volumes are thick.
+    /// Volumes of a thousand that are thick.
     pub thick_per_mille: u64,
-    /// The largest size of a thick volume, in blocks of 4 KiB.
+    /// Largest size of a thick volume, in blocks of 4 KiB.
     pub thick_blocks: u64,
-    /// How many steps.
+    /// Number of steps.
     pub steps: Range<u64>,
     /// Whether all volumes are written before, as far as there is room, the thick ones last.
     pub fills: bool,
-    /// How the disks behave; the seed chooses the tearing.
+    /// Behaviour of the disks. The seed chooses the tearing.
     pub behaviour: Behaviour,
-    /// What the store promises on them.
+    /// Promises of the store on these disks.
     pub rules: Rules,
-    /// See [`History::tolerates_errors`].
+    /// Whether operations may fail: see [`History::tolerates_errors`].
     pub tolerates_errors: bool,
-    /// See [`History::lacks_only_space`].
+    /// Whether only a lack of space is a failure: see [`History::lacks_only_space`].
     pub lacks_only_space: bool,
-    /// How many of a thousand changes do not end at blocks.
+    /// Changes of a thousand that do not end at blocks.
     pub unaligned_per_mille: u64,
-    /// How many of a thousand steps are administration.
+    /// Steps of a thousand that are administration.
     pub admin_per_mille: u64,
-    /// How many of a thousand steps change what disks the pool lies on.
+    /// Steps of a thousand that change the disks of the pool.
     pub reshapes_per_mille: u64,
-    /// How many of a thousand steps are power cuts or kills.
+    /// Steps of a thousand that are power cuts or kills.
     pub crashes_per_mille: u64,
-    /// How many of a thousand steps befall a disk.
+    /// Steps of a thousand that are troubles of a disk.
     pub troubles_per_mille: u64,
-    /// How many disks may come back with old contents, if they are among those that fail at all.
+    /// Number of disks that may come back with old contents, if they are among those that fail at
+    /// all.
     pub losable: usize,
-    /// Whether only those that may come back with old contents lie, fail or vanish at all: then nothing
-    /// that is asked of the pool may fail.
+    /// Whether only disks that may come back with old contents lie, fail or vanish. Then no request
+    /// to the pool may fail.
     pub only_losable_fail: bool,
-    /// Only these disks fail or vanish, where it is given.
+    /// Disks that fail or vanish, if only these do.
     pub troubled: Option<Range<usize>>,
-    /// How many of a thousand histories try cuts at every flush.
+    /// Histories of a thousand that try cuts at every flush.
     pub cut_histories_per_mille: u64,
-    /// In how many ways at each.
+    /// Number of ways to cut at each flush.
     pub cuts_per_flush: usize,
-    /// At how many of a thousand of their flushes.
+    /// Flushes of a thousand, in those histories, at which cuts are tried.
     pub cut_flushes_per_mille: u64,
-    /// How many of a thousand steps ask what has space and what is a hole.
+    /// Steps of a thousand that ask for extents: what has space and what is a hole.
     pub extents_per_mille: u64,
-    /// How many of a thousand steps let disks grow, or tell the pool so.
+    /// Steps of a thousand that let disks grow, or tell the pool of it.
     pub grows_per_mille: u64,
-    /// How many of a thousand steps begin, pause or end trims of disks.
+    /// Steps of a thousand that begin, pause or end trims of disks.
     pub trims_per_mille: u64,
-    /// How many of a thousand steps change how much of a volume space is kept for.
+    /// Steps of a thousand that change the reservation of a volume.
     pub reserves_per_mille: u64,
-    /// How many of a thousand steps destroy several volumes or snapshots, or take the snapshots for that.
+    /// Steps of a thousand that destroy several volumes or snapshots, or take the snapshots for
+    /// that.
     pub destroys_per_mille: u64,
-    /// How many of a thousand steps turn over bits of disks that may come back with old contents.
+    /// Steps of a thousand that flip bits of disks that may come back with old contents.
     pub rots_per_mille: u64,
-    /// Whether power cuts tear most often, and treat what a flush covers otherwise than what came later.
+    /// Whether power cuts tear most often, and treat the writes that a flush covers otherwise than
+    /// later ones.
     pub cuts_at_flushes: bool,
-    /// Whether the seed may also choose disks that stall or keep what was trimmed, openings that are cut late, and all
-    /// kinds of administration.
+    /// Whether the seed may also choose disks that stall or keep trimmed bytes, openings that are
+    /// cut late, and all kinds of administration.
     pub is_hard: bool,
-    /// Whether what a power cut tore may be unreadable. Of the log that may be what tells where it ends: the store may
-    /// then refuse to open.
+    /// Whether sectors that a power cut tore may be unreadable. In the log, such a sector may be
+    /// the one that tells where the log ends. The store may then refuse to open.
     pub ruins: bool,
 }
 
 impl Default for Climate {
-    /// Honest disks that lose their power often, under small volumes.
+    /// Makes a climate of honest disks that lose their power often, under small volumes.
     fn default() -> Self {
         Self {
             disks: 1,

@@ -1,8 +1,9 @@
-//! The crash laboratory: runs histories against a [`Subject`], cuts the power, opens it again, and holds
-//! everything that is read against the [model](crate::model).
+//! The crash laboratory. It runs histories against a [`Subject`], cuts the power, opens the subject
+//! again, and compares everything that is read with the [model](crate::model).
 //!
-//! [`run`] runs one history, [`attack`] those of many seeds; what fails is shortened ([`shrink`]) and told
-//! with what led to it. [`trace`] tells every step of a history.
+//! [`run`] runs one history, and [`attack`] those of many seeds. A history that fails is shortened
+//! ([`shrink`]) and reported with the steps that led to the failure. [`trace`] tells every step of
+//! a history.
 
 mod family;
 mod lineage;
@@ -23,10 +24,10 @@ use crate::history::History;
 use crate::subject::Subject;
 use runner::Runner;
 
-/// Runs a history to its end: everything is waited for, and the power is cut twice more.
+/// Runs a history to its end. Then the run waits for all operations, and cuts the power twice more.
 ///
 /// # Errors
-/// The first thing that is not as it should be; a panic of the subject is one.
+/// The first failure. A panic of the subject is one.
 pub fn run<S: Subject>(setup: &S::Setup, history: &History) -> Result<Report, Failure> {
     run_told::<S>(setup, history, &mut None)
 }

@@ -1,13 +1,13 @@
-//! Deterministic simulation: our initiators against our target over a network and a clock that exist only
-//! here, and the store on disks that lie and lose their power.
+//! Deterministic simulation. Our initiators meet our target over a network and a clock that exist
+//! only here, and the store runs on disks that lie and lose their power.
 //!
-//! The leaf crates take bytes and time as arguments, so a whole storage network runs in one thread and
-//! one seed decides everything: how bytes are cut and delayed, when a connection breaks or goes silent,
-//! when a disk answers. A failure is repeated by its seed, to the byte.
+//! The leaf crates take bytes and time as arguments. So a whole storage network runs in one thread,
+//! and one seed decides everything: how bytes are cut and delayed, when a connection breaks or goes
+//! silent, when a disk answers. A failure is repeated by its seed, to the byte.
 //!
-//! | what | where |
+//! | part | module |
 //! |---|---|
-//! | the clock and what happens next | [`schedule`] |
+//! | the clock and the next events | [`schedule`] |
 //! | delays, fragments, cuts, silence | [`network`] |
 //! | logical unit over memory that answers late | [`device`] |
 //! | target: logins, sessions, pings | [`target`] |
@@ -17,31 +17,33 @@
 //!
 //! The crash laboratory is made of these:
 //!
-//! | what | where |
+//! | part | module |
 //! |---|---|
 //! | disks that tear, lie, rot, vanish | [`disk`] |
-//! | what a store is asked, and what a store is | [`operation`], [`subject`] |
-//! | what its volumes may hold | [`model`] |
-//! | what happens to it, made from seeds | [`history`] |
+//! | requests to a store, and the interface of a store | [`operation`], [`subject`] |
+//! | possible content of its volumes | [`model`] |
+//! | events of its life, made from seeds | [`history`] |
 //! | runs histories, and shortens those that fail | [`laboratory`] |
-//! | the store's pool as what is attacked | [`pool`] |
+//! | the store's pool under attack | [`pool`] |
 //! | two hosts at one pool | [`hosts`] |
 //!
 //! # What is checked of the protocol
-//! - Every command ends exactly once in its session, or is given back when the session is lost, and all
-//!   end in the end.
-//! - What is read is what was written.
+//! - Every command ends exactly once in its session, or is given back when the session is lost. All
+//!   commands end at last.
+//! - Reads return the written data.
 //! - Commands reach the device server in the order in which they were sent, without gaps, and never
 //!   more than the command window allows.
-//! - A peer that went silent is noticed in time, one that is only slow is not given up.
+//! - A peer that went silent is noticed in time. A peer that is only slow is not given up.
 //!
 //! # What is checked of a store
-//! - After a power cut, at any moment and also within an opening, every slice holds what was last durable
-//!   or something later; no volume block is torn; nothing survives without what came before it.
+//! - Power cuts may come at any moment, also within an opening. After one, every slice holds its
+//!   last durable content or something later. No volume block is torn. No change survives without
+//!   the changes before it.
 //! - Reads return the last acknowledged content or one in flight with them. Snapshots never change.
-//! - What failed is not acknowledged; what an opening found stays; nothing hangs or panics.
+//! - A failed change is not acknowledged. Content that an opening found stays. Nothing hangs or
+//!   panics.
 
-// A simulation that finds the protocol broken says so by a panic.
+// A simulation that finds the protocol broken panics.
 #![allow(clippy::unwrap_used)]
 
 pub mod device;

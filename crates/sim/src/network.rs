@@ -1,30 +1,30 @@
-//! TCP connections as the protocol sees them: bytes in order, cut anywhere, late; connections that
-//! break, and connections that go silent without a word.
+//! TCP connections as the protocol sees them: bytes in order, cut anywhere, and late. Connections
+//! may break, or go silent without notice.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::random::Random;
 
-/// A connection; never used again.
+/// Number of a connection, never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub usize);
 
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The one that connected.
+    /// The end that connected.
     Initiator,
-    /// The one that listens.
+    /// The end that listens.
     Target,
 }
 
-/// How the network treats bytes.
+/// Weather: how the network treats bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Weather {
     /// Longest delay of a piece.
     pub max_delay: Duration,
-    /// Longest piece in bytes; 1 cuts at every byte.
+    /// Length of the longest piece in bytes; 1 cuts at every byte.
     pub max_piece: u64,
 }
 
@@ -51,7 +51,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// No connections yet.
+    /// Makes a network without connections.
     pub fn new(weather: Weather) -> Self {
         Self {
             weather,
@@ -59,13 +59,14 @@ impl Network {
         }
     }
 
-    /// A new connection.
+    /// Makes a new connection.
     pub fn connect(&mut self) -> ConnectionId {
         self.wires.push(Wire::default());
         ConnectionId(self.wires.len() - 1)
     }
 
-    /// Sends bytes to `end`. Returns when pieces of them arrive: then [`Network::take`] has them.
+    /// Sends bytes to `end`. Returns the times at which pieces of them arrive. [`Network::take`]
+    /// has them then.
     pub fn send(
         &mut self,
         id: ConnectionId,
@@ -89,7 +90,8 @@ impl Network {
             let (piece, tail) = rest.split_at(length as usize);
             rest = tail;
             let delay_ms = random.within(0..weather.max_delay.as_millis() as u64 + 1);
-            // Whole milliseconds, so that pieces also arrive together and are read as one.
+            // Delays are whole milliseconds, so that pieces also arrive together and are read as
+            // one.
             let arrival = (now + Duration::from_millis(delay_ms)).max(pipe.last_arrival);
             pipe.last_arrival = arrival;
             pipe.pieces.push_back((arrival, piece.to_vec()));
@@ -99,7 +101,7 @@ impl Network {
         arrivals
     }
 
-    /// What has arrived at `end`, as one read of a socket returns it.
+    /// Takes the bytes that have arrived at `end`, as one read of a socket returns them.
     pub fn take(&mut self, id: ConnectionId, end: End, now: Duration) -> Vec<u8> {
         let wire = &mut self.wires[id.0];
         if wire.broken || wire.silent {
@@ -116,22 +118,22 @@ impl Network {
         bytes
     }
 
-    /// When the last of what was sent to `end` arrives.
+    /// Returns the time at which the last bytes that were sent to `end` arrive.
     pub fn last_arrival(&mut self, id: ConnectionId, end: End) -> Duration {
         self.wires[id.0].pipe(end).last_arrival
     }
 
-    /// Breaks the connection: what is on its way is lost.
+    /// Breaks the connection: bytes on their way are lost.
     pub fn cut(&mut self, id: ConnectionId) {
         self.wires[id.0].broken = true;
     }
 
-    /// Nothing passes any more, and nobody is told.
+    /// Silences the connection: no byte passes any more, and nobody is told.
     pub fn silence(&mut self, id: ConnectionId) {
         self.wires[id.0].silent = true;
     }
 
-    /// Whether the connection was silenced.
+    /// Reports whether the connection was silenced.
     pub fn is_silent(&self, id: ConnectionId) -> bool {
         self.wires[id.0].silent
     }

@@ -1,18 +1,18 @@
-//! What a history asks of a store: reads and changes of volumes, and administration.
+//! The operations of a history on a store: reads and changes of volumes, and administration.
 //!
-//! The engine's adapter carries them out; the model knows what each may lead to.
+//! The engine's adapter carries them out. The model knows the possible effects of each.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::disk::SLICE_SIZE;
 
-/// Bytes of a block of a volume, of which its size is a multiple.
+/// Bytes of a block of a volume. A volume's size is a multiple of it.
 pub const BLOCK_SIZE: usize = 4096;
-/// Slices of 512 bytes in a block; what operations are measured in.
+/// Number of slices of 512 bytes in a block. Operations are measured in slices.
 pub const SLICES_PER_BLOCK: u64 = (BLOCK_SIZE / SLICE_SIZE) as u64;
 
-/// A volume or snapshot; never used again.
+/// Number of a volume or snapshot, never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VolumeId(pub u32);
 
@@ -22,53 +22,55 @@ impl fmt::Display for VolumeId {
     }
 }
 
-/// What a change does to its slices.
+/// Effect of a change on its slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// Writes bytes that tell who wrote them.
+    /// The change writes bytes that name the change.
     Write,
-    /// Writes zeros.
+    /// The change writes zeros.
     Zero,
-    /// Unmaps, so that zeros are read.
+    /// The change unmaps the slices, so that zeros are read.
     Unmap,
 }
 
-/// Volumes lie in so many folders, by their numbers, where a history has any.
+/// Number of folders in which volumes lie, by their numbers, if a history has any.
 pub const FOLDERS: u32 = 3;
 
-/// The numbers of snapshots that were taken together begin here: so many for each group, one for each volume.
+/// First number of snapshots that were taken together. Each group has this count of numbers, one
+/// for each volume.
 const GROUP: u32 = 1000;
 
 impl VolumeId {
-    /// The snapshot of a volume that is one of a group: all of one group have the same name behind `@`.
+    /// Returns the snapshot of a volume that is one of a group. All snapshots of one group have one
+    /// name behind `@`.
     ///
     /// # Panics
-    /// Where so many volumes have no numbers.
+    /// The volume's number is too high to be in a group.
     pub fn snapshot_of_group(self, group: u32) -> Self {
         assert!(self.0 < GROUP, "volumes have small numbers");
         Self((group + 1) * GROUP + self.0)
     }
 
-    /// The group of a snapshot, where it is one of a group, and the volume that it was taken of.
+    /// Returns the group of a snapshot, if it is in one, and the volume of which it was taken.
     pub fn group(self) -> Option<(u32, Self)> {
         let group = (self.0 / GROUP).checked_sub(1)?;
         Some((group, Self(self.0 % GROUP)))
     }
 
-    /// The folder of a volume.
+    /// Returns the folder of a volume.
     pub fn folder(self) -> u32 {
         self.0 % FOLDERS
     }
 }
 
-/// How an operation names what it destroys.
+/// Names by which an operation destroys volumes or snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// Each by its own name.
+    /// Each is named by its own name.
     Each,
-    /// As all that lies below a folder.
+    /// All that lies below a folder is named.
     Below(u32),
-    /// As the snapshots of a group, of all volumes in a folder or in the pool.
+    /// The snapshots of a group are named, of all volumes in a folder or in the pool.
     Group(u32, Option<u32>),
 }
 
@@ -77,147 +79,147 @@ pub enum Named {
 pub enum Operation {
     /// Reads slices.
     Read {
-        /// Of this volume.
+        /// Volume that is read.
         volume: VolumeId,
-        /// Which; not empty.
+        /// Slices to read, not empty.
         slices: Range<u64>,
     },
     /// Changes slices.
     Change {
-        /// Of this volume.
+        /// Volume that is changed.
         volume: VolumeId,
-        /// Which; not empty.
+        /// Slices to change, not empty.
         slices: Range<u64>,
-        /// To what.
+        /// Kind of the change.
         kind: ChangeKind,
-        /// Not answered before it survives a power cut.
+        /// Whether the change is answered only when it survives a power cut.
         durable: bool,
     },
-    /// Tells which slices have space, and which are holes.
+    /// Asks which slices have space, and which are holes.
     Extents {
-        /// Of this volume.
+        /// Volume that is asked about.
         volume: VolumeId,
-        /// Which; not empty.
+        /// Slices to ask about, not empty.
         slices: Range<u64>,
     },
     /// Makes all changes of a volume durable that were answered before.
     Flush {
-        /// Of this volume.
+        /// Volume that is flushed.
         volume: VolumeId,
     },
-    /// Administration.
+    /// Administration of the pool.
     Admin(Admin),
 }
 
-/// Administration of a pool. What was answered survives a power cut; what was not may have happened.
+/// Administration of a pool. Answered operations survive a power cut. Others may have happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admin {
     /// Makes a volume of zeros with volume blocks of 4 KiB.
     Create {
-        /// Its name from now on.
+        /// Number of the new volume.
         volume: VolumeId,
-        /// Its size in blocks of 4 KiB.
+        /// Size in blocks of 4 KiB.
         blocks: u64,
     },
     /// Takes snapshots of volumes at one moment.
     Snapshot {
-        /// Of which volume, and the snapshot's name from now on.
+        /// Volumes, each with the number of its new snapshot.
         of: Vec<(VolumeId, VolumeId)>,
     },
     /// Makes a volume of a snapshot's contents.
     Clone {
-        /// Whose.
+        /// Snapshot that is cloned.
         snapshot: VolumeId,
-        /// Its name from now on.
+        /// Number of the new volume.
         volume: VolumeId,
     },
     /// Gives a volume the contents of a snapshot that was taken of it.
     Rollback {
-        /// Which volume.
+        /// Volume that is rolled back.
         volume: VolumeId,
-        /// To what.
+        /// Snapshot to which the volume goes back.
         snapshot: VolumeId,
     },
     /// Gives a volume another size; new blocks are zeros.
     Resize {
-        /// Which volume.
+        /// Volume of the new size.
         volume: VolumeId,
-        /// The size in blocks of 4 KiB.
+        /// Size in blocks of 4 KiB.
         blocks: u64,
     },
     /// Destroys a volume or a snapshot of which there is no clone.
     Destroy {
-        /// Which.
+        /// Volume or snapshot to destroy.
         volume: VolumeId,
     },
-    /// Destroys several at once: all of them, or none.
+    /// Destroys several volumes or snapshots at once: all of them, or none.
     DestroyAll {
-        /// Which.
+        /// Volumes and snapshots to destroy.
         volumes: Vec<VolumeId>,
-        /// By which names.
+        /// Names by which they are destroyed.
         named: Named,
     },
-    /// Makes a clone what its origin was cloned from: no content changes.
+    /// Promotes a clone: it takes the place of its origin. No content changes.
     Promote {
-        /// The clone.
+        /// Clone that is promoted.
         volume: VolumeId,
     },
     /// Gives a volume or snapshot another name: no content changes.
     Rename {
-        /// Which.
+        /// Volume or snapshot that gets the name.
         volume: VolumeId,
     },
-    /// Has what is written from now on written otherwise: no content changes.
+    /// Sets a property that affects later writes. No content changes.
     SetProperty {
-        /// Of which volume.
+        /// Volume of the property.
         volume: VolumeId,
-        /// The number of a property and its value.
+        /// Number that chooses a property and its value.
         choice: u32,
     },
-    /// Keeps space for so much of a volume: no content changes.
+    /// Reserves space for a part of a volume. No content changes.
     Reserve {
-        /// Which volume.
+        /// Volume of the reservation.
         volume: VolumeId,
-        /// Blocks of 4 KiB; 0 is none.
+        /// Number of blocks of 4 KiB; 0 is none.
         blocks: u64,
     },
-    /// Writes out what the log holds: no content changes.
+    /// Writes out the content of the log. No content changes.
     Checkpoint,
-    /// Reads and repairs every copy: no content changes.
+    /// Reads and repairs every copy. No content changes.
     Scrub,
-    /// Changes what the pool lies on, where it lets itself be changed so: no content changes.
+    /// Changes the disks of the pool, if the pool allows it. No content changes.
     Reshape(Reshape),
 }
 
-/// What is done with the disks of a pool. Numbers choose among those that there are.
+/// A change of the disks of a pool. Numbers choose among the existing disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reshape {
-    /// Another disk takes the place of one.
+    /// A new disk replaces one.
     Replace(u32),
     /// A disk gets a mirror.
     Attach(u32),
     /// A disk is taken out of a mirror, or out of a replacement.
     Detach(u32),
-    /// A disk is put aside.
+    /// A disk is taken offline.
     Offline(u32),
-    /// All that were put aside are used again.
+    /// All disks that were taken offline are used again.
     Online,
-    /// Another top-level vdev.
+    /// A top-level vdev is added.
     Add,
-    /// Another log vdev.
+    /// A log vdev is added.
     AddLog,
-    /// A log vdev is taken away.
+    /// A log vdev is removed.
     RemoveLog(u32),
-    /// The pool is told how large a disk is by now.
+    /// The pool is told the present size of a disk.
     Expand(u32),
-    /// The same of all disks, one after the other.
+    /// The pool is told the present sizes of all disks, one after the other.
     ExpandAll,
-    /// All free space of a disk is trimmed; or its trim is paused or ended.
+    /// All free space of a disk is trimmed, or its trim is paused or ended.
     Trim(u32),
 }
 
 impl Admin {
-    /// The blocks for which it keeps space, where that is what it does.
+    /// Returns the number of blocks for which the operation reserves space, if it does that.
     pub fn reserved(&self) -> Option<u64> {
         match self {
             Self::Reserve { blocks, .. } => Some(*blocks),
@@ -225,7 +227,7 @@ impl Admin {
         }
     }
 
-    /// Whether other operations may run beside it.
+    /// Reports whether other operations may run beside this one.
     pub fn is_concurrent(&self) -> bool {
         matches!(
             self,
@@ -266,7 +268,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// Slices as blocks where they are whole ones.
+/// Slices, shown as blocks if they are whole ones.
 struct Span<'a>(&'a Range<u64>);
 
 impl fmt::Display for Span<'_> {

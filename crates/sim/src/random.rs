@@ -9,7 +9,7 @@ use iscsi::chap::Entropy;
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence of this seed.
+    /// Makes the sequence of this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -22,29 +22,29 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number of this range.
+    /// Draws a number of this range.
     pub fn within(&mut self, range: Range<u64>) -> u64 {
         range.start + self.next() % (range.end - range.start)
     }
 
-    /// True so many times in a thousand.
+    /// Draws true with a chance of `share` in a thousand.
     pub fn per_mille(&mut self, share: u64) -> bool {
         self.within(0..1000) < share
     }
 
-    /// Puts them into any order.
+    /// Shuffles the items into any order.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {
             items.swap(end, self.within(0..end as u64 + 1) as usize);
         }
     }
 
-    /// A sequence of its own: what is drawn from it moves nothing here.
+    /// Makes a sequence of its own. Numbers drawn from it change nothing here.
     pub fn fork(&mut self) -> Self {
         Self(self.next())
     }
 
-    /// One of these.
+    /// Draws one of these.
     pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.within(0..choices.len() as u64) as usize]
     }

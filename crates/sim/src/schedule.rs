@@ -1,10 +1,10 @@
-//! The simulated clock, and what happens when: the future as a queue.
+//! The simulated clock, and the future events as a queue.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// Events at points of simulated time. Those of the same time happen in the order in which they were
+/// Events at points of simulated time. Events of one time happen in the order in which they were
 /// added.
 #[derive(Debug)]
 pub struct Schedule<E> {
@@ -31,12 +31,12 @@ impl<E> Default for Schedule<E> {
 }
 
 impl<E> Schedule<E> {
-    /// Time since the simulation began.
+    /// Returns the time since the simulation began.
     pub fn now(&self) -> Duration {
         self.now
     }
 
-    /// Lets `event` happen at `at`, or now if that is past.
+    /// Adds `event` to happen at `at`, or now if that is past.
     pub fn add(&mut self, at: Duration, event: E) {
         self.added += 1;
         self.queue.push(Reverse(Entry {
@@ -46,7 +46,8 @@ impl<E> Schedule<E> {
         }));
     }
 
-    /// Moves the clock to the next event and returns it; `None` if nothing happens any more.
+    /// Moves the clock to the next event and returns it. Returns `None` if nothing happens any
+    /// more.
     pub fn advance(&mut self) -> Option<E> {
         let Reverse(entry) = self.queue.pop()?;
         self.now = entry.at;

@@ -1,7 +1,9 @@
-//! What the crash laboratory attacks: anything that keeps volumes on disks and says when.
+//! The subject of the crash laboratory's attacks: anything that keeps volumes on disks and
+//! acknowledges changes.
 //!
-//! Shaped as the store's engine is: nothing waits, requests for disks come out, their answers and the
-//! time go in. The engine's adapter implements it; so do the toys that prove the laboratory.
+//! A subject has the form of the store's engine. Nothing waits, requests for disks come out, and
+//! their answers and the time go in. The engine's adapter implements it; so do the toys that prove
+//! the laboratory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,39 +14,39 @@ use crate::disk::{DeviceOp, DeviceOutcome, Disk, Medium};
 use crate::operation::{Operation, VolumeId};
 use crate::random::Random;
 
-/// A volume that is there from the beginning.
+/// A volume that exists from the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VolumeSpec {
-    /// Its name.
+    /// Number of the volume.
     pub id: VolumeId,
-    /// Its size in blocks of 4 KiB.
+    /// Size in blocks of 4 KiB.
     pub blocks: u64,
-    /// Its volume block, in blocks of 4 KiB: what is written whole or not at all.
+    /// Size of a volume block, in blocks of 4 KiB. A volume block is written whole or not at all.
     pub unit: u64,
-    /// Whether space is kept for all of it: a write never fails for lack of space.
+    /// Whether space is reserved for all of the volume. A write never fails for lack of space then.
     pub is_thick: bool,
 }
 
-/// What a subject is made on.
+/// Geometry of a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// How many disks.
+    /// Number of disks.
     pub disks: usize,
-    /// Sectors of 4 KiB of each.
+    /// Sectors of 4 KiB of each disk.
     pub disk_sectors: u64,
-    /// The volumes of the beginning.
+    /// Volumes of the beginning.
     pub volumes: Vec<VolumeSpec>,
     /// Sectors of the disks that have another size by now.
     pub grown: BTreeMap<usize, u64>,
 }
 
 impl Geometry {
-    /// Sectors of a disk.
+    /// Returns the number of sectors of a disk.
     pub fn sectors(&self, disk: usize) -> u64 {
         self.grown.get(&disk).copied().unwrap_or(self.disk_sectors)
     }
 
-    /// The same on disks as large as these.
+    /// Returns this geometry on disks as large as these.
     pub fn on(&self, disks: &[Disk]) -> Self {
         let sizes = disks.iter().map(Disk::sectors).enumerate();
         let others = sizes.filter(|(_, sectors)| *sectors != self.disk_sectors);
@@ -55,83 +57,86 @@ impl Geometry {
     }
 }
 
-/// Whether a subject takes operations.
+/// State of a subject: whether it takes operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Not yet: it reads or writes its disks.
+    /// The subject takes none yet: it reads or writes its disks.
     Opening,
-    /// It does.
+    /// The subject takes operations.
     Open,
-    /// It never will: why.
+    /// The subject will never take any, for this reason.
     Refused(String),
 }
 
 /// A request for a disk.
 #[derive(Clone, Debug)]
 pub struct DiskRequest {
-    /// Which disk, from 0.
+    /// Number of the disk, from 0.
     pub disk: usize,
-    /// To be named in [`Subject::completed`]; never used twice by one subject.
+    /// Number of the request, to be named in [`Subject::completed`]. One subject never uses it
+    /// twice.
     pub id: u64,
-    /// What to do.
+    /// Work of the disk.
     pub op: DeviceOp,
 }
 
-/// How an operation ended.
+/// Answer to an operation.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// What it was submitted with.
+    /// Tag with which the operation was submitted.
     pub tag: u64,
-    /// What came of it, or why it failed.
+    /// Result of the operation, or the reason why it failed.
     pub outcome: Result<Outcome, String>,
 }
 
-/// How an operation ended well.
+/// Result of an operation that ended well.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// It is done.
+    /// The operation is done.
     Done,
-    /// A read's bytes.
+    /// The bytes of a read.
     Data(Pages),
-    /// Runs of a non-empty part of what was asked about, from its start on: length in bytes, and whether it holds data.
+    /// Runs of a non-empty part of the range in question, from its start on: length in bytes, and
+    /// whether the run holds data.
     Extents(Vec<(u64, bool)>),
 }
 
-/// What a store does besides serving, at one moment.
+/// Work of a store besides serving, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnderWay {
-    /// What a leaf lacks is rebuilt on it.
+    /// Whether missing blocks of a leaf are rebuilt on it.
     pub resilver: bool,
-    /// Every copy is read.
+    /// Whether every copy is read.
     pub scrub: bool,
-    /// Blocks of what was destroyed become free.
+    /// Whether blocks of destroyed datasets become free.
     pub freeing: bool,
-    /// What the log holds is written out.
+    /// Whether the content of the log is written out.
     pub checkpoint: bool,
-    /// The labels do not say yet that the pool is larger.
+    /// Whether the labels do not say yet that the pool is larger.
     pub growth: bool,
 }
 
-/// What a [`Flaw`] costs.
+/// Cost of a [`Flaw`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlawKind {
     /// A copy is wrong, and another one is right.
     BadCopy,
-    /// No copy is right, or what only such a copy leads to cannot be proven.
+    /// No copy is right, or data to which only such a copy leads cannot be proven.
     Lost,
-    /// The same where more leaves lack a part than redundancy covers, and the store knows that they do.
+    /// Data is lost as in `Lost`, but more leaves lack a part than redundancy covers, and the store
+    /// knows that they do.
     Lacking,
-    /// The store contradicts itself. No disk may bring that about, whatever it does: what it returns is checked
-    /// before it is believed.
+    /// The store contradicts itself. No disk may cause that, whatever it does: its answers are
+    /// checked before they are believed.
     Contradiction,
 }
 
-/// Something that is wrong with what lies on disks.
+/// Flaw of the content of disks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flaw {
-    /// What it costs.
+    /// Cost of the flaw.
     pub kind: FlawKind,
-    /// What and where it is.
+    /// Description and place of the flaw.
     pub text: String,
 }
 
@@ -141,16 +146,16 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// How often the disks of a store changed.
+/// Counts of changes of a store's disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
-    /// A disk that stood ready took the place of another by itself.
+    /// Takeovers by disks that stood ready and replaced another by themselves.
     pub takeovers: u64,
-    /// A [`Reshape`](crate::operation::Reshape) was taken.
+    /// Changes of [`Reshape`](crate::operation::Reshape) that were taken.
     pub reshapes: u64,
-    /// A vdev became larger.
+    /// Vdevs that became larger.
     pub growths: u64,
-    /// Disks were told that so many sectors are free.
+    /// Sectors of which disks were told that they are free.
     pub trimmed: u64,
 }
 
@@ -167,36 +172,39 @@ impl std::ops::Add for Moves {
     }
 }
 
-/// Where something lies that leads to changes that were promised, and that another place proves to have been durable.
+/// Place of a record that leads to promised changes. Another place proves that the record was
+/// durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProvenRecord {
-    /// Its number: later ones are found by it.
+    /// Number of the record, by which later ones are found.
     pub number: u64,
-    /// The disk.
+    /// Disk of the record.
     pub disk: usize,
-    /// The sector of it.
+    /// Sector of the record.
     pub sector: u64,
-    /// Whether it lies somewhere else once more, which does not take its place but shows that it is missing.
+    /// Whether a second copy lies somewhere else. It does not replace the record but shows that it
+    /// is missing.
     pub is_twice: bool,
 }
 
 /// A store under attack.
 pub trait Subject: Sized {
-    /// What else it is made with.
+    /// Type of the further facts with which a store is made.
     type Setup;
 
     /// Makes a pool with its volumes on disks of zeros.
     fn create(setup: &Self::Setup, geometry: &Geometry, now_us: u64) -> Self;
 
-    /// Opens what lies on the disks. The geometry says how many there are; its volumes are those of the
-    /// beginning.
+    /// Opens the pool on the disks. The geometry has the number of disks; its volumes are those of
+    /// the beginning.
     fn open(setup: &Self::Setup, geometry: &Geometry, now_us: u64) -> Self;
 
-    /// Whether it takes operations.
+    /// Returns whether the store takes operations.
     fn state(&self) -> State;
 
-    /// Where the newest checkpoint lies that an opening would follow, and where it should lie besides, as disk and sector.
-    /// Nothing where there is none before it.
+    /// Returns the places of the newest checkpoint that an opening would follow, and the other
+    /// places that should have it, as disk and sector. Returns nothing if there is no checkpoint
+    /// before it.
     fn newest_root(
         setup: &Self::Setup,
         disks: &[Medium],
@@ -206,108 +214,113 @@ pub trait Subject: Sized {
         Vec::new()
     }
 
-    /// Where marks lie that openings left at the ends of logs, as disk and sector.
+    /// Returns the places of marks that openings left at the ends of logs, as disk and sector.
     fn marks(setup: &Self::Setup, disks: &[Medium]) -> Vec<(usize, u64)> {
         let _ = (setup, disks);
         Vec::new()
     }
 
-    /// Lets go of the disks in order: all that was answered is safe when that is done. Nothing is asked from now on.
+    /// Closes the store in order. When that is done, all that was answered is safe. Nothing is
+    /// asked from now on.
     fn close(&mut self, now_us: u64) {
         let _ = now_us;
     }
 
-    /// Whether that is done.
+    /// Reports whether the close is done.
     fn is_closed(&self) -> bool {
         true
     }
 
-    /// A disk has so many sectors now.
+    /// Notes that a disk has `sectors` sectors now.
     fn resized(&mut self, disk: usize, sectors: u64) {
         let _ = (disk, sectors);
     }
 
-    /// Sectors that it has for blocks: those in use, and those of them that it will have after any power cut. `None` where
-    /// it does not know by now.
+    /// Returns the sectors that the store has for blocks: those in use, and those of them that it
+    /// will have after any power cut. Returns `None` if it does not know.
     fn sectors(&self) -> Option<(u64, u64)> {
         None
     }
 
-    /// What it does besides.
+    /// Returns the work of the store besides serving.
     fn under_way(&self) -> UnderWay {
         UnderWay::default()
     }
 
-    /// Disks of which some may be lost now, in groups, and how many of each. None where something is lacking already.
+    /// Returns groups of disks of which some may be lost now, each with the number that may.
+    /// Returns none if something is missing already.
     fn losable(&self) -> Vec<(Vec<usize>, usize)> {
         Vec::new()
     }
 
-    /// Whether disks lack what they should have.
+    /// Reports whether disks lack data that they should have.
     fn is_lacking(&self) -> bool {
         false
     }
 
-    /// What became of its disks.
+    /// Returns the changes of the store's disks.
     fn moves(&self) -> Moves {
         Moves::default()
     }
 
-    /// The volumes and snapshots that there are, and their sizes in blocks of 4 KiB. Asked after opening.
+    /// Returns the existing volumes and snapshots, with their sizes in blocks of 4 KiB. It is asked
+    /// after opening.
     fn volumes(&self) -> Vec<(VolumeId, u64)>;
 
-    /// Takes an operation; writes have `data`. Answered once, under `tag`.
+    /// Takes an operation; writes have `data`. The operation is answered once, under `tag`.
     fn submit(&mut self, tag: u64, operation: &Operation, data: Pages, now_us: u64);
 
-    /// A disk answered.
+    /// Takes a disk's answer.
     fn completed(&mut self, disk: usize, id: u64, outcome: DeviceOutcome, now_us: u64);
 
-    /// When [`Subject::tick`] wants to be called, if nothing else happens.
+    /// Returns the time at which [`Subject::tick`] wants to be called, if nothing else happens.
     fn next_tick_us(&self) -> Option<u64>;
 
-    /// Time has passed.
+    /// Notes that time has passed.
     fn tick(&mut self, now_us: u64);
 
-    /// Moves the requests for disks that have come up to `out`.
+    /// Moves the new requests for disks to `out`.
     fn take_requests(&mut self, out: &mut Vec<DiskRequest>);
 
     /// Moves the answers that are ready to `out`.
     fn take_answers(&mut self, out: &mut Vec<Answer>);
 
-    /// Places without any one of which changes cannot be found that were promised, oldest first. What is on the disks was left
-    /// there by a power cut.
+    /// Returns places of records, oldest first. Without any one of them, promised changes cannot be
+    /// found. A power cut left the content of the disks.
     fn proven_records(setup: &Self::Setup, disks: &[Medium]) -> Vec<ProvenRecord> {
         let _ = (setup, disks);
         Vec::new()
     }
 
-    /// Sectors of disks that lead to others, each of which may rot without a loss: disk and sector.
+    /// Returns sectors of disks that lead to others, each of which may rot without a loss, as disk
+    /// and sector.
     fn metadata(setup: &Self::Setup, disks: &[Medium]) -> Vec<(usize, u64)> {
         let _ = (setup, disks);
         Vec::new()
     }
 
-    /// Whether a refusal to open says that one of these is missing.
+    /// Reports whether a refusal to open says that one of these records is missing.
     fn misses_a_record(why: &str) -> bool {
         let _ = why;
         false
     }
 
-    /// Whether what lies on another disk says to be a disk of this store, so that nobody could tell the two apart. `None`: it
-    /// says so in a part.
+    /// Reports whether the content of another disk claims to be a disk of this store, so that
+    /// nobody could tell the two apart. Returns `None` if only a part claims so.
     fn is_twin(&self, medium: &Medium, sectors: u64) -> Option<bool> {
         let _ = (medium, sectors);
         Some(false)
     }
 
-    /// Whether a refusal to open says that there are two of one disk.
+    /// Reports whether a refusal to open says that there are two copies of one disk.
     fn refuses_twins(why: &str) -> bool {
         let _ = why;
         false
     }
 
-    /// Makes copies of all disks a store of its own, while the power fails as chance has it and the same is done again:
-    /// with what it is opened from then on, and how often the power failed. `None`: this store cannot.
+    /// Makes copies of all disks a store of its own. Chance decides when the power fails meanwhile,
+    /// and then the change is made again. Returns the setup with which the new store is opened from
+    /// then on, and how often the power failed. Returns `None` if this store cannot do it.
     fn become_another(
         setup: &Self::Setup,
         copies: &mut [Medium],
@@ -318,8 +331,8 @@ pub trait Subject: Sized {
         None
     }
 
-    /// Proves what lies on the disks, where the store can: asked right after an opening and before anything else,
-    /// and the last that it is asked. Tells what is wrong.
+    /// Proves the content of the disks, if the store can. It is called right after an opening and
+    /// before anything else, and nothing is asked after it. Returns the flaws.
     fn prove(&mut self, disks: &mut [Disk], now_us: u64) -> Vec<Flaw> {
         let _ = (disks, now_us);
         Vec::new()

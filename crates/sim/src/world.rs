@@ -1,5 +1,5 @@
-//! Everything together: initiators, network, target, faults, and the model that every read is held
-//! against.
+//! The whole world: initiators, network, target, faults, and the model with which every read is
+//! compared.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,33 +15,33 @@ use crate::schedule::Schedule;
 use crate::target::{Action, LOGIN_TIMEOUT, PING_AFTER, PING_TIMEOUT, Reason, Target};
 
 const TICK: Duration = Duration::from_secs(1);
-/// Longer than the longest command takes in the worst weather.
+/// Time that is longer than the longest command takes in the worst weather.
 const HANGS: Duration = Duration::from_secs(600);
 const GOOD: u8 = 0x00;
 const CHECK_CONDITION: u8 = 0x02;
 const UNIT_ATTENTION: u8 = 0x06;
 
-/// What a world is like; most of it is left to the seed.
+/// Climate of a world. The seed decides most of the rest.
 #[derive(Clone, Copy, Debug)]
 pub struct Climate {
-    /// Commands of each initiator.
+    /// Number of commands of each initiator.
     pub commands: u64,
-    /// How many of a thousand commands come with a cut of some connection.
+    /// Commands of a thousand that come with a cut of some connection.
     pub cuts_per_mille: u64,
-    /// How many of a thousand commands come with a connection that goes silent.
+    /// Commands of a thousand that come with a connection that goes silent.
     pub silences_per_mille: u64,
-    /// Every piece is one byte.
+    /// Whether every piece is one byte.
     pub single_bytes: bool,
 }
 
-/// What happened.
+/// Counts of a world's events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Commands that ended well.
     pub good: u64,
-    /// Ends with a unit attention, to be repeated.
+    /// Commands that ended with a unit attention and are repeated.
     pub repeated: u64,
-    /// Connections made.
+    /// Connections that were made.
     pub connections: u64,
     /// Connections that the target gave up as silent.
     pub given_up: u64,
@@ -54,17 +54,17 @@ enum Event {
     Arrival(ConnectionId, End),
     Closed(ConnectionId, End),
     Disk(u64),
-    /// An initiator connects, or thinks of more commands.
+    /// An initiator connects, or makes more commands.
     Wake(usize),
     Tick,
 }
 
-/// What a command was meant to do, for the model.
+/// Meaning of a command, for the model.
 #[derive(Debug)]
 struct Meant {
     initiator: usize,
     blocks: Range<u64>,
-    /// The bytes that will be there; `None` for a read.
+    /// Bytes that will be there; `None` for a read.
     bytes: Option<Vec<u8>>,
 }
 
@@ -89,7 +89,7 @@ struct World {
 /// Runs the world of a seed to its end.
 ///
 /// # Panics
-/// Where something is not as it should be.
+/// A rule is broken.
 pub fn run(seed: u64, climate: Climate) -> Report {
     let mut world = World::new(seed, climate);
     for initiator in 0..world.initiators.len() {
@@ -207,7 +207,8 @@ impl World {
                         assert!(self.network.is_silent(id), "a slow peer was given up");
                         self.report.given_up += 1;
                     }
-                    // After what was sent before: the close of a socket loses nothing.
+                    // The close comes after the bytes that were sent before: the close of a socket
+                    // loses nothing.
                     let soon = self.schedule.now() + TICK;
                     self.schedule.add(soon, Event::Closed(id, End::Initiator));
                 }
@@ -245,7 +246,7 @@ impl World {
         let left = self.left[initiator];
         self.think(initiator);
         if self.left[initiator] < left {
-            // Not while all wait for each other: faults must come to an end.
+            // Faults must come to an end, so there are none while all wait for each other.
             self.faults();
         }
         if self.left[initiator] > 0 {
@@ -254,7 +255,7 @@ impl World {
         }
     }
 
-    /// A burst of commands.
+    /// Makes a burst of commands.
     fn think(&mut self, initiator: usize) {
         let burst = self.random.within(1..8).min(self.left[initiator]);
         for _ in 0..burst {
@@ -276,7 +277,7 @@ impl World {
         self.take_ended(initiator);
     }
 
-    /// A command on blocks that no other command uses, so that the model knows what must come of it.
+    /// Makes a command on blocks that no other command uses, so that the model knows its result.
     fn new_command(&mut self, initiator: usize) -> Option<Job> {
         let count = self.random.one_of(&[1, 2, 8, 60]);
         let start = self.random.within(0..BLOCKS - count);
@@ -355,7 +356,7 @@ impl World {
         let actions = self.target.tick(now);
         self.carry_out(actions);
         for (id, since) in &self.silenced {
-            // Two ticks, since both spans are looked at once a second only.
+            // Two ticks are added, since both spans are checked once a second only.
             let limit = LOGIN_TIMEOUT.max(PING_AFTER + PING_TIMEOUT) + 2 * TICK;
             assert!(
                 !self.target.serves(*id) || now - *since <= limit,
@@ -389,7 +390,8 @@ impl World {
         }
     }
 
-    /// On each connection the target saw commands in the order in which they were issued.
+    /// Checks that on each connection the target saw commands in the order in which they were
+    /// issued.
     fn check_order(&self) {
         for (id, seen) in &self.target.seen {
             let issued = self.initiators[self.owners[id]].issued.get(id);
@@ -399,7 +401,8 @@ impl World {
     }
 }
 
-/// A command on `blocks`, and what is there after it if it changes anything.
+/// Makes a command on `blocks`. If it changes anything, also returns the bytes that are there after
+/// it.
 fn command(random: &mut Random, number: u64, blocks: &Range<u64>) -> (Job, Option<Vec<u8>>) {
     let count = (blocks.end - blocks.start) as usize;
     let mut cdb = [0; 16];

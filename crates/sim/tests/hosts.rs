@@ -1,6 +1,8 @@
-//! Two hosts at one pool (`sim::hosts`): a bounded run of each family, with its counts and seeds.
+//! Tests of two hosts at one pool (`sim::hosts`): a bounded run of each family, with its counts and
+//! seeds.
 //!
-//! `SANDSTONE_HISTORIES=<count>` runs so many seeds of each family, `SANDSTONE_FIRST=<seed>` from there on.
+//! `SANDSTONE_HISTORIES=<count>` runs this number of seeds of each family, from
+//! `SANDSTONE_FIRST=<seed>` on.
 
 use sim::hosts::{Tally, Trouble, run};
 
@@ -54,7 +56,8 @@ fn two_hosts_that_import_at_once_do_not_both_win() {
     assert!(tally.openings > tally.histories, "{tally}");
 }
 
-/// A short watch may take the pool from a clone that is only paused: that one sees the claim when it wakes.
+/// A short watch may take the pool from a clone that is only paused. The clone sees the claim when
+/// it wakes.
 #[test]
 fn clones_of_one_machine_do_not_both_have_the_pool() {
     let tally = withstands(Trouble::Clones, 60);

@@ -1,5 +1,6 @@
-//! Whole worlds from seeds: every command ends once, reads return what was written, windows and order
-//! are kept, whatever the network does. `SANDSTONE_SEED=<seed>` runs one seed alone.
+//! Tests of whole worlds from seeds. Every command ends once, reads return the written data, and
+//! windows and order are kept, whatever the network does. `SANDSTONE_SEED=<seed>` runs one seed
+//! alone.
 
 use std::ops::Range;
 

@@ -1,8 +1,9 @@
-//! Checksums of blocks, over runs of pages, and of structures that only their own pool may have written.
+//! Checksums of blocks, over runs of pages, and of structures that only their own pool may have
+//! written.
 //!
-//! Measured on one core of a Xeon with AVX-512, for blocks of 4 KiB and of 128 KiB: XXH3 0.25 µs and
-//! 6.5 µs (19 GB/s), BLAKE3 1.7 µs and 35 µs (3.7 GB/s). The instructions that the processor has are found when the
-//! program runs.
+//! Measured on one core of a Xeon with AVX-512, for blocks of 4 KiB and of 128 KiB: XXH3 takes 0.25
+//! µs and 6.5 µs (19 GB/s), BLAKE3 takes 1.7 µs and 35 µs (3.7 GB/s). The program finds at run time
+//! which instructions the processor has.
 
 use pages::{PAGE_SIZE, Pages};
 use twox_hash::XxHash3_128;
@@ -10,16 +11,16 @@ use twox_hash::xxhash3_128::{RawHasher, SecretBuffer};
 
 use crate::format::Algorithm;
 
-/// BLAKE3 is fast only when it is given many of its 1 KiB chunks at once, four times as many as a
-/// page has.
+/// Bytes that are given to BLAKE3 at once. BLAKE3 is fast only with many of its 1 KiB chunks at
+/// once, four times as many as a page has.
 const BLAKE3_BATCH: usize = 16 << 10;
 
-/// Bytes of a page that are asked for before it is hashed. Measured on a Xeon with blocks of 16 KiB that its caches do
-/// not hold: a tenth less time.
+/// Bytes of a page that are prefetched before the page is hashed. Measured on a Xeon with blocks of
+/// 16 KiB outside its caches, the prefetch saves a tenth of the time.
 const AHEAD: usize = 1024;
 
-/// The checksum of a block's sectors as they lie on the devices. [`Algorithm::Off`] has none: 0,
-/// whatever the data.
+/// Returns the checksum of a block's sectors as they lie on the devices. [`Algorithm::Off`] has no
+/// checksum: the result is 0, whatever the data.
 pub fn of(algorithm: Algorithm, data: &Pages) -> u128 {
     match algorithm {
         Algorithm::Off => 0,
@@ -28,9 +29,10 @@ pub fn of(algorithm: Algorithm, data: &Pages) -> u128 {
     }
 }
 
-/// The checksum of what only this pool may have written: keyed with a secret of its labels, so that
-/// a record of another pool, or one that lies inside a volume's data, is not taken for our own. It
-/// does not withstand someone who knows the secret or can try many.
+/// Returns the checksum of a structure that only this pool may have written. The checksum is keyed
+/// with a secret of the pool's labels. So a record of another pool, or a record inside a volume's
+/// data, is not taken for our own. The checksum does not withstand an attacker who knows the secret
+/// or can try many.
 pub fn keyed(secret: u64, bytes: &[u8]) -> u128 {
     XxHash3_128::oneshot_with_seed(secret, bytes)
 }
@@ -51,7 +53,8 @@ fn xxh3(data: &Pages) -> u128 {
     hasher.finish_128()
 }
 
-/// Within a page the processor reads ahead by itself; not into the next one.
+/// Prefetches the head of a page. Within a page the processor reads ahead by itself, but not into
+/// the next page.
 fn prefetch_head(page: &[u8]) {
     page.iter()
         .step_by(64)
@@ -59,7 +62,7 @@ fn prefetch_head(page: &[u8]) {
         .for_each(pages::prefetch);
 }
 
-/// The first 16 bytes of the hash; they lie in the pointer in their own order, since numbers on
+/// Returns the first 16 bytes of the hash. They keep their order in the pointer, since numbers on
 /// disks are little-endian.
 fn blake3(data: &Pages) -> u128 {
     let mut hasher = blake3::Hasher::new();
@@ -98,12 +101,12 @@ mod tests {
 
     use super::*;
 
-    /// The input of BLAKE3's own test vectors: 0, 1 … 250, 0 …
+    /// Returns the input of BLAKE3's own test vectors: 0, 1 … 250, 0 …
     fn counting(len: usize) -> Vec<u8> {
         (0..len).map(|at| (at % 251) as u8).collect()
     }
 
-    /// In pages of which none is followed by its neighbour in memory.
+    /// Copies the bytes into pages, none of which is followed by its neighbour in memory.
     fn in_many_pieces(bytes: &[u8]) -> Pages {
         let mut pages: Vec<PageMut> = bytes.chunks(PAGE_SIZE).map(|_| PageMut::zeroed()).collect();
         pages.sort_by_key(|page| std::cmp::Reverse(page.as_ptr().addr()));
@@ -118,7 +121,8 @@ mod tests {
         u128::from_str_radix(hex, 16).expect("hex").swap_bytes()
     }
 
-    /// <https://github.com/BLAKE3-team/BLAKE3/blob/master/test_vectors/test_vectors.json>
+    /// The test vectors are from
+    /// <https://github.com/BLAKE3-team/BLAKE3/blob/master/test_vectors/test_vectors.json>.
     #[test]
     fn blake3_agrees_with_its_authors() {
         for (len, hash) in [

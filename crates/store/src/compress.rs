@@ -1,18 +1,18 @@
 //! Compression of blocks, and the test for zeros.
 //!
 //! A packed block is the payload's length (4 bytes, little-endian), the payload (an LZ4 block or a
-//! Zstandard frame) and zeros up to a whole sector. A block is kept packed only where that saves at
+//! Zstandard frame) and zeros up to a whole sector. A block is kept packed only if that saves at
 //! least one sector, so blocks of one sector are never touched.
 //!
-//! Incompressible data must cost next to nothing. For LZ4 nothing is guessed from samples: after
-//! some misses its search takes ever longer steps by itself, so that it passes over 16 KiB of noise in
-//! 3 µs and over 128 KiB in 15 µs, a quarter of what the whole block may cost; and a sample would
-//! miss the blocks that are half full. Zstandard pays up to 13 µs for 16 KiB of noise, so it is asked
-//! only where LZ4 found repetitions, or where the distribution of the bytes alone allows a sector to
-//! be saved ([`may_gain_by_coding`]).
+//! Incompressible data must cost next to nothing. For LZ4, no sample is taken. After some misses,
+//! LZ4's search takes ever longer steps by itself. It passes over 16 KiB of noise in 3 µs and over
+//! 128 KiB in 15 µs, a quarter of the cost that the whole block may have. A sample would also miss
+//! the blocks that are half full. Zstandard pays up to 13 µs for 16 KiB of noise. So Zstandard is
+//! asked only if LZ4 found repetitions, or if the distribution of the bytes alone allows a sector
+//! to be saved ([`may_gain_by_coding`]).
 //!
 //! Unpacking is total: whatever the bytes are, the result is exactly as long as the caller said, or
-//! there is none.
+//! there is no result.
 
 use std::cell::RefCell;
 
@@ -22,11 +22,12 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use crate::format::{Compression, SECTOR_SIZE};
 
-/// The longest block that is packed or unpacked, in bytes. It bounds the memory that a thread keeps
-/// for this.
+/// Length of the longest block that is packed or unpacked, in bytes. It bounds the memory that a
+/// thread keeps for compression.
 pub const MAX_BLOCK: usize = 1 << 20;
 
-/// The levels of Zstandard that an administrator can choose; others are taken as the nearest.
+/// Levels of Zstandard that an administrator can choose. The nearest of them replaces any other
+/// level.
 pub const ZSTD_LEVELS: std::ops::RangeInclusive<i32> = 1..=19;
 
 /// Bytes of the payload's length.
@@ -34,15 +35,15 @@ const PREFIX: usize = 4;
 
 /// Bytes of a block that are counted to estimate what coding can gain.
 const SAMPLE: usize = 2048;
-/// They are taken in runs of this many bytes, evenly over the block.
+/// Length of the runs, evenly spread over the block, in which the sample is taken, in bytes.
 const SAMPLE_RUN: usize = 64;
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::new());
 }
 
-/// `data`, packed into fewer sectors; `None` where that would save none, or where there is nothing
-/// to do: [`Compression::Off`], or more than [`MAX_BLOCK`] bytes. `level` is Zstandard's
+/// Packs `data` into fewer sectors. Returns `None` if that would save no sector, for
+/// [`Compression::Off`], and for more than [`MAX_BLOCK`] bytes. `level` is Zstandard's
 /// ([`ZSTD_LEVELS`]); LZ4 has none.
 pub fn pack(compression: Compression, level: i32, data: &Pages) -> Option<Pages> {
     let sectors = data.len().div_ceil(SECTOR_SIZE);
@@ -61,8 +62,8 @@ pub fn pack(compression: Compression, level: i32, data: &Pages) -> Option<Pages>
     })
 }
 
-/// The `len` bytes that were packed into `data`. `None` where `data` was not made by [`pack`] of so
-/// many bytes; never more or fewer than `len`.
+/// Unpacks the `len` bytes that were packed into `data`. Returns `None` if [`pack`] did not make
+/// `data` from `len` bytes. The result never has more or fewer than `len` bytes.
 pub fn unpack(compression: Compression, data: &Pages, len: usize) -> Option<Pages> {
     if compression == Compression::Off {
         return (data.len() >= len).then(|| data.slice(0..len));
@@ -90,8 +91,8 @@ pub fn unpack(compression: Compression, data: &Pages, len: usize) -> Option<Page
     })
 }
 
-/// Whether all bytes are zero. Costs nothing for pages that were never written, and little for data
-/// that does not begin with zeros.
+/// Reports whether all bytes are zero. The test costs nothing for pages that were never written,
+/// and little for data that does not begin with zeros.
 pub fn is_zero(data: &Pages) -> bool {
     let mut at = 0;
     data.chunks().all(|chunk| {
@@ -104,7 +105,7 @@ pub fn is_zero(data: &Pages) -> bool {
 }
 
 fn is_zero_bytes(bytes: &[u8]) -> bool {
-    // Wide steps so that the compiler uses vectors; a look after each so that data is found early.
+    // Wide steps let the compiler use vectors. A check after each step finds data early.
     let (steps, rest) = bytes.as_chunks::<128>();
     steps
         .iter()
@@ -112,17 +113,17 @@ fn is_zero_bytes(bytes: &[u8]) -> bool {
         && rest.iter().all(|byte| *byte == 0)
 }
 
-/// Prefix, payload, zeros up to a whole sector.
+/// Returns a packed block: the prefix, the payload, and zeros up to a whole sector.
 fn seal(payload: &[u8]) -> Pages {
     let end = PREFIX + payload.len();
     let mut sealed = PagesMut::allocate(end.next_multiple_of(SECTOR_SIZE));
     sealed.copy_from(0, &(payload.len() as u32).to_le_bytes());
     sealed.copy_from(PREFIX, payload);
-    // The rest is zeros by `freeze`.
+    // `freeze` fills the rest with zeros.
     sealed.freeze()
 }
 
-/// The bytes as the compressors want them; copied only where they lie in several pieces.
+/// Returns the bytes as the compressors want them. Bytes in several pieces are copied together.
 fn in_one_piece<'a>(data: &'a Pages, gathered: &'a mut Vec<u8>) -> &'a [u8] {
     data.in_one_piece().unwrap_or_else(|| {
         gathered.clear();
@@ -133,17 +134,17 @@ fn in_one_piece<'a>(data: &'a Pages, gathered: &'a mut Vec<u8>) -> &'a [u8] {
     })
 }
 
-/// What a thread keeps between blocks.
+/// Memory that a thread keeps between blocks.
 struct Scratch {
     gathered: Vec<u8>,
     packer: Packer,
 }
 
-/// The compressors. Their tables cost more to make than to use.
+/// Compressors of a thread. Making their tables costs more than using them.
 struct Packer {
-    /// Of what was packed or unpacked last.
+    /// Bytes that were packed or unpacked last.
     result: Vec<u8>,
-    /// For blocks below 64 KiB.
+    /// Table for blocks below 64 KiB.
     small_table: CompressTable,
     large_table: CompressTable,
     compressor: Option<(i32, Compressor<'static>)>,
@@ -166,7 +167,7 @@ impl Scratch {
 }
 
 impl Packer {
-    /// The result's length.
+    /// Packs with LZ4 and returns the result's length.
     fn pack_lz4(&mut self, plain: &[u8]) -> Option<usize> {
         make_room(&mut self.result, get_maximum_output_size(plain.len()));
         let table = if plain.len() < usize::from(u16::MAX) {
@@ -177,7 +178,7 @@ impl Packer {
         compress_into_with_table(plain, &mut self.result, table).ok()
     }
 
-    /// The result's length, where it is at most `most` bytes.
+    /// Packs with Zstandard and returns the result's length, if it is at most `most` bytes.
     fn pack_zstd(&mut self, plain: &[u8], level: i32, most: usize) -> Option<usize> {
         let found = self.pack_lz4(plain)?;
         let has_repetitions = found < plain.len() - plain.len() / 64;
@@ -189,7 +190,7 @@ impl Packer {
             Some((of, compressor)) if *of == level => compressor,
             other => &mut other.insert((level, Compressor::new(level).ok()?)).1,
         };
-        // It gives up as soon as the room does not suffice.
+        // The compressor gives up as soon as the room does not suffice.
         compressor
             .compress_to_buffer(plain, &mut self.result[..most])
             .ok()
@@ -202,14 +203,14 @@ fn make_room(buffer: &mut Vec<u8>, len: usize) {
     }
 }
 
-/// Whether giving frequent bytes shorter codes could bring the block down to `most` bytes, by a
-/// sample. With `p` the share of each byte value, no such code needs fewer bits per byte than
-/// Shannon's entropy, and that is at least `-log2(sum of p²)`, which is cheap to count. An
-/// eighth of a bit is left for the sample's error (noise is off by 0.02).
+/// Reports whether shorter codes for frequent bytes could bring the block down to `most` bytes. The
+/// answer comes from a sample. With `p` the share of each byte value, no such code needs fewer bits
+/// per byte than Shannon's entropy. The entropy is at least `-log2(sum of p²)`, which is cheap to
+/// count. An eighth of a bit is left for the sample's error (noise is off by 0.02).
 fn may_gain_by_coding(plain: &[u8], most: usize) -> bool {
     let runs = SAMPLE / SAMPLE_RUN;
     let step = (plain.len() / runs).max(SAMPLE_RUN);
-    // Several tables: equal bytes in a row do not wait for one another.
+    // With several tables, equal bytes in a row do not wait for one another.
     let mut counts = [[0_u16; 256]; 4];
     let [first, second, third, fourth] = &mut counts;
     let mut sampled = 0_u64;

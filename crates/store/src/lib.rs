@@ -1,15 +1,21 @@
-//! The store: disks make a pool, in which volumes are thin, checksummed, compressed and snapshotted.
+//! The store: disks make a pool, in which volumes are thin, checksummed, compressed and
+//! snapshotted.
 //!
-//! Sans-IO: the engine takes requests, completions of the devices and the time, and returns requests
-//! for the devices and answers. It owns no file, thread, clock or random source, so that every power
-//! cut and every misbehaving disk can be simulated from a seed.
+//! The engine is sans-IO. It takes requests, completions of the devices and the time. It returns
+//! requests for the devices and answers. It owns no file, thread, clock or random source, so every
+//! power cut and every misbehaving disk can be simulated from a seed.
 //!
-//! Who stands on whom, from the bottom: [`format`] (every byte on a disk) and [`vdev`] (disks that
-//! hold blocks together); `map` (which block of a volume lies where) and `space` (what is free);
-//! [`catalog`] (which datasets there are); `log` (what makes a write durable); `snapshot` (which blocks
-//! only old states need), `volume` and `stream`; [`cache`], `compress` and `checksum` beside them; the
-//! [`pool`] on top, whose `pool/checkpoint.rs` makes the log short. Only `vdev` speaks to devices; only
-//! the pool's commits and checkpoints order durability.
+//! The modules, from the bottom up:
+//!
+//! - [`format`] defines every byte on a disk, and [`vdev`] joins disks that hold blocks together.
+//! - `map` tells where each block of a volume lies, and `space` tells what is free.
+//! - [`catalog`] lists the datasets.
+//! - `log` makes writes durable.
+//! - `snapshot` tells which blocks only old states need. `volume` and `stream` build on it.
+//! - [`cache`], `compress` and `checksum` stand beside these.
+//! - The [`pool`] is on top. Its `pool/checkpoint.rs` makes the log short.
+//!
+//! Only `vdev` speaks to devices. Only the pool's commits and checkpoints order durability.
 
 pub mod cache;
 pub mod catalog;

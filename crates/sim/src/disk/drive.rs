@@ -1,5 +1,5 @@
-//! The disk: takes requests, answers them late and in the seed's order, keeps what is safe apart from
-//! what a power cut may take, and can vanish, hang and come back.
+//! The disk. It takes requests, and answers them late and in the seed's order. It separates safe
+//! content from content that a power cut may take. It can vanish, hang and come back.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use store::vdev::{DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome};
 /// An answer.
 #[derive(Debug)]
 pub struct Completion {
-    /// The number that the request was submitted with.
+    /// Number with which the request was submitted.
     pub id: u64,
-    /// How it ended.
+    /// Outcome of the request.
     pub outcome: DeviceOutcome,
 }
 
-/// Whether the disk answers.
+/// Presence of the disk: whether it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presence {
     Here,
@@ -30,16 +30,16 @@ enum Presence {
     Hung,
 }
 
-/// As what a disk comes back.
+/// State in which a disk comes back.
 #[derive(Clone, Debug)]
 pub enum Return {
-    /// As it went: a cable.
+    /// The disk is unchanged: a cable was pulled.
     Unharmed,
-    /// Without what was not safe: its power was gone.
+    /// The disk has lost its unsafe content: its power was gone.
     AfterPowerCut,
-    /// With the contents of another time.
+    /// The disk has the contents of another time.
     Old(Medium),
-    /// With each sector either as it was or as it was at another time.
+    /// Each sector is either unchanged or as it was at another time.
     Mixed(Medium),
 }
 
@@ -47,9 +47,9 @@ pub enum Return {
 struct InFlight {
     id: u64,
     op: DeviceOp,
-    /// What a flush will make safe: all that took effect before this.
+    /// Number below which all writes become safe by a flush.
     below: u64,
-    /// The disk went away meanwhile.
+    /// Whether the disk went away meanwhile.
     doomed: bool,
 }
 
@@ -57,19 +57,19 @@ struct InFlight {
 #[derive(Clone, Debug)]
 pub struct Disk {
     sectors: u64,
-    /// What reads return.
+    /// Content that reads return.
     current: Medium,
-    /// What survives a power cut for certain.
+    /// Content that surely survives a power cut.
     safe: Medium,
-    /// Writes between the two.
+    /// Writes that are in `current` and not in `safe`.
     loose: Vec<LooseWrite>,
-    /// The number of the next loose write.
+    /// Number of the next loose write.
     next_number: u64,
-    /// Reads return what no flush will make safe.
+    /// Whether reads return data that no flush will make safe.
     has_forgotten: bool,
-    /// By when they are answered.
+    /// Requests by the time at which they are answered.
     in_flight: BTreeMap<(u64, u64), InFlight>,
-    /// How many of these may change sectors.
+    /// Number of these that may change sectors.
     changing: usize,
     submitted: u64,
     presence: Presence,
@@ -79,12 +79,12 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A disk of zeros with so many sectors of 4 KiB.
+    /// Makes a disk of zeros with `sectors` sectors of 4 KiB.
     pub fn new(sectors: u64, behaviour: Behaviour, random: Random) -> Self {
         Self::from_medium(sectors, Medium::default(), behaviour, random)
     }
 
-    /// A disk on which `medium` lies safe.
+    /// Makes a disk on which `medium` lies safe.
     pub fn from_medium(sectors: u64, medium: Medium, behaviour: Behaviour, random: Random) -> Self {
         Self {
             sectors,
@@ -103,13 +103,14 @@ impl Disk {
         }
     }
 
-    /// A disk of this one's size and temper with other contents, after a power cut; it tells no lies.
+    /// Makes a disk of this one's size and behaviour with other contents, after a power cut. It
+    /// tells no lies.
     pub fn with_medium(&self, medium: Medium, random: Random) -> Self {
         let mut behaviour = self.behaviour.clone();
         behaviour.chances = Chances::default();
         Self {
             presence: match self.presence {
-                // Its power was gone: it answers again.
+                // The disk's power was gone, so it answers again.
                 Presence::Hung => Presence::Here,
                 presence => presence,
             },
@@ -117,22 +118,22 @@ impl Disk {
         }
     }
 
-    /// A disk that returns what this one returns, and tells no lies.
+    /// Makes a disk that returns what this one returns, and tells no lies.
     pub fn honest_copy(&self) -> Self {
         self.with_medium(self.current.clone(), self.random.clone())
     }
 
-    /// Its size in sectors.
+    /// Returns the disk's size in sectors.
     pub fn sectors(&self) -> u64 {
         self.sectors
     }
 
-    /// How it behaves from now on.
+    /// Returns the disk's behaviour from now on, for a change.
     pub fn behaviour_mut(&mut self) -> &mut Behaviour {
         &mut self.behaviour
     }
 
-    /// The faults that have happened.
+    /// Returns the faults that have happened.
     pub fn struck(&self) -> Struck {
         self.fates.struck
     }
@@ -140,7 +141,7 @@ impl Disk {
     /// Takes a request, to be answered under `id` by [`Disk::complete`].
     ///
     /// # Panics
-    /// Where the range is not sectors of this disk: no outcome of a correct store.
+    /// The range is not sectors of this disk: a correct store never asks for that.
     pub fn submit(&mut self, now_us: u64, id: u64, op: DeviceOp) {
         let (offset, len) = match &op {
             DeviceOp::Read { offset, len } => (*offset, u64::from(*len)),
@@ -175,7 +176,7 @@ impl Disk {
         self.in_flight.insert(due, request);
     }
 
-    /// When the next answer is due; `None` where none will come of itself.
+    /// Returns the time of the next answer; `None` if none will come of itself.
     pub fn next_due_us(&self) -> Option<u64> {
         if self.presence == Presence::Hung {
             return None;
@@ -183,8 +184,8 @@ impl Disk {
         self.in_flight.keys().next().map(|(due_us, _)| *due_us)
     }
 
-    /// Whether the next answer is that of a flush or of a durable write: the moment before it is the worst
-    /// for a power cut.
+    /// Reports whether the next answer is that of a flush or of a durable write. The moment before
+    /// it is the worst for a power cut.
     pub fn is_flush_next(&self) -> bool {
         let next = self.in_flight.values().next();
         next.is_some_and(|request| {
@@ -195,12 +196,12 @@ impl Disk {
         })
     }
 
-    /// Requests that were not answered yet.
+    /// Returns the number of requests that were not answered yet.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// The next answer that is due by `now_us`.
+    /// Returns the next answer that is due by `now_us`.
     pub fn complete(&mut self, now_us: u64) -> Option<Completion> {
         self.next_due_us().filter(|due_us| *due_us <= now_us)?;
         let (_, request) = self.in_flight.pop_first()?;
@@ -251,7 +252,7 @@ impl Disk {
         Ok(self.with_glimpses(sector, count, data))
     }
 
-    /// A read may see parts of the writes that are in flight with it.
+    /// Mixes parts of writes in flight into a read: a read may see them.
     fn with_glimpses(&mut self, sector: u64, count: u64, data: Pages) -> Pages {
         if self.changing == 0 {
             return data;
@@ -300,8 +301,8 @@ impl Disk {
         Ok(Pages::new())
     }
 
-    /// A write that is safe when it is answered. What was there before and was not safe yet never
-    /// will be: nothing brings it back.
+    /// Makes a write safe when it is answered. Earlier content of its sectors that was not safe yet
+    /// never will be: nothing brings it back.
     fn make_safe(&mut self, sector: u64, count: u64, data: Pages) {
         let written = sector..sector + count;
         let loose = std::mem::take(&mut self.loose);
@@ -322,7 +323,7 @@ impl Disk {
         Ok(Pages::new())
     }
 
-    /// Bytes that nobody wrote, one sector again and again.
+    /// Makes bytes that nobody wrote, one sector again and again.
     fn garbage(&mut self, sectors: u64) -> Pages {
         let mut page = PageMut::zeroed();
         for word in page.chunks_mut(8) {
@@ -345,7 +346,7 @@ impl Disk {
         self.next_number += 1;
     }
 
-    /// Each sector of a write, or not.
+    /// Applies or skips each sector of a write.
     fn take_effect_partly(&mut self, write: &LooseWrite) {
         for (sector, page) in write.sectors() {
             if self.random.per_mille(500) {
@@ -372,7 +373,7 @@ impl Disk {
         Ok(Pages::new())
     }
 
-    /// What a failed flush covered: some of it became safe before it failed.
+    /// Ends a failed flush. A part of the writes that it covered became safe before it failed.
     fn lose_dirty(&mut self, covered: usize, dirty: Dirty) {
         if dirty == Dirty::Kept {
             return;
@@ -391,7 +392,7 @@ impl Disk {
         }
     }
 
-    /// Reads no longer return what can never become safe.
+    /// Drops content from reads that can never become safe.
     fn drop_forgotten(&mut self) {
         self.has_forgotten = false;
         self.current = self.safe.clone();
@@ -400,19 +401,19 @@ impl Disk {
         }
     }
 
-    /// Lets a fault strike the `nth` request of its kind from now on; 1 is the next one.
+    /// Arms a fault to strike the `nth` request of its kind from now on; 1 is the next one.
     pub fn arm(&mut self, nth: u64, fault: Fault) {
         self.fates.arm(nth, fault);
     }
 
-    /// Turns a bit of a sector over.
+    /// Flips a bit of a sector.
     pub fn rot(&mut self, sector: u64, bit: u32) {
         self.current.flip(sector, bit);
         self.safe.flip(sector, bit);
         self.fates.struck.rotten_bits += 1;
     }
 
-    /// Turns a bit over in each of so many of the sectors that were written, by the seed.
+    /// Flips a bit in each of `sectors` written sectors, which the seed chooses.
     pub fn rot_written(&mut self, sectors: u64) {
         for _ in 0..sectors {
             let near = self.random.within(0..self.sectors);
@@ -436,29 +437,30 @@ impl Disk {
         }
     }
 
-    /// Lets a sector no longer be read until it is written.
+    /// Makes a sector unreadable until it is written.
     pub fn ruin(&mut self, sector: u64) {
         self.current.ruin(sector);
         self.safe.ruin(sector);
     }
 
-    /// Takes the disk away: everything fails from now on. Of writes in flight any sector may be written.
+    /// Takes the disk away: all requests fail from now on. Of writes in flight, any sector may be
+    /// written.
     pub fn vanish(&mut self) {
         self.presence = Presence::Gone;
         self.abandon();
     }
 
-    /// Lets the disk answer nothing any more.
+    /// Hangs the disk: it answers nothing any more.
     pub fn hang(&mut self) {
         self.presence = Presence::Hung;
     }
 
-    /// Whether it answers nothing.
+    /// Reports whether the disk hangs.
     pub fn is_hung(&self) -> bool {
         self.presence == Presence::Hung
     }
 
-    /// Whether it vanished.
+    /// Reports whether the disk vanished.
     pub fn is_gone(&self) -> bool {
         self.presence == Presence::Gone
     }
@@ -470,8 +472,8 @@ impl Disk {
         }
     }
 
-    /// Brings a disk back that vanished or hung. One that hung unharmed does what it owes; else what was
-    /// in flight fails.
+    /// Brings back a disk that vanished or hung. A disk that hung and comes back unharmed does the
+    /// requests that it owes. Otherwise the requests in flight fail.
     pub fn come_back(&mut self, how: Return) {
         self.presence = Presence::Here;
         match how {
@@ -507,8 +509,8 @@ impl Disk {
         (self.in_flight, self.changing) = (in_flight, changing);
     }
 
-    /// The power fails and returns: requests in flight are never answered, and of what is not safe the
-    /// seed decides what is left.
+    /// Cuts the power and restores it. Requests in flight are never answered, and the seed decides
+    /// what is left of unsafe content.
     pub fn power_cut(&mut self) {
         let (cut, tearing) = (self.cut(), self.behaviour.tearing);
         let at_flush = self.behaviour.cuts_at_flushes && self.random.per_mille(500);
@@ -519,7 +521,7 @@ impl Disk {
         self.restore(image.medium);
     }
 
-    /// Sectors hold something else from now on, whatever happens.
+    /// Overwrites sectors with other content, whatever happens.
     pub fn spoil(&mut self, sectors: std::ops::Range<u64>, page: &pages::Page) {
         for sector in sectors {
             self.current.put(sector, page.clone());
@@ -527,18 +529,18 @@ impl Disk {
         }
     }
 
-    /// The disk ends behind so many sectors; what lay there is gone.
+    /// Ends the disk behind `sectors` sectors. Content behind them is gone.
     pub fn shrink(&mut self, sectors: u64) {
         self.spoil(sectors..self.sectors, &pages::Page::zero());
         self.sectors = self.sectors.min(sectors);
     }
 
-    /// The disk gets so many sectors more.
+    /// Adds `sectors` sectors to the disk.
     pub fn grow(&mut self, sectors: u64) {
         self.sectors += sectors;
     }
 
-    /// Up to `limit` media that may be found after a power cut at this moment.
+    /// Returns up to `limit` media that may be found after a power cut at this moment.
     pub fn images(&self, limit: usize, tearing: Tearing, random: &mut Random) -> Vec<Image> {
         let cut = self.cut();
         match self.behaviour.cuts_at_flushes && !cut.loose.is_empty() {
@@ -549,8 +551,9 @@ impl Disk {
         }
     }
 
-    /// The program that used it ends: requests in flight are never answered, but the power stays, so that
-    /// what was answered stays as well. What a failed flush forgot was in a cache of the program's.
+    /// Ends the program that used the disk. Requests in flight are never answered. The power stays,
+    /// so that the effects of answered requests stay as well. Content that a failed flush forgot
+    /// was in a cache of the program's.
     pub fn detach(&mut self) {
         if self.has_forgotten {
             self.drop_forgotten();
@@ -572,7 +575,7 @@ impl Disk {
         in_flight.for_each(|request| request.doomed = true);
     }
 
-    /// The disk as a power cut would meet it now.
+    /// Returns the state of the disk as a power cut would meet it now.
     pub fn cut(&self) -> Cut {
         let mut loose = self.loose.clone();
         let mut in_flight = self.in_flight.values();
@@ -589,12 +592,12 @@ impl Disk {
         }
     }
 
-    /// What reads return, as an image to be restored.
+    /// Returns the content that reads return, as an image to be restored.
     pub fn snapshot(&self) -> Medium {
         self.current.clone()
     }
 
-    /// Replaces all there is by an image, safely; requests in flight are forgotten.
+    /// Replaces all content by an image, safely. Requests in flight are forgotten.
     pub fn restore(&mut self, medium: Medium) {
         self.current = medium.clone();
         self.safe = medium;
@@ -611,7 +614,7 @@ impl InFlight {
     }
 }
 
-/// The write that a request in flight may turn out to be.
+/// Returns the write that a request in flight may turn out to be.
 fn as_write(request: &InFlight, behaviour: &Behaviour) -> Option<LooseWrite> {
     let sector_size = SECTOR_SIZE as u64;
     match &request.op {
@@ -630,7 +633,7 @@ fn as_write(request: &InFlight, behaviour: &Behaviour) -> Option<LooseWrite> {
     }
 }
 
-/// A write that has not taken effect: none comes after it.
+/// Makes a write that has not taken effect. No other write comes after it.
 fn in_flight_write(sector: u64, count: u64, data: Option<Pages>) -> LooseWrite {
     LooseWrite {
         number: u64::MAX,

@@ -1,4 +1,4 @@
-//! Each promise and each lie of the disk.
+//! Tests of each promise and each lie of the disk.
 
 use std::collections::BTreeSet;
 
@@ -215,7 +215,8 @@ fn flushes_lie_and_fail_each_in_its_way() {
         }
         (now.len() == 2, next_flush == 60, lost.len() == 2)
     };
-    // Whether reads may see old bytes, whether the next flush helps, whether a power cut may lose.
+    // The values say whether reads may see old bytes, whether the next flush helps, and whether a
+    // power cut may lose data.
     assert_eq!(after(Fault::LyingFlush), (false, true, true));
     assert_eq!(after(Fault::FailedFlush(Dirty::Kept)), (false, true, true));
     assert_eq!(
@@ -334,8 +335,8 @@ fn a_seed_is_one_disk() {
     assert_eq!(life(), life());
 }
 
-/// What a flush covers has one fate, and what came after it another: of both everything is found, nothing, and parts,
-/// at sectors and within them.
+/// The writes that a flush covers have one fate, and those after it another. Of both, everything is
+/// found, nothing, and parts, at sectors and within them.
 #[test]
 fn cuts_at_flushes_keep_lose_and_tear_what_the_flush_covers_and_what_came_later() {
     let outcome = |tearing, seed| {

@@ -1,4 +1,4 @@
-//! Operations that were not answered yet, and what the model learns of an answer.
+//! Operations that were not answered yet, and the facts that the model learns from an answer.
 
 use std::fmt;
 
@@ -9,28 +9,28 @@ use crate::model::{AdminId, ChangeId, Model, Moment, extents};
 use crate::operation::VolumeId;
 use crate::subject::Outcome;
 
-/// What the model was told about one.
+/// Facts that the model was told about one operation.
 #[derive(Debug)]
 pub(super) enum Pending {
     Read(VolumeId, u64, u64, Moment),
     Extents(VolumeId, u64, u64, Moment),
     Change {
         change: ChangeId,
-        /// It may fail in a pool that is full.
+        /// Whether it may fail in a pool that is full.
         needs_space: bool,
     },
     Flush(VolumeId, Moment),
     Admin {
         id: AdminId,
-        /// Nothing else runs beside it.
+        /// Whether nothing else runs beside it.
         is_exclusive: bool,
-        /// It may fail in a pool that is full.
+        /// Whether it may fail in a pool that is full.
         needs_space: bool,
     },
 }
 
 impl Pending {
-    /// Whether it works in a pool that is full.
+    /// Reports whether it works in a pool that is full.
     fn needs_no_space(&self) -> bool {
         match self {
             Self::Read(..) | Self::Extents(..) | Self::Flush(..) => true,
@@ -38,10 +38,10 @@ impl Pending {
         }
     }
 
-    /// Tells the model what the operation `tag` came to, and judges what it brought.
+    /// Tells the model the outcome of the operation `tag`, and judges its result.
     ///
     /// # Errors
-    /// What must not be.
+    /// The failure that the answer shows.
     pub(super) fn answered(
         self,
         tag: u64,

@@ -1,4 +1,4 @@
-//! What came of a history: counts, or the one thing that was wrong, with what led to it.
+//! The result of a history: counts, or the one failure, with the steps that led to it.
 
 use std::fmt;
 
@@ -6,73 +6,73 @@ use crate::disk::Struck;
 use crate::model::Wrong;
 use crate::subject::{Flaw, Moves, UnderWay};
 
-/// Flaws of which a failure tells.
+/// Most flaws that a failure lists.
 const MAX_FLAWS: usize = 8;
 
-/// What a history went through.
+/// Counts of a history's events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Operations that were submitted.
     pub operations: u64,
     /// Operations that failed, where they may.
     pub errors: u64,
-    /// Power cuts and kills that the history went on after.
+    /// Power cuts and kills after which the history went on.
     pub crashes: u64,
     /// Power cuts that were only tried, each opened and read.
     pub tried_cuts: u64,
-    /// Those of them at flushes.
+    /// Tried power cuts at flushes.
     pub flush_cuts: u64,
-    /// Those at flushes that tore a write on some disk.
+    /// Tried power cuts at flushes that tore a write on some disk.
     pub torn_cuts: u64,
-    /// Sectors that these tore.
+    /// Sectors that were torn by those cuts.
     pub torn_sectors: u64,
-    /// Places taken away that lead to what was promised, each of which was missed.
+    /// Places that were taken away and led to promised data. Each was missed.
     pub missed_records: u64,
-    /// Those of them that lay somewhere else once more.
+    /// Missed places of which a second copy lay somewhere else.
     pub missed_by_signposts: u64,
-    /// And those without which everything was there.
+    /// Places that were taken away though everything was there without them.
     pub needless_records: u64,
     /// Sectors that led to others and rotted, without a loss.
     pub rotten_metadata: u64,
-    /// Disks that came back old.
+    /// Disks that came back with old content.
     pub old_copies: u64,
-    /// Times that these were rebuilt, and as many others lost then.
+    /// Number of times that old disks were rebuilt and as many others were lost after that.
     pub rebuilt_old_copies: u64,
     /// Labels that were lost.
     pub lost_labels: u64,
     /// Disks that lost all labels at their ends and got them back.
     pub rebuilt_labels: u64,
-    /// Times that the power failed while they got them.
+    /// Number of times that the power failed while disks got their labels back.
     pub torn_rebuilds: u64,
     /// Disks that shrank.
     pub short_disks: u64,
-    /// What moments of power cuts fell into, tried or not.
+    /// Work during which power cuts fell, tried or not.
     pub cut: CutInto,
-    /// Times that it was asked what has space and what is a hole.
+    /// Number of times that extents were asked for: what has space and what is a hole.
     pub extents: u64,
-    /// How many of those found that there are both.
+    /// Number of those answers that contained both.
     pub mixed_extents: u64,
-    /// Times that what lay on the disks was proven.
+    /// Number of times that the content of the disks was proven.
     pub proofs: u64,
-    /// Times that all was scrubbed, and no copy was bad then.
+    /// Number of times that all was scrubbed, and no copy was bad after that.
     pub heals: u64,
     /// Openings that were shown a disk and its copy, and refused.
     pub refused_twins: u64,
-    /// Openings that were shown a copy of what the store does not know any more.
+    /// Openings that were shown a copy of a disk that the store does not know any more.
     pub strangers: u64,
-    /// Copies of all disks that became a store of their own, and power cuts meanwhile.
+    /// Copies of all disks that became a store of their own.
     pub separated: u64,
-    /// See there.
+    /// Power cuts while copies became a store of their own.
     pub torn_separations: u64,
-    /// What was tried besides.
+    /// Attempts that were made besides.
     pub attempts: Attempts,
-    /// Changes for which space was kept, of those that may lack it.
+    /// Changes whose space was reserved, among those that may lack space.
     pub kept: u64,
     /// Operations that destroyed several volumes or snapshots.
     pub destructions: u64,
-    /// What became of its disks.
+    /// Moves of the store's disks.
     pub moves: Moves,
-    /// Whether it ended early because the store refused to open, where it may.
+    /// Whether the history ended early because the store refused to open, where it may.
     pub refused: bool,
     /// Faults of all disks.
     pub struck: Struck,
@@ -80,14 +80,14 @@ pub struct Report {
     pub time_us: u64,
 }
 
-/// Attempts of each kind ([`Attempt`](crate::history::Attempt)).
+/// Numbers of attempts of each kind ([`Attempt`](crate::history::Attempt)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attempts {
-    /// Caches that were lost together.
+    /// Power cuts at which all caches were lost together.
     pub cuts: u64,
     /// Disks that were back while another was away.
     pub partings: u64,
-    /// Of these: nothing was told of it.
+    /// Partings of which nothing was reported.
     pub untold: u64,
     /// Newest checkpoints that were lost.
     pub lost_roots: u64,
@@ -95,7 +95,7 @@ pub struct Attempts {
     pub repeats: u64,
     /// Marks that were lost.
     pub lost_marks: u64,
-    /// Of these: something had been promised since.
+    /// Lost marks after which a promise had been made.
     pub needless_marks: u64,
 }
 
@@ -111,14 +111,14 @@ impl Attempts {
     }
 }
 
-/// Moments of power cuts by what a store did then, besides serving.
+/// Power cuts by the store's work at that moment, besides serving.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CutInto {
     /// A resilver.
     pub resilvers: u64,
     /// A scrub.
     pub scrubs: u64,
-    /// What was destroyed became free.
+    /// Blocks of destroyed datasets were being freed.
     pub freeing: u64,
     /// A checkpoint.
     pub checkpoints: u64,
@@ -127,7 +127,7 @@ pub struct CutInto {
 }
 
 impl CutInto {
-    /// Counts one.
+    /// Counts one power cut.
     pub(super) fn count(&mut self, under_way: UnderWay) {
         let UnderWay {
             resilver,
@@ -153,7 +153,7 @@ impl CutInto {
 }
 
 impl Report {
-    /// Counts what another history went through too.
+    /// Adds the counts of another history.
     pub(super) fn add(&mut self, other: &Self) {
         self.operations += other.operations;
         self.errors += other.errors;
@@ -190,28 +190,29 @@ impl Report {
     }
 }
 
-/// What is not as it should be.
+/// Kind of failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// Something was found that must not be.
+    /// Data was found that must not be there.
     Wrong(Wrong),
     /// The store waits for something that never comes.
     Hangs(String),
-    /// The store does not open what lies on its disks: why.
+    /// The store does not open its disks, for this reason.
     Refused(String),
-    /// An operation failed: which, and why.
+    /// An operation failed: the operation, and the reason.
     Failed(String, String),
-    /// An answer to nothing that was asked.
+    /// An answer has a tag that no operation has.
     UnknownAnswer(u64),
-    /// An answer that is none to what was asked.
+    /// An answer does not fit its operation.
     NoAnswer(String),
-    /// A read of another length.
+    /// A read returned another length.
     WrongLength(usize),
-    /// What lies on the disks has flaws that it must not have, by the store's own proof.
+    /// The content of the disks has flaws that it must not have, by the store's own proof.
     Flawed(Vec<Flaw>),
-    /// The pool has fewer sectors than it said that it has for good: so many, and so many before.
+    /// The pool has fewer sectors than it promised to have for good: the number now, and the
+    /// promised number.
     Shrunk(u64, u64),
-    /// A disk and its copy are not told apart as they must be: what happened.
+    /// A disk and its copy were not told apart as they must be.
     Twins(String),
     /// The store panicked.
     Panicked(String),
@@ -244,13 +245,13 @@ impl fmt::Display for FailureKind {
 /// A history that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The history's seed.
+    /// Seed of the history.
     pub seed: u64,
-    /// During which step, from 0; as many as there are steps means the end.
+    /// Step of the failure, from 0. The number of steps means the end.
     pub step: usize,
-    /// What is wrong.
+    /// Kind of the failure.
     pub kind: FailureKind,
-    /// What was going on: the step, and the changes that `kind` names.
+    /// Context: the step, and the changes that `kind` names.
     pub context: Vec<String>,
 }
 

@@ -4,9 +4,9 @@ use super::{Failure, run};
 use crate::history::{History, Step};
 use crate::subject::Subject;
 
-/// Finds a shorter history that fails too: without what comes after the failure, without larger and then
-/// smaller parts, and with simpler crashes. At most `attempts` histories are run. The failure of the
-/// shortest is returned with it.
+/// Finds a shorter history that fails too: without steps after the failure, without larger and then
+/// smaller parts, and with simpler crashes. At most `attempts` histories are run. The failure of
+/// the shortest history is returned with it.
 pub fn shrink<S: Subject>(
     setup: &S::Setup,
     history: &History,
@@ -31,7 +31,7 @@ pub fn shrink<S: Subject>(
     (search.best, search.failure)
 }
 
-/// How many chances a shorter history gets.
+/// Number of chances that a shorter history gets.
 const CHANCES: u64 = 6;
 
 struct Search {
@@ -41,8 +41,8 @@ struct Search {
 }
 
 impl Search {
-    /// Takes a history in place of the best where it fails, if not by the same chance, then by another:
-    /// with fewer steps everything else falls differently.
+    /// Takes a history in place of the best if it fails. If it does not fail by its first chance,
+    /// it may by another: with fewer steps everything else falls differently.
     fn offer<S: Subject>(&mut self, setup: &S::Setup, steps: &[Step]) -> bool {
         for other in 0..CHANCES {
             if self.left == 0 {
@@ -63,8 +63,8 @@ impl Search {
         false
     }
 
-    /// The end of a history looks at everything, so steps after the failure are not needed, and often
-    /// not even the one that failed.
+    /// Cuts the tail of a history. The end of a history checks everything, so steps after the
+    /// failure are not needed, and often not even the one that failed.
     fn cut_tail<S: Subject>(&mut self, setup: &S::Setup) {
         for extra in [0, 1] {
             let mut steps = self.best.steps.clone();

@@ -14,40 +14,41 @@ use crate::random::Random;
 use crate::schedule::Schedule;
 
 const TICK: Duration = Duration::from_secs(1);
-/// Longer than any recovery takes.
+/// Time that no recovery reaches.
 const HANGS: Duration = Duration::from_secs(900);
 
-/// What a world is like; shares are of a thousand bursts of commands. Most of it is left to the seed.
+/// Climate of a world. Shares are of a thousand bursts of commands. The seed decides most of the
+/// rest.
 #[derive(Clone, Copy, Debug)]
 pub struct Climate {
-    /// Jobs of the initiator.
+    /// Number of jobs of the initiator.
     pub jobs: u64,
-    /// Connections that are cut.
+    /// Share of bursts with a connection that is cut.
     pub cuts: u64,
-    /// Connections that go silent.
+    /// Share of bursts with a connection that goes silent.
     pub silences: u64,
-    /// Task management functions.
+    /// Share of bursts with task management functions.
     pub functions: u64,
-    /// Logouts of one connection.
+    /// Share of bursts with a logout of one connection.
     pub logouts: u64,
-    /// Logouts of the session.
+    /// Share of bursts with a logout of the session.
     pub session_logouts: u64,
-    /// Lost connections that the initiator does nothing about.
+    /// Share of bursts with a lost connection that the initiator ignores.
     pub careless: u64,
 }
 
-/// What happened.
+/// Counts of a world's events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Jobs that ended.
     pub ended: u64,
-    /// Those of them that were aborted.
+    /// Jobs that were aborted, among those that ended.
     pub aborted: u64,
     /// Commands that began.
     pub begun: u64,
     /// Requests that were sent again with their CmdSN.
     pub sent_again: u64,
-    /// Connections made.
+    /// Connections that were made.
     pub connections: u64,
     /// Simulated time.
     pub time: Duration,
@@ -79,7 +80,7 @@ struct World {
 /// Runs the world of a seed to its end.
 ///
 /// # Panics
-/// Where something is not as it should be.
+/// A rule is broken.
 pub fn run(seed: u64, climate: Climate) -> Report {
     let mut world = World::new(seed, climate);
     world.schedule.add(Duration::ZERO, Event::Wake);
@@ -216,7 +217,8 @@ impl World {
         }
     }
 
-    /// One end closes a connection; the other hears of it behind what was sent before.
+    /// Closes one end of a connection. The other end hears of it behind the bytes that were sent
+    /// before.
     fn close(&mut self, id: ConnectionId, to: End) {
         if !self.network.is_silent(id) {
             let at = self.network.last_arrival(id, to);
@@ -224,7 +226,7 @@ impl World {
         }
     }
 
-    /// Does what the initiator wants, and looks where it is unsure.
+    /// Does the requests of the initiator, and checks the cells of which it is unsure.
     fn serve_initiator(&mut self) {
         let now = self.schedule.now();
         for (lun, cell, job) in std::mem::take(&mut self.initiator.unsure) {

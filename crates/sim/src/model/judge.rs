@@ -1,4 +1,4 @@
-//! Holds what was found against what may be found.
+//! The judge: it compares the content that was found with the content that may be found.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,43 +11,43 @@ use super::{
 };
 use crate::operation::{SLICES_PER_BLOCK, VolumeId};
 
-/// What is wrong.
+/// Kind of a wrong finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WrongKind {
-    /// Bytes that nobody wrote, or wrote elsewhere.
+    /// The bytes are ones that nobody wrote, or that were written elsewhere.
     Bytes,
-    /// A change that cannot be there any more, or never could.
+    /// A change is found that cannot be there any more, or never could.
     Stale,
-    /// A part of this change without the rest of it.
+    /// A part of this change is found without the rest of it.
     Torn(ChangeId),
-    /// Something survived although this change, which came before it, did not.
+    /// A later change survived although this change, which came before it, did not.
     Order(ChangeId),
-    /// A hole where something was written.
+    /// A hole is reported where data was written.
     Hole,
-    /// Space where nothing but zeros can be.
+    /// Space is reported where nothing but zeros can be.
     Space,
-    /// A volume is not there.
+    /// A volume is missing.
     Missing,
-    /// A volume is there that was destroyed, or never made.
+    /// A volume exists that was destroyed, or never made.
     Undead,
-    /// A volume is there, and this one, which was to go with it, is not.
+    /// A volume exists, and this one, which was to go together with it, does not.
     Half(VolumeId),
     /// A volume has another size, in blocks.
     Size(u64),
 }
 
-/// Something that may not be found.
+/// A finding that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// What is wrong with it.
+    /// Kind of the finding.
     pub kind: WrongKind,
-    /// Of which volume.
+    /// Volume of the finding.
     pub volume: VolumeId,
-    /// In which slice of 512 bytes.
+    /// Slice of 512 bytes of the finding.
     pub slice: u64,
-    /// What was found.
+    /// Content that was found.
     pub found: Found,
-    /// What may be found there; 0 is zeros from the beginning.
+    /// Changes that may be found there; 0 is zeros from the beginning.
     pub allowed: Vec<ChangeId>,
 }
 
@@ -106,9 +106,9 @@ impl fmt::Display for Wrong {
 /// A volume as it was found when the store was opened.
 #[derive(Clone, Debug, Default)]
 pub struct FoundVolume {
-    /// What each of its slices holds.
+    /// Content of each of its slices.
     pub slices: Vec<Found>,
-    /// Whether each has space, as far as that was asked and told.
+    /// Answers whether each slice has space, as far as they were asked for and given.
     pub space: Vec<bool>,
 }
 
@@ -126,10 +126,11 @@ impl FoundVolume {
 }
 
 impl FoundVolume {
-    /// Adds what was told of the next of `asked` slices; of how many that was.
+    /// Adds the answers about the next of `asked` slices. Returns the number of slices that they
+    /// cover.
     ///
     /// # Errors
-    /// It is no answer.
+    /// The runs are no valid answer.
     pub fn push_extents(&mut self, runs: &[(u64, bool)], asked: u64) -> Result<u64, String> {
         let told = super::extents::slices(runs, asked)?;
         self.space.extend_from_slice(&told);
@@ -137,7 +138,7 @@ impl FoundVolume {
     }
 }
 
-/// Says what each slice of `data` holds, the first being slice `found.len()` of the volume.
+/// Recognises the content of each slice of `data`. The first is slice `found.len()` of the volume.
 fn recognise_all(data: &Pages, found: &mut Vec<Found>) {
     for chunk in data.chunks() {
         if !chunk.len().is_multiple_of(SLICE_SIZE) {
@@ -149,26 +150,26 @@ fn recognise_all(data: &Pages, found: &mut Vec<Found>) {
     }
 }
 
-/// As [`recognise_all`], for data whose pages end within slices.
+/// Recognises as [`recognise_all`] does, for data whose pages end within slices.
 fn recognise_scattered(data: &Pages, found: &mut Vec<Found>) {
     for slice in data.to_vec().chunks_exact(SLICE_SIZE) {
         found.push(recognise(slice, found.len() as u64));
     }
 }
 
-/// What counts as certainly there.
+/// Rules for which changes are certainly there.
 #[derive(Clone, Copy)]
 pub(super) struct Sight {
-    /// What was acknowledged before this.
+    /// Moment before which acknowledged changes count.
     acknowledged_before: Moment,
-    /// What was submitted before this and did not fail.
+    /// Moment before which submitted changes count that did not fail.
     submitted_before: Moment,
-    /// What was durable.
+    /// Whether durable changes count.
     durable: bool,
 }
 
 impl Sight {
-    /// That of whatever was asked then.
+    /// Returns the rules for a read that was submitted at this moment.
     pub(super) fn of_read(submitted: Moment) -> Self {
         Self {
             acknowledged_before: submitted,
@@ -179,10 +180,10 @@ impl Sight {
 }
 
 impl Model {
-    /// Judges what a read returned for the slices from `first` on.
+    /// Judges the data that a read returned for the slices from `first` on.
     ///
     /// # Errors
-    /// Where it must not have returned that.
+    /// The read must not return this data.
     pub fn judge_read(
         &mut self,
         volume: VolumeId,
@@ -203,10 +204,10 @@ impl Model {
         Ok(())
     }
 
-    /// Judges all that was found after [`Model::crash`] and pins it.
+    /// Judges all content that was found after [`Model::crash`], and pins it.
     ///
     /// # Errors
-    /// Where something must not be so.
+    /// A part of the content must not be so.
     pub fn judge_recovered(
         &mut self,
         found: &BTreeMap<VolumeId, FoundVolume>,
@@ -224,7 +225,7 @@ impl Model {
         let mut possible = BTreeMap::new();
         for (id, volume) in &self.volumes {
             let Some(slices) = found.get(id).map(|found| &found.slices[..]) else {
-                // Made in the log's last groups, it goes with them where flushes lied.
+                // If flushes lied, a volume that was made in the log's last groups goes with them.
                 if volume.existence == Existence::Certain && self.rules.durability {
                     return Err(whole_volume(WrongKind::Missing, *id));
                 }
@@ -262,12 +263,13 @@ impl Model {
         Ok(())
     }
 
-    /// What was to go in one operation is there as a whole, or gone as a whole.
+    /// Checks that volumes that were to go in one operation are all there, or all gone.
     fn judge_together(&mut self, found: &BTreeMap<VolumeId, FoundVolume>) -> Result<(), Wrong> {
         for volumes in std::mem::take(&mut self.together) {
             let (left, gone): (Vec<VolumeId>, Vec<VolumeId>) =
                 volumes.into_iter().partition(|id| found.contains_key(id));
-            // Where flushes lie, what was made in the log's last groups may have gone with these.
+            // If flushes lie, volumes that were made in the log's last groups may have gone with
+            // these groups.
             if let (Some(left), Some(gone)) = (left.first(), gone.first())
                 && self.rules.durability
             {
@@ -277,8 +279,8 @@ impl Model {
         Ok(())
     }
 
-    /// Which of these alternatives a volume may still have, and the newest change that shows in each of them. More
-    /// than one where what tells them apart cannot be read.
+    /// Returns the alternatives that a volume may still have, and the newest change that shows in
+    /// each of them. Several remain if the slices that tell them apart cannot be read.
     fn judge_volume(
         &self,
         id: VolumeId,
@@ -307,7 +309,7 @@ impl Model {
         Ok((fitting, newest))
     }
 
-    /// Judges slices of a volume from block `start` on; says which change is the newest that shows.
+    /// Judges slices of a volume from block `start` on. Returns the newest change that shows.
     fn judge_slices(
         &self,
         id: VolumeId,
@@ -367,7 +369,8 @@ impl Model {
         Ok(newest)
     }
 
-    /// A change that shows in one slice of a volume block shows in all of them, or was replaced there.
+    /// Checks that a change that shows in one slice of a volume block shows in all of them, or was
+    /// replaced there.
     fn judge_whole(
         &self,
         id: VolumeId,
@@ -398,7 +401,7 @@ impl Model {
         Ok(())
     }
 
-    /// The entries that `found` may stem from.
+    /// Returns the entries from which `found` may stem.
     fn candidates<'a>(
         &'a self,
         entries: &'a [Entry],
@@ -430,7 +433,7 @@ impl Model {
             .find(|candidate| self.is_allowed(candidate, entries, slice, sight))
     }
 
-    /// Whether nothing that is certainly there came after it.
+    /// Reports whether no change that is certainly there came after the candidate.
     fn is_allowed(&self, candidate: &Entry, entries: &[Entry], slice: u64, sight: Sight) -> bool {
         let change = match candidate.change {
             ChangeId(0) => &BEGINNING,
@@ -457,7 +460,8 @@ impl Model {
             Hold::Perhaps => false,
             Hold::ByMoments => {
                 let change = self.change(entry.change);
-                // What was only answered in an earlier life was pinned, or may be lost.
+                // A change that was only acknowledged in an earlier life was pinned, or may be
+                // lost.
                 let is_of_this_life = change.submitted > self.opened;
                 let in_order = change.submitted < sight.submitted_before && !change.has_failed;
                 is_of_this_life && (change.acknowledged < sight.acknowledged_before || in_order)
@@ -494,7 +498,7 @@ impl Model {
         }
     }
 
-    /// From now on nothing but what was found may be found, where it is not changed.
+    /// Pins the content: from now on nothing else may be found, unless it is changed.
     fn pin(
         &mut self,
         found: &BTreeMap<VolumeId, FoundVolume>,
@@ -506,8 +510,9 @@ impl Model {
         volumes.retain(|id, _| possible.contains_key(id) || !is_certain);
         for (id, volume) in &mut volumes {
             if !possible.contains_key(id) {
-                // It went with the log's last groups. What an opening wrote to end the log there may be lost in the same
-                // way, and then they are found again: of a disk without a second one, nothing could tell.
+                // The volume went with the log's last groups. An opening wrote the end of the log
+                // there. If that write is lost as well, the groups are found again: on a disk
+                // without a second one, nothing could tell.
                 volume.existence = Existence::Perhaps;
                 continue;
             }
@@ -519,7 +524,7 @@ impl Model {
             for contents in &mut volume.alternatives {
                 let blocks = found[id].slices.chunks(SLICES_PER_BLOCK as usize);
                 for (entries, slices) in contents.iter_mut().zip(blocks) {
-                    // Where flushes lie, the next power cut may take it back.
+                    // If flushes lie, the next power cut may take the content back.
                     if self.rules.durability {
                         self.pin_block(entries, slices, sight);
                     }

@@ -1,6 +1,6 @@
-//! The store's pool under attack: [`PoolSubject`] joins [`store::pool::Pool`] to the laboratory.
+//! The store's pool under attack. [`PoolSubject`] connects [`store::pool::Pool`] to the laboratory.
 //!
-//! | what | where |
+//! | part | module |
 //! |---|---|
 //! | the pool as a subject: created, opened by its labels, asked | here |
 //! | volumes, snapshots and properties | [`administer`] |
@@ -9,9 +9,9 @@
 //! | disks that come and go | [`reshape`] |
 //! | disks that grow | [`growth`] |
 //! | allocation, figures and copies proven offline | [`proof`] |
-//! | records of the log that were durable, found on disks | [`records`] |
+//! | durable records of the log, found on disks | [`records`] |
 //! | copies of disks beside them, and copies that become a pool of their own | [`twins`] |
-//! | families of histories: what is attacked, and how hard | [`families`] |
+//! | families of histories: the attacks, and their strength | [`families`] |
 //! | streams that are received while the power fails | [`receive`] |
 
 mod administer;
@@ -50,14 +50,15 @@ use growth::Growth;
 use labels::Labels;
 pub use setup::PoolSetup;
 
-/// The number of the request that makes a volume of the beginning.
+/// Number of the request that makes a volume of the beginning.
 const MAKING: RequestId = RequestId(u64::MAX);
-/// Answers of requests with these numbers are kept as they are. The laboratory's own lie on both sides.
+/// Numbers of requests whose answers are kept as they are. The laboratory's own numbers lie on both
+/// sides.
 const ASKED: std::ops::Range<u64> = 1 << 62..1 << 63;
 const GUID: u64 = 0x5a_4d57;
-/// What names of snapshots begin with that were taken together.
+/// First letter of the names of snapshots that were taken together.
 const GROUP: char = 'g';
-/// Whose pools these are.
+/// Host of these pools.
 const HOST: &str = "laboratory";
 
 /// A volume or snapshot of the pool.
@@ -66,30 +67,30 @@ struct Known {
     dataset: DatasetId,
     name: String,
     blocks: u64,
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     block_size: u32,
 }
 
-/// What it is doing.
+/// Stage of a subject.
 enum Stage {
     /// Labels are read.
     Labels(Labels),
-    /// What they say is followed.
+    /// The labels are followed.
     Opening(Box<Opening>),
-    /// Its volumes are made.
+    /// The subject's volumes are made.
     Making(Making),
     Open(Box<Pool>),
     Refused(String),
 }
 
-/// A new pool.
+/// A new pool that is being made.
 struct Making {
     pool: Box<Pool>,
     /// Volumes that are still to be made.
     volumes: VecDeque<VolumeSpec>,
-    /// Its first checkpoint is durable.
+    /// Whether the pool's first checkpoint is durable.
     is_there: bool,
-    /// The first of the volumes is being made.
+    /// Whether the first of the volumes is being made.
     is_asked: bool,
 }
 
@@ -97,7 +98,7 @@ struct Making {
 pub struct PoolSubject {
     setup: PoolSetup,
     stage: Stage,
-    /// The disk of each leaf.
+    /// Disk of each leaf.
     disks: BTreeMap<u32, usize>,
     /// Disks that are leaves, or were.
     labelled: BTreeSet<usize>,
@@ -109,13 +110,13 @@ pub struct PoolSubject {
     plans: u64,
     moves: Moves,
     now_us: u64,
-    /// Bytes of each disk.
+    /// Size of each disk in bytes.
     sizes: Vec<u64>,
     growth: Growth,
 }
 
-/// A write; of whole blocks every other one made ready by the settings that volumes have at first, whatever they
-/// are by now.
+/// Makes a write. Every other write of whole blocks is prepared by the settings that volumes have
+/// at first, whatever they are by now.
 fn writing(
     (dataset, block_size): (DatasetId, u32),
     offset: u64,
@@ -285,7 +286,7 @@ impl Subject for PoolSubject {
         self.now_us = now_us;
         match &mut self.stage {
             Stage::Labels(labels) => self.requests.extend(labels.take(disk, id, outcome)),
-            // Now it may be used again.
+            // The disk may be used again now.
             _ if id >= reshape::WIPING => drop(self.labelled.remove(&disk)),
             Stage::Opening(opening) => opening.completed(IoId(id), outcome, now_us),
             Stage::Making(Making { pool, .. }) | Stage::Open(pool) => {
@@ -381,7 +382,7 @@ impl Subject for PoolSubject {
     }
 }
 
-/// The number of a volume or snapshot, by its name.
+/// Returns the number of a volume or snapshot, by its name.
 fn volume_id(catalog: &Catalog, dataset: &Dataset) -> Option<VolumeId> {
     let number = dataset.name.get(1..)?.parse().ok()?;
     if !dataset.name.starts_with(GROUP) {
@@ -391,7 +392,7 @@ fn volume_id(catalog: &Catalog, dataset: &Dataset) -> Option<VolumeId> {
     Some(volume.snapshot_of_group(number))
 }
 
-/// The wall clock of the simulation.
+/// Returns the wall clock of the simulation.
 fn time_s(now_us: u64) -> u64 {
     1_000 + now_us / 1_000_000
 }
@@ -417,7 +418,7 @@ impl PoolSubject {
         }
     }
 
-    /// Goes from stage to stage, and passes on what the pool brought.
+    /// Goes from stage to stage, and passes on the results of the pool.
     fn go_on(&mut self) {
         loop {
             let stage = std::mem::replace(&mut self.stage, Stage::Refused(String::new()));
@@ -492,7 +493,7 @@ impl PoolSubject {
         }
     }
 
-    /// Makes the volumes of the beginning, one after the other, when the pool is there.
+    /// Makes the volumes of the beginning, one after the other, when the pool exists.
     fn make(&mut self, mut making: Making) -> (Stage, bool) {
         let Output {
             requests,
@@ -558,7 +559,7 @@ impl PoolSubject {
             answers,
             events,
         } = pool.take_output();
-        // First of all: a spare that stands in is asked at once.
+        // Events come first: a spare that stands in is asked at once.
         for event in &events {
             if let Event::SpareInUse { leaf, guid } = event
                 && let Some(disk) = self.setup.spare_disk(*guid)
@@ -585,7 +586,7 @@ impl PoolSubject {
         }
     }
 
-    /// The pool, where it is open.
+    /// Returns the pool, if it is open.
     fn pool(&self) -> Option<&Pool> {
         match &self.stage {
             Stage::Open(pool) => Some(pool),
@@ -593,7 +594,7 @@ impl PoolSubject {
         }
     }
 
-    /// Asks the pool itself, where it is open; with a number of [`ASKED`].
+    /// Asks the pool itself, if it is open, with a number of [`ASKED`].
     fn with_pool(&mut self, ask: impl FnOnce(&mut Pool)) {
         if let Stage::Open(pool) = &mut self.stage {
             ask(pool);
@@ -601,7 +602,7 @@ impl PoolSubject {
         self.go_on();
     }
 
-    /// The answer to a number of [`ASKED`].
+    /// Returns the answer to a number of [`ASKED`].
     fn told(&mut self, tag: u64) -> Option<Result<PoolAnswer, PoolError>> {
         self.told.remove(&tag)
     }
@@ -616,7 +617,7 @@ impl PoolSubject {
         self.answers.push(Answer { tag, outcome });
     }
 
-    /// Learns which volumes and snapshots there are.
+    /// Learns the existing volumes and snapshots.
     fn know(&mut self, pool: &Pool) {
         let catalog = pool.catalog();
         self.known = catalog
@@ -682,7 +683,8 @@ impl PoolSubject {
                 let (start, end) = (slices.start * slice, slices.end * slice);
                 let is_whole = |at: u64| at.is_multiple_of(block_size.into());
                 let (offset, len, durable) = (start, end - start, *durable);
-                // Where UNMAP covers a block in part, that may stay as it was, for which the model has no word.
+                // If UNMAP covers a block in part, the block may stay unchanged. The model has no
+                // word for that.
                 match *kind == ChangeKind::Unmap && is_whole(start) && is_whole(end) {
                     true => Request::Unmap {
                         dataset,
@@ -724,7 +726,7 @@ impl PoolSetup {
         Arc::new(Cache::new(self.cache_bytes, self.secret))
     }
 
-    /// A volume of the kind that this setup makes.
+    /// Makes the request for a volume of the kind that this setup makes.
     fn volume(&self, spec: VolumeSpec) -> CreateVolume {
         CreateVolume {
             name: self.name_of(spec.id),

@@ -1,4 +1,5 @@
-//! Copies of a pool's disks: whether one is there twice, and copies that become a pool of their own while the power fails.
+//! Copies of a pool's disks: whether a disk is there twice, and copies that become a pool of their
+//! own while the power fails.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +16,13 @@ use crate::operation::BLOCK_SIZE;
 use crate::random::Random;
 use crate::subject::Geometry;
 
-/// What is said where there are two of one disk.
+/// Text of an error that says that there are two copies of one disk.
 pub(super) const TOLD: &str = "they are copies of one another";
 
-/// So often the power fails before the copies are left to become a pool.
+/// Number of power failures before the copies are left to become a pool.
 const CUTS: u64 = 3;
 
-/// The labels on a medium.
+/// Returns the labels on a medium.
 pub(super) fn labels(medium: &Medium, sectors: u64) -> LeafLabels {
     let size = sectors * BLOCK_SIZE as u64;
     let read = |copy: u64| {
@@ -38,7 +39,7 @@ pub(super) fn labels(medium: &Medium, sectors: u64) -> LeafLabels {
     labels
 }
 
-/// Whether the leaf that a medium says to be is one that the pool lists.
+/// Reports whether the pool lists the leaf that a medium claims to be.
 pub(super) fn is_twin(config: &PoolConfig, medium: &Medium, sectors: u64) -> Option<bool> {
     let labels = labels(medium, sectors);
     let said = labels
@@ -57,7 +58,8 @@ pub(super) fn is_twin(config: &PoolConfig, medium: &Medium, sectors: u64) -> Opt
     }
 }
 
-/// Gives copies of all disks an identity of their own. The power fails at some writes, and the same is done again.
+/// Gives copies of all disks an identity of their own. The power fails at some writes, and the
+/// change is made again.
 pub(super) fn become_another(
     setup: &PoolSetup,
     copies: &mut [Medium],
@@ -112,7 +114,7 @@ pub(super) fn become_another(
     }
 }
 
-/// The number that the pool of these devices has, or had before a change that was interrupted.
+/// Returns the guid that the pool of these devices has, or had before an interrupted change.
 fn number_of(labels: &[LeafLabels]) -> Option<u64> {
     let torn = labels.iter().find_map(torn_identity);
     let copies = labels.iter().flat_map(|of| &of.copies);
@@ -121,7 +123,8 @@ fn number_of(labels: &[LeafLabels]) -> Option<u64> {
     torn.map(|(old, _)| old).or(whole)
 }
 
-/// Each write of one round took effect, in a part or not at all; of the round before all did.
+/// Writes partly: each write of one round took effect, in a part, or not at all. All writes of the
+/// round before did.
 fn write_partly(copies: &mut [Medium], disks: &[(usize, u64)], plan: &Reguid, random: &mut Random) {
     let rounds = Reguid::rounds();
     let cut_in = random.within(0..rounds.len() as u64) as usize;
@@ -138,7 +141,7 @@ fn write_partly(copies: &mut [Medium], disks: &[(usize, u64)], plan: &Reguid, ra
     }
 }
 
-/// Puts a label where it belongs: of each sector the slices whose bits are set.
+/// Puts a label where it belongs: of each sector, the slices whose bits are set.
 fn put(medium: &mut Medium, size: u64, copy: usize, label: &Label, slices: u8) {
     let Some(offset) = label_offset(copy as u64, size) else {
         return;
@@ -150,7 +153,8 @@ fn put(medium: &mut Medium, size: u64, copy: usize, label: &Label, slices: u8) {
     }
 }
 
-/// After a power cut there is the old pool, the new one, or what says that it is neither.
+/// Judges the labels after a power cut. There must be the old pool, the new one, or labels that say
+/// that it is neither.
 fn judge(labels: &[LeafLabels], old: u64, new: u64) -> Result<(), String> {
     let opens = |guid| match examine(labels, Some(guid)) {
         Ok(examined) => Ok(examined.leaves.iter().all(Option::is_some)),

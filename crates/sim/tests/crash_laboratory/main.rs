@@ -1,8 +1,8 @@
-//! The crash laboratory proves itself: a correct toy withstands it, and each broken one is caught and the
-//! history that catches it is short.
+//! Tests of the crash laboratory itself. A correct toy withstands it, each broken one is caught,
+//! and the history that catches it is short.
 //!
-//! `SANDSTONE_SEED=<seed>` with one of these tests runs that seed alone and prints what happens in it;
-//! `SANDSTONE_HISTORIES=<count>` runs so many seeds in each.
+//! `SANDSTONE_SEED=<seed>` with one of these tests runs that seed alone and prints its events.
+//! `SANDSTONE_HISTORIES=<count>` runs this number of seeds in each test.
 
 mod toy;
 
@@ -41,7 +41,7 @@ fn honest() -> Climate {
     Climate::default()
 }
 
-/// Devices fail, and say so.
+/// Makes a climate of devices that fail, and say so.
 fn failing() -> Climate {
     let mut climate = Climate {
         tolerates_errors: true,
@@ -122,7 +122,7 @@ fn lies_of_the_disk_never_become_wrong_bytes() {
     assert!(!all || lies.iter().all(|count| *count > 0), "{struck:?}");
 }
 
-/// The first of so many seeds that catches the bug, shortened.
+/// Returns the first of `seeds` seeds that catches the bug, shortened.
 fn caught(bug: Bug, climate: &Climate, seeds: u64) -> Box<Defeat> {
     let defeat = match attack::<Toy>(&bug, climate, |_| {}, 0..seeds) {
         Ok(summary) => panic!("{bug:?} was not caught: {summary}"),
@@ -239,7 +239,7 @@ fn space_where_nothing_was_written_is_caught() {
     caught(Bug::TellsSpaceOnly, &asking(), 100);
 }
 
-/// Cuts at flushes tear: half of them, since not every flush has something to make safe.
+/// Cuts at flushes tear. Only half of them must, since not every flush has something to make safe.
 #[test]
 fn cuts_at_flushes_tear() {
     let climate = Climate {

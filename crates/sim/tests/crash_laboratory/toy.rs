@@ -1,9 +1,9 @@
-//! A store of one disk that is a log from its first sector on, and all of whose contents lie in memory:
-//! the least that keeps every promise, and thirteen ways to break one.
+//! A store of one disk that is a log from its first sector on, with all contents in memory. It is
+//! the least that keeps every promise, and it has thirteen ways to break one.
 //!
-//! A record is a sector of header and the sectors of its data. Its header holds a checksum of both and
-//! the checksum of the record before, so that what an older log left behind is never taken for a
-//! continuation.
+//! A record is a sector of header and the sectors of its data. Its header holds a checksum of both
+//! and the checksum of the record before. So a record that an older log left behind is never taken
+//! for a continuation.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use sim::disk::{DeviceOp, DeviceOutcome, SECTOR_SIZE, SLICE_SIZE};
 use sim::operation::{Admin, BLOCK_SIZE, ChangeKind, Operation, VolumeId};
 use sim::subject::{Answer, DiskRequest, Geometry, Outcome, State, Subject};
 
-/// What is wrong with it.
+/// Bug of the toy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
     None,
@@ -24,13 +24,13 @@ pub(crate) enum Bug {
     FlushCoversInFlight,
     /// The log is applied from its end.
     ReplaysOutOfOrder,
-    /// Checksums are not looked at.
+    /// Checksums are not checked.
     TrustsTornRecords,
-    /// A failed flush counts as one.
+    /// A failed flush counts as a good one.
     IgnoresFlushErrors,
     /// Records of an older log are taken for a continuation.
     ForgetsTheChain,
-    /// What was replayed is served before it is safe.
+    /// Replayed data is served before it is safe.
     ServesBeforeFlush,
     /// A change of several blocks is several records.
     SplitsVolumeBlocks,
@@ -38,23 +38,23 @@ pub(crate) enum Bug {
     SharesSnapshots,
     /// An unmap is done in memory only.
     ForgetsUnmaps,
-    /// All is told to be a hole.
+    /// All is reported to be a hole.
     TellsHolesOnly,
-    /// All is told to have space.
+    /// All is reported to have space.
     TellsSpaceOnly,
-    /// A record that is not whole is believed impossible.
+    /// A torn record is believed impossible.
     PanicsAtTornRecords,
 }
 
 const MAGIC: u64 = 0x676f_6c20_796f_7421;
-/// Sectors read at once when the log is replayed.
+/// Number of sectors read at once when the log is replayed.
 const READ_AHEAD: u64 = 16;
 const WORDS: usize = 8;
 
 #[derive(Clone, Debug)]
 struct Volume {
     bytes: Arc<Vec<u8>>,
-    /// Whose bytes are read instead, with [`Bug::SharesSnapshots`].
+    /// Volume whose bytes are read instead, with [`Bug::SharesSnapshots`].
     shared: Option<VolumeId>,
 }
 
@@ -66,7 +66,7 @@ impl Volume {
     }
 }
 
-/// What waits until the log is safe up to a record.
+/// An answer that waits until the log is safe up to a record.
 #[derive(Debug)]
 struct Waiting {
     tag: u64,
@@ -78,22 +78,22 @@ pub(crate) struct Toy {
     bug: Bug,
     volumes: BTreeMap<VolumeId, Volume>,
     state: State,
-    /// The log as it is read.
+    /// Bytes of the log that were read.
     replayed: Vec<u8>,
     changes: Vec<Record>,
     capacity: u64,
-    /// The next record: its number, its sector, what comes before.
+    /// Number of the next record, followed by its sector and the checksum of the record before.
     number: u64,
     sector: u64,
     chain: u64,
     /// Records that are written, beyond those before which all are.
     written: Vec<u64>,
-    /// Records from 0 on that are written, and that are safe.
+    /// Number of records from 0 on that are written, followed by the number that are safe.
     written_below: u64,
     safe_below: u64,
-    /// The flush in flight and which records it makes safe.
+    /// Flush in flight, with the number of records that it makes safe.
     flush: Option<(u64, u64)>,
-    /// The write in flight of each record.
+    /// Write in flight of each record.
     writes: BTreeMap<u64, u64>,
     next_id: u64,
     waiting: Vec<Waiting>,
@@ -278,7 +278,7 @@ impl Subject for Toy {
 }
 
 impl Toy {
-    /// Slices that are not zeros have space.
+    /// Returns the extents: slices that are not zeros have space.
     fn extents(&self, volume: VolumeId, slices: Range<u64>) -> Vec<(u64, bool)> {
         let bytes = &self.volumes[&volume].bytes;
         let range = slices.start as usize * SLICE_SIZE..slices.end as usize * SLICE_SIZE;
@@ -330,7 +330,7 @@ impl Toy {
         true
     }
 
-    /// Answers what may be answered, and asks for a flush if something waits for one.
+    /// Answers operations that may be answered, and asks for a flush if an operation waits for one.
     fn go_on(&mut self) {
         let safe = match self.bug {
             Bug::AcksBeforeFlush => self.written_below,
@@ -400,7 +400,7 @@ impl Toy {
         }
     }
 
-    /// Whether what was read ends within a record, or right before one.
+    /// Reports whether the bytes that were read end within a record, or right before one.
     fn record_may_go_on(&self) -> bool {
         let at = self.sector as usize * SECTOR_SIZE;
         match self.replayed.get(at..at + SECTOR_SIZE) {
@@ -459,7 +459,7 @@ impl Toy {
                 }
             }
             CREATE => drop(self.volumes.insert(id, Volume::new(one))),
-            // The number of the new one, and what it is made of.
+            // The words are the number of the new volume, and the volume of which it is made.
             SNAPSHOT | CLONE => {
                 if let Some(mut made) = self.volumes.get(&VolumeId(one as u32)).cloned() {
                     let shares = kind == SNAPSHOT && self.bug == Bug::SharesSnapshots;
@@ -528,7 +528,7 @@ impl Record {
         }
     }
 
-    /// As it lies on the disk, and its checksum.
+    /// Encodes a record as it lies on the disk. Returns it with its checksum.
     fn encode(&mut self, number: u64, chain: u64) -> (Pages, u64) {
         (self.words[1], self.words[2], self.words[3]) = (number, chain, 0);
         let checksum = self.checksum();

@@ -1,15 +1,15 @@
-//! Memory that is used beside the blocks and counts into the cap all the same: what pools keep of their maps, and what
-//! waits to be written.
+//! Memory beside the blocks that counts into the cap of the cache: the maps that pools keep, and
+//! the data that waits to be written.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Cache;
 
-/// Smaller changes are not worth the trouble: each asks all locks of the cache.
+/// Smallest change that is passed on to the cache. Each change takes all locks of the cache.
 const GRAIN: usize = 1 << 20;
 
-/// What one owner uses; nothing any more when it is dropped.
+/// Memory that one owner uses. When the charge is dropped, the memory counts no more.
 #[derive(Debug)]
 pub struct Charge {
     cache: Arc<Cache>,
@@ -17,18 +17,18 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Nothing yet.
+    /// Makes a charge of nothing.
     pub fn new(cache: Arc<Cache>) -> Self {
         Self { cache, bytes: 0 }
     }
 
-    /// What counts now.
+    /// Returns the bytes that count now.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// So many bytes are used now. Blocks have to go where there is no room for both; but half of the cap is left to
-    /// them, since the others are needed to find any.
+    /// Sets the bytes that are used now. Blocks must go if there is no room for both. But half of
+    /// the cap is left to the blocks: finding any data takes blocks, too.
     pub fn set(&mut self, bytes: usize) {
         let bytes = bytes.min(self.cache.cap() / 2);
         if bytes.abs_diff(self.bytes) >= GRAIN {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use pages::Pages;
 
-    /// A part that was made anew would have forgotten it, and have moved all blocks.
+    /// A part that was made anew would have forgotten the ghosts, and have moved all blocks.
     #[test]
     fn what_was_thrown_out_is_remembered_while_others_use_more_and_less() {
         let cache = Arc::new(Cache::new(8 << 20, 1));
@@ -65,7 +65,8 @@ mod tests {
             let data = Pages::from_bytes(&[1; 4096]);
             cache.insert(Key { volume, block }, data, drop);
         };
-        // A scan longer than the cache throws out what came before it, but not than its memory reaches.
+        // A scan longer than the cache throws out all blocks before it, but stays within the memory
+        // of the ghosts.
         let scan = |volume| (0..2500).for_each(|block| insert(volume, block));
         insert(1, 0);
         scan(2);
@@ -106,10 +107,10 @@ mod tests {
             beside <= 5 << 20 && beside + (4 << 20) > all,
             "{beside} {all}"
         );
-        // Half of it at most.
+        // Half of the cap at most.
         charge.set(1 << 30);
         assert!(fill() <= 4 << 20);
-        // A second level gets its part all the same.
+        // A second level still gets its part.
         assert!(cache.reserve(1 << 20, 1 << 20));
         cache.release(1 << 20);
         drop(charge);

@@ -1,27 +1,28 @@
-//! What was thrown out before it was used twice: remembered for a while, so that a block that comes
-//! back soon is known to be worth keeping.
+//! Ghosts: blocks that were thrown out before they were used twice. They are remembered for a
+//! while, so that a block that comes back soon is known to be worth keeping.
 //!
-//! A fixed table of 8-byte marks in rows of one cache line. A row is a short queue: a new mark
-//! pushes its oldest one out. A mark also grows too old by itself, after as many bytes were thrown
-//! out as the cache keeps; otherwise, with large blocks, marks would live so long that the second
-//! run of an endless scan looked like use.
+//! The table is fixed, with 8-byte marks in rows of one cache line. A row is a short queue: a new
+//! mark pushes its oldest one out. A mark also grows too old by itself, after as many bytes were
+//! thrown out as the cache keeps. Otherwise marks of large blocks would live so long that the
+//! second run of an endless scan looked like use.
 
 const MARKS_PER_ROW: usize = 8;
-/// A mark stands for so many bytes of the cache: the smallest block.
+/// Bytes of the cache for each mark: the smallest block.
 const BYTES_PER_MARK: usize = 4096;
 
-/// The marks. 0 is none; else the hash's middle bits and the time at which the block went.
+/// Marks of the blocks. A mark of 0 is none. Any other mark holds the hash's middle bits and the
+/// time at which the block went.
 #[derive(Debug)]
 pub(super) struct Ghosts {
     rows: Box<[[u64; MARKS_PER_ROW]]>,
-    /// How much was thrown out, in [`BYTES_PER_MARK`]; it wraps.
+    /// Amount that was thrown out, in [`BYTES_PER_MARK`]. The clock wraps.
     clock: u32,
-    /// How long a mark counts, in the clock's unit.
+    /// Age up to which a mark counts, in the clock's unit.
     reach: u32,
 }
 
 impl Ghosts {
-    /// For a cache that keeps `bytes` of blocks.
+    /// Makes the table for a cache that keeps `bytes` of blocks.
     pub(super) fn new(bytes: usize) -> Self {
         let marks = bytes / BYTES_PER_MARK;
         Self {
@@ -31,7 +32,7 @@ impl Ghosts {
         }
     }
 
-    /// Bytes of memory, for a cache that keeps `bytes` of blocks.
+    /// Returns the bytes of memory of the table, for a cache that keeps `bytes` of blocks.
     pub(super) const fn memory(bytes: usize) -> usize {
         (bytes / BYTES_PER_MARK).div_ceil(MARKS_PER_ROW) * MARKS_PER_ROW * size_of::<u64>()
     }
@@ -46,7 +47,7 @@ impl Ghosts {
         }
     }
 
-    /// Whether the block was thrown out lately; its mark is used up.
+    /// Reports whether the block was thrown out lately, and uses its mark up.
     pub(super) fn take(&mut self, hash: u64) -> bool {
         let (clock, reach) = (self.clock, self.reach);
         let Some(row) = self.row(hash) else {
@@ -61,7 +62,7 @@ impl Ghosts {
     }
 
     fn row(&mut self, hash: u64) -> Option<&mut [u64; MARKS_PER_ROW]> {
-        // Bits that choose neither the part nor, mostly, the place in the table.
+        // These bits choose neither the part nor, mostly, the place in the table.
         let row = ((hash >> 16 & 0xffff_ffff) * self.rows.len() as u64) >> 32;
         self.rows.get_mut(row as usize)
     }
@@ -69,7 +70,7 @@ impl Ghosts {
 
 const FINGERPRINT: u64 = 0xffff_ffff_0000_0000;
 
-/// Never 0.
+/// Returns the part of the hash that a mark holds, never 0.
 fn fingerprint(hash: u64) -> u64 {
     (hash << 32 | 1 << 32) & FINGERPRINT
 }

@@ -1,24 +1,26 @@
 //! The block cache: blocks of volumes in memory, under a hard cap, for all threads.
 //!
-//! Event loops look blocks up; the engine's thread puts them in and throws them out. The blocks are
-//! spread over up to 64 parts by a hash of their key, each behind a lock of its own that is held for
+//! Event loops look blocks up. The engine's thread puts them in and throws them out. A hash of the
+//! key spreads the blocks over up to 64 parts. Each part has a lock of its own, which is held for
 //! some tens of nanoseconds. A hit clones a reference: it copies no data and allocates nothing.
 //!
-//! **What is kept** is decided by S3-FIFO (`part.rs`): a hit sets a counter and moves nothing, and a
-//! scan passes through a tenth of the memory without disturbing the rest. Beside LRU it hits more on
-//! skewed access, and does not collapse under a scan; `tests/hit_rates.rs` shows both.
+//! **The blocks to keep** are chosen by S3-FIFO (`part.rs`). A hit sets a counter and moves
+//! nothing. A scan passes through a tenth of the memory without disturbing the rest. Compared with
+//! LRU, S3-FIFO hits more on skewed access, and does not collapse under a scan.
+//! `tests/hit_rates.rs` shows both.
 //!
-//! **The cap is hard.** Each part has an equal share of it and makes room before it takes a block.
-//! Counted are the pages of the blocks, the lists of them, the entries, the table that finds them,
-//! the memory of what was thrown out, and the counts of volumes. Not counted are blocks that were
-//! thrown out while somebody still sends them: these are bounded by what is in flight.
+//! **The cap is hard.** Each part has an equal share of the cap and makes room before it takes a
+//! block. These count: the pages of the blocks, the lists of the pages, the entries, the table that
+//! finds them, the ghosts, and the counts of volumes. Blocks that were thrown out while they are
+//! still being sent do not count: the requests in flight bound them.
 //!
-//! **What a caller can rely on**: once [`Cache::insert`] or an invalidation has returned, no
-//! [`Cache::get`] of any thread returns what was there before. What was read from a disk goes in with
-//! [`Cache::fill`], which refuses it if the block was changed since the read began. A block may be
+//! **A caller can rely on this:** once [`Cache::insert`] or an invalidation has returned, no
+//! [`Cache::get`] of any thread returns the old data. Data that was read from a disk goes in with
+//! [`Cache::fill`]. It is refused if the block was changed since the read began. A block may be
 //! thrown out at any time.
 //!
-//! The policy of a volume (`primarycache`) is its caller's: what must not be cached is not put in.
+//! The caller applies the policy of a volume (`primarycache`): it does not put in blocks that must
+//! not be cached.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,52 +43,56 @@ pub use part::UNCOUNTED_SHARE;
 use part::{Foreseen, Part, Step};
 pub use statistics::{Statistics, VolumeStatistics};
 
-/// More would only cost memory: a lock is held for tens of nanoseconds.
+/// Most parts. More would only cost memory: a lock is held for tens of nanoseconds.
 const MAX_PARTS: usize = 64;
-/// A part below this could hold too few large blocks to choose well among them.
+/// Smallest part, in bytes. A smaller part could hold too few large blocks to choose well among
+/// them.
 const MIN_PART_BYTES: usize = 4 << 20;
 /// Accesses that are foreseen together without memory of their own.
 const FORESEEN: usize = 64;
-/// Up to so many blocks are invalidated one by one; for more it is worth asking how many there are.
+/// Most blocks that are invalidated one by one. For more, it is worth asking how many blocks the
+/// cache has.
 const FEW_BLOCKS: u64 = 1024;
 
-/// Which block: the volume's number and the block's index in it, counted in volblocksize.
+/// A block's place: the volume's number and the block's index in the volume, counted in
+/// volblocksize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// The volume, never used again for another one.
+    /// Number of the volume, never used again for another one.
     pub volume: u64,
-    /// The block's index.
+    /// Index of the block.
     pub block: u64,
 }
 
 /// A block that had to make room.
 #[derive(Clone, Debug)]
 pub struct Evicted {
-    /// Which block.
+    /// Key of the block.
     pub key: Key,
-    /// Its bytes, as they were put in.
+    /// Bytes of the block, as they were put in.
     pub data: Pages,
-    /// Whether it was used again after it came: such a block may be worth a place on a cache device.
+    /// Whether the block was used again after it came. If so, it may be worth a place on a cache
+    /// device.
     pub was_used_again: bool,
 }
 
-/// Blocks that had to make room: mostly one, for one that came.
+/// Blocks that had to make room: mostly one for each new block.
 pub(crate) type EvictedBlocks = SmallVec<[Evicted; 1]>;
 
-/// How often the neighbourhood of a block was changed when the reading of it began. A block's
-/// [`Cache::fill`] wants it back.
+/// Number of changes in a block's neighbourhood when the block's read began. [`Cache::fill`] wants
+/// the ticket back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u32);
 
-/// The cache; share it by reference or `Arc`.
+/// The cache. Threads share it by reference or `Arc`.
 #[derive(Debug)]
 pub struct Cache {
     parts: Box<[Lane]>,
     seed: u64,
     cap: AtomicUsize,
-    /// What others keep of it.
+    /// Bytes of the cap that others keep.
     reserved: AtomicUsize,
-    /// Bytes of it that [`Charge`]s take.
+    /// Bytes of the cap that [`Charge`]s take.
     charged: AtomicUsize,
 }
 
@@ -96,18 +102,18 @@ pub struct Cache {
 struct Lane(Mutex<Part>);
 
 impl Lane {
-    /// A panic elsewhere leaves the part usable: every operation restores it before anything that
-    /// could panic.
+    /// Locks the part. A panic elsewhere leaves the part usable: every operation restores it before
+    /// anything that could panic.
     fn lock(&self) -> MutexGuard<'_, Part> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Cache {
-    /// An empty cache that never takes more than `cap` bytes; one so small that nothing fits beside
-    /// its own 2 KiB (for each lock) keeps nothing. `seed` should be
-    /// random, so that nobody can choose blocks that all fall on one place of the table; the same
-    /// seed and calls give the same results.
+    /// Makes an empty cache that never takes more than `cap` bytes. A cache so small that nothing
+    /// fits beside its own 2 KiB (for each lock) keeps nothing. `seed` should be random, so that
+    /// nobody can choose blocks that all fall on one place of the table. Equal seeds and calls give
+    /// equal results.
     pub fn new(cap: usize, seed: u64) -> Self {
         let parts = (cap / MIN_PART_BYTES).clamp(1, MAX_PARTS);
         Self {
@@ -121,8 +127,8 @@ impl Cache {
         }
     }
 
-    /// These bytes of blocks are about to be asked for, it seems: brings near what finding them waits for. That is
-    /// no use of them.
+    /// Prefetches the memory that finding these blocks will need, since they will probably be asked
+    /// for soon. This does not count as a use.
     pub fn foresee(&self, accesses: impl Iterator<Item = (Key, usize)>) {
         let mut accesses: SmallVec<[Foreseen; FORESEEN]> = accesses
             .map(|(key, at)| Foreseen::new(key, self.hash(key), at))
@@ -134,16 +140,17 @@ impl Cache {
         }
     }
 
-    /// The block, where it is here.
+    /// Returns the block, if it is here.
     pub fn get(&self, key: Key) -> Option<Pages> {
         let hash = self.hash(key);
         self.part(hash).get(key, hash).cloned()
     }
 
-    /// The block, where it is here; else what [`Cache::fill`] wants of who reads it from a disk.
+    /// Returns the block, if it is here. Otherwise returns the ticket that [`Cache::fill`] wants
+    /// from the reader of the disk.
     ///
     /// # Errors
-    /// It is not here.
+    /// The block is not here.
     pub fn get_or_ticket(&self, key: Key) -> Result<Pages, Ticket> {
         let hash = self.hash(key);
         let mut part = self.part(hash);
@@ -151,20 +158,21 @@ impl Cache {
         found.ok_or_else(|| Ticket(part.changes(hash)))
     }
 
-    /// What [`Cache::fill`] wants of who reads the block from a disk, unless it is here. That is no use of it.
+    /// Returns the ticket that [`Cache::fill`] wants from the reader of the disk, unless the block
+    /// is here. This does not count as a use.
     pub fn ticket_of_absent(&self, key: Key) -> Option<Ticket> {
         let hash = self.hash(key);
         let part = self.part(hash);
         (!part.holds(key, hash)).then(|| Ticket(part.changes(hash)))
     }
 
-    /// Whether the block is here. That is no use of it.
+    /// Reports whether the block is here. This does not count as a use.
     pub fn holds(&self, key: Key) -> bool {
         let hash = self.hash(key);
         self.part(hash).holds(key, hash)
     }
 
-    /// These bytes of the block, where it is here (and not shorter).
+    /// Returns these bytes of the block, if the block is here (and not shorter).
     pub fn get_range(&self, key: Key, range: Range<usize>) -> Option<Pages> {
         let hash = self.hash(key);
         let mut part = self.part(hash);
@@ -172,9 +180,9 @@ impl Cache {
         (range.start <= range.end && range.end <= data.len()).then(|| data.slice(range))
     }
 
-    /// Puts in what the block is from now on: a write. Blocks that had to make room are handed to
-    /// `evicted` after the lock is released. A block that is too large for the cache is not kept,
-    /// and neither is what was there before.
+    /// Puts in the block's new bytes: a write. Blocks that had to make room are handed to `evicted`
+    /// after the lock is released. If the block is too large for the cache, neither its new bytes
+    /// nor its old ones are kept.
     pub fn insert(&self, key: Key, data: Pages, evicted: impl FnMut(Evicted)) {
         let data = data.trimmed();
         let hash = self.hash(key);
@@ -187,15 +195,16 @@ impl Cache {
         gone.into_iter().for_each(evicted);
     }
 
-    /// To be taken before the block is read from a disk, for [`Cache::fill`].
+    /// Returns the ticket for [`Cache::fill`]. The caller takes it before it reads the block from a
+    /// disk.
     pub fn ticket(&self, key: Key) -> Ticket {
         let hash = self.hash(key);
         Ticket(self.part(hash).changes(hash))
     }
 
-    /// Puts in what was read from a disk, unless the block was (or, rarely, another one near it in
-    /// the table) written or invalidated since `ticket` was taken; whether it did. So an old read
-    /// cannot cover a newer write.
+    /// Puts in data that was read from a disk, and reports whether it did. It does not if the block
+    /// was written or invalidated since `ticket` was taken. Rarely, a change of another block near
+    /// it in the table counts too. So an old read cannot cover a newer write.
     pub fn fill(
         &self,
         key: Key,
@@ -217,13 +226,15 @@ impl Cache {
         true
     }
 
-    /// Reads that follow one another, of `run` bytes up to now, have gone past the block. Where so many find no room, it is
-    /// thrown out before others are, unless it was used besides.
+    /// Notes that sequential reads, of `run` bytes up to now, have gone past the block. If the
+    /// cache has no room for a whole run of this length, the block is thrown out before others,
+    /// unless it was used besides.
     pub fn pass(&self, key: Key, run: u64) {
         let hash = self.hash(key);
         let share = usize::try_from(run / self.parts.len() as u64).unwrap_or(usize::MAX);
         let evicted = self.part(hash).pass(key, hash, share);
-        // Not under the lock; and whoever keeps what was thrown out keeps only what was used again.
+        // Blocks are dropped outside the lock. A second level that takes evicted blocks takes only
+        // those that were used again.
         drop(evicted);
     }
 
@@ -238,8 +249,8 @@ impl Cache {
         drop(data);
     }
 
-    /// Throws these blocks of the volume out. Takes time for each block of the range or for each
-    /// in the cache, whichever are fewer.
+    /// Throws these blocks of the volume out. The call takes time for each block of the range or
+    /// for each block in the cache, whichever are fewer.
     pub fn invalidate_range(&self, volume: u64, blocks: Range<u64>) {
         let count = blocks.end.saturating_sub(blocks.start);
         let is_walk = count > FEW_BLOCKS && {
@@ -253,8 +264,8 @@ impl Cache {
         }
     }
 
-    /// Throws all blocks of the volume out, and forgets its counts. To be called when a volume is
-    /// destroyed; where its contents changed as a whole (a rollback), too.
+    /// Throws all blocks of the volume out, and forgets the volume's counts. The caller calls this
+    /// when a volume is destroyed, and when its contents changed as a whole (a rollback).
     pub fn invalidate_volume(&self, volume: u64) {
         self.remove_range(volume, 0..=u64::MAX);
         self.locked()
@@ -262,8 +273,8 @@ impl Cache {
     }
 
     /// Changes the cap while the cache is in use. Blocks beyond it are dropped before this returns.
-    /// How many locks there are stays: a cache that was made small and is to be much larger is
-    /// better made anew.
+    /// The number of locks stays. So a small cache that is to become much larger is better made
+    /// anew.
     pub fn resize(&self, cap: usize) {
         self.cap.store(cap, Ordering::Relaxed);
         let whole = cap / self.parts.len();
@@ -272,7 +283,8 @@ impl Cache {
         self.share_out();
     }
 
-    /// Gives each part its share of what others leave of the cap. Blocks beyond it are dropped.
+    /// Gives each part its share of the cap, without the bytes that others keep. Blocks beyond the
+    /// share are dropped.
     fn share_out(&self) {
         let cap = self.cap();
         let beside = [&self.reserved, &self.charged].map(|bytes| bytes.load(Ordering::Relaxed));
@@ -282,8 +294,8 @@ impl Cache {
             .for_each(|mut part| part.limit(share, whole, &|key| self.hash(key)));
     }
 
-    /// Keeps bytes of the cap for a second level, so that both together stay within it; not where all that
-    /// is kept so would be more than `most`. Whether it was done.
+    /// Reserves bytes of the cap for a second level, so that both levels together stay within the
+    /// cap. Reports whether it did: not if the reserved bytes would exceed `most`.
     pub fn reserve(&self, bytes: usize, most: usize) -> bool {
         let add = |reserved: usize| reserved.checked_add(bytes).filter(|sum| *sum <= most);
         let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
@@ -294,30 +306,30 @@ impl Cache {
         is_done
     }
 
-    /// Gives back what [`Cache::reserve`] kept.
+    /// Gives back bytes that [`Cache::reserve`] reserved.
     pub fn release(&self, bytes: usize) {
         self.reserved.fetch_sub(bytes, Ordering::Relaxed);
         self.share_out();
     }
 
-    /// Bytes of the cap that [`Cache::reserve`] keeps.
+    /// Returns the bytes of the cap that [`Cache::reserve`] reserved.
     pub fn reserved(&self) -> usize {
         self.reserved.load(Ordering::Relaxed)
     }
 
-    /// The cap in bytes.
+    /// Returns the cap in bytes.
     pub fn cap(&self) -> usize {
         self.cap.load(Ordering::Relaxed)
     }
 
-    /// Counts over all volumes, since the cache was made.
+    /// Returns the counts over all volumes, since the cache was made.
     pub fn statistics(&self) -> Statistics {
         self.locked()
             .map(|part| part.statistics())
             .fold(Statistics::default(), Statistics::plus)
     }
 
-    /// Counts of one volume, since it was first asked for.
+    /// Returns the counts of one volume, since it was first asked for.
     pub fn volume_statistics(&self, volume: u64) -> VolumeStatistics {
         self.locked()
             .map(|part| part.volume_statistics(volume))
@@ -341,8 +353,9 @@ impl Cache {
         self.parts[part as usize].lock()
     }
 
-    /// Every bit depends on every bit of the key and the seed (the finalizer of MurmurHash3, twice).
-    /// The highest bits choose the part, the lowest the place in its table.
+    /// Hashes the key. Every bit of the hash depends on every bit of the key and the seed (the
+    /// finalizer of MurmurHash3, twice). The highest bits choose the part, the lowest bits the
+    /// place in its table.
     #[inline]
     fn hash(&self, key: Key) -> u64 {
         mix(mix(key.block ^ self.seed).wrapping_add(key.volume))

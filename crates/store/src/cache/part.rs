@@ -1,21 +1,24 @@
-//! One part of the cache, behind one lock: what is kept and what goes (S3-FIFO).
+//! One part of the cache, behind one lock. It decides which blocks stay and which go (S3-FIFO).
 //!
 //! A new block enters the *small* queue, a tenth of the memory. If it was used again by the time it
-//! has come through, it goes on into the *main* queue; else it is thrown out, and a ghost of it stays
-//! (`ghosts.rs`). A block whose ghost is found enters the main queue at once. There, who was used gets
-//! another round for each use, up to three. So what a scan brings leaves by the small queue, and a hit
-//! costs one counter.
+//! has come through, it goes on into the *main* queue. Otherwise it is thrown out, and a ghost of
+//! it stays (`ghosts.rs`). A block whose ghost is found enters the main queue at once. In the main
+//! queue, each use gives a block another round, up to three. So the blocks of a scan leave by the
+//! small queue, and a hit costs one counter.
 //!
-//! Two things differ from the paper (Yang et al., SOSP 2023). Our blocks are read in parts, so uses
-//! shortly after a block came do not count. A client that reads 128 KiB blocks in requests of
-//! 4 KiB uses each one 32 times, and would carry the whole scan into the main queue. And a scan that
-//! is longer than the small queue does not pass through all of it: nothing of it would be found again there, and
-//! memory that was not touched for so long makes the device slower (measured: 2.7 GB/s into the same 4 MiB, 2.0 into
-//! 32 MiB and 1.5 into 256 MiB in turn, with nothing between program and file).
+//! Two things differ from the paper (Yang et al., SOSP 2023):
 //!
-//! What enters the main queue leaves the memory that it came in. So that of the small queue comes back in the order in
-//! which it was taken, in long runs, and those who read from devices find some: a device takes much longer
-//! for memory here and there.
+//! - Uses shortly after a block came do not count, since our blocks are read in parts. A client
+//!   that reads 128 KiB blocks in requests of 4 KiB uses each block 32 times, and would carry the
+//!   whole scan into the main queue.
+//! - A scan that is longer than the small queue does not pass through all of the queue. Nothing of
+//!   the scan would be found again there. And memory that was not touched for long makes the device
+//!   slower. Measured, with nothing between program and file: 2.7 GB/s into the same 4 MiB, 2.0
+//!   into 32 MiB and 1.5 into 256 MiB in turn.
+//!
+//! A block that enters the main queue is copied out of the memory that it came in. So the memory of
+//! the small queue comes back in the order in which it was taken, in long runs. Readers of the
+//! devices find long runs of memory: a device takes much longer for memory here and there.
 
 use std::ops::RangeInclusive;
 
@@ -26,44 +29,45 @@ use super::statistics::{Statistics, VolumeCounts, VolumeStatistics};
 use super::table::{Entry, NONE, Queue, Table};
 use super::{Evicted, EvictedBlocks, Key};
 
-/// The small queue's share of the memory: one part of this many.
+/// The small queue's share of the memory: one part in this number.
 const SMALL_SHARE: usize = 10;
-/// Uses count after this part of the way through the small queue.
+/// Share of the way through the small queue after which uses count: one part in this number.
 const EARLY_SHARE: usize = 4;
-/// Uses of a block do not count while less than one part of this many of the memory came after it.
+/// Share of the memory that must come after a block before uses of the block count: one part in
+/// this number.
 pub const UNCOUNTED_SHARE: usize = SMALL_SHARE * EARLY_SHARE;
-/// Uses that an entry remembers.
+/// Most uses that an entry remembers.
 const MAX_USES: u8 = 3;
-/// A part is full where less than one part of this many of its cap is free.
+/// Share of the cap below which free memory means that the part is full: one part in this number.
 const FREE_SHARE: usize = 16;
-/// How many entries may get another round before one must go, so that no call takes long.
+/// Most entries that may get another round before one must go, so that no call takes long.
 const MAX_SECOND_CHANCES: u32 = 128;
-/// Chains and ghosts are made anew where the cap is less than one part of this many of what they were made for: they
-/// are 1 % of that, and would be all of it in the end.
+/// Share of the former cap below which chains and ghosts are made anew: one part in this number.
+/// They take 1 % of the cap that they were made for, and would be all of a much smaller cap.
 const REBUILT_BELOW: usize = 4;
-/// Places among which changes are counted.
+/// Number of places among which changes are counted.
 const CHANGE_COUNTS: usize = 256;
 
-/// What a look-up waits for, one after another.
+/// Steps of a look-up that wait for memory, one after another.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// Where the chain begins.
+    /// The beginning of the chain.
     Place,
-    /// The block's entry.
+    /// The entry of the block.
     Entry,
-    /// Its bytes; of a block of several pages, the list of these.
+    /// The bytes of the block, or the list of its pages if it has several.
     Data,
-    /// The one of several pages.
+    /// The right one of several pages.
     Page,
 }
 
-/// A byte of a block that is about to be asked for.
+/// A byte of a block that will probably be asked for soon.
 #[derive(Debug)]
 pub(super) struct Foreseen {
     key: Key,
     pub(super) hash: u64,
     at: usize,
-    /// Where the entry is, once it was found.
+    /// Number of the entry, once it was found.
     number: u32,
 }
 
@@ -78,22 +82,22 @@ impl Foreseen {
     }
 }
 
-/// One part.
+/// One part of the cache.
 #[derive(Debug)]
 pub(super) struct Part {
     table: Table,
     small: Queue,
     main: Queue,
     ghosts: Ghosts,
-    /// Bytes that may be taken in all.
+    /// Bytes that the part may take in all.
     cap: usize,
-    /// The cap that chains and ghosts were made for.
+    /// Cap that chains and ghosts were made for.
     made_for: usize,
     /// Bytes taken from the start: chains, ghosts, counts of changes.
     fixed: usize,
-    /// Counts what entered the small queue, in pages; it wraps.
+    /// Amount that entered the small queue, in pages. The clock wraps.
     clock: u32,
-    /// Uses of a block count when the clock has gone on so far since it came.
+    /// Distance of the clock since a block came after which uses of the block count.
     early: u32,
     changes: Box<[u32; CHANGE_COUNTS]>,
     volumes: VolumeCounts,
@@ -123,13 +127,13 @@ impl Part {
         }
     }
 
-    /// Whether the block is here; that is no use of it.
+    /// Reports whether the block is here. This does not count as a use.
     pub(super) fn holds(&self, key: Key, hash: u64) -> bool {
         self.table.find(key, hash).is_some()
     }
 
-    /// Brings near what the next step towards this byte of a block needs. Where another block has taken the entry
-    /// between two steps, that one's bytes come in vain.
+    /// Prefetches the memory that the next step towards this byte of a block needs. If another
+    /// block takes the entry between two steps, its bytes are prefetched in vain.
     #[inline]
     pub(super) fn prefetch(&self, step: Step, access: &mut Foreseen) {
         match step {
@@ -152,7 +156,7 @@ impl Part {
         }
     }
 
-    /// The block, used.
+    /// Returns the block, and counts the use.
     #[inline]
     pub(super) fn get(&mut self, key: Key, hash: u64) -> Option<&Pages> {
         let Some(number) = self.table.find(key, hash) else {
@@ -166,7 +170,8 @@ impl Part {
         Some(&entry.data)
     }
 
-    /// Counts a miss. A volume that nothing was counted of yet has no counts where they would not fit.
+    /// Counts a miss. If the volume has no counts yet, and counts would not fit, the miss is not
+    /// counted.
     fn note_miss(&mut self, volume: u64) {
         self.misses += 1;
         if self.volumes.is_counted(volume) || self.bytes() + VolumeCounts::PER_VOLUME <= self.cap {
@@ -185,8 +190,8 @@ impl Part {
         }
     }
 
-    /// Puts the block in or replaces it, after others have made room; these go to `gone`. What does
-    /// not fit is not kept, and neither is what was there before.
+    /// Puts the block in or replaces it, after others have made room; those go to `gone`. If the
+    /// block does not fit, neither its new bytes nor its old ones are kept.
     pub(super) fn put(
         &mut self,
         key: Key,
@@ -209,7 +214,7 @@ impl Part {
             self.clock = self.clock.wrapping_add((entry.charge() / PAGE_SIZE) as u32);
             entry.born = self.clock;
         }
-        // What takes half of the memory would throw out everything else.
+        // A block that takes half of the memory would throw out everything else.
         let charge = entry.charge();
         if charge > self.cap.saturating_sub(self.fixed) / 2 {
             return;
@@ -223,10 +228,12 @@ impl Part {
         }
     }
 
-    /// A run of reads, of which `run` bytes were of this part, has gone past the block. Where they are more than the small
-    /// queue's share, it goes at once, and those who read on get memory that is still near the processor; unless it was
-    /// used besides, or there is room for all. That nobody else needs the memory at present does not matter: until the
-    /// reader comes back for so much, others will have been there; and if it does, the ghosts know it.
+    /// Notes that a run of reads has gone past the block; `run` of its bytes were of this part. If
+    /// `run` exceeds the small queue's share, the block goes at once, and the reader gets memory
+    /// that is still near the processor. The block stays if it was used besides, or if there is
+    /// room for all. It goes even if nobody else needs the memory at present. By the time the
+    /// reader comes back, other blocks will have needed it; if the reader comes back soon, the
+    /// ghosts know the block.
     pub(super) fn pass(&mut self, key: Key, hash: u64, run: usize) -> Option<Evicted> {
         let is_full = self.bytes() + self.cap / FREE_SHARE > self.cap;
         if !is_full || run < self.small.bytes.min(self.cap / SMALL_SHARE) {
@@ -238,13 +245,13 @@ impl Part {
         goes.then(|| self.evict(number, hash))
     }
 
-    /// Throws the block out; its data.
+    /// Throws the block out, and returns its data.
     pub(super) fn remove(&mut self, key: Key, hash: u64) -> Option<Pages> {
         let number = self.table.find(key, hash)?;
         Some(self.take(number, hash).data)
     }
 
-    /// Throws these blocks of a volume out, looking at every entry.
+    /// Throws these blocks of a volume out. It looks at every entry.
     pub(super) fn remove_range(
         &mut self,
         volume: u64,
@@ -266,29 +273,30 @@ impl Part {
         }
     }
 
-    /// How often the block's neighbourhood was changed; it wraps.
+    /// Returns the number of changes in the block's neighbourhood. The count wraps.
     pub(super) fn changes(&self, hash: u64) -> u32 {
         self.changes[change_place(hash)]
     }
 
-    /// The block is changed now.
+    /// Notes that the block is changed now.
     pub(super) fn note_change(&mut self, hash: u64) {
         let count = &mut self.changes[change_place(hash)];
         *count = count.wrapping_add(1);
     }
 
-    /// Any block may be changed now.
+    /// Notes that any block may be changed now.
     pub(super) fn note_change_of_all(&mut self) {
         for count in self.changes.iter_mut() {
             *count = count.wrapping_add(1);
         }
     }
 
-    /// Changes how much is taken at most; what does not fit any more is dropped. `whole` is the most that it may
-    /// become without [`Part::rebuild`].
+    /// Changes the most memory that the part takes, and drops the blocks that do not fit any more.
+    /// `whole` is the most that it may become without [`Part::rebuild`].
     ///
-    /// Chains and ghosts stay as they are unless that is far from what they were made for: this happens with each
-    /// megabyte that others use, and moving all blocks would stop everybody meanwhile.
+    /// Chains and ghosts stay as they are unless they were made for a far different cap. The limit
+    /// changes with each megabyte that others use, and moving all blocks would stop everybody
+    /// meanwhile.
     pub(super) fn limit(&mut self, cap: usize, whole: usize, hash_of: &dyn Fn(Key) -> u64) {
         if cap > self.made_for || cap < self.made_for / REBUILT_BELOW {
             self.rebuild(cap.saturating_mul(2).min(whole), hash_of);
@@ -297,12 +305,13 @@ impl Part {
         self.shrink(hash_of);
     }
 
-    /// Takes `cap` bytes at most from now on, with chains and ghosts for that; what does not fit any more is dropped.
+    /// Limits the part to `cap` bytes from now on, with chains and ghosts for that cap. Blocks that
+    /// do not fit any more are dropped.
     pub(super) fn rebuild(&mut self, cap: usize, hash_of: &dyn Fn(Key) -> u64) {
-        // First down to what will fit, by the usual rules.
+        // First the blocks that will not fit go, by the usual rules.
         self.cap = self.cap.min(cap);
         self.shrink(hash_of);
-        // Then over into tables of the new size, in the old order.
+        // Then the rest moves into tables of the new size, in the old order.
         let room = Room::of(cap);
         self.cap = cap;
         self.made_for = cap;
@@ -326,7 +335,7 @@ impl Part {
         }
     }
 
-    /// Throws out what is beyond the cap.
+    /// Throws out the blocks beyond the cap.
     fn shrink(&mut self, hash_of: &dyn Fn(Key) -> u64) {
         let mut gone = EvictedBlocks::new();
         while self.bytes() > self.cap && self.evict_one(hash_of, &mut gone) {
@@ -334,7 +343,7 @@ impl Part {
         }
     }
 
-    /// Blocks here.
+    /// Returns the number of blocks here.
     pub(super) fn blocks(&self) -> u64 {
         u64::from(self.table.live())
     }
@@ -354,7 +363,7 @@ impl Part {
         self.volumes.get(volume)
     }
 
-    /// All memory that counts.
+    /// Returns the bytes of all memory that counts.
     fn bytes(&self) -> usize {
         self.fixed
             + self.table.entry_memory()
@@ -387,7 +396,7 @@ impl Part {
         self.bytes() + self.table.next_entry_memory() + charge <= self.cap
     }
 
-    /// Makes room for one more entry of `charge`; whether there is.
+    /// Makes room for one more entry of `charge`, and reports whether there is room.
     fn make_room(
         &mut self,
         charge: usize,
@@ -402,7 +411,7 @@ impl Part {
         true
     }
 
-    /// Throws one block out; whether there was one.
+    /// Throws one block out, and reports whether there was one.
     fn evict_one(&mut self, hash_of: &dyn Fn(Key) -> u64, gone: &mut EvictedBlocks) -> bool {
         let mut chances = MAX_SECOND_CHANCES;
         loop {
@@ -423,7 +432,7 @@ impl Part {
         }
     }
 
-    /// Throws an entry out; a ghost of what leaves the small queue stays.
+    /// Throws an entry out. A block that leaves the small queue leaves a ghost.
     fn evict(&mut self, number: u32, hash: u64) -> Evicted {
         let entry = self.take(number, hash);
         if !entry.is_main {
@@ -438,7 +447,7 @@ impl Part {
         }
     }
 
-    /// From the small queue into the main one, or once more through the main one.
+    /// Moves an entry from the small queue into the main one, or once more through the main one.
     fn give_another_round(&mut self, number: u32) {
         let entry = self.table.entry_mut(number);
         let was_main = std::mem::replace(&mut entry.is_main, true);
@@ -455,7 +464,7 @@ impl Part {
         self.table.enqueue(&mut self.main, number);
     }
 
-    /// Takes an entry out of everything.
+    /// Takes an entry out of all structures.
     fn take(&mut self, number: u32, hash: u64) -> Entry {
         let queue = if self.table.entry(number).is_main {
             &mut self.main
@@ -471,11 +480,11 @@ impl Part {
     }
 }
 
-/// How a part's cap is divided.
+/// Division of a part's cap.
 struct Room {
-    /// Taken from the start.
+    /// Bytes taken from the start.
     fixed: usize,
-    /// For blocks and their entries, at most.
+    /// Most bytes for blocks and their entries.
     bytes: usize,
 }
 

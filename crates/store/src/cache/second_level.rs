@@ -1,18 +1,19 @@
-//! The second level of the cache: what is on a cache device, and what is worth writing to it.
+//! The second level of the cache: the content of a cache device, and the choice of the blocks to
+//! write to it.
 //!
-//! Blocks that memory had to give up, and that were used more than once, are gathered into batches of
-//! 1 MiB and written around the device as around a ring, one large write after the other. An index
-//! in memory says where each block is; it is forgotten at a restart, so nothing on the device is ever
-//! believed that this program did not write.
+//! Blocks that memory had to give up, and that were used more than once, are gathered into batches
+//! of 1 MiB. The device is a ring: one large write follows the other around it. An index in memory
+//! says where each block is. The index is forgotten at a restart, so only bytes that this program
+//! wrote are ever believed.
 //!
-//! Nothing depends on the device. What is looked up names the block's pointer, so a block that was
-//! overwritten is not found even if nobody invalidated it; what was read is checked before it is
-//! used ([`SecondLevel::accept`]), so a device that lies, or a ring that came around while the read was
+//! Nothing depends on the device. A look-up names the block's pointer, so an overwritten block is
+//! not found even if nobody invalidated it. Data that was read is checked before it is used
+//! ([`SecondLevel::accept`]). So a device that lies, or a ring that came around while the read was
 //! under way, costs a miss. A device that fails is dropped with the whole level.
 //!
-//! Memory is bounded: the index has the size that it was given, and no more than
-//! [`BATCHES_IN_FLIGHT`] batches and the open one hold data. All of it belongs to the cache's cap: its
-//! owner makes the first level that much smaller ([`SecondLevel::memory`]).
+//! Memory is bounded. The index has a given size. No more than [`BATCHES_IN_FLIGHT`] batches and
+//! the open one hold data. All of this memory belongs to the cache's cap: its owner makes the first
+//! level smaller by [`SecondLevel::memory`].
 
 use std::collections::VecDeque;
 
@@ -29,35 +30,35 @@ mod tests;
 
 /// Bytes of one write.
 pub const BATCH_BYTES: usize = 1 << 20;
-/// Writes that may be under way; what is offered meanwhile is not taken.
+/// Most writes that may be under way. Blocks that are offered meanwhile are not taken.
 pub const BATCHES_IN_FLIGHT: usize = 4;
 
-/// What a write to the cache device needs.
+/// A write to the cache device.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// To be said to [`SecondLevel::written`].
+    /// Identifier of the batch, for [`SecondLevel::written`].
     pub id: u64,
-    /// The byte on the leaf.
+    /// Byte of the leaf at which the batch goes.
     pub offset: u64,
-    /// At most [`BATCH_BYTES`], and whole sectors.
+    /// Data of the batch: at most [`BATCH_BYTES`], in whole sectors.
     pub data: Pages,
 }
 
-/// Where a block's bytes are.
+/// Place of a block's bytes.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// Still in memory, on their way to the device.
+    /// The bytes are still in memory, on their way to the device.
     Memory(Pages),
-    /// On the device. What is read goes through [`SecondLevel::accept`].
+    /// The bytes are on the device. Data that is read there goes through [`SecondLevel::accept`].
     Device(Place),
 }
 
-/// Where on the device, and what must be there.
+/// A place on the device, and the identity of the bytes that must be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The byte on the leaf.
+    /// Byte of the leaf at which the block begins.
     pub offset: u64,
-    /// Bytes.
+    /// Length of the block in bytes.
     pub len: usize,
     checksum: u64,
 }
@@ -67,39 +68,40 @@ pub struct Place {
 pub struct SecondLevelStatistics {
     /// Look-ups that found their block.
     pub hits: u64,
-    /// Look-ups that did not.
+    /// Look-ups that did not find their block.
     pub misses: u64,
-    /// Blocks read from the device that were not what they should be.
+    /// Blocks read from the device whose bytes were wrong.
     pub rejected: u64,
     /// Bytes given out to be written.
     pub written_bytes: u64,
-    /// Blocks offered that were not taken: there was too much to write.
+    /// Blocks offered that were not taken, since too much was to be written.
     pub not_taken: u64,
     /// Blocks that can be found now.
     pub blocks: u64,
-    /// Their bytes.
+    /// Bytes of the blocks that can be found now.
     pub held_bytes: u64,
 }
 
-/// How the level may use its device and memory.
+/// Limits of the level's use of device and memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of the leaf, from its byte 0 on.
     pub leaf_bytes: u64,
-    /// Bytes of memory of the index. Blocks that it has no place for displace the oldest.
+    /// Bytes of memory of the index. If a block has no place in it, it displaces the oldest.
     pub index_bytes: usize,
-    /// Bytes per second that may be written in the long run, so that filling the level neither
-    /// wears the device out nor slows its reads down.
+    /// Bytes per second that may be written in the long run. The limit keeps filling the level from
+    /// wearing the device out and from slowing its reads down.
     pub write_bytes_per_s: u64,
 }
 
-/// The second level.
+/// The second level of the cache.
 #[derive(Debug)]
 pub struct SecondLevel {
     limits: Limits,
     seed: u64,
     index: Index,
-    /// How far the ring was written, counted on through all rounds; the open batch lies before it.
+    /// Position up to which the ring was written, counted on through all rounds. The open batch
+    /// lies before it.
     head: u64,
     open: Gathered,
     in_flight: VecDeque<Gathered>,
@@ -114,15 +116,16 @@ pub struct SecondLevel {
 #[derive(Debug, Default)]
 struct Gathered {
     id: u64,
-    /// The position in the ring.
+    /// Position in the ring.
     start: u64,
     len: usize,
-    /// Each with its distance from `start`.
+    /// Blocks, each with its distance from `start`.
     blocks: Vec<(usize, Pages)>,
 }
 
 impl SecondLevel {
-    /// An empty level; `seed` as for the first one. A leaf smaller than two batches holds nothing.
+    /// Makes an empty level; `seed` is as for the first level. A leaf smaller than two batches
+    /// holds nothing.
     pub fn new(limits: Limits, seed: u64) -> Self {
         let leaf_bytes = limits.leaf_bytes / SECTOR_SIZE as u64 * SECTOR_SIZE as u64;
         let limits = Limits {
@@ -145,11 +148,11 @@ impl SecondLevel {
     }
 
     /// Takes a block that memory gave up, if it was used again there and is not here already.
-    /// Returns a batch where one is full. Blocks are whole sectors, at most [`BATCH_BYTES`].
+    /// Returns a batch if one is full. Blocks are whole sectors, at most [`BATCH_BYTES`].
     ///
-    /// `pointer` must be that of these very bytes: whoever puts blocks into the first level looks
-    /// the pointer up at once, while no other write of the block can come between. A block whose newest
-    /// contents have no pointer yet must not be offered.
+    /// `pointer` must be the pointer of exactly these bytes. So a caller that puts blocks into the
+    /// first level looks the pointer up at once, while no other write of the block can come
+    /// between. A block whose newest contents have no pointer yet must not be offered.
     pub fn offer(&mut self, evicted: Evicted, pointer: &Pointer, now_us: u64) -> Option<Batch> {
         let Evicted { key, data, .. } = evicted;
         let (hash, identity) = self.identify(key, pointer);
@@ -183,7 +186,7 @@ impl SecondLevel {
         self.close()
     }
 
-    /// A batch's write ended. Where it failed, its blocks are forgotten.
+    /// Notes that a batch's write ended. If the write failed, its blocks are forgotten.
     pub fn written(&mut self, id: u64, is_ok: bool) {
         let Some(at) = self.in_flight.iter().position(|batch| batch.id == id) else {
             return;
@@ -197,7 +200,7 @@ impl SecondLevel {
         }
     }
 
-    /// Where the block is that `pointer` points to.
+    /// Returns the place of the block that `pointer` points to.
     pub fn where_is(&mut self, key: Key, pointer: &Pointer) -> Option<Found> {
         let (hash, identity) = self.identify(key, pointer);
         let Some(mark) = self.index.find(hash, identity) else {
@@ -218,8 +221,9 @@ impl SecondLevel {
         })
     }
 
-    /// What was read from `place` (`None` where the read failed), if it is what was written there.
-    /// If not, the block is forgotten here, and is to be read from the pool.
+    /// Returns the bytes that were read from `place`, if they are the bytes that were written
+    /// there. `data` is `None` if the read failed. If the bytes are wrong, the block is forgotten
+    /// here, and the caller reads it from the pool.
     pub fn accept(
         &mut self,
         key: Key,
@@ -238,19 +242,19 @@ impl SecondLevel {
         data
     }
 
-    /// Forgets the block: it was overwritten or unmapped. Not needed for right answers (see above),
-    /// but its place in the index is free earlier.
+    /// Forgets the block, which was overwritten or unmapped. Right answers do not need this (see
+    /// above), but the block's place in the index is free earlier.
     pub fn invalidate(&mut self, key: Key) {
         let hash = self.hash(key);
         self.index.forget(hash);
     }
 
-    /// Bytes of memory that it takes at most.
+    /// Returns the most bytes of memory that the level takes.
     pub fn memory(&self) -> usize {
         size_of::<Self>() + self.index.memory() + (BATCHES_IN_FLIGHT + 1) * BATCH_BYTES
     }
 
-    /// Counts.
+    /// Returns the counts of the level.
     pub fn statistics(&self) -> SecondLevelStatistics {
         SecondLevelStatistics {
             blocks: self.index.blocks(),
@@ -278,8 +282,8 @@ impl SecondLevel {
         self.open.blocks.push((distance, data));
     }
 
-    /// A batch starts where the last one ended, or at the leaf's start if it might not fit before
-    /// the end. What it will overwrite is forgotten now.
+    /// Opens a batch where the last one ended, or at the leaf's start if it might not fit before
+    /// the end. Blocks that it will overwrite are forgotten now.
     fn open_batch(&mut self) {
         let leaf = self.limits.leaf_bytes;
         if self.head % leaf + BATCH_BYTES as u64 > leaf {
@@ -297,7 +301,7 @@ impl SecondLevel {
         let mut batch = std::mem::take(&mut self.open);
         batch.id = self.next_id;
         self.next_id += 1;
-        // The room that was not used is the next batch's.
+        // The next batch takes the unused room.
         self.head = batch.start + batch.len as u64;
         self.allowance = self.allowance.saturating_sub(batch.len as u64);
         self.statistics.written_bytes += batch.len as u64;
@@ -310,12 +314,13 @@ impl SecondLevel {
         Some(write)
     }
 
-    /// Up to what may be written in a second is saved up, and always room for one batch.
+    /// Adds to the allowance. It saves up at most the bytes of one second, and always room for one
+    /// batch.
     fn grow_allowance(&mut self, now_us: u64) {
         let passed_us = now_us.saturating_sub(self.allowance_us);
         let rate = self.limits.write_bytes_per_s;
         let grown = u128::from(rate) * u128::from(passed_us) / 1_000_000;
-        // Too short a time adds nothing: it is left to count together with what follows.
+        // Too short a time adds nothing. It is left to count together with the time behind it.
         if grown > 0 {
             let most = u128::from(rate.max(BATCH_BYTES as u64));
             self.allowance = (u128::from(self.allowance) + grown).min(most) as u64;
@@ -323,8 +328,8 @@ impl SecondLevel {
         }
     }
 
-    /// The key's hash, and the hash of key and pointer together: address and birth are in it, so no
-    /// two writes of a block have the same.
+    /// Returns the key's hash, and the hash of key and pointer together. Address and birth are in
+    /// the second hash, so no two writes of a block share it.
     fn identify(&self, key: Key, pointer: &Pointer) -> (u64, u64) {
         let hash = self.hash(key);
         (hash, checksum::keyed(hash, &pointer.encode()) as u64)
@@ -346,12 +351,13 @@ impl Gathered {
     }
 }
 
-/// Of the bytes on the device, which may be another block's of this level: so it says whose.
+/// Returns the checksum of the bytes on the device. The bytes may be another block's of this level,
+/// so the checksum says whose they are.
 fn checksum_of(identity: u64, data: &Pages) -> u64 {
     checksum::of(Algorithm::Xxh3, data) as u64 ^ identity
 }
 
-/// The blocks one after the other. Only what does not lie in whole pages is copied.
+/// Joins the blocks one after the other. Only bytes that do not lie in whole pages are copied.
 fn join(blocks: &[(usize, Pages)], len: usize) -> Pages {
     let mut all: Vec<Page> = Vec::with_capacity(len / PAGE_SIZE);
     for (_, block) in blocks {

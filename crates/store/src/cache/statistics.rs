@@ -1,4 +1,4 @@
-//! What the cache counts, for all volumes and for each.
+//! Counts of the cache, for all volumes and for each.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 pub struct Statistics {
     /// Look-ups that found their block.
     pub hits: u64,
-    /// Look-ups that did not.
+    /// Look-ups that did not find their block.
     pub misses: u64,
     /// Blocks thrown out to make room; invalidated ones are not counted.
     pub evictions: u64,
     /// Blocks here now.
     pub blocks: u64,
-    /// Bytes of those blocks' pages, with the lists of them.
+    /// Bytes of the pages of those blocks, with the lists of the pages.
     pub block_bytes: u64,
     /// All memory that counts against the cap, in bytes.
     pub bytes: u64,
@@ -37,13 +37,13 @@ impl Statistics {
 pub struct VolumeStatistics {
     /// Look-ups that found their block.
     pub hits: u64,
-    /// Look-ups that did not.
+    /// Look-ups that did not find their block.
     pub misses: u64,
     /// Blocks thrown out to make room.
     pub evictions: u64,
     /// Blocks here now.
     pub blocks: u64,
-    /// Bytes of those blocks' pages, with the lists of them.
+    /// Bytes of the pages of those blocks, with the lists of the pages.
     pub block_bytes: u64,
 }
 
@@ -59,7 +59,8 @@ impl VolumeStatistics {
     }
 }
 
-/// The counts of each volume in one part, so that a hit finds its counts by a number.
+/// Counts of each volume in one part. They are numbered, so that a hit finds its counts by a
+/// number.
 #[derive(Debug, Default)]
 pub(super) struct VolumeCounts {
     counts: Vec<VolumeStatistics>,
@@ -68,16 +69,16 @@ pub(super) struct VolumeCounts {
 }
 
 impl VolumeCounts {
-    /// Bytes of memory that a volume costs at most: its counts while their list grows, and its
-    /// share of the map's nodes, which are at least a third full.
+    /// Most bytes of memory that a volume costs: its counts while their list grows, and its share
+    /// of the map's nodes, which are at least a third full.
     pub(super) const PER_VOLUME: usize = 3 * size_of::<VolumeStatistics>() + 64;
 
-    /// Whether the volume has counts.
+    /// Reports whether the volume has counts.
     pub(super) fn is_counted(&self, volume: u64) -> bool {
         self.numbers.contains_key(&volume)
     }
 
-    /// The number of the volume's counts.
+    /// Returns the number of the volume's counts.
     pub(super) fn number(&mut self, volume: u64) -> u32 {
         *self.numbers.entry(volume).or_insert_with(|| {
             self.free.pop().unwrap_or_else(|| {
@@ -99,7 +100,7 @@ impl VolumeCounts {
             })
     }
 
-    /// Of a volume that has no blocks here any more.
+    /// Forgets the counts of a volume that has no blocks here any more.
     pub(super) fn forget(&mut self, volume: u64) {
         if let Some(number) = self.numbers.remove(&volume) {
             self.counts[number as usize] = VolumeStatistics::default();

@@ -1,14 +1,14 @@
-//! The entries of one part: found by key through chains, and strung into queues.
+//! The entries of one part, found by key through chains, and strung into queues.
 //!
-//! All memory is laid out when the table is made and sized by how many of the smallest blocks fit
-//! into the cap, so that nothing is ever moved or made larger under a lock; the system provides the
-//! memory only as far as it is used. Entry 0 stands for none.
+//! All memory is laid out when the table is made. Its size follows from the number of the smallest
+//! blocks that fit into the cap. So nothing is ever moved or made larger under a lock. The system
+//! provides the memory only as far as it is used. Entry 0 stands for none.
 
 use pages::{PAGE_SIZE, Pages, prefetch};
 
 use super::Key;
 
-/// No entry.
+/// Number that stands for no entry.
 pub(super) const NONE: u32 = 0;
 
 /// A block and its standing: one cache line, all that a hit touches here.
@@ -17,13 +17,13 @@ pub(super) const NONE: u32 = 0;
 pub(super) struct Entry {
     pub(super) key: Key,
     pub(super) data: Pages,
-    /// The next entry in the chain of its place in the table; of a free entry, the next free one.
+    /// Next entry in the chain of its place in the table. In a free entry, the next free one.
     chain: u32,
     /// The part's clock when the block came.
     pub(super) born: u32,
-    /// The number of its volume's counts.
+    /// Number of its volume's counts.
     pub(super) volume: u32,
-    /// Uses since it came or was last given another chance, up to a small bound.
+    /// Uses since the block came or was last given another chance, up to a small bound.
     pub(super) uses: u8,
     pub(super) is_main: bool,
     pub(super) was_used_again: bool,
@@ -32,7 +32,8 @@ pub(super) struct Entry {
 
 const _: () = assert!(size_of::<Entry>() == 64);
 
-/// An entry's neighbours in its queue: apart from it, since a hit does not need them.
+/// Neighbours of an entry in its queue. They lie apart from the entry, since a hit does not need
+/// them.
 #[derive(Clone, Copy, Debug)]
 struct Links {
     newer: u32,
@@ -54,7 +55,7 @@ impl Entry {
         }
     }
 
-    /// Bytes that the block counts: its memory, at least a page.
+    /// Returns the bytes that the block counts: its memory, at least a page.
     #[inline]
     pub(super) fn charge(&self) -> usize {
         self.data.memory().max(PAGE_SIZE)
@@ -85,7 +86,7 @@ impl Links {
 pub(super) struct Queue {
     oldest: u32,
     newest: u32,
-    /// The charges of its entries.
+    /// Sum of the charges of the queue's entries.
     pub(super) bytes: usize,
 }
 
@@ -98,7 +99,7 @@ impl Queue {
 /// Entries by key.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// Never longer than it was laid out for.
+    /// Entries by number. The list is never longer than it was laid out for.
     entries: Vec<Entry>,
     links: Vec<Links>,
     free: u32,
@@ -110,7 +111,7 @@ impl Table {
     /// Bytes of memory of each entry.
     pub(super) const ENTRY: usize = size_of::<Entry>() + size_of::<Links>();
 
-    /// For at most `bytes` of blocks and entries together.
+    /// Makes a table for at most `bytes` of blocks and entries together.
     pub(super) fn new(bytes: usize) -> Self {
         let most = Self::most(bytes);
         let mut entries = Vec::with_capacity(most + 1);
@@ -126,7 +127,7 @@ impl Table {
         }
     }
 
-    /// Bytes of memory that the chains take from the start, for a table of `bytes`.
+    /// Returns the bytes of memory that the chains take from the start, for a table of `bytes`.
     pub(super) const fn chain_memory(bytes: usize) -> usize {
         Self::most(bytes) * size_of::<u32>()
     }
@@ -135,27 +136,27 @@ impl Table {
         bytes / (PAGE_SIZE + Self::ENTRY)
     }
 
-    /// Bytes of memory of all entries ever used.
+    /// Returns the bytes of memory of all entries ever used.
     pub(super) fn entry_memory(&self) -> usize {
         self.entries.len() * Self::ENTRY
     }
 
-    /// Bytes by which the memory grows with the next entry.
+    /// Returns the bytes by which the memory grows with the next entry.
     pub(super) fn next_entry_memory(&self) -> usize {
         if self.free == NONE { Self::ENTRY } else { 0 }
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(super) fn live(&self) -> u32 {
         self.live
     }
 
-    /// One above the highest number of an entry.
+    /// Returns the highest number of an entry, plus one.
     pub(super) fn end(&self) -> u32 {
         self.entries.len() as u32
     }
 
-    /// Whether the number is that of an entry.
+    /// Reports whether an entry has this number.
     pub(super) fn is_live(&self, number: u32) -> bool {
         self.entry(number).is_live
     }
@@ -188,7 +189,7 @@ impl Table {
         None
     }
 
-    /// Brings near where the chain of this hash begins.
+    /// Prefetches the beginning of this hash's chain.
     #[inline]
     pub(super) fn prefetch_place(&self, hash: u64) {
         if let Some(first) = self.chains.get(self.place(hash)) {
@@ -196,7 +197,7 @@ impl Table {
         }
     }
 
-    /// Brings near the first entry of the chain; seldom there is another one.
+    /// Prefetches the first entry of the chain. The chain seldom has another one.
     #[inline]
     pub(super) fn prefetch_entry(&self, hash: u64) {
         if let Some(first) = self.chains.get(self.place(hash)) {
@@ -204,7 +205,8 @@ impl Table {
         }
     }
 
-    /// Adds an entry whose key is not there yet; its number. `None` where the table is full.
+    /// Adds an entry whose key is not there yet, and returns its number. Returns `None` if the
+    /// table is full.
     pub(super) fn add(&mut self, hash: u64, mut entry: Entry) -> Option<u32> {
         let place = self.place(hash);
         let chain = self.chains.get_mut(place)?;
@@ -227,7 +229,7 @@ impl Table {
         Some(number)
     }
 
-    /// Takes an entry out that is in no queue.
+    /// Takes out an entry that is in no queue.
     pub(super) fn remove(&mut self, number: u32, hash: u64) -> Entry {
         let place = self.place(hash);
         let after = self.entry(number).chain;
@@ -245,7 +247,7 @@ impl Table {
         std::mem::replace(self.entry_mut(number), Entry::free(free))
     }
 
-    /// Puts an entry that is in no queue at the new end of one.
+    /// Puts an entry that is in no queue at the new end of a queue.
     pub(super) fn enqueue(&mut self, queue: &mut Queue, number: u32) {
         let older = std::mem::replace(&mut queue.newest, number);
         queue.bytes += self.entry(number).charge();

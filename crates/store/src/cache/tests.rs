@@ -1,4 +1,5 @@
-//! The cache against a model, under threads, against its cap, and its hit rates beside LRU's.
+//! Tests of the cache: against a model, under threads, against its cap, and its hit rates beside
+//! LRU's.
 
 mod hit_rates;
 mod model;
@@ -13,7 +14,7 @@ fn key(volume: u64, block: u64) -> Key {
     Key { volume, block }
 }
 
-/// A block of `len` bytes, each 8 of which say `content`.
+/// Makes a block of `len` bytes, each 8 of which say `content`.
 fn block(len: usize, content: u64) -> Pages {
     let mut bytes = content.to_le_bytes().repeat(len.div_ceil(8));
     bytes.truncate(len);
@@ -27,8 +28,8 @@ fn content(data: &Pages) -> u64 {
 
 fn nobody(_: super::Evicted) {}
 
-/// Neither of blocks that are there, short and long, nor of those that are not; and bytes that no block has are
-/// nobody's trouble.
+/// A look-ahead does not count as a use, for blocks short and long, present and absent. Bytes that
+/// no block has do no harm.
 #[test]
 fn a_look_ahead_is_no_use_and_finds_nothing_that_is_not_there() {
     let cache = Cache::new(8 << 20, 3);

@@ -1,4 +1,4 @@
-//! Doing an operation: to the datasets at once, to blocks by the steps that are returned.
+//! Application of an operation: to the datasets at once, to blocks by the steps that are returned.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,11 @@ use super::{Catalog, ROOT};
 use crate::format::{DatasetId, Epoch};
 
 impl Catalog {
-    /// Does an operation.
+    /// Applies an operation.
     ///
     /// # Errors
-    /// Where it does not fit what is there. Nothing is changed then. An operation that was planned against
-    /// this very catalogue always fits.
+    /// The operation does not fit the catalogue. Then nothing is changed. An operation that was
+    /// planned against this very catalogue always fits.
     pub fn apply(&mut self, operation: &Operation) -> Result<Applied, CatalogError> {
         self.check(operation)?;
         let mut steps = Vec::new();
@@ -102,7 +102,7 @@ impl Catalog {
         Ok(Applied { steps })
     }
 
-    /// A stream comes into a volume.
+    /// Receives a part of a stream into a volume.
     fn receive(&mut self, operation: &Operation, steps: &mut Vec<Step>) {
         match operation {
             Operation::BeginReceive {
@@ -217,9 +217,10 @@ impl Catalog {
         }
     }
 
-    /// Snapshots on which exactly one other dataset builds are merged into it, oldest first, so that each dead
-    /// list is looked through once. Then volumes go; then, newest first, the snapshots that volumes shared:
-    /// by then at most one that stays builds on each.
+    /// Destroys datasets. Snapshots on which exactly one other dataset builds are merged into it,
+    /// oldest first, so that each dead list is looked through once. Then volumes go. Then the
+    /// snapshots that volumes shared go, newest first: by then at most one dataset that stays
+    /// builds on each.
     fn destroy(&mut self, ids: &[DatasetId], steps: &mut Vec<Step>) {
         let mut snapshots: Vec<(Epoch, DatasetId)> = Vec::new();
         let mut volumes = Vec::new();
@@ -283,7 +284,8 @@ impl Catalog {
         Step::Resize { volume, from, to }
     }
 
-    /// Only names and owners change: what builds on what stays, and with it every dead list.
+    /// Promotes a clone. Only names and owners change. Links between snapshots stay, and with them
+    /// every dead list.
     fn promote(&mut self, clone: DatasetId, steps: &mut Vec<Step>) {
         let moved = self.promoted(clone).into_iter();
         let moved: Vec<_> = moved
@@ -337,7 +339,7 @@ impl Catalog {
                 }
             }
         }
-        // What lies below several of them is looked at once.
+        // Settings below several of the named datasets are looked at once.
         let named: BTreeSet<_> = ids.iter().copied().collect();
         let mut affected = BTreeSet::new();
         for id in &named {
@@ -350,7 +352,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// What holds at and below a dataset may have changed.
+    /// Notes that the settings at and below a dataset may have changed.
     fn settle(&self, id: DatasetId, steps: &mut Vec<Step>) {
         let below = self.subtree(id);
         self.push_settings(below.into_iter().map(|dataset| dataset.id), steps);

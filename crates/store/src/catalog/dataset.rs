@@ -11,40 +11,42 @@ use crate::format::{DatasetId, Epoch};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dataset {
-    /// Its number.
+    /// Number of the dataset.
     pub id: DatasetId,
-    /// The folder that it lies in; the volume of a snapshot; the root folder's is itself.
+    /// Parent: the folder that the dataset lies in, or the volume of a snapshot. The root folder is
+    /// its own parent.
     pub parent: DatasetId,
-    /// The last part of its name; a snapshot's part behind `@`; empty for the root.
+    /// Last part of the name. In a snapshot, the part behind `@`. Empty in the root.
     pub name: String,
-    /// When it was made, in seconds since 1970.
+    /// Time at which the dataset was made, in seconds since 1970.
     pub created_s: u64,
-    /// Stays with it when it is sent elsewhere, so that streams find what they build on.
+    /// Guid of the dataset. It stays when the dataset is sent elsewhere, so that streams find the
+    /// snapshots that they build on.
     pub guid: u64,
-    /// What was set here.
+    /// Properties that were set here.
     #[serde(default, skip_serializing_if = "Properties::is_empty")]
     pub properties: Properties,
-    /// What came with a stream; what was set here goes before it.
+    /// Properties that came with a stream. Properties that were set here override them.
     #[serde(default, skip_serializing_if = "Properties::is_empty")]
     pub received: Properties,
-    /// What it is.
+    /// Kind of the dataset.
     pub kind: Kind,
 }
 
-/// What a dataset is.
+/// Kind of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Contains folders and volumes; holds properties for them.
+    /// A folder: it contains folders and volumes, and holds properties for them.
     Folder,
-    /// Blocks that are read and written.
+    /// A volume: blocks that are read and written.
     Volume(Volume),
-    /// A volume as it was.
+    /// A snapshot: a volume as it was.
     Snapshot(Snapshot),
 }
 
 impl Kind {
-    /// The kind as one word.
+    /// Returns the kind as one word.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Folder => "folder",
@@ -53,7 +55,7 @@ impl Kind {
         }
     }
 
-    /// Its letter in [`super::PropertyInfo::has_it`].
+    /// Returns the kind's letter in [`super::PropertyInfo::has_it`].
     pub(super) fn letter(&self) -> char {
         match self {
             Self::Folder => 'f',
@@ -63,46 +65,50 @@ impl Kind {
     }
 }
 
-/// What only volumes have.
+/// Facts that only volumes have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Volume {
-    /// Bytes; a multiple of `block_size`.
+    /// Size in bytes, a multiple of `block_size`.
     pub size: u64,
-    /// Bytes; a power of two.
+    /// Size of a block in bytes, a power of two.
     pub block_size: u32,
-    /// The snapshot that shares blocks with it: its own newest one, or, where a clone has none, the
-    /// one that it was made of.
+    /// Snapshot that shares blocks with the volume: its own newest one. For a clone without own
+    /// snapshots, the snapshot of which it was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<DatasetId>,
-    /// What is being received into it: it is nobody's until that is complete.
+    /// Snapshot that is being received into the volume. Nobody may use the volume until the
+    /// snapshot is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiving: Option<Receiving>,
 }
 
-/// A snapshot that comes with a stream, and how much of it is there.
+/// A snapshot that comes with a stream, and how much of it has arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Receiving {
-    /// A number for this try: who tries again has another, and changes of the one before count no more.
+    /// Number of this attempt. A new attempt has another number, and changes of the attempt before
+    /// no longer count.
     pub attempt: u64,
-    /// The snapshot's guid.
+    /// Guid of the snapshot.
     pub snapshot: u64,
-    /// The guid of the one that it is told relative to: the volume's newest, or of a new clone its origin.
+    /// Guid of the snapshot relative to which it is sent: the volume's newest, or the origin of a
+    /// new clone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
-    /// The snapshot's whole name where it comes from, for people.
+    /// Whole name of the snapshot where it comes from, for people.
     pub source: String,
-    /// Blocks below this one are there.
+    /// Number below which all blocks have arrived.
     pub position: u64,
-    /// Whether the volume was made for it, and goes with it where it is given up; otherwise it becomes
-    /// again what its newest snapshot is.
+    /// Whether the volume was made for the snapshot. If so, the volume goes if the receive is given
+    /// up. Otherwise the volume goes back to its newest snapshot.
     pub is_new: bool,
-    /// Whether it goes on another time where it is interrupted.
+    /// Whether the receive can be resumed later if it is interrupted.
     pub is_resumable: bool,
-    /// Whether properties come with it.
+    /// Whether properties come with the stream.
     pub with_properties: bool,
-    /// Of how many folders above the volume, where it comes from, what they pass on is among these.
+    /// Number of folders above the volume, at the source, whose inheritable properties are among
+    /// these.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub folders: u32,
 }
@@ -111,28 +117,30 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// What only snapshots have.
+/// Facts that only snapshots have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Snapshot {
-    /// The volume's size when it was taken, in bytes.
+    /// Size of the volume when the snapshot was taken, in bytes.
     pub size: u64,
-    /// The volume's, in bytes.
+    /// Size of the volume's blocks, in bytes.
     pub block_size: u32,
-    /// Blocks of its volume that were born up to this epoch, and not dropped before, belong to it.
+    /// Epoch of the snapshot. Blocks of its volume that were born up to this epoch, and not dropped
+    /// before, belong to it.
     #[serde(with = "epoch_number")]
     pub epoch: Epoch,
-    /// The next older snapshot that shares blocks with it: of the same volume, or, for the oldest one
-    /// of a clone, the one that the clone was made of.
+    /// Next older snapshot that shares blocks with this one, of the volume of this one. For the
+    /// oldest snapshot of a clone, the snapshot of which the clone was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<DatasetId>,
-    /// Who keeps it from being destroyed, and since when, in seconds since 1970.
+    /// Holds that keep the snapshot from being destroyed: each tag, and since when, in seconds
+    /// since 1970.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub holds: BTreeMap<String, u64>,
 }
 
 impl Dataset {
-    /// The volume's part.
+    /// Returns the facts of a volume.
     pub fn as_volume(&self) -> Option<&Volume> {
         match &self.kind {
             Kind::Volume(volume) => Some(volume),
@@ -140,7 +148,7 @@ impl Dataset {
         }
     }
 
-    /// The snapshot's part.
+    /// Returns the facts of a snapshot.
     pub fn as_snapshot(&self) -> Option<&Snapshot> {
         match &self.kind {
             Kind::Snapshot(snapshot) => Some(snapshot),
@@ -148,12 +156,13 @@ impl Dataset {
         }
     }
 
-    /// Whether it is a folder.
+    /// Reports whether the dataset is a folder.
     pub fn is_folder(&self) -> bool {
         matches!(self.kind, Kind::Folder)
     }
 
-    /// The snapshot that shares blocks with it and is older: what its list of dead blocks refers to.
+    /// Returns the older snapshot that shares blocks with the dataset. The dead list refers to that
+    /// snapshot.
     pub fn previous(&self) -> Option<DatasetId> {
         match &self.kind {
             Kind::Folder => None,
@@ -162,7 +171,7 @@ impl Dataset {
         }
     }
 
-    /// Size and volblocksize in bytes, of what has blocks.
+    /// Returns size and volblocksize in bytes, of a dataset that has blocks.
     pub fn geometry(&self) -> Option<(u64, u32)> {
         match &self.kind {
             Kind::Folder => None,
@@ -172,7 +181,7 @@ impl Dataset {
     }
 }
 
-/// An epoch on disks: its number.
+/// Encoding of an epoch on disks: its number.
 pub(super) mod epoch_number {
     use serde::{Deserialize, Deserializer, Serializer};
 

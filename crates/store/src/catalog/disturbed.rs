@@ -1,5 +1,5 @@
-//! What an operation does to datasets that there are: whoever serves one of them must not lose it, nor find
-//! another one under its name.
+//! The datasets that an operation disturbs. A server of one of them must not lose it, nor find
+//! another dataset under its name.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,13 @@ use super::{Catalog, Operation};
 use crate::format::DatasetId;
 
 impl Catalog {
-    /// All datasets that an operation takes away, or gives another name or content. A volume that grows or shrinks is not
-    /// among them: it stays what it is, and who serves it follows.
+    /// Returns all datasets that an operation takes away, or to which it gives another name or
+    /// content. A volume that grows or shrinks is not among them: it stays the volume that it is,
+    /// and its server follows.
     pub fn disturbed_by(&self, operation: &Operation) -> BTreeSet<DatasetId> {
         match operation {
             Operation::Destroy { ids } => ids.iter().copied().collect(),
-            // Its older snapshots stay what they are.
+            // Older snapshots of the volume stay as they are.
             Operation::Rollback {
                 volume, destroy, ..
             } => destroy.iter().chain([volume]).copied().collect(),
@@ -34,7 +35,7 @@ impl Catalog {
             | Operation::Resize { .. }
             | Operation::Hold { .. }
             | Operation::Release { .. }
-            // Nobody has it since it began.
+            // Nobody has used the volume since the receive began.
             | Operation::NoteReceived { .. }
             | Operation::EndReceive { .. }
             | Operation::Note(_) => BTreeSet::new(),

@@ -1,15 +1,15 @@
-//! Refusals: a stable kind, what was wrong, what was left alone, and what to try next.
+//! Refusals: a stable kind, the problem, the state that was left alone, and the next step to try.
 
 use std::fmt;
 
 /// The stable kind of a [`CatalogError`]; callers may match on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// Something of that name exists already.
+    /// The name is in use already.
     Exists,
-    /// Something named does not exist.
+    /// A named object does not exist.
     NotFound,
-    /// No dataset can be called that.
+    /// No dataset can have this name.
     InvalidName,
     /// A value breaks a rule.
     InvalidValue,
@@ -21,18 +21,18 @@ pub enum ErrorKind {
     Held,
     /// A limit was reached.
     LimitReached,
-    /// A folder still contains something.
+    /// The folder still contains datasets.
     NotEmpty,
-    /// It cannot be changed.
+    /// The object cannot be changed.
     ReadOnly,
-    /// It is in use.
+    /// The object is in use.
     Busy,
-    /// What was read from a disk, or planned against an older state, does not fit.
+    /// Data that was read from a disk, or planned against an older state, does not fit.
     Mismatch,
 }
 
 impl ErrorKind {
-    /// The kind as one word, for scripts.
+    /// Returns the kind as one word, for scripts.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exists => "exists",
@@ -51,22 +51,22 @@ impl ErrorKind {
     }
 }
 
-/// Why nothing was done.
+/// Reason why nothing was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogError {
-    /// The stable kind.
+    /// Stable kind of the refusal.
     pub kind: ErrorKind,
-    /// What was wrong, with names and values.
+    /// Problem, with names and values.
     pub problem: String,
-    /// What to try next; empty where nobody can know.
+    /// Next step to try; empty if there is none to know.
     pub next: String,
 }
 
 impl CatalogError {
-    /// What every refusal of the catalogue leaves alone.
+    /// State that every refusal of the catalogue leaves alone.
     pub const UNCHANGED: &'static str = "nothing was changed";
 
-    /// A refusal.
+    /// Makes a refusal.
     pub fn new(kind: ErrorKind, problem: impl Into<String>, next: impl Into<String>) -> Self {
         Self {
             kind,
@@ -75,7 +75,8 @@ impl CatalogError {
         }
     }
 
-    /// What lies on a disk, or was planned before something else happened, does not fit.
+    /// Makes the refusal of data that does not fit: it lies on a disk, or was planned before
+    /// another change.
     pub(super) fn mismatch(problem: impl Into<String>) -> Self {
         Self::new(ErrorKind::Mismatch, problem, "")
     }

@@ -1,8 +1,9 @@
-//! The history of a pool: what administrators asked of it, and what it did by itself that they would ask about.
+//! The history of a pool: the commands of administrators, and the pool's own actions that they
+//! would ask about.
 //!
-//! It lies in the catalogue and comes there by an operation of the log, so it is as durable as what it tells of and
-//! goes wherever the pool goes. It is bounded: of what is more than [`MAX_BYTES`] the oldest goes, but never the first
-//! entry, which tells how the pool began.
+//! The history lies in the catalogue and comes there by an operation of the log. So it is as
+//! durable as the events in it and goes wherever the pool goes. It is bounded: above [`MAX_BYTES`]
+//! the oldest entries go, but never the first one, which tells how the pool began.
 
 use std::collections::VecDeque;
 
@@ -10,27 +11,27 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{CatalogError, ErrorKind};
 
-/// Bytes of all entries together, as [`HistoryEntry::bytes`] counts them.
+/// Most bytes of all entries together, as [`HistoryEntry::bytes`] counts them.
 pub const MAX_BYTES: usize = 128 << 10;
-/// The longest text of an entry, in bytes; of a longer one the rest is left out.
+/// Length of the longest text of an entry, in bytes. A longer text is cut.
 pub const MAX_TEXT: usize = 2048;
-/// The longest name of a user or host, in bytes.
+/// Length of the longest name of a user or host, in bytes.
 const MAX_NAME: usize = 255;
-/// What an entry counts beside its texts.
+/// Bytes that an entry counts beside its texts.
 const OVERHEAD: usize = 64;
 
-/// Something that was done to a pool.
+/// An action on a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HistoryEntry {
-    /// When, in seconds since 1970.
+    /// Time of the action, in seconds since 1970.
     pub time_s: u64,
-    /// What: a command line, or an event.
+    /// Text of the action: a command line, or an event.
     pub text: String,
-    /// Who asked for it; empty where nobody knows.
+    /// User who asked for the action; empty if the user is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub user: String,
-    /// On which host.
+    /// Host on which it was done.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
     /// Whether the pool did it by itself.
@@ -39,8 +40,8 @@ pub struct HistoryEntry {
 }
 
 impl HistoryEntry {
-    /// The same as it may be kept: without control characters, which would do something to whoever prints it, and no
-    /// longer than it may be.
+    /// Returns the entry as it may be kept: cut to the greatest length, and without control
+    /// characters, which could do harm to a terminal that prints them.
     pub fn fitting(mut self) -> Self {
         for (text, most) in [
             (&mut self.text, MAX_TEXT),
@@ -57,12 +58,12 @@ impl HistoryEntry {
         self
     }
 
-    /// What it counts.
+    /// Returns the bytes that the entry counts.
     fn bytes(&self) -> usize {
         OVERHEAD + self.text.len() + self.user.len() + self.host.len()
     }
 
-    /// Whether it may be kept.
+    /// Checks whether the entry may be kept.
     pub(super) fn check(&self) -> Result<(), CatalogError> {
         let refuse = |problem: &str| {
             let problem = format!("an entry of the history {problem}");
@@ -82,7 +83,7 @@ impl HistoryEntry {
     }
 }
 
-/// All that is kept, oldest first.
+/// The entries that are kept, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct History {
@@ -92,7 +93,7 @@ pub struct History {
 }
 
 impl History {
-    /// From a disk.
+    /// Takes entries from a disk.
     pub(super) fn of_entries(entries: VecDeque<HistoryEntry>) -> Result<Self, CatalogError> {
         entries.iter().try_for_each(HistoryEntry::check)?;
         let bytes = entries.iter().map(HistoryEntry::bytes).sum();
@@ -102,18 +103,18 @@ impl History {
         }
     }
 
-    /// Whether nothing was ever done.
+    /// Reports whether the history is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// All entries, oldest first.
+    /// Returns all entries, oldest first.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &HistoryEntry> + DoubleEndedIterator {
         self.entries.iter()
     }
 
-    /// Adds an entry that may be kept. Which go for it depends on nothing but what is there, so that replay does the
-    /// same.
+    /// Adds an entry that may be kept. Only the history itself decides which entries go for it, so
+    /// that replay drops equal ones.
     pub(super) fn push(&mut self, entry: HistoryEntry) {
         self.bytes += entry.bytes();
         self.entries.push_back(entry);

@@ -1,4 +1,5 @@
-//! The datasets themselves, and two indexes that change with them: by name, and by what builds on what.
+//! The datasets themselves, and two indexes that change with them: by name, and by the snapshot on
+//! which datasets build.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,21 +12,23 @@ use crate::format::DatasetId;
 /// All datasets of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Catalog {
-    /// The next number that was never used.
+    /// Next number that was never used.
     pub(super) next: DatasetId,
     pub(super) datasets: BTreeMap<DatasetId, Dataset>,
-    /// By parent and last part of the name.
+    /// Numbers of datasets by parent and last part of the name.
     pub(super) names: BTreeMap<(DatasetId, String), DatasetId>,
-    /// By [`Dataset::previous`]: the next snapshot or the volume, and clones or their oldest snapshots.
+    /// Followers of each snapshot, by [`Dataset::previous`]: the next snapshot or the volume, and
+    /// clones or their oldest snapshots.
     pub(super) followers: BTreeMap<DatasetId, BTreeSet<DatasetId>>,
-    /// What was done to the pool.
+    /// History of the pool.
     pub(super) history: History,
-    /// With what texts begin names. Not stored: an import may change it.
+    /// Name of the pool, with which names in texts begin. It is not stored: an import may change
+    /// it.
     pub(super) pool: String,
 }
 
 impl Catalog {
-    /// A pool's first catalogue: the root folder only.
+    /// Makes a pool's first catalogue, with the root folder only.
     pub fn new(created_s: u64, guid: u64) -> Self {
         let mut catalog = Self::empty();
         catalog.insert(Dataset {
@@ -41,12 +44,12 @@ impl Catalog {
         catalog
     }
 
-    /// Says under which name the pool is imported: names in texts begin with it.
+    /// Sets the name under which the pool is imported. Names in texts begin with it.
     pub fn set_pool_name(&mut self, pool: &str) {
         pool.clone_into(&mut self.pool);
     }
 
-    /// What was done to the pool, as far as it is kept.
+    /// Returns the pool's history, as far as it is kept.
     pub fn history(&self) -> &History {
         &self.history
     }
@@ -82,7 +85,7 @@ impl Catalog {
         }
     }
 
-    /// Changes what a volume or snapshot builds on.
+    /// Changes the snapshot on which a volume or snapshot builds.
     pub(super) fn set_previous(&mut self, id: DatasetId, previous: Option<DatasetId>) {
         let Some(dataset) = self.datasets.get_mut(&id) else {
             return;

@@ -1,4 +1,4 @@
-//! Questions to the catalogue: by name, upwards, downwards, along snapshots and clones.
+//! Look-ups in the catalogue: by name, upwards, downwards, and along snapshots and clones.
 
 use std::iter::successors;
 
@@ -9,17 +9,18 @@ use super::{Catalog, ROOT};
 use crate::format::{DatasetId, Epoch};
 
 impl Catalog {
-    /// A dataset by its number.
+    /// Returns a dataset by its number.
     pub fn dataset(&self, id: DatasetId) -> Option<&Dataset> {
         self.datasets.get(&id)
     }
 
-    /// All datasets, by number.
+    /// Returns all datasets, by number.
     pub fn datasets(&self) -> impl Iterator<Item = &Dataset> {
         self.datasets.values()
     }
 
-    /// A dataset by its name, such as `vms/disk1@monday`; the empty name is the root folder.
+    /// Finds a dataset by its name, for example `vms/disk1@monday`. The empty name is the root
+    /// folder.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidName`], [`ErrorKind::NotFound`].
@@ -34,18 +35,18 @@ impl Catalog {
         })
     }
 
-    /// A volume by its name.
+    /// Finds a volume by its name.
     ///
     /// # Errors
-    /// As [`Catalog::find`]; [`ErrorKind::InvalidValue`] where it is no volume.
+    /// The errors of [`Catalog::find`]; [`ErrorKind::InvalidValue`] if the dataset is no volume.
     pub fn find_volume(&self, name: &str) -> Result<&Dataset, CatalogError> {
         self.find_kind(name, "volume")
     }
 
-    /// A snapshot by its name.
+    /// Finds a snapshot by its name.
     ///
     /// # Errors
-    /// As [`Catalog::find`]; [`ErrorKind::InvalidValue`] where it is no snapshot.
+    /// The errors of [`Catalog::find`]; [`ErrorKind::InvalidValue`] if the dataset is no snapshot.
     pub fn find_snapshot(&self, name: &str) -> Result<&Dataset, CatalogError> {
         self.find_kind(name, "snapshot")
     }
@@ -69,7 +70,7 @@ impl Catalog {
             id = self.child(id, component)?;
         }
         let dataset = self.dataset(id)?;
-        // A snapshot is not reached by '/', nor a folder by '@'.
+        // '/' does not lead to a snapshot, nor '@' to a folder.
         let is_snapshot = matches!(dataset.kind, Kind::Snapshot(_));
         (is_snapshot == name.snapshot.is_some()).then_some(dataset)
     }
@@ -78,7 +79,8 @@ impl Catalog {
         self.names.get(&(parent, name.to_owned())).copied()
     }
 
-    /// A dataset's name without the pool's: `vms/disk1@monday`. Empty for the root and what is not there.
+    /// Returns a dataset's name without the pool's: `vms/disk1@monday`. The name is empty for the
+    /// root, and for a dataset that does not exist.
     pub fn name(&self, id: DatasetId) -> String {
         let mut parts: Vec<&str> = Vec::new();
         for dataset in self.lineage(id) {
@@ -95,12 +97,12 @@ impl Catalog {
         parts.concat()
     }
 
-    /// A dataset's name with the pool's before it.
+    /// Returns a dataset's name with the pool's before it.
     pub fn full_name(&self, id: DatasetId) -> String {
         self.shown(&self.name(id))
     }
 
-    /// A name as texts show it.
+    /// Returns a name as texts show it.
     pub(super) fn shown(&self, name: &str) -> String {
         match (self.pool.as_str(), name) {
             ("", name) => name.to_owned(),
@@ -109,7 +111,7 @@ impl Catalog {
         }
     }
 
-    /// The dataset and all above it, up to the root.
+    /// Returns the dataset and all above it, up to the root.
     pub(super) fn lineage(&self, id: DatasetId) -> impl Iterator<Item = &Dataset> {
         successors(self.dataset(id), |below| match below.id {
             ROOT => None,
@@ -117,7 +119,7 @@ impl Catalog {
         })
     }
 
-    /// What lies directly in a folder, or a volume's snapshots; by name.
+    /// Returns the datasets directly in a folder, or a volume's snapshots, by name.
     pub fn children(&self, id: DatasetId) -> impl Iterator<Item = &Dataset> {
         let from = (id, String::new());
         let within = self
@@ -127,7 +129,8 @@ impl Catalog {
         within.filter_map(|(_, child)| self.dataset(*child))
     }
 
-    /// The dataset and all that lies below it, snapshots of volumes included; what lies above comes first.
+    /// Returns the dataset and all below it, snapshots of volumes included. A dataset comes before
+    /// those below it.
     pub fn subtree(&self, id: DatasetId) -> Vec<&Dataset> {
         let mut found = Vec::new();
         let mut waiting: Vec<&Dataset> = self.dataset(id).into_iter().collect();
@@ -140,7 +143,8 @@ impl Catalog {
         found
     }
 
-    /// The same as people see it listed: by name, but the snapshots of a volume in the order in which they were taken.
+    /// Returns the subtree in the order of listings: by name, but the snapshots of a volume in the
+    /// order in which they were taken.
     pub fn listing(&self, id: DatasetId) -> Vec<&Dataset> {
         let mut found = self.subtree(id);
         let taken_at = |dataset: &Dataset| dataset.as_snapshot().map(|snapshot| snapshot.epoch);
@@ -153,14 +157,14 @@ impl Catalog {
         found
     }
 
-    /// The volumes at or below a dataset, in the order of [`Catalog::subtree`].
+    /// Returns the volumes at or below a dataset, in the order of [`Catalog::subtree`].
     pub fn volumes_below(&self, id: DatasetId) -> Vec<&Dataset> {
         let mut all = self.subtree(id);
         all.retain(|dataset| dataset.as_volume().is_some());
         all
     }
 
-    /// A volume's own snapshots, oldest first.
+    /// Returns a volume's own snapshots, oldest first.
     pub fn snapshots(&self, volume: DatasetId) -> Vec<&Dataset> {
         let mut own: Vec<_> = self
             .chain(volume)
@@ -170,14 +174,15 @@ impl Catalog {
         own
     }
 
-    /// The snapshots that a volume or snapshot builds on, newest first, those of a clone's origin included.
+    /// Returns the snapshots that a volume or snapshot builds on, newest first, those of a clone's
+    /// origin included.
     pub fn chain(&self, id: DatasetId) -> impl Iterator<Item = &Dataset> {
         let older = |dataset: &Dataset| dataset.previous().and_then(|id| self.dataset(id));
         let first = self.dataset(id).and_then(older);
         successors(first, move |dataset| older(dataset))
     }
 
-    /// The epochs of these snapshots, ascending.
+    /// Returns the epochs of the snapshots of [`Catalog::chain`], ascending.
     pub fn epochs_beneath(&self, id: DatasetId) -> Vec<Epoch> {
         let snapshots = self.chain(id).filter_map(Dataset::as_snapshot);
         let mut epochs: Vec<Epoch> = snapshots.map(|snapshot| snapshot.epoch).collect();
@@ -185,14 +190,14 @@ impl Catalog {
         epochs
     }
 
-    /// The snapshot that a clone was made of; `None` of other volumes.
+    /// Returns the snapshot of which a clone was made; `None` for other volumes.
     pub fn origin(&self, volume: DatasetId) -> Option<DatasetId> {
         self.dataset(volume)?.as_volume()?;
         let foreign = self.chain(volume).find(|older| older.parent != volume);
         foreign.map(|snapshot| snapshot.id)
     }
 
-    /// The volumes that were cloned of a snapshot.
+    /// Returns the volumes that were cloned of a snapshot.
     pub fn clones(&self, snapshot: DatasetId) -> Vec<DatasetId> {
         let Some(owner) = self.dataset(snapshot).map(|dataset| dataset.parent) else {
             return Vec::new();
@@ -201,19 +206,21 @@ impl Catalog {
         volumes.filter(|volume| *volume != owner).collect()
     }
 
-    /// What builds directly on a snapshot: the next one or the volume, and clones or their oldest snapshots.
+    /// Returns the datasets that build directly on a snapshot: the next snapshot or the volume, and
+    /// clones or their oldest snapshots.
     pub(super) fn followers(&self, snapshot: DatasetId) -> impl Iterator<Item = DatasetId> {
         self.followers.get(&snapshot).into_iter().flatten().copied()
     }
 
-    /// What the blocks that a snapshot loses next are listed by: the next snapshot of its volume, or the volume.
+    /// Returns the dataset whose dead list takes the blocks that a snapshot loses next: the next
+    /// snapshot of its volume, or the volume.
     pub fn next_of_volume(&self, snapshot: &Dataset) -> DatasetId {
         let is_own = |id: &DatasetId| self.volume_of(*id) == Some(snapshot.parent);
         let next = self.followers(snapshot.id).find(is_own);
         next.unwrap_or(snapshot.parent)
     }
 
-    /// The volume itself, or the one that a snapshot belongs to.
+    /// Returns the volume itself, or the volume that a snapshot belongs to.
     pub fn volume_of(&self, id: DatasetId) -> Option<DatasetId> {
         let dataset = self.dataset(id)?;
         match dataset.kind {
@@ -223,8 +230,8 @@ impl Catalog {
         }
     }
 
-    /// The epoch of the snapshot that a volume or snapshot builds on, 0 where there is none: of what it drops,
-    /// blocks born later are free, the others belong on its dead list.
+    /// Returns the epoch of the snapshot that a volume or snapshot builds on, 0 if there is none.
+    /// Of the blocks that it drops, those born later are free; the others belong on its dead list.
     pub fn shared_until(&self, id: DatasetId) -> Epoch {
         self.chain(id)
             .next()
@@ -232,7 +239,8 @@ impl Catalog {
             .map_or(Epoch(0), |snapshot| snapshot.epoch)
     }
 
-    /// The epochs of all snapshots that a volume or snapshot builds on, ascending: how its dead list is parted.
+    /// Returns the epochs of all snapshots that a volume or snapshot builds on, ascending. They
+    /// divide its dead list into parts.
     pub fn shared_epochs(&self, id: DatasetId) -> Vec<Epoch> {
         let snapshots = self.chain(id).filter_map(Dataset::as_snapshot);
         let mut epochs: Vec<_> = snapshots.map(|snapshot| snapshot.epoch).collect();
@@ -240,7 +248,7 @@ impl Catalog {
         epochs
     }
 
-    /// How many snapshots a dataset and all below it have.
+    /// Returns the number of snapshots of a dataset and all below it.
     pub fn count_snapshots(&self, id: DatasetId) -> u64 {
         let all = self.subtree(id);
         all.iter()

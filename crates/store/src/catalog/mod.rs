@@ -1,10 +1,11 @@
-//! The catalogue: which datasets a pool has, and what may be done with them. Pure data.
+//! The catalogue: the datasets of a pool, and the operations on them. It is pure data.
 //!
-//! Two steps. A `Catalog::plan_…` (`plan/`) takes what an administrator asks for, in names and words, and makes an
-//! [`Operation`] of it, decided to the last number, or says why not. [`Catalog::apply`] does an
-//! operation, when it enters the log and again when the log is replayed, and says in [`Step`]s what
-//! becomes of blocks. Rules stand in `check.rs`, once, for both; manners (what has to be asked for
-//! explicitly) in the plans only. Beside the datasets lies what was done to the pool ([`history`]).
+//! An operation takes two steps. A `Catalog::plan_…` (`plan/`) takes the administrator's request,
+//! in names and words. It makes an [`Operation`] of the request, decided to the last number, or
+//! refuses with a reason. [`Catalog::apply`] does an operation, when it enters the log and again
+//! when the log is replayed. It returns [`Step`]s that say what becomes of blocks. The rules are in
+//! `check.rs`, once, for both steps. Actions that need an explicit request are refused in the plans
+//! only. The pool's history lies beside the datasets ([`history`]).
 
 mod applied;
 mod apply;
@@ -47,5 +48,5 @@ pub use value::{
     CachePolicy, ChecksumChoice, CompressionChoice, MAX_USER_VALUE, SyncPolicy, Value,
 };
 
-/// The folder that contains all others.
+/// Number of the folder that contains all others.
 pub const ROOT: crate::format::DatasetId = crate::format::DatasetId(0);

@@ -5,23 +5,23 @@ use std::fmt;
 use super::error::{CatalogError, ErrorKind};
 use crate::format::dataset::{MAX_NAME, component_problem};
 
-/// How deep folders and volumes may be nested.
+/// Greatest depth to which folders and volumes may be nested.
 pub const MAX_DEPTH: usize = 50;
 
-/// A name in its parts.
+/// A name, split into its parts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
     /// Folders from the root down, and the last folder or volume; empty for the root.
     pub path: Vec<String>,
-    /// What stands behind `@`.
+    /// Name of the snapshot: the part behind `@`.
     pub snapshot: Option<String>,
 }
 
 impl Name {
-    /// Takes a name apart. The empty name is the pool's root folder.
+    /// Splits a name. The empty name is the pool's root folder.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidName`] where a part breaks a rule, or the whole is too long or too deep.
+    /// [`ErrorKind::InvalidName`] if a part breaks a rule, or the whole is too long or too deep.
     pub fn parse(text: &str) -> Result<Self, CatalogError> {
         let (path, snapshot) = match text.split_once('@') {
             Some((path, snapshot)) => (path, Some(snapshot)),
@@ -48,7 +48,8 @@ impl Name {
         })
     }
 
-    /// The folder above and the last component; `None` for the root. Snapshots are left aside.
+    /// Returns the folder above and the last component; `None` for the root. Snapshots are left
+    /// aside.
     pub fn split(&self) -> Option<(&[String], &str)> {
         let (last, above) = self.path.split_last()?;
         Some((above, last))
@@ -65,15 +66,15 @@ impl fmt::Display for Name {
     }
 }
 
-/// Whether one part of a name, or the name of a snapshot, is allowed.
+/// Checks whether a part of a name, or the name of a snapshot, is allowed.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidName`], saying what is wrong with it.
+/// [`ErrorKind::InvalidName`], with the rule that the name breaks.
 pub fn check_component(component: &str) -> Result<(), CatalogError> {
     component_problem(component).map_or(Ok(()), |problem| Err(invalid(problem)))
 }
 
-/// Whether a whole name is short and shallow enough.
+/// Checks whether a whole name is short and shallow enough.
 pub(super) fn check_size(len: usize, depth: usize, name: &str) -> Result<(), CatalogError> {
     if len > MAX_NAME {
         return Err(invalid(format!(

@@ -1,5 +1,5 @@
-//! What can be done to datasets, decided to the last number, as it lies in the log. What is done to
-//! the catalogue and to blocks follows from the operation alone, so that replay does the same again.
+//! Operations on datasets, decided to the last number, as they lie in the log. Their effect on the
+//! catalogue and on blocks follows from the operation alone, so that replay does the same again.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,48 +9,48 @@ use super::history::HistoryEntry;
 use super::properties::Properties;
 use crate::format::{DatasetId, Epoch};
 
-/// The longest operation on a disk, in bytes.
+/// Length of the longest operation on a disk, in bytes.
 pub const MAX_OPERATION: usize = 8 << 20;
 
-/// Something that happens to datasets as a whole: all of it or nothing.
+/// An operation on whole datasets. It is done completely or not at all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Operation {
     /// Folders are made, those above first.
     CreateFolder {
-        /// Which.
+        /// New folders.
         folders: Vec<NewFolder>,
     },
     /// An empty volume is made.
     CreateVolume {
-        /// Folders above it that are missing.
+        /// Missing folders above the volume.
         folders: Vec<NewFolder>,
-        /// The volume.
+        /// New volume.
         volume: NewVolume,
     },
-    /// Datasets and their blocks go.
+    /// Datasets and their blocks are destroyed.
     Destroy {
-        /// All of them; nothing that stays lies in or was cloned of one of them.
+        /// All datasets that go. No dataset that stays lies in one of them or was cloned of one.
         ids: Vec<DatasetId>,
     },
-    /// Snapshots of several volumes, of the same moment.
+    /// Snapshots of several volumes are taken at one moment.
     Snapshot(NewSnapshots),
-    /// A volume that begins as a snapshot is.
+    /// A volume is made that begins as a snapshot is.
     Clone {
-        /// Folders above it that are missing.
+        /// Missing folders above the clone.
         folders: Vec<NewFolder>,
-        /// The volume.
+        /// New clone.
         clone: NewClone,
     },
-    /// A volume becomes again what it was.
+    /// A volume goes back to an earlier state.
     Rollback {
         /// The volume.
         volume: DatasetId,
-        /// One of its snapshots.
+        /// Snapshot of the volume.
         snapshot: DatasetId,
-        /// All newer ones, and clones of these with their snapshots: they go.
+        /// All newer snapshots, and their clones with the clones' snapshots. They are destroyed.
         destroy: Vec<DatasetId>,
-        /// The refreservation after it, where that has to change with volsize; 0 is none.
+        /// Refreservation after the rollback, if it has to change with volsize; 0 is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refreservation: Option<u64>,
     },
@@ -61,110 +61,113 @@ pub enum Operation {
     },
     /// Datasets get other names, or move to other folders.
     Rename {
-        /// Folders above them that are missing.
+        /// Missing folders above the new places.
         folders: Vec<NewFolder>,
-        /// Which.
+        /// New names of the datasets.
         renames: Vec<NewName>,
     },
     /// Properties are set.
     SetProperty {
-        /// Of which dataset.
+        /// Dataset of the properties.
         id: DatasetId,
-        /// Their new values; the others stay.
+        /// New values of the properties. The others stay.
         properties: Properties,
-        /// Whether they came with a stream, and give way to what was set here.
+        /// Whether the properties came with a stream. If so, properties that were set here override
+        /// them.
         #[serde(default, skip_serializing_if = "is_false")]
         is_received: bool,
     },
-    /// A property is what it is above, or by default.
+    /// A property is inherited from above, or has its default.
     Inherit {
-        /// Of which datasets.
+        /// Datasets of the property.
         ids: Vec<DatasetId>,
-        /// Its name.
+        /// Name of the property.
         property: String,
-        /// Whether a received value holds again, if there is one; otherwise it goes too.
+        /// Whether a received value holds again, if there is one. Otherwise it goes too.
         #[serde(default, skip_serializing_if = "is_false")]
         keep_received: bool,
     },
     /// A volume grows or shrinks.
     Resize {
-        /// Which.
+        /// Volume of the new size.
         volume: DatasetId,
-        /// Its new size in bytes.
+        /// New size in bytes.
         size: u64,
-        /// The refreservation after it, where that has to change too; 0 is none.
+        /// Refreservation after the change, if it has to change too; 0 is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refreservation: Option<u64>,
     },
     /// Snapshots are kept from being destroyed.
     Hold {
-        /// Which.
+        /// Snapshots that are held.
         snapshots: Vec<DatasetId>,
-        /// By whom.
+        /// Tag of the hold.
         tag: String,
-        /// Since when, in seconds since 1970.
+        /// Start of the hold, in seconds since 1970.
         time_s: u64,
     },
     /// A hold ends.
     Release {
-        /// Of which snapshots.
+        /// Snapshots of the hold.
         snapshots: Vec<DatasetId>,
-        /// Whose.
+        /// Tag of the hold.
         tag: String,
     },
-    /// A snapshot is going to be received into a volume that there is. Into a new one: see [`NewVolume`] and [`NewClone`].
+    /// A snapshot is going to be received into an existing volume. For a new volume, see
+    /// [`NewVolume`] and [`NewClone`].
     BeginReceive {
-        /// Which.
+        /// Volume that receives the snapshot.
         volume: DatasetId,
-        /// Bytes from now on.
+        /// Size from now on, in bytes.
         size: u64,
-        /// What is received.
+        /// Snapshot that is received.
         receiving: Receiving,
-        /// The refreservation after it, where that has to grow with volsize; 0 is none. It does not shrink with it.
+        /// Refreservation after the beginning, if it has to grow with volsize; 0 is none. It does
+        /// not shrink with volsize.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refreservation: Option<u64>,
     },
-    /// More of it is there: all blocks that were received until now.
+    /// Progress of a receive is noted: all blocks that were received until now.
     NoteReceived {
-        /// Which volume.
+        /// Volume that receives the snapshot.
         volume: DatasetId,
-        /// Blocks below this one are there.
+        /// Number below which all blocks have arrived.
         position: u64,
     },
-    /// All of it is there: the snapshot is taken, and the volume is its users' again.
+    /// The whole snapshot has arrived: it is taken, and users get the volume back.
     EndReceive {
         /// The snapshot: exactly one.
         taken: NewSnapshots,
-        /// What came with the stream for the volume, in place of what came with earlier ones; `None`: no properties
-        /// were sent, and those stay.
+        /// Properties that came with the stream for the volume. They replace those of earlier
+        /// streams. `None`: no properties were sent, and the earlier ones stay.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         received: Option<Properties>,
-        /// The refreservation after it, where the volume kept more than it can take now.
+        /// Refreservation after the receive, if the volume kept more than it can take now.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refreservation: Option<u64>,
     },
-    /// Something was done: it comes into the history.
+    /// An action is added to the history.
     Note(HistoryEntry),
 }
 
-/// What is new, and is no snapshot: number, place, name, time, guid and properties.
+/// A new dataset other than a snapshot: number, place, name, time, guid and properties.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewDataset {
-    /// Its number.
+    /// Number of the dataset.
     pub id: DatasetId,
-    /// The folder that it lies in.
+    /// Folder that the dataset lies in.
     pub parent: DatasetId,
-    /// The last part of its name.
+    /// Last part of the name.
     pub name: String,
-    /// Now, in seconds since 1970.
+    /// Current time, in seconds since 1970.
     pub created_s: u64,
-    /// See [`super::Dataset::guid`].
+    /// Guid: see [`super::Dataset::guid`].
     pub guid: u64,
-    /// What is set on it.
+    /// Properties that are set on the dataset.
     #[serde(default, skip_serializing_if = "Properties::is_empty")]
     pub properties: Properties,
-    /// What comes with a stream.
+    /// Properties that come with a stream.
     #[serde(default, skip_serializing_if = "Properties::is_empty")]
     pub received: Properties,
 }
@@ -176,13 +179,13 @@ pub type NewFolder = NewDataset;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewVolume {
-    /// What all datasets have.
+    /// Facts that all datasets have.
     pub dataset: NewDataset,
-    /// Bytes; a multiple of `block_size`.
+    /// Size in bytes, a multiple of `block_size`.
     pub size: u64,
-    /// Bytes; a power of two.
+    /// Size of a block in bytes, a power of two.
     pub block_size: u32,
-    /// What it is made to receive.
+    /// Snapshot that the volume is made to receive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiving: Option<Receiving>,
 }
@@ -191,14 +194,14 @@ pub struct NewVolume {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewClone {
-    /// What all datasets have.
+    /// Facts that all datasets have.
     pub dataset: NewDataset,
-    /// What it is made of.
+    /// Snapshot of which the clone is made.
     pub origin: DatasetId,
-    /// Bytes, where these are not the origin's.
+    /// Size in bytes, if it is not the origin's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// What it is made to receive.
+    /// Snapshot that the clone is made to receive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiving: Option<Receiving>,
 }
@@ -207,14 +210,15 @@ pub struct NewClone {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewSnapshots {
-    /// Blocks born up to this epoch belong to them. Blocks that are written later are born later.
+    /// Epoch of the snapshots. Blocks born up to this epoch belong to them. Blocks that are written
+    /// later are born later.
     #[serde(with = "epoch_number")]
     pub epoch: Epoch,
-    /// Now, in seconds since 1970.
+    /// Current time, in seconds since 1970.
     pub created_s: u64,
-    /// Which; a volume stands at most once.
+    /// The snapshots. A volume has at most one of them.
     pub snapshots: Vec<NewSnapshot>,
-    /// Properties of users that are set on each.
+    /// User properties that are set on each snapshot.
     #[serde(default, skip_serializing_if = "Properties::is_empty")]
     pub properties: Properties,
 }
@@ -223,38 +227,38 @@ pub struct NewSnapshots {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewSnapshot {
-    /// Its number.
+    /// Number of the snapshot.
     pub id: DatasetId,
-    /// Of which volume.
+    /// Volume of the snapshot.
     pub volume: DatasetId,
-    /// What stands behind `@`.
+    /// Name of the snapshot: the part behind `@`.
     pub name: String,
-    /// See [`super::Dataset::guid`].
+    /// Guid: see [`super::Dataset::guid`].
     pub guid: u64,
 }
 
-/// Another name.
+/// A new name of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewName {
-    /// Of which dataset.
+    /// Dataset that gets the name.
     pub id: DatasetId,
-    /// The folder that it lies in from now on; a snapshot stays with its volume.
+    /// Folder that the dataset lies in from now on. A snapshot stays with its volume.
     pub parent: DatasetId,
-    /// The last part of its name from now on.
+    /// Last part of the name from now on.
     pub name: String,
 }
 
 impl Operation {
-    /// As it lies in the log: JSON.
+    /// Encodes the operation as it lies in the log: JSON.
     pub fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("it is made of numbers, texts and lists of these")
     }
 
-    /// From the log.
+    /// Decodes an operation from the log.
     ///
     /// # Errors
-    /// [`super::ErrorKind::Mismatch`] where the bytes are no operation of this version.
+    /// [`super::ErrorKind::Mismatch`] if the bytes are no operation of this version.
     pub fn decode(bytes: &[u8]) -> Result<Self, CatalogError> {
         serde_json::from_slice(bytes).map_err(|error| {
             CatalogError::mismatch(format!("an operation in the log cannot be read: {error}"))

@@ -1,4 +1,4 @@
-//! The values that were set on one dataset, and where an effective value comes from.
+//! The values that were set on one dataset, and the sources of effective values.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::property::Property;
 use super::value::Value;
 use crate::format::DatasetId;
 
-/// Properties and their values. On disks an object of texts: `{"compression": "zstd-3"}`.
+/// Properties and their values. On disks they are an object of texts: `{"compression": "zstd-3"}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     try_from = "BTreeMap<String, String>",
@@ -18,12 +18,12 @@ use crate::format::DatasetId;
 pub struct Properties(pub BTreeMap<Property, Value>);
 
 impl Properties {
-    /// Whether nothing was set.
+    /// Reports whether no property was set.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The value of one, where it was set.
+    /// Returns the value of a property, if it was set.
     pub fn get(&self, property: &Property) -> Option<&Value> {
         self.0.get(property)
     }
@@ -51,26 +51,26 @@ impl From<Properties> for BTreeMap<String, String> {
     }
 }
 
-/// Where a value comes from.
+/// Source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// It was set here.
+    /// The value was set here.
     Local,
-    /// It came with a stream.
+    /// The value came with a stream.
     Received,
-    /// It was set there.
+    /// The value was set on that dataset above.
     Inherited(DatasetId),
-    /// Nobody set it.
+    /// The value is the default: nobody set it.
     Default,
-    /// It belongs to the dataset by nature, or is computed; zfs prints `-`.
+    /// The value belongs to the dataset by nature, or is computed. zfs prints `-`.
     None,
 }
 
-/// What holds for a dataset, and why.
+/// Effective value of a property on a dataset, and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effective {
-    /// The value.
+    /// Effective value.
     pub value: Value,
-    /// Where it comes from.
+    /// Source of the value.
     pub source: Source,
 }

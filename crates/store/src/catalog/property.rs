@@ -1,5 +1,5 @@
-//! The table of properties: names and meanings are zfs's where they mean the same. Help, completion
-//! and every check read it.
+//! The table of properties. A property with a meaning of zfs's has zfs's name. Help, completion and
+//! every check read the table.
 
 use std::fmt;
 
@@ -45,35 +45,35 @@ pub enum Native {
     Createtxg,
 }
 
-/// Who may change a property, and when.
+/// Permission to change a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The administrator, at any time.
+    /// The administrator may change it at any time.
     Settable,
-    /// The administrator, when the volume is made.
+    /// The administrator may set it when the volume is made.
     AtCreation,
-    /// Nobody: it is computed.
+    /// Nobody may change it: it is computed.
     Computed,
 }
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct PropertyInfo {
-    /// Which one.
+    /// Property of the line.
     pub native: Native,
-    /// As it is written.
+    /// Name of the property as it is written.
     pub name: &'static str,
-    /// What may be written behind `=`, for help and completion.
+    /// Values that may be written behind `=`, for help and completion.
     pub values: &'static str,
-    /// Who may change it.
+    /// Permission to change the property.
     pub change: Change,
-    /// Whether what lies below takes it over.
+    /// Whether datasets below inherit it.
     pub is_inheritable: bool,
-    /// Which datasets have it: any of `f` (folder), `v` (volume), `s` (snapshot).
+    /// Kinds of datasets that have it: any of `f` (folder), `v` (volume), `s` (snapshot).
     pub has_it: &'static str,
-    /// What holds where nothing was set; empty where there is no such thing.
+    /// Default value, which holds if none was set; empty if there is no default.
     pub default: &'static str,
-    /// What it means, in one line.
+    /// Meaning of the property, in one line.
     pub help: &'static str,
 }
 
@@ -334,30 +334,31 @@ pub const PROPERTIES: &[PropertyInfo] = &[
 ];
 
 impl Native {
-    /// Its line in the table.
+    /// Returns the property's line in the table.
     pub fn info(self) -> &'static PropertyInfo {
         let line = PROPERTIES.iter().find(|info| info.native == self);
         line.expect("every property has its line, as a test counts")
     }
 }
 
-/// The longest name of a user property.
+/// Length of the longest name of a user property.
 pub const MAX_USER_NAME: usize = 255;
 
 /// A property: of the table, or of users (`module:name`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Property {
-    /// Of the table.
+    /// A property of the table.
     Native(Native),
-    /// Whatever users keep beside a dataset.
+    /// A property that users keep beside a dataset.
     User(String),
 }
 
 impl Property {
-    /// The property of that name.
+    /// Returns the property of this name.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidValue`] where there is none and users cannot have one of that name.
+    /// [`ErrorKind::InvalidValue`] if there is no such property and users cannot have one of that
+    /// name.
     pub fn parse(name: &str) -> Result<Self, CatalogError> {
         if let Some(info) = PROPERTIES.iter().find(|info| info.name == name) {
             return Ok(Self::Native(info.native));
@@ -384,7 +385,8 @@ impl Property {
         ))
     }
 
-    /// Whether it goes with a stream: what is set by hand and says nothing of a pool's space.
+    /// Reports whether the property goes with a stream: it is set by hand, and it does not concern
+    /// a pool's space.
     pub fn travels(&self) -> bool {
         match self {
             Self::Native(
@@ -395,7 +397,7 @@ impl Property {
         }
     }
 
-    /// Whether what lies below takes it over.
+    /// Reports whether datasets below inherit the property.
     pub fn is_inheritable(&self) -> bool {
         match self {
             Self::Native(native) => native.info().is_inheritable,
@@ -432,7 +434,7 @@ mod tests {
             assert!(!info.help.is_empty() && !info.has_it.is_empty());
             assert_eq!(info.values.is_empty(), info.change == Change::Computed);
         }
-        // The last one of the enum: its discriminant counts the others.
+        // The discriminant of the last variant counts the others.
         assert_eq!(PROPERTIES.len(), Native::Createtxg as usize + 1);
     }
 

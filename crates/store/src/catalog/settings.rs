@@ -1,4 +1,5 @@
-//! What holds for a dataset: its own values, those from above, defaults. Typed, for the engine.
+//! The effective settings of a dataset, from its own values, those above it, and defaults. They are
+//! typed, for the engine.
 
 use super::dataset::Kind;
 use super::properties::{Effective, Source};
@@ -8,24 +9,24 @@ use super::{Catalog, Dataset};
 use crate::format::DatasetId;
 use crate::stream::ResumeToken;
 
-/// What the engine asks of a volume or snapshot.
+/// Settings that the engine needs of a volume or snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How new blocks are compressed.
+    /// Compression of new blocks.
     pub compression: CompressionChoice,
-    /// What new blocks are checked by.
+    /// Checksum of new blocks.
     pub checksum: ChecksumChoice,
-    /// In how many places new blocks lie: 1 or 2.
+    /// Number of copies of new blocks: 1 or 2.
     pub copies: u8,
-    /// What is kept in memory.
+    /// Policy of the cache in memory.
     pub primary_cache: CachePolicy,
-    /// What is kept on cache devices.
+    /// Policy of cache devices.
     pub secondary_cache: CachePolicy,
-    /// When writes are made durable.
+    /// Policy of making writes durable.
     pub sync: SyncPolicy,
-    /// Whether writes are refused; of snapshots always.
+    /// Whether writes are refused. For snapshots this is always so.
     pub is_readonly: bool,
-    /// Bytes that are kept for it; 0 is none.
+    /// Bytes that are reserved for the dataset; 0 is none.
     pub refreservation: u64,
 }
 
@@ -45,7 +46,7 @@ impl Default for Settings {
 }
 
 impl Catalog {
-    /// What holds for a dataset; the defaults where there is none.
+    /// Returns the settings of a dataset; the defaults if there is no such dataset.
     pub fn settings(&self, id: DatasetId) -> Settings {
         let mut settings = Settings::default();
         for native in [
@@ -78,8 +79,8 @@ impl Catalog {
         settings
     }
 
-    /// A property's value and source. `None` where the dataset does not exist or has no such property, and
-    /// for what only the engine can compute (space and ratios).
+    /// Returns a property's value and source. Returns `None` if the dataset does not exist or has
+    /// no such property, and for values that only the engine can compute (space and ratios).
     pub fn property(&self, id: DatasetId, property: &Property) -> Option<Effective> {
         let dataset = self.dataset(id)?;
         let Property::Native(native) = property else {
@@ -106,7 +107,7 @@ impl Catalog {
             })
     }
 
-    /// All properties of users that hold for a dataset, by name.
+    /// Returns all effective user properties of a dataset, by name.
     pub fn user_properties(&self, id: DatasetId) -> Vec<(String, Effective)> {
         let mut names = std::collections::BTreeSet::new();
         for dataset in self.lineage(id) {
@@ -141,7 +142,7 @@ impl Catalog {
         })
     }
 
-    /// Where an interrupted receive into a volume goes on.
+    /// Returns the token with which an interrupted receive into a volume goes on.
     pub fn resume_token(&self, volume: DatasetId) -> Option<ResumeToken> {
         let receiving = self.receiving(volume)?;
         Some(ResumeToken {
@@ -153,7 +154,7 @@ impl Catalog {
         })
     }
 
-    /// What a dataset is by itself, whatever was set.
+    /// Returns the value that a dataset has by nature, whatever was set.
     fn value_by_nature(&self, dataset: &Dataset, native: Native) -> Option<Value> {
         let names = |ids: Vec<DatasetId>| {
             let names: Vec<_> = ids.into_iter().map(|id| self.full_name(id)).collect();

@@ -4,10 +4,10 @@ use super::error::{CatalogError, ErrorKind};
 
 const UNITS: [char; 7] = ['B', 'K', 'M', 'G', 'T', 'P', 'E'];
 
-/// Bytes from text such as `750G`, `1.5T`, `64KiB` or `4096`.
+/// Parses bytes from a text like `750G`, `1.5T`, `64KiB` or `4096`.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidValue`] where it is no size, too large, or not a whole number of bytes.
+/// [`ErrorKind::InvalidValue`] if the text is no size, too large, or not a whole number of bytes.
 pub fn parse_size(text: &str) -> Result<u64, CatalogError> {
     parse(text).ok_or_else(|| {
         CatalogError::new(
@@ -55,7 +55,7 @@ fn parse(text: &str) -> Option<u64> {
     u64::try_from(bytes).ok()
 }
 
-/// Bytes in at most five characters, as zfs prints them: `750G`, `1.50T`, `0B`.
+/// Prints bytes in at most five characters, as zfs does: `750G`, `1.50T`, `0B`.
 pub fn print_size(bytes: u64) -> String {
     let power = (bytes.max(1).ilog2() / 10) as usize;
     let unit = UNITS[power];
@@ -71,7 +71,7 @@ pub fn print_size(bytes: u64) -> String {
     format!("{value:.decimals$}{unit}")
 }
 
-/// Bytes in the shortest words that [`parse_size`] reads back as the same number: `1536M`, `4097`.
+/// Prints bytes in the shortest words that [`parse_size`] reads back exactly: `1536M`, `4097`.
 pub fn print_size_exactly(bytes: u64) -> String {
     let power = match bytes {
         0 => 0,

@@ -1,4 +1,4 @@
-//! The catalogue on a disk: JSON, and everything that must hold of it checked when it is read.
+//! The catalogue on a disk, as JSON. All its rules are checked when it is read.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,11 +17,11 @@ use crate::format::{DatasetId, Epoch};
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
-    /// The next number that was never used.
+    /// Next number that was never used.
     next: DatasetId,
-    /// By number, ascending.
+    /// Datasets by number, ascending.
     datasets: Vec<Dataset>,
-    /// Oldest first; absent where there is none.
+    /// Entries of the history, oldest first; absent if there are none.
     #[serde(default)]
     history: VecDeque<HistoryEntry>,
 }
@@ -47,21 +47,22 @@ impl Serialize for Catalog {
 impl<'de> Deserialize<'de> for Catalog {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let stored = Stored::deserialize(from)?;
-        // Whoever asked says what is unchanged.
+        // The caller says which state is unchanged.
         Self::from_stored(stored).map_err(|error| serde::de::Error::custom(error.problem))
     }
 }
 
 impl Catalog {
-    /// As it lies on a disk.
+    /// Encodes the catalogue as it lies on a disk.
     pub fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("it is made of numbers, texts and lists of these")
     }
 
-    /// From a disk.
+    /// Decodes a catalogue from a disk.
     ///
     /// # Errors
-    /// [`super::ErrorKind::Mismatch`] where the bytes are no catalogue, or one in which something does not fit.
+    /// [`super::ErrorKind::Mismatch`] if the bytes are no catalogue, or one in which something does
+    /// not fit.
     pub fn decode(bytes: &[u8]) -> Result<Self, CatalogError> {
         serde_json::from_slice(bytes).map_err(|error| {
             CatalogError::mismatch(format!("the catalogue cannot be read: {error}"))
@@ -99,7 +100,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Whether all of it fits together.
+    /// Checks whether all parts of the catalogue fit together.
     pub(super) fn validate(&self) -> Result<(), CatalogError> {
         let mut own: BTreeMap<DatasetId, usize> = BTreeMap::new();
         for dataset in self.datasets.values() {
@@ -141,7 +142,7 @@ impl Catalog {
         if !fits {
             return Err(damage(dataset, "it lies in nothing that could hold it"));
         }
-        // Where folders lie in each other in a ring, this many steps do not reach the root.
+        // If folders lie in each other in a ring, this many steps do not reach the root.
         let most = MAX_DEPTH + 2;
         let last = self.lineage(dataset.id).take(most).last();
         if last.is_none_or(|last| last.id != ROOT) || self.name(dataset.id).len() > MAX_NAME {
@@ -154,7 +155,7 @@ impl Catalog {
     }
 
     fn validate_properties(&self, dataset: &Dataset) -> Result<(), CatalogError> {
-        // A received reservation may be more than the volume while a local one goes before it.
+        // A received reservation may exceed the volume while a local one overrides it.
         for properties in [&dataset.properties, &dataset.received] {
             check_properties(dataset.kind.letter(), u64::MAX, properties)?;
         }

@@ -7,15 +7,15 @@ use super::property::{Native, Property};
 use super::size::{parse_size, print_size};
 use crate::format::{Algorithm, Compression};
 
-/// The longest value of a user property, in bytes.
+/// Length of the longest value of a user property, in bytes.
 pub const MAX_USER_VALUE: usize = 8191;
 
-/// How new blocks are compressed, as it was set.
+/// Compression of new blocks, as it was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompressionChoice {
-    /// Not at all.
+    /// No compression.
     Off,
-    /// As the program thinks best: LZ4.
+    /// The compression that the program thinks best: LZ4.
     On,
     /// LZ4.
     Lz4,
@@ -24,7 +24,7 @@ pub enum CompressionChoice {
 }
 
 impl CompressionChoice {
-    /// How a block is kept.
+    /// Returns the method with which a block is kept.
     pub fn method(self) -> Compression {
         match self {
             Self::Off => Compression::Off,
@@ -33,7 +33,7 @@ impl CompressionChoice {
         }
     }
 
-    /// The level for Zstandard; 3 where none was chosen.
+    /// Returns the level for Zstandard; 3 if none was chosen.
     pub fn level(self) -> u8 {
         match self {
             Self::Zstd(Some(level)) => level,
@@ -42,21 +42,21 @@ impl CompressionChoice {
     }
 }
 
-/// What new blocks are checked by, as it was set.
+/// Checksum of new blocks, as it was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumChoice {
-    /// Nothing.
+    /// No checksum.
     Off,
-    /// As the program thinks best: XXH3.
+    /// The checksum that the program thinks best: XXH3.
     On,
     /// XXH3, 128 bits.
     Xxh3,
-    /// BLAKE3, 128 bits of it.
+    /// The first 128 bits of BLAKE3.
     Blake3,
 }
 
 impl ChecksumChoice {
-    /// What a block's checksum is made with.
+    /// Returns the algorithm of a block's checksum.
     pub fn algorithm(self) -> Algorithm {
         match self {
             Self::Off => Algorithm::Off,
@@ -66,34 +66,35 @@ impl ChecksumChoice {
     }
 }
 
-/// What a cache keeps of a dataset.
+/// Policy of what a cache keeps of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CachePolicy {
-    /// Data and the trees above it.
+    /// The cache keeps data and the trees above it.
     All,
-    /// The trees only; on cache vdevs nothing, since these keep no trees.
+    /// The cache keeps the trees only. Cache vdevs keep nothing then, since they keep no trees.
     Metadata,
-    /// Nothing.
+    /// The cache keeps nothing.
     None,
 }
 
-/// When writes are made durable.
+/// Policy of when writes are made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncPolicy {
-    /// When the client asks for it.
+    /// Writes are made durable when the client asks for it.
     Standard,
-    /// Before any is acknowledged.
+    /// Writes are made durable before they are acknowledged.
     Always,
-    /// At the next checkpoint, whatever the client asks: a power cut loses acknowledged writes.
+    /// Writes are made durable at the next checkpoint, whatever the client asks. A power cut loses
+    /// acknowledged writes.
     Disabled,
 }
 
 /// The value of a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Bytes.
+    /// A size in bytes.
     Size(u64),
-    /// Bytes; `None` is `none`.
+    /// A reservation in bytes; `None` is `none`.
     Reservation(Option<u64>),
     /// A limit; `None` is `none`.
     Limit(Option<u64>),
@@ -101,26 +102,27 @@ pub enum Value {
     Number(u64),
     /// `on` or `off`.
     Switch(bool),
-    /// Of `compression`.
+    /// Value of `compression`.
     Compression(CompressionChoice),
-    /// Of `checksum`.
+    /// Value of `checksum`.
     Checksum(ChecksumChoice),
-    /// Of `copies`.
+    /// Value of `copies`.
     Copies(u8),
-    /// Of `primarycache` and `secondarycache`.
+    /// Value of `primarycache` and `secondarycache`.
     Cache(CachePolicy),
-    /// Of `sync`.
+    /// Value of `sync`.
     Sync(SyncPolicy),
-    /// Words.
+    /// Text in words.
     Text(String),
 }
 
 impl Value {
-    /// Reads what an administrator or a disk says that a property is to be. `auto` of
-    /// `refreservation` is not known here, since it depends on the volume.
+    /// Parses a property's value from an administrator or a disk. `auto` of `refreservation` is not
+    /// known here, since it depends on the volume.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidValue`], with what may be said instead; [`ErrorKind::ReadOnly`] for what is computed.
+    /// [`ErrorKind::InvalidValue`], with the values that are allowed; [`ErrorKind::ReadOnly`] for a
+    /// computed property.
     pub fn parse(property: &Property, text: &str) -> Result<Self, CatalogError> {
         let Property::Native(native) = property else {
             if text.len() > MAX_USER_VALUE {
@@ -194,7 +196,8 @@ impl Value {
         })
     }
 
-    /// The value for people: sizes are rounded to a few characters, as zfs does without `-p`.
+    /// Returns the value for people: sizes are rounded to a few characters, as zfs does without
+    /// `-p`.
     pub fn print_rounded(&self) -> String {
         match self {
             Self::Size(bytes) | Self::Reservation(Some(bytes)) => print_size(*bytes),
@@ -224,7 +227,7 @@ fn parse_compression(text: &str) -> Option<CompressionChoice> {
     })
 }
 
-/// The exact value, in words that [`Value::parse`] reads back: sizes in bytes.
+/// Writes the exact value, in words that [`Value::parse`] reads back: sizes in bytes.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match self {

@@ -1,4 +1,5 @@
-//! What is packed comes back; what gains nothing is left alone; foreign bytes never do harm.
+//! Tests of compression: packed data comes back, a block without gain stays as it is, and foreign
+//! bytes never do harm.
 
 use proptest::prelude::*;
 
@@ -18,7 +19,7 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
         .collect()
 }
 
-/// Base64 of noise: no repetitions, but only 6 bits in each byte.
+/// Returns noise in Base64: no repetitions, but only 6 bits in each byte.
 fn noise_of_64_letters(len: usize) -> Vec<u8> {
     noise(len, 7).iter().map(|byte| b'0' + byte % 64).collect()
 }
@@ -141,7 +142,7 @@ fn a_block_of_another_length_than_expected_is_refused() {
         for len in [0, 1, 4096, 16_383, 16_385, 131_072, usize::MAX] {
             assert!(unpack(compression, &packed, len).is_none(), "{len}");
         }
-        // Cut off in the middle of the payload, or before there is one.
+        // The cut is in the middle of the payload, or before the payload begins.
         for len in [0, 3, 4, 100] {
             assert!(unpack(compression, &packed.slice(0..len), 16_384).is_none());
         }
@@ -186,7 +187,8 @@ fn zeros_are_recognised_wherever_they_lie() {
     }
 }
 
-/// Bytes of which some look like what [`pack`] makes: a length that fits, a frame's magic number.
+/// Generates bytes of which some look like a packed block: a length that fits, a frame's magic
+/// number.
 fn damaged(compression: Compression) -> impl Strategy<Value = Vec<u8>> {
     let broken = (
         any::<u64>(),

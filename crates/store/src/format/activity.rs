@@ -1,7 +1,7 @@
-//! The activity record: which host has a pool open, and how long the others have to believe that.
+//! The activity record: which host has a pool open, and how long other hosts must believe that.
 //!
-//! One sector just before the ring of each label copy. The record fills the first 512 bytes, so that a power cut never
-//! tears it:
+//! The record is in the sector just before the ring of each label copy. It fills the first 512
+//! bytes, so that a power cut never tears it:
 //!
 //! ```text
 //!   0  magic "SANDACTV"                                        8 bytes
@@ -21,7 +21,8 @@
 //! 128  the host, as in the configuration; then zeros           384 bytes
 //! ```
 //!
-//! The label's checksum does not cover the sector. A sector that holds no valid record of the pool says nothing.
+//! The label's checksum does not cover the sector. A sector without a valid record of the pool says
+//! nothing.
 
 pub use super::label::ACTIVITY_OFFSET;
 
@@ -36,50 +37,50 @@ const MAGIC: &[u8; 8] = b"SANDACTV";
 const LEN: usize = 512;
 const CHECKSUM: std::ops::Range<usize> = 80..96;
 const HOST: usize = 128;
-/// The longest name of a host that is kept; a longer one is cut.
+/// Length of the longest name of a host that is kept. A longer name is cut.
 const MAX_HOST: usize = LEN - HOST;
 
-/// What a host says of its opening.
+/// State that a host reports of its opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActivityState {
-    /// It wants the pool, and waits whether somebody objects.
+    /// The host wants the pool, and waits whether another host objects.
     Claimed,
-    /// It has the pool open.
+    /// The host has the pool open.
     Open,
-    /// It let the pool go in order: nothing of it is under way.
+    /// The host let the pool go in order: nothing of its opening is under way.
     Closed,
 }
 
-/// A machine and what runs on it.
+/// A machine and the installation that runs on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
-    /// The machine and the installation, as in the configuration.
+    /// Name of the machine and the installation, as in the configuration.
     pub host: String,
-    /// The machine's boot.
+    /// Random number of the machine's boot.
     pub boot: u128,
 }
 
-/// A record.
+/// A record of a host's activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Activity {
-    /// What its host does.
+    /// State of the host's opening.
     pub state: ActivityState,
-    /// Its host.
+    /// Host that wrote the record.
     pub who: Who,
-    /// The opening, a random number.
+    /// Random number of the opening.
     pub opening: u64,
-    /// Openings of the pool up to this one.
+    /// Number of openings of the pool up to this one.
     pub turn: u64,
-    /// Counts up with every record of the opening.
+    /// Number that counts up with every record of the opening.
     pub sequence: u64,
-    /// After so long the host writes the next one on this leaf.
+    /// Time after which the host writes the next record on this leaf, in microseconds.
     pub interval_us: u64,
-    /// So long the host goes on where it cannot.
+    /// Time that the host goes on if it cannot write one, in microseconds.
     pub promise_us: u64,
 }
 
 impl Activity {
-    /// As it lies in a label copy: one sector.
+    /// Encodes the record as it lies in a label copy: one sector.
     pub fn encode(&self, key: PoolKey) -> Pages {
         let mut bytes = Vec::with_capacity(SECTOR_SIZE);
         bytes.extend_from_slice(MAGIC);
@@ -114,7 +115,8 @@ impl Activity {
         Pages::from_bytes(&bytes)
     }
 
-    /// From the sector of a label copy; `None` where no valid record of this pool lies there.
+    /// Decodes the record from the sector of a label copy. Returns `None` if the sector holds no
+    /// valid record of this pool.
     pub fn decode(sector: &Pages, key: PoolKey) -> Option<Self> {
         let mut bytes = [0; LEN];
         if sector.len() < LEN {
@@ -159,7 +161,7 @@ impl Activity {
 }
 
 impl Who {
-    /// The machine's name.
+    /// Returns the machine's name.
     pub fn machine(&self) -> &str {
         self.host.split('/').next().unwrap_or_default()
     }

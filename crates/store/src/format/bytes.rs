@@ -1,19 +1,19 @@
-//! Reading and writing numbers in order. Reading is total: past the end there is nothing, never a
-//! panic.
+//! Reading and writing of numbers in order. Reading is total: past the end it yields nothing, and
+//! never panics.
 
-/// Reads little-endian numbers from the front of a slice.
+/// Reader of little-endian numbers from the front of a slice.
 #[derive(Clone, Debug)]
 pub(crate) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// The next `len` bytes.
+    /// Takes the next `len` bytes.
     pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         Some(taken)
     }
 
-    /// The next `N` bytes.
+    /// Takes the next `N` bytes.
     pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
@@ -36,7 +36,8 @@ impl<'a> Reader<'a> {
         self.array().map(u128::from_le_bytes)
     }
 
-    /// Whether only zeros are left: what a later version put there must not be ignored.
+    /// Reports whether only zeros are left. If not, a later version put bytes there that must not
+    /// be ignored.
     pub(crate) fn is_blank(&self) -> bool {
         self.0.iter().all(|byte| *byte == 0)
     }

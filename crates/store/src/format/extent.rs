@@ -5,16 +5,16 @@ use super::pointer::Address;
 /// Contiguous sectors of a top-level vdev.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extent {
-    /// The top-level vdev's position in the pool.
+    /// Position of the top-level vdev in the pool.
     pub vdev: u16,
-    /// The first sector.
+    /// First sector.
     pub sector: u64,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u32,
 }
 
 impl Extent {
-    /// So many sectors from there on.
+    /// Returns the extent of `sectors` sectors from `address` on.
     pub fn at(address: Address, sectors: u32) -> Self {
         Self {
             vdev: address.vdev(),
@@ -23,15 +23,15 @@ impl Extent {
         }
     }
 
-    /// The first sector, as pointers say it.
+    /// Returns the first sector, as pointers give it.
     ///
     /// # Panics
-    /// Where the sector is beyond what an address can say.
+    /// The sector is beyond the range of an address.
     pub fn address(&self) -> Address {
         Address::new(self.vdev, self.sector)
     }
 
-    /// The sector after the last.
+    /// Returns the sector after the last.
     pub fn end(&self) -> u64 {
         self.sector.saturating_add(self.sectors.into())
     }

@@ -1,6 +1,7 @@
-//! The label of a leaf: who it is, what pool it belongs to, and the ring of checkpoints' roots.
+//! The label of a leaf: the leaf's guid, its pool and the pool's configuration, and the ring of
+//! checkpoints' roots.
 //!
-//! Four copies, two at the front of the leaf and two at its end, each of 256 KiB:
+//! A leaf has four copies, two at its front and two at its end, each of 256 KiB:
 //!
 //! ```text
 //!       0  magic "SANDLABL"                                    8 bytes
@@ -18,7 +19,7 @@
 //! 131072  ring of 32 sectors: the root of epoch E lies in slot E mod 32
 //! ```
 //!
-//! The copies of one end are never written together with those of the other, so that a torn label
+//! The copies of one end are never written together with those of the other end. So a torn label
 //! leaves an intact one.
 
 use pages::Pages;
@@ -34,44 +35,45 @@ const CHECKSUM: std::ops::Range<usize> = 48..64;
 
 /// Bytes of one copy.
 pub const LABEL_SIZE: usize = 256 << 10;
-/// Where a copy says who has the pool open: one sector, which the label's checksum does not cover.
+/// Offset in a copy of the activity, which says which host has the pool open. It is one sector,
+/// which the label's checksum does not cover.
 pub const ACTIVITY_OFFSET: usize = RING_OFFSET - SECTOR_SIZE;
-/// Where the ring begins in a copy.
+/// Offset of the ring in a copy.
 pub const RING_OFFSET: usize = 128 << 10;
 /// Roots in the ring.
 pub const RING_SLOTS: u64 = 32;
-/// Copies on a leaf.
+/// Number of copies on a leaf.
 pub const COPIES: u64 = 4;
 
-/// What a label says, without its ring.
+/// Content of a label, without its ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// The pool.
+    /// Guid of the pool.
     pub pool: u64,
-    /// The leaf that holds it.
+    /// Guid of the leaf that holds the label.
     pub leaf: u64,
-    /// Counts up with every change of the configuration.
+    /// Generation of the configuration. It counts up with every change.
     pub generation: u64,
-    /// The pool's configuration, JSON.
+    /// Configuration of the pool, in JSON.
     pub config: Vec<u8>,
 }
 
-/// Why bytes are no label that can be used.
+/// Reason why bytes are no usable label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoLabel {
-    /// There is none: the leaf belongs to no pool.
+    /// No label is there: the leaf belongs to no pool.
     Absent,
-    /// There is one, torn or damaged.
+    /// The label is torn or damaged.
     Damaged,
-    /// It was written by a later version of the program.
+    /// A later version of the program wrote the label.
     Later(u16),
 }
 
 impl Label {
-    /// The longest configuration.
+    /// Length of the longest configuration.
     pub const MAX_CONFIG: usize = ACTIVITY_OFFSET - HEADER;
 
-    /// Where a copy lies on a leaf of `size` bytes (a multiple of [`LABEL_SIZE`]).
+    /// Returns the offset of a copy on a leaf of `size` bytes (a multiple of [`LABEL_SIZE`]).
     pub fn offset(copy: u64, size: u64) -> u64 {
         let label = LABEL_SIZE as u64;
         match copy {
@@ -80,15 +82,15 @@ impl Label {
         }
     }
 
-    /// Where the root of an epoch lies in a copy.
+    /// Returns the offset of an epoch's root in a copy.
     pub fn slot_offset(epoch: u64) -> u64 {
         RING_OFFSET as u64 + epoch % RING_SLOTS * SECTOR_SIZE as u64
     }
 
-    /// All but the activity and the ring, in whole sectors.
+    /// Encodes the label without the activity and the ring, in whole sectors.
     ///
     /// # Panics
-    /// Where the configuration is longer than [`Label::MAX_CONFIG`].
+    /// The configuration is longer than [`Label::MAX_CONFIG`].
     pub fn encode(&self) -> Vec<u8> {
         assert!(
             self.config.len() <= Self::MAX_CONFIG,
@@ -110,10 +112,10 @@ impl Label {
         bytes
     }
 
-    /// From a copy; of one that could not be read nothing is there.
+    /// Reads the label from a copy. A copy that could not be read is empty.
     ///
     /// # Errors
-    /// There is none that can be used.
+    /// The copy holds no usable label.
     pub fn read(copy: &Pages) -> Result<Self, NoLabel> {
         let mut head = [0; HEADER];
         if copy.len() < HEADER {
@@ -126,10 +128,10 @@ impl Label {
         Self::decode(&copy.slice(0..end.min(copy.len())).to_vec())
     }
 
-    /// From the front of a copy.
+    /// Decodes the label from the front of a copy.
     ///
     /// # Errors
-    /// There is none that can be used.
+    /// The bytes are no usable label.
     pub fn decode(bytes: &[u8]) -> Result<Self, NoLabel> {
         let mut reader = Reader(bytes);
         if reader.take(8).ok_or(NoLabel::Absent)? != MAGIC {
@@ -143,8 +145,8 @@ impl Label {
         }
     }
 
-    /// The header without its checksum and the configuration, where they match that. The same in all versions: a
-    /// rotten bit must not pass for a later one.
+    /// Returns the header without its checksum, and the configuration, if they match the checksum.
+    /// This part is equal in all versions: a rotten bit must not pass for a later version.
     fn intact(bytes: &[u8]) -> Option<Vec<u8>> {
         let len = Reader(bytes.get(LEN)?).u64()?;
         let len = usize::try_from(len).ok()?;
@@ -222,7 +224,7 @@ mod tests {
         let bytes = label.encode();
         assert_eq!(Label::decode(&[0; SECTOR_SIZE]), Err(NoLabel::Absent));
         assert_eq!(Label::decode(&bytes[..97]), Err(NoLabel::Damaged));
-        // A bit that rotted makes no later version.
+        // A rotten bit makes no later version.
         let mut rotten = bytes[..HEADER + 2].to_vec();
         rotten[9] ^= 8;
         assert_eq!(Label::decode(&rotten), Err(NoLabel::Damaged));

@@ -1,6 +1,7 @@
-//! Chunks of long lists: the extents that a checkpoint dropped, the blocks that only snapshots hold.
+//! Chunks of long lists: the extents that a checkpoint dropped, and the blocks that only snapshots
+//! hold.
 //!
-//! A chunk is a block of one to four sectors that points to the next. Little-endian:
+//! A chunk is a block of one to four sectors that points to the next chunk. Little-endian:
 //!
 //! ```text
 //!    0  magic "SANDLIST"                                      8 bytes
@@ -17,7 +18,7 @@
 //!  chunk:  pointer to the first chunk of a list that belongs to this one
 //! ```
 //!
-//! Chunks of chunks let two lists become one without a chunk of either being written again.
+//! With chunks of chunks, two lists become one, and no chunk of either is written again.
 
 use pages::Pages;
 
@@ -29,21 +30,21 @@ const MAGIC: &[u8; 8] = b"SANDLIST";
 const HEADER: usize = 64;
 const EXTENT: usize = 12;
 
-/// The largest chunk.
+/// Bytes of the largest chunk.
 pub const MAX_SIZE: usize = 4 * SECTOR_SIZE;
-/// Extents in the largest chunk.
+/// Number of extents in the largest chunk.
 pub const MAX_EXTENTS: usize = (MAX_SIZE - HEADER) / EXTENT;
-/// Pointers in the largest chunk.
+/// Number of pointers in the largest chunk.
 pub const MAX_POINTERS: usize = (MAX_SIZE - HEADER) / Pointer::SIZE;
 
-/// What a chunk lists.
+/// Entries of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entries {
-    /// Sectors.
+    /// Extents of sectors.
     Extents(Vec<Extent>),
-    /// Blocks, none of them the hole.
+    /// Pointers to blocks, none of them the hole.
     Blocks(Vec<Pointer>),
-    /// First chunks of lists.
+    /// Pointers to the first chunks of lists.
     Chunks(Vec<Pointer>),
 }
 
@@ -56,7 +57,7 @@ impl Entries {
         }
     }
 
-    /// How many.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         match self {
             Self::Extents(extents) => extents.len(),
@@ -64,7 +65,7 @@ impl Entries {
         }
     }
 
-    /// Whether there are none, which no chunk says.
+    /// Reports whether there are no entries. No chunk on a disk is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -73,22 +74,22 @@ impl Entries {
 /// A part of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// Where the list goes on; the hole is its end.
+    /// Pointer to the next chunk of the list. The hole is the end of the list.
     pub next: Pointer,
-    /// This part of it.
+    /// Entries of this part.
     pub entries: Entries,
 }
 
 impl Chunk {
-    /// Sectors of a chunk of so many extents.
+    /// Returns the number of sectors of a chunk of `extents` extents.
     pub fn sectors_of_extents(extents: usize) -> u32 {
         (HEADER + extents * EXTENT).div_ceil(SECTOR_SIZE) as u32
     }
 
-    /// Its sectors.
+    /// Encodes the chunk into its sectors.
     ///
     /// # Panics
-    /// Where it has no entries, or more than fit.
+    /// The chunk has no entries, or more than fit.
     pub fn encode(&self) -> Pages {
         let mut bytes = Vec::with_capacity(MAX_SIZE);
         bytes.extend_from_slice(MAGIC);
@@ -114,7 +115,8 @@ impl Chunk {
         Pages::from_bytes(&bytes)
     }
 
-    /// The version of a chunk that a later program wrote. Its checksum, in the pointer, was right.
+    /// Returns the version of a chunk that a later program wrote. The chunk's checksum, in the
+    /// pointer, was right.
     pub fn later_version(data: &Pages) -> Option<u16> {
         let bytes = data.to_vec();
         let mut reader = Reader(&bytes);
@@ -122,7 +124,8 @@ impl Chunk {
         reader.u16().filter(|version| is_one && *version > VERSION)
     }
 
-    /// From its sectors; `None` where this version of the format does not write such bytes.
+    /// Decodes the chunk from its sectors. Returns `None` if this version of the format does not
+    /// write such bytes.
     pub fn decode(data: &Pages) -> Option<Self> {
         if data.len() > MAX_SIZE {
             return None;
@@ -150,7 +153,8 @@ impl Chunk {
     }
 }
 
-/// Reads extents; whatever their number claims to be, no more than the bytes hold are made room for.
+/// Reads extents. Whatever their number claims to be, memory is reserved only for as many as the
+/// bytes hold.
 fn extents(reader: &mut Reader<'_>, count: usize) -> Option<Vec<Extent>> {
     let mut bytes = Reader(reader.take(count.checked_mul(EXTENT)?)?);
     let mut extents = Vec::with_capacity(count);
@@ -164,7 +168,7 @@ fn extents(reader: &mut Reader<'_>, count: usize) -> Option<Vec<Extent>> {
     Some(extents)
 }
 
-/// Reads pointers, in the same way.
+/// Reads pointers, in the way of [`extents`].
 fn pointers(reader: &mut Reader<'_>, count: usize) -> Option<Vec<Pointer>> {
     let mut bytes = Reader(reader.take(count.checked_mul(Pointer::SIZE)?)?);
     let mut pointers = Vec::with_capacity(count);
@@ -234,7 +238,7 @@ mod tests {
         (next, entries).prop_map(|(next, entries)| Chunk { next, entries })
     }
 
-    /// Other lengths than a chunk's own: whole sectors often, as they would be read.
+    /// Generates lengths other than a chunk's own: whole sectors often, as they would be read.
     fn lengths() -> impl Strategy<Value = Option<usize>> {
         prop_oneof![
             Just(None),
@@ -257,7 +261,8 @@ mod tests {
             prop_assert_eq!(Chunk::decode(&data), Some(chunk));
         }
 
-        /// A checkpoint writes the extents that it dropped in the place of the largest chunk, so more zeros may follow.
+        /// A checkpoint writes the extents that it dropped in the place of the largest chunk, so
+        /// more zeros may follow.
         #[test]
         fn what_decodes_encodes_to_the_same_bytes_and_zeros_may_follow(
             chunk in chunk(), at in 0..200_usize, byte in any::<u8>(), len in lengths(),

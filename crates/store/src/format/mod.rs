@@ -1,4 +1,4 @@
-//! Every byte that lies on a disk: structures, their encoding and their bounds. All numbers are
+//! The format: every structure that lies on a disk, its encoding and its bounds. All numbers are
 //! little-endian; `docs/format.md` draws them.
 
 pub mod activity;
@@ -22,19 +22,19 @@ pub use pointer::{Address, Algorithm, Compression, Epoch, Pointer};
 pub use record::{Entry, PoolKey, Record};
 pub use root::Root;
 
-/// The unit of allocation and of every device request, in bytes.
+/// Unit of allocation and of every device request, in bytes.
 pub const SECTOR_SIZE: usize = 4096;
 
-/// The version of the format that is written. A pool of a later one is not touched.
+/// Version of the format that is written. A pool of a later version is not touched.
 pub const VERSION: u16 = 1;
-/// That of the newest structure: a record that says where its signpost lies. Programs that know only [`VERSION`] refuse
-/// it, where they would otherwise take it for the end of the log.
+/// Version of the newest structure: a record that says where its signpost lies. Programs that know
+/// only [`VERSION`] refuse this record. Otherwise they would take it for the end of the log.
 pub const NEWEST: u16 = 2;
 
-/// The version of a structure of this pool, where it is later than the `newest` that is known. In all versions a structure begins
-/// with its magic number and its version, and a root or record has the pool's guid and its keyed checksum
-/// where this version has them; so nobody else can make one pass for such a structure, and it is told from
-/// none.
+/// Returns the version of a structure of this pool, if it is later than `newest`, the newest known
+/// version. In all versions a structure begins with its magic number and its version. In all
+/// versions a root or record has the pool's guid and its keyed checksum at this version's place. So
+/// nobody else can forge a later structure, and it is not taken for a missing one.
 fn later_version(sector: &[u8], magic: &[u8; 8], newest: u16, key: PoolKey) -> Option<u16> {
     const GUID: usize = 16;
     const CHECKSUM: std::ops::Range<usize> = 72..88;
@@ -51,7 +51,7 @@ fn later_version(sector: &[u8], magic: &[u8; 8], newest: u16, key: PoolKey) -> O
     (crate::checksum::keyed(key.secret, &blank) == stored).then_some(version)
 }
 
-/// A volume or a snapshot: a number that is never used again in the same pool.
+/// Number of a volume or a snapshot. The number is never used again in the pool.
 #[derive(
     Clone,
     Copy,

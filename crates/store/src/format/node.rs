@@ -1,4 +1,5 @@
-//! A node of a volume's map: 512 pointers, to blocks of the volume in a leaf, to nodes above it.
+//! A node of a volume's map: 512 pointers. Those of a leaf lead to blocks of the volume, those of a
+//! higher node to nodes.
 //!
 //! All numbers are little-endian:
 //!
@@ -22,13 +23,14 @@
 //!       zero                              up to a whole sector
 //! ```
 //!
-//! What is kept of the pointers is their checksums, in which nothing repeats, and of address and
-//! shape (16 bytes, as a number) the bits in which the node's pointers differ, moved together: the
-//! mask says which these are, `common` what the others are. A full node so takes three sectors instead
-//! of five, and one of few pointers takes one; LZ4 came out the same at twenty times the cost.
+//! A node keeps two things of its pointers. It keeps their checksums, in which nothing repeats. And
+//! it keeps address and shape (16 bytes, as a number), but only the bits in which the node's
+//! pointers differ, moved together. The mask says which bits these are, and `common` gives the
+//! others. So a full node takes three sectors instead of five, and a node of few pointers takes
+//! one. LZ4 gave equal sizes at twenty times the cost.
 //!
-//! The header says where in which map a node belongs, so that a node that lies in another's place
-//! is found out even where its checksum would be right.
+//! The header gives the node's map and its place there. So a node that lies in another's place is
+//! found out even if its checksum would be right.
 
 mod varying;
 
@@ -41,25 +43,26 @@ use super::bytes::Reader;
 use super::pointers::Pointers;
 use super::{Compression, DatasetId, Epoch, Pointer, SECTOR_SIZE, VERSION};
 
-/// Pointers in a node.
+/// Number of pointers in a node.
 pub const FAN_OUT: usize = 512;
 
-/// What a node's block begins with.
+/// Magic bytes with which a node's block begins.
 const MAGIC: &[u8; 8] = b"SANDNODE";
 /// Bytes before the bits that say which pointers are filled.
 const HEADER_SIZE: usize = 72;
-/// The part of a pointer before its checksum.
+/// Bytes of a pointer before its checksum.
 const SHAPE: usize = 16;
 
 /// A place in a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId {
-    /// The volume that the map was made for: a clone has its origin's nodes and goes on with its origin's
-    /// number. Of the index of a space map a number from the upper end, one for each top-level vdev.
+    /// Volume that the map was made for. A clone has its origin's nodes and goes on with its
+    /// origin's number. In the index of a space map, a number from the upper end, one for each
+    /// top-level vdev.
     pub volume: DatasetId,
-    /// 0 is a leaf.
+    /// Level of the node; 0 is a leaf.
     pub level: u8,
-    /// Counted within the level, from the volume's start.
+    /// Index of the node within the level, counted from the volume's start.
     pub index: u64,
 }
 
@@ -73,25 +76,25 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// A node in memory. `N`, a power of two, is [`FAN_OUT`] on every disk; tests make deep trees of
-/// few blocks with a smaller one.
+/// A node in memory. `N`, a power of two, is [`FAN_OUT`] on every disk. Tests use a smaller `N` to
+/// make deep trees of few blocks.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Node<const N: usize = FAN_OUT> {
     id: NodeId,
     birth: Epoch,
-    /// Each one decodes.
+    /// Pointers of the node, each of which decodes.
     pointers: Pointers,
 }
 
 impl<const N: usize> Node<N> {
-    /// The most bytes that a node takes on a disk, before it is filled up to a whole sector.
+    /// Most bytes that a node takes on a disk, before it is filled up to a whole sector.
     pub const MAX_SIZE: usize = HEADER_SIZE + N.div_ceil(8) + N * Pointer::SIZE;
-    /// As the header has it.
+    /// Fan-out as the header has it.
     const BITS: u8 = N.trailing_zeros() as u8;
     /// Bytes of memory that a node takes.
     pub const FOOTPRINT: usize = size_of::<Self>() + N * Pointer::SIZE;
 
-    /// A node of holes that is to be written in epoch `birth`.
+    /// Makes a node of holes that is to be written in epoch `birth`.
     pub fn new(id: NodeId, birth: Epoch) -> Self {
         const { assert!(N.is_power_of_two() && N > 1) };
         Self {
@@ -101,7 +104,8 @@ impl<const N: usize> Node<N> {
         }
     }
 
-    /// What stands for a node, born at `birth`, that cannot be read: whatever was in it is lost.
+    /// Makes a node in place of one, born at `birth`, that cannot be read: all its pointers are
+    /// lost.
     pub fn lost(id: NodeId, birth: Epoch) -> Self {
         let mut node = Self::new(id, birth);
         let lost = Pointer::lost(birth).encode();
@@ -109,17 +113,17 @@ impl<const N: usize> Node<N> {
         node
     }
 
-    /// Its place.
+    /// Returns the node's place.
     pub fn id(&self) -> NodeId {
         self.id
     }
 
-    /// When it was written: no block below it is younger.
+    /// Returns the epoch in which the node was written. No block below it is younger.
     pub fn birth(&self) -> Epoch {
         self.birth
     }
 
-    /// This node with what is to be changed in epoch `birth`.
+    /// Returns a copy of this node, to be changed in epoch `birth`.
     pub fn reborn(&self, birth: Epoch) -> Self {
         Self {
             id: self.id,
@@ -128,10 +132,10 @@ impl<const N: usize> Node<N> {
         }
     }
 
-    /// The pointer in `slot`.
+    /// Returns the pointer in `slot`.
     ///
     /// # Panics
-    /// Where `slot` is not below `N`.
+    /// `slot` is not below `N`.
     #[inline]
     pub fn get(&self, slot: usize) -> Pointer {
         Pointer::decode(self.pointers.get(slot))
@@ -141,7 +145,7 @@ impl<const N: usize> Node<N> {
     /// Replaces the pointer in `slot`.
     ///
     /// # Panics
-    /// Where `slot` is not below `N`, or the pointer is younger than the node: nobody could read it.
+    /// `slot` is not below `N`, or the pointer is younger than the node: nobody could read it.
     pub fn set(&mut self, slot: usize, pointer: Pointer) {
         assert!(
             pointer.birth <= self.birth,
@@ -150,22 +154,23 @@ impl<const N: usize> Node<N> {
         *self.pointers.get_mut(slot) = pointer.encode();
     }
 
-    /// All pointers in order.
+    /// Returns all pointers in order.
     pub fn iter(&self) -> impl Iterator<Item = Pointer> {
         (0..N).map(|slot| self.get(slot))
     }
 
-    /// The first slot from `slot` on that is not a hole.
+    /// Returns the first slot from `slot` on that is not a hole.
     pub fn next_filled(&self, slot: usize) -> Option<usize> {
         (slot..N).find(|&at| *self.pointers.get(at) != [0; Pointer::SIZE])
     }
 
-    /// Whether every pointer is a hole. Such a node is not written: its parent has a hole for it.
+    /// Reports whether every pointer is a hole. An empty node is not written: its parent has a hole
+    /// for it.
     pub fn is_empty(&self) -> bool {
         self.next_filled(0).is_none()
     }
 
-    /// The node's bytes, without what fills up the last sector.
+    /// Encodes the node, without the filling of the last sector.
     pub fn encode(&self) -> Vec<u8> {
         let filled = || {
             self.pointers
@@ -201,10 +206,10 @@ impl<const N: usize> Node<N> {
         bytes
     }
 
-    /// From bytes of a disk, if they are the node `expected` born at `birth`.
+    /// Decodes bytes of a disk, if they are the node `expected` born at `birth`.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The bytes are not this node; the error says why.
     pub fn decode(expected: NodeId, birth: Epoch, bytes: &[u8]) -> Result<Self, NodeError> {
         let mut reader = Reader(bytes);
         Self::read(expected, birth, &mut reader).map_err(|kind| NodeError { expected, kind })
@@ -258,8 +263,8 @@ impl<const N: usize> Node<N> {
         Ok(node)
     }
 
-    /// Puts the pointers in their places. `filled` has as many bits as there are pointers in the
-    /// others; `checksums` may be empty.
+    /// Puts the pointers in their places. `filled` has as many bits set as the other slices have
+    /// pointers. `checksums` may be empty.
     fn unpack(
         &mut self,
         varying: &Varying,
@@ -293,19 +298,19 @@ impl<const N: usize> Node<N> {
         Ok(())
     }
 
-    /// The block to write, and what its pointer says of how it is kept.
+    /// Returns the block to write, and the compression that its pointer names.
     pub fn to_block(&self) -> (Compression, Pages) {
         let bytes = self.encode();
         let mut block = PagesMut::allocate(bytes.len().next_multiple_of(SECTOR_SIZE));
         block.copy_from(0, &bytes);
-        // The rest is zeros by `freeze`. Nodes pack themselves.
+        // `freeze` fills the rest with zeros. Nodes pack themselves.
         (Compression::Off, block.freeze())
     }
 
-    /// From the block that `pointer` names, of which the checksum is right.
+    /// Decodes the node from the block that `pointer` names. The block's checksum is right.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The block is not this node; the error says why.
     pub fn from_block(
         expected: NodeId,
         pointer: &Pointer,
@@ -321,7 +326,7 @@ impl<const N: usize> Node<N> {
     }
 }
 
-/// Address and shape as a number.
+/// Returns address and shape as a number.
 fn shape(pointer: &[u8; Pointer::SIZE]) -> u128 {
     u128::from_le_bytes(std::array::from_fn(|byte| pointer[byte]))
 }
@@ -340,30 +345,30 @@ impl<const N: usize> fmt::Debug for Node<N> {
 /// A block that is not the node that its parent means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeError {
-    /// The node that was looked for.
+    /// Node that was looked for.
     pub expected: NodeId,
-    /// What is wrong.
+    /// Fault of the block.
     pub kind: NodeFault,
 }
 
-/// What is wrong with a node's block.
+/// Fault of a node's block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeFault {
-    /// Fewer bytes than a node has.
+    /// The block has fewer bytes than a node.
     Short,
-    /// Its pointer says that it is compressed, as no node is.
+    /// The pointer says that the block is compressed, as no node is.
     Compressed,
-    /// It does not begin as nodes do.
+    /// The block does not begin as nodes do.
     NotANode,
-    /// A version that this program does not know.
+    /// The block is of a version that this program does not know.
     Version(u16),
     /// Reserved bytes are not zero, or counts and masks do not fit together.
     Header,
-    /// It is another node.
+    /// The block is another node.
     Misplaced(NodeId),
-    /// It was born at another time than its parent says.
+    /// The node was born at another time than its parent says.
     Birth(Epoch),
-    /// The pointer in this slot is none, or younger than the node.
+    /// The pointer in this slot is invalid, or younger than the node.
     Pointer(usize),
 }
 

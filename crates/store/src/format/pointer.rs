@@ -1,13 +1,13 @@
-//! The block pointer: where a block lies, when it was born, how to read it, and what it must hash to.
+//! The block pointer: where a block lies, when it was born, how to read it, and its checksum.
 //!
-//! 32 bytes, little-endian:
+//! A pointer has 32 bytes, little-endian:
 //!
 //! ```text
 //!  0        8                    16                             32
 //!  +--------+--------------------+------------------------------+
 //!  | address| birth, shape       | checksum (128 bits)          |
 //!  +--------+--------------------+---------------+--------------+
-//!  | address| birth, shape       | its low half  | 2nd address  |  where bit 60 of the shape is set
+//!  | address| birth, shape       | its low half  | 2nd address  |  if bit 60 of the shape is set
 //!  +--------+--------------------+---------------+--------------+
 //!  address:  sector in bits 0..48, top-level vdev in bits 48..64
 //!  shape:    birth epoch 0..40, sectors 40..52, compression 52..56, checksum algorithm 56..60,
@@ -15,63 +15,63 @@
 //! ```
 //!
 //! All zeros is the hole: a block that reads as zeros and lies nowhere. The checksum lies here, in
-//! the parent, so that a block that was never written, or written elsewhere, is found out.
+//! the parent. So a block that was never written, or was written elsewhere, is found out.
 //!
 //! A double pointer leads to a block that lies twice. It keeps half of the checksum: 64 bits tell a
-//! rotten sector from a good one, and a pointer stays as long as it is.
+//! rotten sector from a good one, and the pointer keeps its length.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::num::NonZeroU64;
 
-/// When a block was born: counted up at every checkpoint and every snapshot. 40 bits.
+/// Epoch in which a block was born. It counts up at every checkpoint and every snapshot. 40 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u64);
 
 impl Epoch {
-    /// The last one that fits into a pointer.
+    /// Last epoch that fits into a pointer.
     pub const LAST: Self = Self((1 << 40) - 1);
 
-    /// The one after.
+    /// Returns the epoch after this one.
     pub fn next(self) -> Self {
         Self(self.0 + 1)
     }
 }
 
-/// A sector of a top-level vdev. In a mirror it is the sector of each leaf; in a raidz sectors count
-/// across its leaves, parity included.
+/// Address of a sector of a top-level vdev. In a mirror it is the sector of each leaf. In a raidz,
+/// sectors count across its leaves, parity included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address(u64);
 
 impl Address {
-    /// Sectors of a top-level vdev are below this.
+    /// Number of sectors that the addresses of a top-level vdev can name.
     pub const SECTORS: u64 = 1 << 48;
 
-    /// A sector of a top-level vdev, by its position in the pool.
+    /// Makes the address of a sector of a top-level vdev, given the vdev's position in the pool.
     ///
     /// # Panics
-    /// Where the sector is not below [`Address::SECTORS`].
+    /// The sector is not below [`Address::SECTORS`].
     pub fn new(vdev: u16, sector: u64) -> Self {
         assert!(sector < Self::SECTORS, "sector {sector} of vdev {vdev}");
         Self(u64::from(vdev) << 48 | sector)
     }
 
-    /// The top-level vdev.
+    /// Returns the position of the top-level vdev.
     pub fn vdev(self) -> u16 {
         (self.0 >> 48) as u16
     }
 
-    /// The sector in it.
+    /// Returns the sector in the vdev.
     pub fn sector(self) -> u64 {
         self.0 & (Self::SECTORS - 1)
     }
 
-    /// As it lies on disks.
+    /// Returns the address as it lies on disks.
     pub fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// As it was read from a disk; every value is an address.
+    /// Returns the address as it was read from a disk. Every value is an address.
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
@@ -83,43 +83,43 @@ impl fmt::Display for Address {
     }
 }
 
-/// How a block's bytes are kept.
+/// Packing of a block's bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Compression {
-    /// As they are.
+    /// The bytes are kept as they are.
     #[default]
     Off = 0,
-    /// An LZ4 block behind its length.
+    /// The bytes are an LZ4 block behind its length.
     Lz4 = 1,
-    /// A Zstandard frame behind its length.
+    /// The bytes are a Zstandard frame behind its length.
     Zstd = 2,
 }
 
-/// What a block's checksum is made with.
+/// Algorithm of a block's checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Algorithm {
-    /// Readers believe whatever the devices return. The checksum is kept all the same, that of XXH3, and
-    /// asked for where the end of the log is looked for: a group counts with all its blocks or not at all.
-    /// Data of volumes only.
+    /// Readers believe whatever the devices return. An XXH3 checksum is still kept, for the search
+    /// for the end of the log: a group counts with all its blocks or not at all. Only data of
+    /// volumes may use this.
     Off = 0,
     /// XXH3, 128 bits.
     #[default]
     Xxh3 = 1,
-    /// The first 128 bits of BLAKE3: for those who do not trust the disks' owner.
+    /// The first 128 bits of BLAKE3, for users who do not trust the disks' owner.
     Blake3 = 2,
 }
 
-/// The second address of a block, as far as it has one. A pointer in memory is no larger for it.
+/// Second address of a block, if the block has one. It does not make a pointer in memory larger.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Second(
-    /// All bits of the address turned: no block has the address that becomes zero.
+    /// Address with all bits inverted. No block has the address that becomes zero.
     Option<NonZeroU64>,
 );
 
 impl Second {
-    /// The block lies in one place only.
+    /// Value for a block that lies in one place only.
     pub const NONE: Self = Self(None);
 
     fn at(address: Address) -> Self {
@@ -137,31 +137,31 @@ impl fmt::Debug for Second {
     }
 }
 
-/// Where a block lies and what it must be.
+/// Pointer to a block: the block's place, and the proof of its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pointer {
-    /// Its first sector.
+    /// Address of the first sector.
     pub address: Address,
-    /// Where the same bytes lie once more: [`Pointer::doubled`].
+    /// Address at which a copy of the bytes lies, if there is one: [`Pointer::doubled`].
     pub second: Second,
-    /// When it was written.
+    /// Epoch in which the block was written.
     pub birth: Epoch,
-    /// How many sectors of payload, parity not counted; 0 is the hole.
+    /// Number of sectors of payload, parity not counted; 0 is the hole.
     pub sectors: u16,
-    /// How its bytes are kept.
+    /// Packing of the bytes.
     pub compression: Compression,
-    /// What the checksum is made with.
+    /// Algorithm of the checksum.
     pub algorithm: Algorithm,
-    /// Of the payload's sectors as they lie on the devices. Of a block that lies twice only the low half is
-    /// known: the high one is zero.
+    /// Checksum of the payload's sectors as they lie on the devices. If the block lies twice, only
+    /// the low half is known, and the high half is zero.
     pub checksum: u128,
 }
 
 const _: () = assert!(size_of::<Pointer>() == 48);
-/// The bit of the shape that says that there is a second address.
+/// Bit of the shape that says that there is a second address.
 const DOUBLE: u64 = 1 << 60;
 
-/// A place is not used twice in one epoch: the two tell nearly all blocks apart.
+/// Address and birth tell nearly all blocks apart, since a place is not used twice in one epoch.
 impl Hash for Pointer {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.address.to_bits());
@@ -172,9 +172,9 @@ impl Hash for Pointer {
 impl Pointer {
     /// Bytes on a disk.
     pub const SIZE: usize = 32;
-    /// The largest [`Pointer::sectors`].
+    /// Largest value of [`Pointer::sectors`].
     pub const MAX_SECTORS: u16 = (1 << 12) - 1;
-    /// A block of zeros that lies nowhere.
+    /// Pointer to a block of zeros that lies nowhere.
     pub const HOLE: Self = Self {
         address: Address(0),
         second: Second::NONE,
@@ -185,8 +185,9 @@ impl Pointer {
         checksum: 0,
     };
 
-    /// A block or node of which nothing is known but that it was there, by the epoch `birth`: the node
-    /// that knew cannot be read any more. It stands in no place, so reading it is an error, never zeros.
+    /// Makes the pointer to a block or node that existed by the epoch `birth`, but of which nothing
+    /// else is known: its parent node cannot be read any more. The pointer names no place, so
+    /// reading it is an error and never yields zeros.
     pub fn lost(birth: Epoch) -> Self {
         Self {
             address: Address(u64::MAX),
@@ -196,27 +197,27 @@ impl Pointer {
         }
     }
 
-    /// Whether it is of a block that is not packed.
+    /// Reports whether the block is not packed.
     pub fn is_whole(&self) -> bool {
         !self.is_hole() && self.compression == Compression::Off
     }
 
-    /// Whether it is one of [`Pointer::lost`].
+    /// Reports whether [`Pointer::lost`] made the pointer.
     #[inline]
     pub fn is_lost(&self) -> bool {
         self.address == Address(u64::MAX)
     }
 
-    /// Whether it is the hole.
+    /// Reports whether the pointer is the hole.
     #[inline]
     pub fn is_hole(&self) -> bool {
         self.sectors == 0
     }
 
-    /// The same block where its bytes lie in a second place, too.
+    /// Returns the pointer to this block with a second copy at `second`.
     ///
     /// # Panics
-    /// Where the two places overlap, or it lies nowhere.
+    /// The two places overlap, or the block lies nowhere.
     #[must_use]
     pub fn doubled(self, second: Address) -> Self {
         let pointer = Self {
@@ -228,31 +229,31 @@ impl Pointer {
         pointer
     }
 
-    /// The address of its second copy, where it has one.
+    /// Returns the address of the second copy, if there is one.
     #[inline]
     pub fn second(&self) -> Option<Address> {
         self.second.get()
     }
 
-    /// Whether it lies in two places.
+    /// Reports whether the block lies in two places.
     #[inline]
     pub fn is_double(&self) -> bool {
         self.second != Second::NONE
     }
 
-    /// The addresses of all its copies; the hole has none.
+    /// Returns the addresses of all copies. The hole has none.
     pub fn places(&self) -> impl Iterator<Item = Address> + use<> {
         let first = (!self.is_hole()).then_some(self.address);
         first.into_iter().chain(self.second())
     }
 
-    /// Sectors of payload of all its copies.
+    /// Returns the sectors of payload of all copies.
     #[inline]
     pub fn stored_sectors(&self) -> u64 {
         u64::from(self.sectors) << u32::from(self.is_double())
     }
 
-    /// Whether a second copy of such a block may lie where it says.
+    /// Reports whether the second copy of a block of this length may lie at its address.
     fn is_consistent(&self) -> bool {
         let Some(second) = self.second() else {
             return true;
@@ -262,7 +263,7 @@ impl Pointer {
         !self.is_hole() && !self.is_lost() && !overlaps
     }
 
-    /// As it lies on disks.
+    /// Encodes the pointer as it lies on disks.
     pub fn encode(&self) -> [u8; Self::SIZE] {
         debug_assert!(self.sectors <= Self::MAX_SECTORS && self.birth <= Epoch::LAST);
         let mut shape = self.birth.0
@@ -281,7 +282,7 @@ impl Pointer {
         bytes
     }
 
-    /// From a disk; `None` where no version of the format writes such bytes.
+    /// Decodes a pointer from a disk. Returns `None` if no version of the format writes such bytes.
     pub fn decode(bytes: &[u8; Self::SIZE]) -> Option<Self> {
         let (address, rest) = bytes.split_first_chunk::<8>()?;
         let (shape, proof) = rest.split_first_chunk::<8>()?;
@@ -361,7 +362,7 @@ mod tests {
         #[test]
         fn what_decodes_encodes_to_the_same_bytes(bytes in any::<[u8; 32]>(), is_double in any::<bool>()) {
             let mut bytes = bytes;
-            // Shapes that some version writes are rare among all.
+            // Random bytes seldom make a shape that some version writes.
             bytes[14] &= 0x1f;
             bytes[15] = bytes[15] & 1 | u8::from(is_double) << 4;
             if let Some(pointer) = Pointer::decode(&bytes) {
@@ -369,7 +370,7 @@ mod tests {
             }
         }
 
-        /// A second copy that overlaps the first would be no second one.
+        /// A second copy that overlaps the first would be no second copy.
         #[test]
         fn places_that_overlap_do_not_decode(
             sector in 4096..1_u64 << 40, sectors in 1..=Pointer::MAX_SECTORS, away in -5000..5000_i64,

@@ -1,8 +1,9 @@
-//! Many pointers in memory, as [`Pointer::encode`] makes them: a third less than decoded.
+//! Many pointers in memory, as [`Pointer::encode`] makes them. They take a third less than decoded
+//! pointers.
 //!
-//! Where they fill pages they lie in pages, as the blocks of the cache do: so what maps give back the cache takes, and
-//! the other way round. In ordinary memory it stayed with the program for the next maps, tens of megabytes that
-//! nobody counted.
+//! Pointers that fill pages lie in pages, as the blocks of the cache do. So the cache takes the
+//! memory that maps give back, and the other way round. Ordinary memory would stay with the program
+//! for the next maps, tens of megabytes that nobody counted.
 
 use std::fmt;
 
@@ -21,13 +22,13 @@ const PER_PAGE: usize = PAGE_SIZE / Pointer::SIZE;
 pub struct Pointers(Memory);
 
 enum Memory {
-    /// Fewer than fill a page.
+    /// Fewer pointers than fill a page.
     Few(Box<[Encoded]>),
     Pages(SmallVec<[PageMut; 8]>),
 }
 
 impl Pointers {
-    /// So many holes.
+    /// Makes `count` holes.
     pub fn holes(count: usize) -> Self {
         if count.is_multiple_of(PER_PAGE) {
             let pages = (0..count / PER_PAGE).map(|_| PageMut::zeroed());
@@ -36,10 +37,10 @@ impl Pointers {
         Self(Memory::Few(vec![[0; Pointer::SIZE]; count].into()))
     }
 
-    /// The pointer in a place.
+    /// Returns the pointer in a place.
     ///
     /// # Panics
-    /// Where there is no such place.
+    /// There is no such place.
     #[inline]
     pub fn get(&self, place: usize) -> &Encoded {
         match &self.0 {
@@ -48,10 +49,10 @@ impl Pointers {
         }
     }
 
-    /// The same, to be changed.
+    /// Returns the pointer in a place, for a change.
     ///
     /// # Panics
-    /// As before.
+    /// There is no such place.
     #[inline]
     pub fn get_mut(&mut self, place: usize) -> &mut Encoded {
         match &mut self.0 {
@@ -63,7 +64,7 @@ impl Pointers {
         }
     }
 
-    /// All of them.
+    /// Returns all pointers.
     pub fn iter(&self) -> impl Iterator<Item = &Encoded> {
         let (few, pages): (&[Encoded], &[PageMut]) = match &self.0 {
             Memory::Few(few) => (few, &[]),

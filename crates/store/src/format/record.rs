@@ -1,7 +1,7 @@
-//! A record of the log: what makes one group of changes durable.
+//! A record of the log: it makes one group of changes durable.
 //!
-//! A record is one sector. The data of its group lies where its entries point, as a rule directly
-//! behind it. Little-endian:
+//! A record is one sector. Its entries point to the data of its group, which as a rule lies
+//! directly behind the record. Little-endian:
 //!
 //! ```text
 //!    0  magic "SANDLOGR"                        8 bytes
@@ -26,15 +26,18 @@
 //!    4 stored     u64 length, 32 bytes pointer: an operation that is too long for a record
 //! ```
 //!
-//! The checksum is keyed so that a guest cannot write a block that would pass for a record.
+//! The checksum is keyed, so that a guest cannot write a block that would pass for a record.
 //!
-//! A *signpost* is the same sector once more, near the record, where the log goes on far away behind it.
+//! A *signpost* is a second copy of the record's sector, near the record. It is written if the log
+//! goes on far away behind the record.
 //!
-//! A record without entries is a *mark*: an opening of the pool wrote it where it found the end of the log.
+//! A record without entries is a *mark*. An opening of the pool wrote it where the opening found
+//! the end of the log.
 //!
-//! A *copy* lies on a log vdev and is the record with its data inline: the payloads of its pointers follow
-//! it in the order of its entries. It belongs to no chain of its own: made a plain record again
-//! ([`Record::without_copy`]) it is, byte for byte, the one that lies or should lie in the chain.
+//! A *copy* lies on a log vdev and is the record with its data inline: the payloads of its pointers
+//! follow it in the order of its entries. A copy belongs to no chain of its own. Made a plain
+//! record again ([`Record::without_copy`]), it is, byte for byte, the record that lies or should
+//! lie in the chain.
 
 use pages::Pages;
 
@@ -51,56 +54,56 @@ const COPY: u16 = 1;
 /// Bytes of the shortest entry.
 const MIN_ENTRY: usize = 16;
 
-/// Sequence numbers are below this, which nobody ever reaches: there is always a next one.
+/// Bound above all sequence numbers. Nobody ever reaches it, so there is always a next number.
 pub const MAX_SEQ: u64 = 1 << 62;
 /// Bytes for entries in a record.
 pub const ROOM: usize = SECTOR_SIZE - HEADER;
-/// The longest operation that is kept in a record itself.
+/// Length of the longest operation that is kept in a record itself.
 pub const MAX_OPERATION: usize = 2048;
 
-/// What all records of a pool have in common.
+/// Key that all records of a pool have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolKey {
-    /// The pool's guid.
+    /// Guid of the pool.
     pub guid: u64,
-    /// What records' checksums are keyed with; known to the labels only.
+    /// Secret with which records' checksums are keyed. Only the labels hold it.
     pub secret: u64,
 }
 
-/// One change.
+/// One change of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A block of a volume lies there now.
+    /// A block of a volume lies at the pointer's place now.
     Map {
-        /// The volume.
+        /// Volume of the block.
         dataset: DatasetId,
-        /// Its number, in units of volblocksize.
+        /// Number of the block, in units of volblocksize.
         block: u64,
-        /// Never the hole.
+        /// Pointer to the block, never the hole.
         pointer: Pointer,
     },
     /// Blocks of a volume read as zeros now.
     Clear {
-        /// The volume.
+        /// Volume of the blocks.
         dataset: DatasetId,
-        /// The first one.
+        /// First block.
         block: u64,
-        /// How many.
+        /// Number of blocks.
         count: u64,
     },
-    /// Something happened to a dataset as a whole; the bytes are the catalogue's business.
+    /// An operation changed a dataset as a whole. Only the catalogue understands the bytes.
     Operation(Vec<u8>),
-    /// The same, in a block of its own.
+    /// An operation in a block of its own changed a dataset as a whole.
     StoredOperation {
-        /// Its bytes.
+        /// Bytes of the operation.
         len: u64,
-        /// Where they lie.
+        /// Pointer to the operation's block.
         pointer: Pointer,
     },
 }
 
 impl Entry {
-    /// Bytes in a record.
+    /// Returns the bytes of the entry in a record.
     pub fn size(&self) -> usize {
         match self {
             Self::Map { .. } => 48,
@@ -111,33 +114,34 @@ impl Entry {
     }
 }
 
-/// A record as it is worked with.
+/// A record as the program works with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Counts up from record to record, for the life of the pool.
+    /// Sequence number. It counts up from record to record, for the life of the pool.
     pub seq: u64,
-    /// The epoch in which the blocks of this group are born.
+    /// Epoch in which the blocks of this group are born.
     pub epoch: Epoch,
-    /// All groups up to this one were durable when this record was written.
+    /// Number up to which all groups were durable when this record was written.
     pub durable_seq: u64,
-    /// Where the next record will lie.
+    /// Address at which the next record will lie.
     pub next: Address,
-    /// The checksum of the record before.
+    /// Checksum of the record before.
     pub previous: u128,
-    /// How many sectors behind it its signpost lies, or before it where this is negative; 0: it has none.
+    /// Sectors by which the record's signpost lies behind it, negative if before it; 0 if there is
+    /// none.
     pub signpost: i16,
-    /// Of a copy on a log vdev: all groups up to this one were durable when it was written, there or in
-    /// the chain. `None`: this is the record in the chain itself.
+    /// Mark of a copy on a log vdev: the number up to which all groups were durable when the copy
+    /// was written, there or in the chain. `None` marks the record in the chain itself.
     pub copy: Option<u64>,
-    /// The changes, in the order in which they take effect.
+    /// Changes, in the order in which they take effect.
     pub entries: Vec<Entry>,
 }
 
 impl Record {
-    /// Its sector, and its checksum.
+    /// Encodes the record. Returns its sector and its checksum.
     ///
     /// # Panics
-    /// Where the entries need more than [`ROOM`].
+    /// The entries need more than [`ROOM`].
     pub fn encode(&self, key: PoolKey) -> (Pages, u128) {
         let mut bytes = Vec::with_capacity(SECTOR_SIZE);
         bytes.extend_from_slice(MAGIC);
@@ -172,12 +176,13 @@ impl Record {
         (Pages::from_bytes(&bytes), checksum)
     }
 
-    /// The version of the record in a sector where a later program wrote it for this pool.
+    /// Returns the version of the record in a sector, if a later program wrote it for this pool.
     pub fn later_version(sector: &[u8], key: PoolKey) -> Option<u16> {
         super::later_version(sector, MAGIC, NEWEST, key)
     }
 
-    /// The record in a sector and its checksum; `None` where it is torn, damaged or another pool's.
+    /// Decodes the record in a sector. Returns it with its checksum, or `None` if it is torn,
+    /// damaged or another pool's.
     pub fn decode(sector: &[u8], key: PoolKey) -> Option<(Self, u128)> {
         if !sector.starts_with(MAGIC) {
             return None;
@@ -210,31 +215,33 @@ impl Record {
         is_valid.then_some((record, stored))
     }
 
-    /// Whether an opening wrote it, where the log ended for it. Whatever else fits in its place was given up then.
+    /// Reports whether an opening wrote the record at the end of the log that it found. The opening
+    /// gave up any other record that fits in this place.
     pub fn is_mark(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Where its signpost lies, if it has one and lies at this place itself.
+    /// Returns the address of the record's signpost, if the record has one. `place` is the record's
+    /// own address.
     pub fn signpost_at(&self, place: Address) -> Option<Address> {
         let sector = place.sector().checked_add_signed(self.signpost.into())?;
         let is_there = self.signpost != 0 && sector < Address::SECTORS;
         is_there.then(|| Address::new(place.vdev(), sector))
     }
 
-    /// As it lies or should lie in the chain.
+    /// Returns the record as it lies or should lie in the chain.
     pub fn without_copy(mut self) -> Self {
         self.copy = None;
         self
     }
 }
 
-/// The version of a record whose signpost lies there, if it has one.
+/// Returns the version of a record with this value of `signpost`.
 fn version(signpost: i16) -> u16 {
     if signpost == 0 { VERSION } else { NEWEST }
 }
 
-/// What the flags say of a record, `None` where they are none.
+/// Decodes the flags of a record. Returns `None` if they are invalid.
 fn copy_of(flags: u16, sector: &[u8]) -> Option<Option<u64>> {
     let promised = Reader(sector.get(PROMISED..HEADER)?).u64()?;
     match flags {

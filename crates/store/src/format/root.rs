@@ -1,6 +1,6 @@
-//! The root of a checkpoint: from here everything that was there at that moment can be found.
+//! The root of a checkpoint: the start from which all content of the checkpoint is found.
 //!
-//! One sector in the label ring of every leaf. Little-endian:
+//! A root is one sector in the label ring of every leaf. Little-endian:
 //!
 //! ```text
 //!    0  magic "SANDROOT"                                8 bytes
@@ -31,30 +31,31 @@ const CHECKSUM: std::ops::Range<usize> = 72..88;
 /// A checkpoint, as the label ring knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// Blocks born up to this epoch are in it.
+    /// Epoch of the checkpoint: it contains the blocks that were born up to this epoch.
     pub epoch: Epoch,
-    /// When it was made, in seconds since 1970.
+    /// Time at which it was made, in seconds since 1970.
     pub time_s: u64,
-    /// The last group of the log that is in it.
+    /// Number of the last group of the log in the checkpoint.
     pub seq: u64,
-    /// Where the next record lies, if there is one.
+    /// Address of the next record, if there is one.
     pub log: Address,
-    /// The checksum of the last record in it: the first one after it repeats it.
+    /// Checksum of the last record in the checkpoint. The first record after it repeats this
+    /// checksum.
     pub previous: u128,
-    /// The length of the manifest.
+    /// Length of the manifest in bytes.
     pub manifest_len: u64,
-    /// Where the manifest lies, in order.
+    /// Pointers to the manifest's blocks, in order.
     pub manifest: Vec<Pointer>,
 }
 
 impl Root {
-    /// The most blocks that a manifest may have.
+    /// Most blocks that a manifest may have.
     pub const MAX_BLOCKS: usize = (SECTOR_SIZE - HEADER) / Pointer::SIZE;
 
-    /// One sector.
+    /// Encodes the root into one sector.
     ///
     /// # Panics
-    /// Where the manifest has more than [`Root::MAX_BLOCKS`].
+    /// The manifest has more than [`Root::MAX_BLOCKS`] blocks.
     pub fn encode(&self, key: PoolKey) -> [u8; SECTOR_SIZE] {
         assert!(
             self.manifest.len() <= Self::MAX_BLOCKS,
@@ -87,12 +88,13 @@ impl Root {
         sector
     }
 
-    /// The version of the root in a sector where a later program wrote it for this pool.
+    /// Returns the version of the root in a sector, if a later program wrote it for this pool.
     pub fn later_version(sector: &[u8], key: PoolKey) -> Option<u16> {
         super::later_version(sector, MAGIC, VERSION, key)
     }
 
-    /// The root in a sector; `None` where it is torn, damaged, of another pool or a later version.
+    /// Decodes the root in a sector. Returns `None` if it is torn, damaged, of another pool or of a
+    /// later version.
     pub fn decode(sector: &[u8], key: PoolKey) -> Option<Self> {
         if !sector.starts_with(MAGIC) {
             return None;

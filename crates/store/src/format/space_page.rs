@@ -1,18 +1,18 @@
 //! A page of the bitmap of a top-level vdev: which of 32,768 sectors (128 MiB) are in use.
 //!
-//! One sector without a header: page n tells of the sectors from 32,768 × n on, bit b (of value
-//! 2^b) of byte k of sector 8k + b of those; set is in use. Bits of sectors beyond the end of the
-//! vdev are zero. A page that has no pointer is all zeros. What lies there is proven by the
-//! checksum in the pointer, and its place by that of the pointer.
+//! A page is one sector without a header. Page n covers the sectors from 32,768 × n on. Bit b (of
+//! value 2^b) of byte k stands for sector 8k + b of those; a set bit means in use. Bits of sectors
+//! beyond the end of the vdev are zero. A page without a pointer is all zeros. The checksum in the
+//! pointer proves the page's content, and the pointer's place proves the page's place.
 
 use super::SECTOR_SIZE;
 
-/// Sectors that a page tells of.
+/// Number of sectors that a page covers.
 pub const SECTORS: u64 = 8 * SECTOR_SIZE as u64;
-/// A page in words of 64 sectors.
+/// Length of a page in words of 64 sectors.
 pub const WORDS: usize = SECTOR_SIZE / size_of::<u64>();
 
-/// As it lies on disks: bit n of word m is sector 64m + n.
+/// Encodes a page as it lies on disks. Bit n of word m is sector 64m + n.
 pub fn encode(words: &[u64; WORDS]) -> [u8; SECTOR_SIZE] {
     let mut bytes = [0; SECTOR_SIZE];
     for (bytes, word) in bytes.chunks_exact_mut(size_of::<u64>()).zip(words) {
@@ -21,7 +21,7 @@ pub fn encode(words: &[u64; WORDS]) -> [u8; SECTOR_SIZE] {
     bytes
 }
 
-/// From a disk: all bytes are a page.
+/// Decodes a page from a disk. Any bytes are a page.
 pub fn decode(bytes: &[u8; SECTOR_SIZE]) -> [u64; WORDS] {
     let mut words = [0; WORDS];
     let (chunks, _) = bytes.as_chunks();
@@ -31,8 +31,8 @@ pub fn decode(bytes: &[u8; SECTOR_SIZE]) -> [u64; WORDS] {
     words
 }
 
-/// Whether a sector, counted from the first that the page tells of, is in use; those behind the
-/// last are not.
+/// Reports whether a sector is in use. Sectors count from the first that the page covers. Sectors
+/// behind the last are not in use.
 pub fn is_in_use(bytes: &[u8; SECTOR_SIZE], sector: u64) -> bool {
     let byte = usize::try_from(sector / 8)
         .ok()

@@ -1,45 +1,46 @@
-//! The chain of records: where the next one goes, and what it must repeat of the last.
+//! The chain of records: the place of the next record, and the facts about the last record that it
+//! must repeat.
 
 use std::collections::VecDeque;
 
 use crate::format::Address;
 
-/// A group that was sealed and is being written or waits to become durable.
+/// A sealed group that is being written, or that waits to become durable.
 #[derive(Debug)]
 pub struct Sealed {
-    /// Its number.
+    /// Number of the group.
     pub seq: u64,
-    /// Its bytes in memory.
+    /// Bytes that the group takes in memory.
     pub bytes: usize,
-    /// Where its data lies, to be forgotten in memory when it is written.
+    /// Addresses of the group's data, which memory may forget when the group is written.
     pub addresses: Vec<Address>,
-    /// Whether all of it is on the devices (perhaps in their caches).
+    /// Whether the whole group is on the devices (perhaps in their caches).
     pub is_written: bool,
 }
 
-/// The end of the log, and what is under way there.
+/// The end of the log, and the groups that are under way there.
 #[derive(Debug)]
 pub struct Chain {
-    /// The number of the next group.
+    /// Number of the next group.
     pub next_seq: u64,
-    /// Where its record goes.
+    /// Address to which the next group's record goes.
     pub next: Address,
-    /// The checksum of the last record.
+    /// Checksum of the last record.
     pub previous: u128,
-    /// Sealed and not known to be written, oldest first; and those behind them.
+    /// Sealed groups that are not known to be written, and all groups behind them, oldest first.
     under_way: VecDeque<Sealed>,
-    /// Groups that are durable only when a flush has followed them, in order.
+    /// Groups that become durable only by a later flush, in order.
     unflushed: VecDeque<u64>,
-    /// All groups up to this one are on the devices.
+    /// Number up to which all groups are on the devices.
     pub written_seq: u64,
-    /// All groups up to this one outlive a power cut.
+    /// Number up to which all groups outlive a power cut.
     pub durable_seq: u64,
-    /// Bytes of groups that are under way.
+    /// Bytes of the groups that are under way.
     pub bytes: usize,
 }
 
 impl Chain {
-    /// A log that goes on behind group `seq`, all of which is durable.
+    /// Makes a log that goes on behind group `seq`. All groups up to `seq` are durable.
     pub fn new(seq: u64, next: Address, previous: u128) -> Self {
         Self {
             next_seq: seq + 1,
@@ -53,17 +54,18 @@ impl Chain {
         }
     }
 
-    /// The number of the last group that was sealed.
+    /// Returns the number of the last sealed group.
     pub fn sealed_seq(&self) -> u64 {
         self.next_seq - 1
     }
 
-    /// Groups that are being written.
+    /// Returns the number of groups that are being written.
     pub fn being_written(&self) -> usize {
         (self.sealed_seq() - self.written_seq) as usize
     }
 
-    /// A group was sealed: its record went to `next`, the one after it will lie at `then`.
+    /// Notes that a group was sealed. Its record went to `next`, and the record after it will lie
+    /// at `then`.
     pub fn sealed(&mut self, bytes: usize, addresses: Vec<Address>, checksum: u128, then: Address) {
         self.under_way.push_back(Sealed {
             seq: self.next_seq,
@@ -77,8 +79,8 @@ impl Chain {
         self.previous = checksum;
     }
 
-    /// A group is on the devices. Returns those that count from now on: it and its predecessors,
-    /// without a gap.
+    /// Notes that a group is on the devices. Returns the groups that count from now on: this group
+    /// and its predecessors, without a gap.
     pub fn written(&mut self, seq: u64) -> Vec<Sealed> {
         if let Some(group) = self.under_way.iter_mut().find(|group| group.seq == seq) {
             group.is_written = true;
@@ -94,23 +96,25 @@ impl Chain {
         counting
     }
 
-    /// The last group that was sealed is durable only when a flush has followed it.
+    /// Notes that the last sealed group becomes durable only by a later flush.
     pub fn needs_flush(&mut self) {
         self.unflushed.push_back(self.sealed_seq());
     }
 
-    /// Whether no group needs a flush: then the next can become durable by being written.
+    /// Reports whether no group needs a flush. If so, the next group can become durable by being
+    /// written.
     pub fn is_flushed(&self) -> bool {
         self.unflushed.is_empty()
     }
 
-    /// All groups up to this one are durable by being written.
+    /// Returns the number up to which all groups are durable by being written.
     pub fn proven_seq(&self) -> u64 {
         let first = self.unflushed.front().copied();
         first.map_or(self.written_seq, |first| self.written_seq.min(first - 1))
     }
 
-    /// All groups up to this one are durable: what was written before a flush began, for example.
+    /// Notes that all groups up to `seq` are durable, for example all that were written before a
+    /// flush began.
     pub fn durable(&mut self, seq: u64) {
         self.durable_seq = self.durable_seq.max(seq);
         while self.unflushed.pop_front_if(|of| *of <= seq).is_some() {}

@@ -1,4 +1,5 @@
-//! The open group: changes that will become durable together, each block in its last version only.
+//! The open group: changes that become durable together. Each block is in the group in its last
+//! version only.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +8,21 @@ use pages::Pages;
 use crate::format::record::ROOM;
 use crate::format::{DatasetId, Pointer};
 
-/// The most payload in a group, in bytes: one device write of a good size.
+/// Most payload that a group may have, in bytes: one device write of a good size.
 pub const MAX_PAYLOAD: usize = 1 << 20;
-/// What the entry of a block or a stored operation takes in a record.
+/// Bytes that the entry of a block or a stored operation takes in a record.
 const MAP_SIZE: usize = 48;
 const CLEAR_SIZE: usize = 24;
 
-/// A block that has its place already; so whoever wrote it cannot be told later that there is none.
+/// A block that already has its place. So the writer of the block cannot be told later that there
+/// is no space.
 #[derive(Clone, Debug)]
 pub struct Placed {
-    /// Where it will lie.
+    /// Pointer to the block's place.
     pub pointer: Pointer,
-    /// What will lie there: whole sectors, perhaps compressed.
+    /// Bytes that will lie at the place: whole sectors, perhaps compressed.
     pub payload: Pages,
-    /// The block's bytes.
+    /// Bytes of the block.
     pub data: Pages,
 }
 
@@ -29,31 +31,31 @@ pub struct Placed {
 pub enum Change {
     /// A block has new bytes.
     Block {
-        /// The volume.
+        /// Volume of the block.
         dataset: DatasetId,
-        /// In units of volblocksize.
+        /// Number of the block, in units of volblocksize.
         block: u64,
-        /// Its bytes.
+        /// New bytes of the block.
         placed: Placed,
     },
-    /// Blocks are zeros.
+    /// Blocks become zeros.
     Clear {
-        /// The volume.
+        /// Volume of the blocks.
         dataset: DatasetId,
-        /// The first one.
+        /// First block.
         block: u64,
-        /// How many.
+        /// Number of blocks.
         count: u64,
     },
-    /// Something happened to datasets.
+    /// An operation changed the datasets.
     Operation(Vec<u8>),
-    /// The same, too long for a record.
+    /// An operation that is too long for a record changed the datasets.
     StoredOperation {
-        /// Where it will lie.
+        /// Pointer to the operation's place.
         pointer: Pointer,
-        /// Its bytes in whole sectors.
+        /// Bytes of the operation, filled up to whole sectors.
         payload: Pages,
-        /// How many count.
+        /// Bytes of the payload that belong to the operation.
         len: u64,
     },
 }
@@ -61,53 +63,53 @@ pub enum Change {
 /// The group that is being gathered.
 #[derive(Debug, Default)]
 pub struct OpenGroup {
-    /// `None` where a later change of the group made it void.
+    /// Changes in order; `None` if a later change of the group made one void.
     changes: Vec<Option<Change>>,
-    /// Where each block's change stands.
+    /// Index of each block's change.
     blocks: BTreeMap<(DatasetId, u64), usize>,
     clears: usize,
     entry_bytes: usize,
     payload_bytes: usize,
-    /// When the first change came.
+    /// Time at which the first change came.
     pub since_us: u64,
 }
 
 impl OpenGroup {
-    /// Whether nothing is in it.
+    /// Reports whether the group has no change.
     pub fn is_empty(&self) -> bool {
         self.entry_bytes == 0
     }
 
-    /// Bytes that it will write besides its record.
+    /// Returns the bytes that the group will write besides its record.
     pub fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }
 
-    /// How many blocks of a dataset it writes.
+    /// Returns the number of blocks of a dataset that the group writes.
     pub fn blocks_of(&self, dataset: DatasetId) -> u64 {
         let all = (dataset, 0)..=(dataset, u64::MAX);
         self.blocks.range(all).count() as u64
     }
 
-    /// Whether one more change fits in, whose payload has so many bytes.
+    /// Reports whether one more change with `payload` bytes fits into the group.
     pub fn has_room(&self, payload: usize) -> bool {
         self.entry_bytes + MAP_SIZE <= ROOM && self.payload_bytes + payload <= MAX_PAYLOAD
     }
 
-    /// Whether so many blocks of `block_size` bytes, and two clearings, fit into one group: whether a
-    /// change of so many blocks outlives a power cut as a whole or not at all.
+    /// Reports whether one group can hold `blocks` blocks of `block_size` bytes, and two clearings.
+    /// If so, a change of `blocks` blocks outlives a power cut as a whole or not at all.
     pub const fn holds(blocks: usize, block_size: usize) -> bool {
         blocks * MAP_SIZE + 2 * CLEAR_SIZE <= ROOM && blocks * block_size <= MAX_PAYLOAD
     }
 
-    /// Whether it has room for these besides what it holds.
+    /// Reports whether the group has room for `blocks` blocks besides its changes so far.
     pub fn has_room_for(&self, blocks: usize, block_size: usize) -> bool {
         self.entry_bytes + blocks * MAP_SIZE + 2 * CLEAR_SIZE <= ROOM
             && self.payload_bytes + blocks * block_size <= MAX_PAYLOAD
     }
 
-    /// A block has new bytes. Returns where its last version would have lain, if it was in this group:
-    /// nobody will ever look there.
+    /// Gives a block new bytes. If an earlier version of the block was in this group, returns the
+    /// pointer to its place: nobody will ever look there.
     pub fn write(&mut self, dataset: DatasetId, block: u64, placed: Placed) -> Option<Pointer> {
         self.payload_bytes += placed.payload.len();
         let change = Some(Change::Block {
@@ -125,7 +127,7 @@ impl OpenGroup {
         None
     }
 
-    /// Blocks are zeros from now on. Returns the places of those that had bytes in this group.
+    /// Makes blocks zeros. Returns the places of the blocks that had bytes in this group.
     pub fn clear(&mut self, dataset: DatasetId, block: u64, count: u64) -> Vec<Pointer> {
         let range = (dataset, block)..(dataset, block.saturating_add(count));
         let void: Vec<_> = self
@@ -158,7 +160,7 @@ impl OpenGroup {
         Some(placed.pointer)
     }
 
-    /// Something happened to datasets. The caller sees to it that nothing else is in the group.
+    /// Adds an operation on datasets. The caller ensures that nothing else is in the group.
     pub fn operate(&mut self, change: Change) {
         debug_assert!(self.is_empty(), "an operation has a group of its own");
         self.entry_bytes += match &change {
@@ -168,7 +170,7 @@ impl OpenGroup {
         self.changes.push(Some(change));
     }
 
-    /// What the group says of a block; `None` where it says nothing.
+    /// Returns the group's state of a block; `None` if the group does not change the block.
     pub fn look_up(&self, dataset: DatasetId, block: u64) -> Option<Held<'_>> {
         if let Some(at) = self.blocks.get(&(dataset, block))
             && let Some(Some(Change::Block { placed, .. })) = self.changes.get(*at)
@@ -183,18 +185,18 @@ impl OpenGroup {
         is_cleared.then_some(Held::Zeros)
     }
 
-    /// Takes everything out, in order.
+    /// Takes all changes out, in order.
     pub fn take(&mut self) -> impl Iterator<Item = Change> + use<> {
         std::mem::take(self).changes.into_iter().flatten()
     }
 }
 
-/// What the open group says of a block.
+/// State of a block in the open group.
 #[derive(Debug)]
 pub enum Held<'a> {
-    /// These bytes.
+    /// The block has these bytes.
     Data(&'a Placed),
-    /// Zeros.
+    /// The block is zeros.
     Zeros,
 }
 
@@ -223,8 +225,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes in, in its order, is what a reader of the group and a replay of it see; and
-        /// every place that was given is in the group or was returned.
+        /// A reader of the group and a replay of it see all changes in their order. Every place
+        /// that was given is in the group or was returned.
         #[test]
         fn the_last_version_counts(steps in prop::collection::vec((0..12_u64, 0..4_u64, 0..4_u8), 0..60)) {
             let mut group = OpenGroup::default();

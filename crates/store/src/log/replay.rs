@@ -1,66 +1,69 @@
-//! Following the chain of records after a crash, from the last checkpoint to its end.
+//! Replay follows the chain of records after a crash, from the last checkpoint to its end.
 //!
-//! The first place where no fitting record lies is the end of the log, or damage. Groups that were
-//! not durable when the power went may be missing in any combination, so a gap behind the last group
-//! that is *known to have been durable* is the end: silently. But a record written later says how far
-//! the log was durable then; if it says so of a group that is not there, something that was promised
-//! is lost: that is damage, and it is reported, never cut away. Such a record lies near the place where one is
-//! missing, or what lies there leads to it: a record behind which the log goes on far away is written twice, the
-//! second time near its place ([`crate::pool`]'s signposts).
+//! The first place without a fitting record is the end of the log, or damage. Groups that were not
+//! durable at the power cut may be missing in any combination. So a gap behind the last group that
+//! is *known to have been durable* is the end, and nothing is reported.
 //!
-//! Data of groups that are known to be durable is believed here; each of its blocks is verified when
-//! it is read. Data of the groups behind is verified now: a group counts with all its blocks or not
+//! But each later record says how far the log was durable when it was written. If a later record
+//! says that the missing group was durable, something promised is lost. This is damage; it is
+//! reported, never cut away. The later record lies near the place of the missing record, or the
+//! record at that place leads to it. If the log goes on far away behind a record, that record is
+//! written twice, the second time near its own place ([`crate::pool`]'s signposts).
+//!
+//! Data of groups that are known to be durable is believed here. Each of its blocks is verified
+//! when it is read. Data of later groups is verified now: a group counts with all its blocks or not
 //! at all.
 
 use crate::format::{Address, Entry, Pointer, PoolKey, Record, SECTOR_SIZE};
 
-/// Sectors before and behind the end that are searched for later records: 8 MiB each.
+/// Sectors before the end, and sectors behind it, that are searched for later records: 8 MiB each.
 pub const SEARCH: u64 = (8 << 20) / SECTOR_SIZE as u64;
 
-/// Whether a record is found by a search around another place.
+/// Reports whether a search around `place` finds a record at `record`.
 pub fn is_near(place: Address, record: Address) -> bool {
     place.vdev() == record.vdev() && place.sector().abs_diff(record.sector()) < SEARCH
 }
 
-/// How many sectors a place near a record lies behind it, or before it where this is negative.
+/// Returns the sectors by which `place` lies behind a nearby record, negative if it lies before the
+/// record.
 pub fn distance(record: Address, place: Address) -> i16 {
     let sectors = place.sector().wrapping_sub(record.sector()).cast_signed();
-    // What is near is less than 2048 away.
+    // Near places are less than 2048 sectors away.
     i16::try_from(sectors).unwrap_or(0)
 }
 
-/// A group that was found.
+/// A group that replay found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where its record lies.
+    /// Address of the group's record.
     pub address: Address,
-    /// What it says.
+    /// Content of the record.
     pub record: Record,
-    /// The checksum of the record.
+    /// Checksum of the record.
     pub checksum: u128,
 }
 
-/// A record that must be there and is not.
+/// A record that must exist and is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The group that is missing.
+    /// Number of the missing group.
     pub seq: u64,
-    /// Where its record should lie.
+    /// Address at which the missing record should lie.
     pub address: Address,
-    /// A later group that proves that it was durable.
+    /// Number of a later group whose record proves that the missing group was durable.
     pub proven_by: u64,
 }
 
-/// A record that was found near the end: of the group that is missing there, or of a later one.
+/// A record that was found near the end, of the group that is missing there or of a later group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// The number of its group.
+    /// Number of the record's group.
     pub seq: u64,
-    /// The checksum of the record before.
+    /// Checksum of the record before.
     pub previous: u128,
-    /// Its own.
+    /// Checksum of this record.
     pub checksum: u128,
-    /// Where the record behind it lies.
+    /// Address of the record behind this one.
     pub next: Address,
     durable_seq: u64,
 }
@@ -69,17 +72,17 @@ pub struct Trace {
 #[derive(Debug)]
 pub struct Replay {
     key: PoolKey,
-    /// What the next record must be.
+    /// Number that the next record must have.
     seq: u64,
     address: Address,
     previous: u128,
-    /// Up to where groups are known to have been durable.
+    /// Number up to which all groups are known to have been durable.
     durable_seq: u64,
 }
 
 impl Replay {
-    /// A search from the first record behind a checkpoint on: behind group `seq`, whose record had the
-    /// checksum `previous`.
+    /// Starts a search at the first record behind a checkpoint. That record follows group `seq`,
+    /// whose record had the checksum `previous`.
     pub fn new(key: PoolKey, seq: u64, address: Address, previous: u128) -> Self {
         Self {
             key,
@@ -90,27 +93,28 @@ impl Replay {
         }
     }
 
-    /// Where the next record must lie.
+    /// Returns the address at which the next record must lie.
     pub fn address(&self) -> Address {
         self.address
     }
 
-    /// The number that the next record must have.
+    /// Returns the number that the next record must have.
     pub fn seq(&self) -> u64 {
         self.seq
     }
 
-    /// What the record before had for a checksum.
+    /// Returns the checksum of the record before the next one.
     pub fn previous(&self) -> u128 {
         self.previous
     }
 
-    /// All groups up to this one were durable.
+    /// Returns the number up to which all groups were durable.
     pub fn durable_seq(&self) -> u64 {
         self.durable_seq
     }
 
-    /// The next group, if this is the sector at [`Replay::address`] and its record lies in it.
+    /// Follows the chain to the next group, if `sector` holds its record. `sector` must be the
+    /// sector at [`Replay::address`].
     pub fn follow(&mut self, sector: &[u8]) -> Option<Found> {
         let (record, checksum) = Record::decode(sector, self.key)?;
         let is_next = record.seq == self.seq && record.previous == self.previous;
@@ -131,19 +135,20 @@ impl Replay {
         Some(found)
     }
 
-    /// Goes back to before a group whose data is not all there.
+    /// Goes back to the state before `found`, a group whose data is not complete.
     pub fn cut_before(&mut self, found: &Found) {
         self.seq = found.record.seq;
         self.address = found.address;
         self.previous = found.record.previous;
     }
 
-    /// Whether the data of a group must be verified before it counts.
+    /// Reports whether the data of a group must be verified before the group counts.
     pub fn must_verify(&self, found: &Found) -> bool {
         found.record.seq > self.durable_seq
     }
 
-    /// The records in bytes near the end that are of the group that is missing there, or of later ones.
+    /// Returns the records in `bytes`, read near the end, of the group that is missing there or of
+    /// later groups.
     pub fn traces(&self, bytes: &[u8]) -> impl Iterator<Item = Trace> {
         let sectors = bytes.chunks_exact(SECTOR_SIZE);
         sectors.filter_map(|sector| {
@@ -159,7 +164,8 @@ impl Replay {
         })
     }
 
-    /// Where one of these proves that the group that is missing was durable, the log is damaged.
+    /// Returns the damage of the log, if one of the traces proves that the missing group was
+    /// durable.
     pub fn damage_by<'a>(&self, traces: impl Iterator<Item = &'a Trace>) -> Option<Damage> {
         let proofs = traces.filter(|trace| trace.seq > self.seq && trace.durable_seq >= self.seq);
         let proof = proofs.max_by_key(|trace| trace.seq)?;
@@ -171,7 +177,7 @@ impl Replay {
     }
 }
 
-/// The blocks that belong to a group: what must be there for it to count.
+/// Returns the blocks of a group. All of them must be intact for the group to count.
 pub fn blocks(record: &Record) -> impl Iterator<Item = Pointer> {
     record.entries.iter().filter_map(|entry| match entry {
         Entry::Map { pointer, .. } | Entry::StoredOperation { pointer, .. } => Some(*pointer),
@@ -186,7 +192,8 @@ mod tests {
 
     const KEY: PoolKey = PoolKey { guid: 5, secret: 6 };
 
-    /// Records of groups 1.., each of which knows those before the last to be durable.
+    /// Returns records of groups 1.., each of which says that all groups before the last are
+    /// durable.
     fn log(groups: u64) -> Vec<Vec<u8>> {
         let mut previous = 0;
         let mut sectors = Vec::new();

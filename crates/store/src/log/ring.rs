@@ -1,34 +1,35 @@
 //! The places on a log vdev: a ring that is written round and round.
 //!
-//! Copies of groups lie one behind the other. A place is given again when the groups in it are durable
-//! elsewhere; they become so in their order, so the oldest place is always the next to be free.
+//! Copies of groups lie one behind the other. A place is given again when the groups in it are
+//! durable elsewhere. Groups become durable in order, so the oldest place is always the next to be
+//! free.
 
 use std::collections::VecDeque;
 
-/// Sectors of a log vdev that are used at most: all of them are read when the pool is opened, and what
-/// lies in them is durable elsewhere within moments.
+/// Most sectors of a log vdev that are used. All of them are read when the pool is opened, and
+/// their content is durable elsewhere within moments.
 pub const MOST_SECTORS: u64 = 64 << 10;
 
-/// What is used of a log vdev.
+/// The used part of a log vdev.
 #[derive(Debug)]
 pub struct Ring {
     sectors: u64,
     next: u64,
-    /// In the order in which they were given.
+    /// Places that are held, in the order in which they were given.
     held: VecDeque<Held>,
     held_sectors: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    /// The last group in it.
+    /// Last group in the place.
     seq: u64,
     start: u64,
     sectors: u64,
 }
 
 impl Ring {
-    /// An empty ring on a vdev of so many sectors.
+    /// Makes an empty ring on a vdev of `sectors` sectors.
     pub fn new(sectors: u64) -> Self {
         Self {
             sectors: sectors.min(MOST_SECTORS),
@@ -38,22 +39,22 @@ impl Ring {
         }
     }
 
-    /// Its vdev has so many sectors now.
+    /// Notes that the vdev has `sectors` sectors now.
     pub fn grow(&mut self, sectors: u64) {
         self.sectors = self.sectors.max(sectors.min(MOST_SECTORS));
     }
 
-    /// Sectors that it uses of its vdev.
+    /// Returns the number of sectors that the ring uses of its vdev.
     pub fn sectors(&self) -> u64 {
         self.sectors
     }
 
-    /// Sectors that hold what is still needed.
+    /// Returns the number of sectors whose content is still needed.
     pub fn held_sectors(&self) -> u64 {
         self.held_sectors
     }
 
-    /// Gives so many sectors in a row to groups up to `seq`; `None` where they are not free.
+    /// Gives `sectors` sectors in a row to groups up to `seq`. Returns `None` if they are not free.
     pub fn take(&mut self, seq: u64, sectors: u64) -> Option<u64> {
         let start = self.room(sectors)?;
         self.held.push_back(Held {
@@ -66,7 +67,7 @@ impl Ring {
         Some(start)
     }
 
-    /// Where so many sectors in a row are free.
+    /// Returns the start of `sectors` free sectors in a row.
     fn room(&self, sectors: u64) -> Option<u64> {
         let fits_behind = self.next + sectors <= self.sectors;
         let Some(oldest) = self.held.front() else {
@@ -83,7 +84,7 @@ impl Ring {
         (self.next + sectors <= oldest.start).then_some(self.next)
     }
 
-    /// All groups up to `seq` are durable elsewhere.
+    /// Frees the places of all groups up to `seq`, which are durable elsewhere.
     pub fn settle(&mut self, seq: u64) {
         while let Some(held) = self.held.pop_front_if(|held| held.seq <= seq) {
             self.held_sectors -= held.sectors;
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Nothing that is needed is given a second time, and what is free is found again.
+        /// No place that is needed is given a second time, and a free place is found again.
         #[test]
         fn no_place_is_given_twice(
             sizes in prop::collection::vec((1..40_u64, 0..4_u64), 1..200),

@@ -1,8 +1,9 @@
-//! Which blocks differ between two trees of one volume or its clones: what an incremental stream
-//! carries from one snapshot to the next. A whole stream is the difference from a tree of holes.
+//! The blocks that differ between two trees of one volume or its clones. They are what an
+//! incremental stream carries from one snapshot to the next. A whole stream is the difference from
+//! a tree of holes.
 //!
-//! Both trees are descended side by side. Where they share a node nothing below it is read, so the
-//! cost is that of what was written in between.
+//! Both trees are descended side by side. If they share a node, nothing below it is read. So the
+//! cost is that of the blocks written in between.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,17 +14,17 @@ use crate::format::{Node, NodeId, Pointer};
 use super::walk::Progress;
 use super::{Missing, NodeCache, Tree};
 
-/// A difference, in the order of block numbers.
+/// A difference. Differences come in the order of block numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The newer tree has another block here.
     Block {
-        /// Its number.
+        /// Number of the block.
         index: u64,
-        /// Where it lies.
+        /// Pointer to the block.
         pointer: Pointer,
     },
-    /// The newer tree has holes here, the older one has at least one block. The range may go on
+    /// The newer tree has holes here; the older one has at least one block. The range may go on
     /// beyond the volume's size.
     Holes(Range<u64>),
 }
@@ -33,31 +34,31 @@ pub enum Change {
 pub struct Diff<const N: usize = FAN_OUT> {
     older: Tree<N>,
     newer: Tree<N>,
-    /// Blocks below this one are passed over.
+    /// Number below which blocks are passed over.
     start: u64,
-    /// Two different nodes to read next, in the same place.
+    /// Two different nodes to read next, at one place of both trees.
     next: Option<(NodeId, Below, Below)>,
     /// Nodes that were entered and not left, the topmost first.
     open: Vec<Open<N>>,
-    /// Holes that may go on.
+    /// Range of holes that may go on.
     holes: Range<u64>,
 }
 
-/// What a tree has in some place.
+/// Content of a tree at some place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Below {
-    /// A node or block, or a hole.
+    /// The tree has a node, a block, or a hole.
     Pointer(Pointer),
-    /// Nothing but the tree's root, further below: the other tree is higher.
+    /// The tree has only its root here, further below: the other tree is higher.
     Root,
 }
 
-/// A node of a tree, as far as there is one.
+/// A node of one of the trees, if there is one.
 #[derive(Debug)]
 enum Side<const N: usize> {
     Hole,
     Node(Arc<Node<N>>),
-    /// As in [`Below::Root`].
+    /// The tree has only its root here, as in [`Below::Root`].
     Root,
 }
 
@@ -66,13 +67,13 @@ struct Open<const N: usize> {
     id: NodeId,
     older: Side<N>,
     newer: Side<N>,
-    /// Where to look next.
+    /// Next slot to look at.
     slot: usize,
 }
 
 impl<const N: usize> Diff<N> {
-    /// From `older` to `newer`, blocks from `start` on: 0, or the [`Diff::position`] of an earlier
-    /// comparison of the same trees.
+    /// Compares from `older` to `newer`, blocks from `start` on. `start` is 0, or the
+    /// [`Diff::position`] of an earlier comparison of these trees.
     pub fn new(older: Tree<N>, newer: Tree<N>, start: u64) -> Self {
         let level = older.height.max(newer.height) - 1;
         let id = NodeId {
@@ -93,13 +94,13 @@ impl<const N: usize> Diff<N> {
         };
         let (older, newer) = (top(&older), top(&newer));
         if older != newer && Tree::<N>::blocks_of(id).end > start {
-            // Nothing can have to be told yet.
+            // No difference can be reported yet.
             let _ = diff.enter(id, older, newer);
         }
         diff
     }
 
-    /// All differences below this block were told.
+    /// Returns the block below which all differences were reported.
     pub fn position(&self) -> u64 {
         if !self.holes.is_empty() {
             return self.holes.start;
@@ -141,7 +142,8 @@ impl<const N: usize> Diff<N> {
         Ok(Progress::Done)
     }
 
-    /// Nodes that the comparison will ask for next and that are not in memory, `most` at most.
+    /// Returns the nodes that the comparison will ask for next and that are not in memory, `most`
+    /// at most.
     pub fn upcoming(&self, cache: &NodeCache<N>, most: usize) -> Vec<Missing> {
         let siblings = self.open.last().into_iter().flat_map(|open| {
             let slots = if open.id.level == 0 {
@@ -178,8 +180,8 @@ impl<const N: usize> Diff<N> {
             .collect()
     }
 
-    /// Tells what differs in the open nodes until there is a pair to enter, and leaves those in which
-    /// there is nothing more.
+    /// Reports the differences in the open nodes until there is a pair to enter. Leaves the nodes
+    /// in which there is nothing more.
     fn advance(&mut self, tell: &mut impl FnMut(Change)) {
         while self.next.is_none()
             && let Some(open) = self.open.last_mut()
@@ -218,7 +220,8 @@ impl<const N: usize> Diff<N> {
         }
     }
 
-    /// Looks into two different nodes next, if the newer is one. Returns what is to be told first.
+    /// Goes into two different nodes next, if the newer one is a node. Returns the change to report
+    /// first.
     fn enter(&mut self, id: NodeId, older: Below, newer: Below) -> Option<Change> {
         if newer == Below::Pointer(Pointer::HOLE) {
             let blocks = Tree::<N>::blocks_of(id);
@@ -228,7 +231,7 @@ impl<const N: usize> Diff<N> {
         None
     }
 
-    /// Notes holes behind all that was told. Returns those that do not touch them.
+    /// Notes holes behind all reported changes. Returns earlier holes that do not touch them.
     fn add_holes(&mut self, range: Range<u64>) -> Option<Change> {
         if self.holes.end == range.start && !self.holes.is_empty() {
             self.holes.end = range.end;
@@ -257,7 +260,7 @@ impl<const N: usize> Side<N> {
         })
     }
 
-    /// What `tree`, of which this is the side at `id`, has in `slot`.
+    /// Returns the content of `slot` in `tree`. This side is the tree's node at `id`.
     fn child(&self, tree: &Tree<N>, id: NodeId, slot: usize) -> Below {
         match self {
             Self::Node(node) => Below::Pointer(node.get(slot)),

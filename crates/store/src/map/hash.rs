@@ -1,12 +1,13 @@
-//! A hasher for numbers without a random seed: the same run gives the same order and the same cost,
-//! which simulation needs. Only for keys that this program chose itself, such as addresses.
+//! A hasher for numbers without a random seed. Equal runs give equal orders and equal costs, which
+//! simulation needs. It is only for keys that this program chose itself, for example addresses.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// For a map or set of numbers.
+/// Hasher for a map or set of numbers.
 pub type BuildNumberHasher = BuildHasherDefault<NumberHasher>;
 
-/// Multiplies by an odd constant (2^64 over the golden ratio) and folds the product's halves.
+/// Hasher that multiplies by an odd constant (2^64 over the golden ratio) and folds the product's
+/// halves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NumberHasher(u64);
 

@@ -1,13 +1,13 @@
-//! What was written and unmapped since a checkpoint or snapshot, in memory.
+//! A layer: the blocks that were written and unmapped since a checkpoint or snapshot, in memory.
 //!
-//! Written blocks are kept in chunks of neighbours: an ordered directory of the chunks' first block
-//! numbers, small enough for the processor's nearest caches, and in each chunk a hash table of a
-//! thousand places. An insertion so waits for main memory once; a tree, or a table of all blocks
-//! with buckets behind it, would do so three times and more. A merge takes the chunks in order and
-//! sorts each by itself. No operation does more than a bounded piece of work: there is no large table
-//! that is rebuilt as it grows.
+//! Written blocks are kept in chunks of neighbours. An ordered directory holds the chunks' first
+//! block numbers, small enough for the processor's nearest caches. Each chunk is a hash table of a
+//! thousand places. So an insertion waits for main memory once. A tree, or a table of all blocks
+//! with buckets behind it, would wait three times and more. A merge takes the chunks in order and
+//! sorts each by itself. No operation does more than a bounded piece of work: there is no large
+//! table that is rebuilt as it grows.
 //!
-//! Unmapped ranges are a set beside; a written block counts before a range.
+//! Unmapped ranges are a set beside the chunks. A written block counts before a range.
 
 mod places;
 
@@ -19,19 +19,19 @@ use super::range_set::RangeSet;
 use super::touched::{leaves_over, nodes_over};
 use crate::format::Pointer;
 
-/// What a layer says of a block.
+/// State of a block in a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hit {
-    /// It was written: it lies there.
+    /// The block was written and lies there.
     Block(Pointer),
-    /// It was unmapped or written with zeros.
+    /// The block was unmapped or written with zeros.
     Zero,
-    /// Nothing: whatever is below holds.
+    /// The layer does not change the block: the state below holds.
     Absent,
 }
 
 impl Hit {
-    /// The hit for a block that was written.
+    /// Returns the hit for a block that was written.
     #[inline]
     fn of(pointer: [u8; Pointer::SIZE]) -> Self {
         match unpack(pointer) {
@@ -41,60 +41,62 @@ impl Hit {
     }
 }
 
-/// Places in the hash table of a full-grown chunk.
+/// Number of places in the hash table of a full-grown chunk.
 const PLACES: usize = 1024;
-/// Places in the table of a new chunk.
+/// Number of places in the table of a new chunk.
 const FIRST_PLACES: usize = 16;
-/// A place without a block; no block has this number.
+/// Number that marks a place without a block. No block has it.
 const FREE: u64 = u64::MAX;
-/// About the memory of a range in the set.
+/// Approximate bytes of memory of a range in the set.
 const RANGE_FOOTPRINT: usize = 24;
 
 /// Changes of a volume's map.
 #[derive(Debug, Default)]
 pub struct Layer {
-    /// The lowest block number that may be in each chunk, in order; the first chunk takes all below.
+    /// Lowest block number that may be in each chunk, in order. The first chunk takes all blocks
+    /// below.
     firsts: Vec<u64>,
     chunks: Vec<Chunk>,
     cleared: RangeSet,
     len: usize,
     updates: u64,
-    /// Places of all chunks.
+    /// Number of places of all chunks.
     places: usize,
-    /// Leaves of a tree that all chunks touch, at most.
+    /// Most leaves of a tree that all chunks touch.
     leaves: u64,
 }
 
-/// Neighbours: a hash table with linear probing, at most seven eighths full, from which single blocks
-/// are never removed.
+/// A chunk of neighbours: a hash table with linear probing, at most seven eighths full. Single
+/// blocks are never removed from it.
 #[derive(Debug)]
 struct Chunk {
     places: Places,
     len: usize,
-    /// The lowest block number.
+    /// Lowest block number.
     first: u64,
-    /// The highest.
+    /// Highest block number.
     last: u64,
 }
 
 impl Layer {
-    /// Block numbers are below this, as in trees.
+    /// Bound of block numbers, as in trees.
     pub const BLOCKS: u64 = 1 << 63;
 
-    /// About the memory of a written block: its number and its pointer, in tables of which between half and seven eighths
-    /// are taken.
+    /// Approximate bytes of memory of a written block: its number and its pointer, in tables that
+    /// are between half and seven eighths full.
     pub const CHANGE_BYTES: usize = (size_of::<u64>() + Pointer::SIZE) * 3 / 2;
 
-    /// Without changes.
+    /// Makes a layer without changes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Block `index` was written; with [`Pointer::HOLE`]: with zeros. Returns what the layer said of it before: nobody
-    /// finds a block that only this layer had from now on.
+    /// Notes that block `index` was written; with [`Pointer::HOLE`], with zeros. Returns the
+    /// block's former state in the layer. If only this layer had the former block, nobody finds
+    /// that block from now on.
     ///
     /// # Panics
-    /// Where `index` is not below [`Layer::BLOCKS`].
+    /// `index` is not below [`Layer::BLOCKS`].
     pub fn insert(&mut self, index: u64, pointer: Pointer) -> Hit {
         assert!(index < Self::BLOCKS, "block {index}");
         self.updates += 1;
@@ -119,8 +121,8 @@ impl Layer {
         self.hit_of_unwritten(index)
     }
 
-    /// Block `index` is about to be written: asks for its place to be brought near the processor while it goes on. Most of
-    /// what an insertion costs is waiting for memory.
+    /// Prefetches the place of block `index`, which is about to be written. The processor goes on
+    /// meanwhile. Most of the cost of an insertion is waiting for memory.
     #[inline]
     pub fn prefetch(&self, index: u64) {
         if let Some(chunk) = self.chunks.get(self.position(index)) {
@@ -128,8 +130,9 @@ impl Layer {
         }
     }
 
-    /// Blocks `range` were unmapped. Each block that only this layer had, and that nobody finds from
-    /// now on, is given to `drop`. Takes time for what was written in the range, not for its size.
+    /// Notes that blocks `range` were unmapped. Each block that only this layer had, and that
+    /// nobody finds from now on, is given to `drop`. The call takes time for the blocks written in
+    /// the range, not for its size.
     pub fn clear(&mut self, range: Range<u64>, mut drop: impl FnMut(Pointer)) {
         if range.is_empty() {
             return;
@@ -147,7 +150,7 @@ impl Layer {
             }
             behind += 1;
         }
-        // What remains as zeros is at most in the first and the last of these chunks.
+        // Blocks that remain as zeros are only in the first and the last of these chunks.
         let len = range.end - range.start;
         let is_inside = |chunk: &Chunk| {
             len >= chunk.len as u64 && chunk.last < range.end && chunk.first >= range.start
@@ -169,7 +172,7 @@ impl Layer {
         self.cleared.insert(range);
     }
 
-    /// What the layer says of block `index`.
+    /// Returns the state of block `index`.
     #[inline]
     pub fn get(&self, index: u64) -> Hit {
         if !self.chunks.is_empty() {
@@ -182,7 +185,7 @@ impl Layer {
         self.hit_of_unwritten(index)
     }
 
-    /// The hit for a block that no chunk has.
+    /// Returns the hit for a block that no chunk has.
     #[inline]
     fn hit_of_unwritten(&self, index: u64) -> Hit {
         match self.cleared.contains(index) {
@@ -191,7 +194,8 @@ impl Layer {
         }
     }
 
-    /// The same for the blocks from `first` on, into those of `hits` that are [`Hit::Absent`].
+    /// Writes the states of the blocks from `first` on into those of `hits` that are
+    /// [`Hit::Absent`].
     pub fn get_run(&self, first: u64, hits: &mut [Hit]) {
         let range = first..first.saturating_add(hits.len() as u64);
         let mut fill = |index: u64, hit: Hit| {
@@ -215,8 +219,8 @@ impl Layer {
         }
     }
 
-    /// The blocks of `range` that were written, in order; a hole is one written with zeros, or
-    /// written and unmapped.
+    /// Returns the blocks of `range` that were written, in order. A hole is a block that was
+    /// written with zeros, or written and unmapped.
     pub fn written(&self, range: Range<u64>) -> impl Iterator<Item = (u64, Pointer)> + '_ {
         let first = self.position(range.start);
         let reaching = self.firsts.partition_point(|&first| first < range.end);
@@ -235,13 +239,13 @@ impl Layer {
             })
     }
 
-    /// The parts of `range` that were unmapped, in order. Blocks in them that were written since are
-    /// also in [`Layer::written`], which counts.
+    /// Returns the parts of `range` that were unmapped, in order. Blocks in them that were written
+    /// since are also in [`Layer::written`], which counts.
     pub fn cleared(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         self.cleared.within(range)
     }
 
-    /// Whether all of `range` was unmapped, and nothing but zeros was written there since.
+    /// Reports whether all of `range` was unmapped, and only zeros were written there since.
     pub fn is_cleared(&self, range: &Range<u64>) -> bool {
         self.cleared.covers(range)
             && self
@@ -249,7 +253,8 @@ impl Layer {
                 .all(|(_, pointer)| pointer.is_hole())
     }
 
-    /// How many blocks of `range` it says nothing of. Takes time for what it says in the range, not for its size.
+    /// Returns the number of blocks of `range` that the layer does not change. The call takes time
+    /// for the layer's changes in the range, not for the range's size.
     pub fn absent_in(&self, range: Range<u64>) -> u64 {
         if range.is_empty() {
             return 0;
@@ -261,7 +266,7 @@ impl Layer {
         (range.end - range.start).saturating_sub(cleared + written.count() as u64)
     }
 
-    /// The first block from `index` on that the layer says something of.
+    /// Returns the first block from `index` on that the layer changes.
     pub fn next(&self, index: u64) -> Option<u64> {
         let written = self.next_written(index);
         let cleared = self.cleared.next(index);
@@ -271,39 +276,40 @@ impl Layer {
         }
     }
 
-    /// The last block that was written.
+    /// Returns the last block that was written.
     pub fn last_written(&self) -> Option<u64> {
         self.chunks.last().map(|chunk| chunk.last)
     }
 
-    /// How many blocks are held as written.
+    /// Returns the number of blocks that the layer holds as written.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Nodes of a tree with so many levels that it changes at most.
+    /// Returns the most nodes that the layer changes in a tree of `height` levels.
     pub fn touched_nodes(&self, height: u8) -> u64 {
         let written = self.chunks.first().zip(self.chunks.last());
         let written = written.map(|(first, last)| first.first..=last.last);
         let written = written.map(|blocks| nodes_over(&blocks, self.leaves, height));
-        // What lies wholly in a range is dropped; only nodes at its two ends are written anew.
+        // A node that lies wholly in a range is dropped. Only nodes at the two ends of the range
+        // are written anew.
         let ends = 2 * self.cleared.len() as u64;
         let cleared = self.cleared.span().map(|range| range.start..=range.end - 1);
         let cleared = cleared.map(|blocks| nodes_over(&blocks, ends, height));
         written.unwrap_or(0) + cleared.unwrap_or(0)
     }
 
-    /// Whether it says nothing of any block.
+    /// Reports whether the layer changes no block.
     pub fn is_empty(&self) -> bool {
         self.len == 0 && self.cleared.is_empty()
     }
 
-    /// How many insertions and clearances there were.
+    /// Returns the number of insertions and clearances.
     pub fn updates(&self) -> u64 {
         self.updates
     }
 
-    /// About how many bytes of memory it takes.
+    /// Returns the approximate bytes of memory that the layer takes.
     pub fn bytes(&self) -> usize {
         self.places * (size_of::<u64>() + Pointer::SIZE)
             + self.chunks.len() * (size_of::<Chunk>() + size_of::<u64>())
@@ -316,7 +322,7 @@ impl Layer {
         here.or_else(|| self.chunks.get(position + 1).map(|chunk| chunk.first))
     }
 
-    /// The position of the chunk that block `index` belongs to.
+    /// Returns the position of the chunk that block `index` belongs to.
     #[inline]
     fn position(&self, index: u64) -> usize {
         self.firsts
@@ -331,9 +337,9 @@ impl Layer {
         self.chunks.insert(position, chunk);
     }
 
-    /// Makes room for block `index` in the full chunk at `position`; says in which chunk it has its
-    /// place now. A chunk grows, and is then cut in two; but behind its last block a new one begins,
-    /// so that who writes in ascending order fills every chunk.
+    /// Makes room for block `index` in the full chunk at `position`. Returns the chunk in which the
+    /// block has its place now. A chunk grows, and is then cut in two. But a block behind the
+    /// chunk's last one begins a new chunk, so that a writer in ascending order fills every chunk.
     #[cold]
     fn make_room(&mut self, position: usize, index: u64) -> usize {
         let chunk = &mut self.chunks[position];
@@ -370,15 +376,15 @@ impl Chunk {
         self.len >= self.places.len() / 8 * 7
     }
 
-    /// The place at which the search for block `index` begins.
+    /// Returns the place at which the search for block `index` begins.
     #[inline]
     fn home(&self, index: u64) -> usize {
         let mask = self.places.len() - 1;
-        // By the golden ratio neighbours come to lie far apart, and so do equal strides.
+        // The golden ratio spreads neighbours, and blocks at equal strides, far apart.
         (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask
     }
 
-    /// Where block `index` is, or the free place where it belongs.
+    /// Returns the place of block `index`, or the free place where it belongs.
     #[inline]
     fn find(&self, index: u64) -> usize {
         let mask = self.places.len() - 1;
@@ -392,7 +398,7 @@ impl Chunk {
         }
     }
 
-    /// Takes a block that is not in it to the free place where it belongs.
+    /// Puts a block that is not in the chunk into the free place where it belongs.
     #[inline]
     fn put(&mut self, place: usize, index: u64, pointer: [u8; Pointer::SIZE]) {
         self.places.set(place, index, pointer);
@@ -401,7 +407,7 @@ impl Chunk {
         self.len += 1;
     }
 
-    /// Where the blocks of `range` are, in no order.
+    /// Returns the places of the blocks of `range`, in no order.
     fn places_in(&self, range: &Range<u64>) -> Vec<usize> {
         let len = range.end.saturating_sub(range.start);
         if len <= self.places.len() as u64 / 16 {
@@ -420,7 +426,7 @@ impl Chunk {
             .collect()
     }
 
-    /// The first block from `index` on. A free place counts as the last number there is.
+    /// Returns the first block from `index` on. A free place counts as the last number there is.
     fn next(&self, index: u64) -> Option<u64> {
         let next = self.places.indices().fold(FREE, |next, other| {
             next.min(if other >= index { other } else { FREE })
@@ -428,7 +434,7 @@ impl Chunk {
         (next != FREE).then_some(next)
     }
 
-    /// Leaves that its blocks lie in, at most.
+    /// Returns the most leaves that the chunk's blocks lie in.
     fn leaves(&self) -> u64 {
         match self.len {
             0 => 0,
@@ -436,14 +442,14 @@ impl Chunk {
         }
     }
 
-    /// The block that half of the others are below.
+    /// Returns the median of the chunk's block numbers.
     fn middle(&self) -> u64 {
         let mut indices: Vec<_> = self.places.indices().filter(|&at| at != FREE).collect();
         let half = indices.len() / 2;
         *indices.select_nth_unstable(half).1
     }
 
-    /// A chunk with as many places and the blocks of `range`.
+    /// Makes a chunk with `places` places and the blocks of `range`.
     fn rebuilt(&self, places: usize, range: Range<u64>) -> Self {
         let mut chunk = Self::new(places);
         for (place, index) in self.places.indices().enumerate() {

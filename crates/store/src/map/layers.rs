@@ -1,7 +1,7 @@
-//! The layers above a volume's tree: one that takes changes, below it closed ones.
+//! The layers above a volume's tree: one that takes changes, and closed ones below it.
 //!
-//! A snapshot closes the top; it sees the closed layers of that moment, and so does a clone of it,
-//! with a top of its own. A closed layer never changes, so all of them share it.
+//! A snapshot closes the top layer. The snapshot sees the closed layers of that moment. So does a
+//! clone of it, with a top of its own. A closed layer never changes, so all of them share it.
 
 use std::sync::Arc;
 
@@ -12,33 +12,33 @@ use super::{Hit, Layer, Tally};
 /// A layer that takes no more changes.
 #[derive(Debug)]
 pub struct Closed {
-    /// What it says.
+    /// Changes of the layer.
     pub layer: Layer,
-    /// The epoch that ended with it: no block in it was born later. The tree that it is merged into
-    /// is born in it.
+    /// Epoch that ended with the layer: no block in it was born later. The tree that it is merged
+    /// into is born in this epoch.
     pub epoch: Epoch,
-    /// Its changes of the count of blocks.
+    /// Changes of the layer to the count of blocks.
     pub tally: Tally,
 }
 
 /// A stack of layers.
 #[derive(Debug, Default)]
 pub struct Layers {
-    /// The lowest, which is the oldest, first.
+    /// Closed layers. The lowest, which is the oldest, comes first.
     closed: Vec<Arc<Closed>>,
     top: Layer,
-    /// Of the top.
+    /// Tally of the top.
     tally: Tally,
 }
 
 impl Layers {
-    /// Without changes.
+    /// Makes a stack without changes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A stack on the same closed layers, with a top of its own: what a snapshot taken at the last
-    /// [`Layers::close`] sees, and where its clones begin.
+    /// Makes a stack on these closed layers, with a top of its own. A snapshot taken at the last
+    /// [`Layers::close`] sees this stack, and its clones begin with it.
     pub fn fork(&self) -> Self {
         Self {
             closed: self.closed.clone(),
@@ -46,7 +46,7 @@ impl Layers {
         }
     }
 
-    /// What the newest layer that knows block `index` says of it.
+    /// Returns the state of block `index` in the newest layer that changes it.
     pub fn get(&self, index: u64) -> Hit {
         let newest_first = self.closed.iter().rev().map(|closed| &closed.layer);
         std::iter::once(&self.top)
@@ -56,7 +56,7 @@ impl Layers {
             .unwrap_or(Hit::Absent)
     }
 
-    /// The same for the blocks from `first` on.
+    /// Writes the states of the blocks from `first` on into `hits`.
     pub fn get_run(&self, first: u64, hits: &mut [Hit]) {
         hits.fill(Hit::Absent);
         self.top.get_run(first, hits);
@@ -65,7 +65,7 @@ impl Layers {
         }
     }
 
-    /// Closes the top with the epoch that ends now, and opens a new one. Without changes in it
+    /// Closes the top with the epoch that ends now, and opens a new one. If the top has no changes,
     /// nothing happens.
     pub fn close(&mut self, epoch: Epoch) {
         if !self.top.is_empty() {
@@ -79,28 +79,28 @@ impl Layers {
         }
     }
 
-    /// The closed layers, the lowest first: the order to merge them in.
+    /// Returns the closed layers, the lowest first: the order in which to merge them.
     pub fn closed(&self) -> &[Arc<Closed>] {
         &self.closed
     }
 
-    /// The layer that takes changes.
+    /// Returns the layer that takes changes.
     pub fn top(&self) -> &Layer {
         &self.top
     }
 
-    /// Its changes of the count of blocks.
+    /// Returns the top's changes of the count of blocks.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// The top and its tally, for changes that are counted.
+    /// Returns the top and its tally, for changes that are counted.
     pub(super) fn top_mut(&mut self) -> (&mut Layer, &mut Tally) {
         (&mut self.top, &mut self.tally)
     }
 
-    /// A tree has all that `merged` and the layers below it say: they go. Says whether `merged` was
-    /// in the stack; where it was not, nothing changes.
+    /// Drops `merged` and the layers below it, since a tree has all their changes. Reports whether
+    /// `merged` was in the stack; if not, nothing changes.
     pub fn drop_merged(&mut self, merged: &Arc<Closed>) -> bool {
         let at = self
             .closed
@@ -112,18 +112,19 @@ impl Layers {
         at.is_some()
     }
 
-    /// Whether it says nothing of any block.
+    /// Reports whether no layer changes a block.
     pub fn is_empty(&self) -> bool {
         self.closed.is_empty() && self.top.is_empty()
     }
 
-    /// How many blocks all layers hold as written; one that several hold counts in each.
+    /// Returns the number of blocks that all layers hold as written. A block in several layers
+    /// counts in each.
     pub fn written(&self) -> u64 {
         let closed = self.closed.iter().map(|closed| closed.layer.len());
         (closed.sum::<usize>() + self.top.len()) as u64
     }
 
-    /// About how many bytes of memory all layers take, shared ones too.
+    /// Returns the approximate bytes of memory that all layers take, shared ones too.
     pub fn bytes(&self) -> usize {
         self.top.bytes()
             + self
@@ -136,7 +137,8 @@ impl Layers {
 
 #[cfg(test)]
 impl Layers {
-    /// Block `index` was written, and no tally knows: volumes go by [`super::view::Map::insert`].
+    /// Notes that block `index` was written, without a tally. Volumes use
+    /// [`super::view::Map::insert`].
     pub fn insert(
         &mut self,
         index: u64,
@@ -148,7 +150,8 @@ impl Layers {
         }
     }
 
-    /// Blocks `range` were unmapped, and no tally knows: volumes go by [`super::view::Map::clear`].
+    /// Notes that blocks `range` were unmapped, without a tally. Volumes use
+    /// [`super::view::Map::clear`].
     pub fn clear(&mut self, range: std::ops::Range<u64>, drop: impl FnMut(crate::format::Pointer)) {
         self.top.clear(range, drop);
     }

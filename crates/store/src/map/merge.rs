@@ -1,16 +1,17 @@
-//! Merging a closed layer into a tree: the heart of a checkpoint.
+//! The merge of a closed layer into a tree: the heart of a checkpoint.
 //!
-//! Nodes are never changed where they lie. Each leaf that the layer touches is read once, changed in
-//! memory and written elsewhere, then the nodes above it, in the order of block numbers: what is
-//! written is written one after the other. What the new tree does not have any more, blocks and
-//! nodes, is given to the [`Sink`], each exactly once; where a whole subtree was unmapped, it is walked
-//! for that. What the layer does not touch is shared with the old tree, which stays as it is: should
-//! the merge be given up, nothing has happened but writes to free space.
+//! Nodes are never changed in place. Each leaf that the layer touches is read once, changed in
+//! memory and written elsewhere, then the nodes above it, in the order of block numbers. So nodes
+//! lie on the device in the order in which they are written. Blocks and nodes that the new tree no
+//! longer has are given to the [`Sink`], each exactly once. If a whole subtree was unmapped, it is
+//! walked for that. Nodes that the layer does not touch are shared with the old tree. The old tree
+//! stays as it is: if the merge is given up, only free space was written.
 //!
-//! Assumed of the caller: the layer was closed in a later epoch than every node of the tree was born
-//! in (epochs count up with each checkpoint and snapshot), and no block in it was born after that.
-//! The new nodes are born in that epoch. So a snapshot that sees the new tree is not older than its
-//! nodes, and what a later merge drops of them counts as the snapshot's.
+//! The merge assumes two things of its caller. The layer was closed in a later epoch than every
+//! node of the tree was born in (epochs count up with each checkpoint and snapshot). And no block
+//! in the layer was born after that epoch. The new nodes are born in that epoch. So a snapshot that
+//! sees the new tree is not older than its nodes. And nodes of the tree that a later merge drops
+//! count as the snapshot's.
 
 use std::sync::Arc;
 
@@ -20,31 +21,31 @@ use crate::format::{Epoch, Node, NodeId, Pointer};
 use super::walk::{Progress, Visit, Walk};
 use super::{Closed, Layer, Missing, NodeCache, Tree};
 
-/// Who gives new nodes a place, and takes what died.
+/// A sink of a merge: it gives new nodes a place, and takes dropped blocks and nodes.
 pub trait Sink<const N: usize = FAN_OUT> {
     /// Finds a place for `node`, and has [`Node::to_block`] written there. The pointer's birth is
-    /// [`Node::birth`]. Until the device has it, the sink keeps the `Arc`: the cache will then not let
-    /// go of the node, and nobody reads what is not there yet.
+    /// [`Node::birth`]. The sink keeps the `Arc` until the device has the node. Then the cache
+    /// keeps the node, and nobody reads it from the device too early.
     ///
     /// # Errors
     /// No place is free. The merge can go on later where it was.
     fn write_node(&mut self, node: &Arc<Node<N>>) -> Result<Pointer, NoSpace>;
 
-    /// A block of the volume is not in the new tree any more.
+    /// Takes a block of the volume that is not in the new tree any more.
     fn drop_block(&mut self, pointer: Pointer);
 
-    /// A node of the old tree is not in the new one.
+    /// Takes a node of the old tree that is not in the new one.
     fn drop_node(&mut self, pointer: Pointer);
 }
 
-/// No place is free for a node.
+/// Error that no place is free for a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSpace;
 
-/// Why a merge cannot go on. When the cause is removed, call it again.
+/// Reason why a merge cannot go on. When the reason is removed, the caller calls the merge again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// This node has to be read first.
+    /// The node has to be read first.
     Missing(Missing),
     /// No place is free for a new node.
     NoSpace,
@@ -62,28 +63,28 @@ impl From<NoSpace> for Stop {
     }
 }
 
-/// What a merge did.
+/// Counts of a merge's work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Nodes of the new tree that the old one does not have.
     pub nodes_written: u64,
-    /// Their sectors.
+    /// Sectors of the nodes written.
     pub node_sectors_written: u64,
     /// Nodes of the old tree that the new one does not have.
     pub nodes_dropped: u64,
-    /// Their sectors.
+    /// Sectors of the nodes dropped.
     pub node_sectors_dropped: u64,
     /// Blocks of the new tree that the old one does not have.
     pub blocks_added: u64,
-    /// Their sectors.
+    /// Sectors of the blocks added.
     pub block_sectors_added: u64,
-    /// Those of them that are not packed.
+    /// Blocks added that are not packed.
     pub whole_added: u64,
     /// Blocks of the old tree that the new one does not have.
     pub blocks_dropped: u64,
-    /// Their sectors.
+    /// Sectors of the blocks dropped.
     pub block_sectors_dropped: u64,
-    /// Those of them that are not packed.
+    /// Blocks dropped that are not packed.
     pub whole_dropped: u64,
 }
 
@@ -91,34 +92,34 @@ pub struct Statistics {
 #[derive(Debug)]
 pub struct Merge<const N: usize = FAN_OUT> {
     closed: Arc<Closed>,
-    /// The new tree; its root counts when all is done.
+    /// New tree. Its root counts when all is done.
     tree: Tree<N>,
-    /// The node to change next, and its old self: a hole where there is none.
+    /// Node to change next, and the pointer to its old self: a hole if there is none.
     next: Option<(NodeId, Pointer)>,
-    /// Nodes being changed, the topmost first; each is in `slot` of the one before.
+    /// Nodes being changed, the topmost first. Each is in `slot` of the one before.
     open: Vec<Open<N>>,
-    /// A subtree that was unmapped as a whole.
+    /// Walk of a subtree that was unmapped as a whole.
     dropping: Option<Walk<N>>,
     statistics: Statistics,
 }
 
 #[derive(Debug)]
 struct Open<const N: usize> {
-    /// A hole where there is none.
+    /// Pointer to the node's old self: a hole if there is none.
     old: Pointer,
     node: Arc<Node<N>>,
-    /// The child that is being changed, or to look at next.
+    /// Slot of the child that is being changed, or to look at next.
     slot: usize,
     is_changed: bool,
 }
 
 impl<const N: usize> Merge<N> {
-    /// Merges `closed` into `tree`.
+    /// Starts a merge of `closed` into `tree`.
     ///
     /// # Panics
-    /// Where the layer was not closed after the tree's epoch.
+    /// The layer was not closed after the tree's epoch.
     pub fn new(tree: Tree<N>, closed: Arc<Closed>) -> Self {
-        // No node is younger than the root, which a node's decoding sees to.
+        // No node is younger than the root; the decoding of nodes checks this.
         assert!(
             tree.root.birth < closed.epoch,
             "{tree:?}, layer of epoch {}",
@@ -167,26 +168,26 @@ impl<const N: usize> Merge<N> {
         }
     }
 
-    /// The layer that is merged.
+    /// Returns the layer that is merged.
     pub fn closed(&self) -> &Arc<Closed> {
         &self.closed
     }
 
-    /// The new tree; `None` until [`Merge::step`] says that all is done.
+    /// Returns the new tree; `None` until [`Merge::step`] says that all is done.
     pub fn tree(&self) -> Option<Tree<N>> {
         self.is_done().then_some(self.tree)
     }
 
-    /// What was done so far.
+    /// Returns the counts of the work done so far.
     pub fn statistics(&self) -> Statistics {
         self.statistics
     }
 
-    /// Goes on. `budget` counts nodes down, those changed and those visited to drop them; at 0 the
+    /// Goes on. `budget` counts nodes down, those changed and those visited to drop them. At 0 the
     /// merge pauses.
     ///
     /// # Errors
-    /// What has to be done first.
+    /// The condition that the merge needs first.
     pub fn step(
         &mut self,
         cache: &mut NodeCache<N>,
@@ -233,8 +234,9 @@ impl<const N: usize> Merge<N> {
         Ok(Progress::Done)
     }
 
-    /// Nodes that the merge will ask for next and that are not in memory, `most` at most (far fewer
-    /// than a tenth of the cache): whoever reads them early, and together, makes it quicker.
+    /// Returns the nodes that the merge will ask for next and that are not in memory. It returns
+    /// `most` at most, which must be far fewer than a tenth of the cache. Reading these nodes early
+    /// and together makes the merge quicker.
     pub fn upcoming(&self, cache: &NodeCache<N>, most: usize) -> Vec<Missing> {
         let mut found = Vec::new();
         if let Some(walk) = &self.dropping {
@@ -272,7 +274,7 @@ impl<const N: usize> Merge<N> {
         self.closed.epoch
     }
 
-    /// The node `id` as it was, to be changed.
+    /// Loads the old node `id`, to be changed.
     fn load(
         &self,
         cache: &mut NodeCache<N>,
@@ -288,7 +290,7 @@ impl<const N: usize> Merge<N> {
         Ok(Arc::new(cache.get(old, id)?.reborn(self.epoch())))
     }
 
-    /// Brings the layer's changes into the leaf `old`; returns the new one's pointer.
+    /// Brings the layer's changes into the leaf `old`. Returns the new leaf's pointer.
     fn change_leaf(
         &mut self,
         cache: &mut NodeCache<N>,
@@ -309,7 +311,7 @@ impl<const N: usize> Merge<N> {
             return Ok(old);
         }
         let pointer = self.write(cache, sink, old, &node)?;
-        // Only now: a write that found no place is tried again.
+        // Blocks are dropped only now, since a write that found no place is tried again.
         let mut count = Counted {
             statistics: &mut self.statistics,
             sink,
@@ -327,8 +329,8 @@ impl<const N: usize> Merge<N> {
         Ok(pointer)
     }
 
-    /// Goes to the next child of the lowest open node that the layer touches; says whether there is
-    /// one.
+    /// Goes to the next child of the lowest open node that the layer touches. Reports whether there
+    /// is one.
     fn find_child(&mut self) -> bool {
         let Some(open) = self.open.last_mut() else {
             return false;
@@ -348,7 +350,7 @@ impl<const N: usize> Merge<N> {
         true
     }
 
-    /// Writes the lowest open node, of which all children are done; returns its pointer.
+    /// Writes the lowest open node, all of whose children are done. Returns its pointer.
     fn close_node(
         &mut self,
         cache: &mut NodeCache<N>,
@@ -369,7 +371,7 @@ impl<const N: usize> Merge<N> {
         }
     }
 
-    /// Writes `node`, if there is anything in it, and drops what it was before.
+    /// Writes `node`, unless it is empty, and drops its old self.
     fn write(
         &mut self,
         cache: &mut NodeCache<N>,
@@ -399,7 +401,7 @@ impl<const N: usize> Merge<N> {
         Ok(pointer)
     }
 
-    /// The child that was being changed lies at `pointer` now.
+    /// Notes that the child that was being changed lies at `pointer` now.
     fn settle(&mut self, pointer: Pointer) {
         let Some(open) = self.open.last_mut() else {
             self.tree.root = pointer;
@@ -413,7 +415,7 @@ impl<const N: usize> Merge<N> {
     }
 }
 
-/// The first slot of `node` from `slot` on below which the layer changes something.
+/// Returns the first slot of `node` from `slot` on below which the layer changes a block.
 fn touched_child<const N: usize>(layer: &Layer, node: &Node<N>, slot: usize) -> Option<usize> {
     let blocks = Tree::<N>::blocks_of(node.id());
     let span = Tree::<N>::span(node.id().level - 1);
@@ -432,7 +434,7 @@ fn touched_child<const N: usize>(layer: &Layer, node: &Node<N>, slot: usize) -> 
     None
 }
 
-/// Counts what the sink is given. What was lost has no place that could be given back.
+/// Counter of the calls to the sink. A lost block has no place that could be given back.
 struct Counted<'a, S> {
     statistics: &'a mut Statistics,
     sink: &'a mut S,

@@ -1,23 +1,23 @@
-//! Which block of a volume lies where.
+//! The map: where each block of a volume lies.
 //!
-//! A volume's map is a [`Tree`] as of some checkpoint, and above it [`Layers`] of what was written
-//! and unmapped since: [`Map`] asks both. A snapshot closes the topmost layer and shares what is
-//! below; a checkpoint merges closed layers, the lowest first, into new trees ([`Merge`]), which share
-//! every untouched node with the old ones.
+//! A volume's map is a [`Tree`] as of some checkpoint, and above it [`Layers`] of blocks written
+//! and unmapped since; [`Map`] asks both. A snapshot closes the topmost layer and shares the layers
+//! below. A checkpoint merges closed layers, the lowest first, into new trees ([`Merge`]). New
+//! trees share every untouched node with the old ones.
 //!
-//! Nothing here waits for a disk. What needs a node that is not in the [`NodeCache`] returns
-//! [`Missing`], keeps its own place, and goes on there when it is called again with the node read.
+//! Nothing here waits for a disk. A function that needs a node outside the [`NodeCache`] returns
+//! [`Missing`] and keeps its place. It goes on there when it is called again with the node read.
 //!
 //! | question | file |
 //! |---|---|
-//! | where is the pointer of block *i* looked up | `view.rs`: layers, then `tree.rs` |
-//! | what did a write or an UNMAP since the checkpoint change | `layer.rs`, `range_set.rs` |
-//! | what does a snapshot or clone see of it | `layers.rs` |
-//! | how do changes come into the tree, which blocks die of it | `merge.rs` |
-//! | who visits all blocks (destroy, scrub) | `walk.rs` |
-//! | how many nodes will changes cost | `touched.rs` |
-//! | how many blocks will the volume have with them | `tally.rs` |
-//! | which blocks differ between two snapshots | `diff.rs` |
+//! | Where is the pointer of block *i* looked up? | `view.rs`: layers, then `tree.rs` |
+//! | What did a write or an UNMAP since the checkpoint change? | `layer.rs`, `range_set.rs` |
+//! | What do snapshots and clones see of the changes? | `layers.rs` |
+//! | How do changes come into the tree, and which blocks die? | `merge.rs` |
+//! | What visits all blocks (destroy, scrub)? | `walk.rs` |
+//! | How many nodes will changes cost? | `touched.rs` |
+//! | How many blocks will the volume have with the changes? | `tally.rs` |
+//! | Which blocks differ between two snapshots? | `diff.rs` |
 
 pub mod diff;
 pub mod hash;

@@ -1,11 +1,11 @@
 //! Nodes in memory, by address: a bounded cache that a scan does not empty.
 //!
-//! S3-FIFO (Yang et al., SOSP 2023): new nodes pass through a small queue, and only those that are
-//! asked for again there, or soon after they fell out of it, come into the main one. Both are queues
-//! with second chances, so that a hit is one counter and no list is relinked.
+//! The policy is S3-FIFO (Yang et al., SOSP 2023). New nodes pass through a small queue. Only nodes
+//! that are asked for again there, or soon after they fell out of it, come into the main queue.
+//! Both are queues with second chances, so a hit is one counter and no list is relinked.
 //!
-//! A node that somebody else holds too is never evicted: who writes one holds its `Arc` until the
-//! device has it, so that nobody reads from the device what is not there yet.
+//! A node that has another holder is never evicted. The writer of a node holds its `Arc` until the
+//! device has it, so that nobody reads it from the device too early.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use pages::Pages;
 
 use super::hash::BuildNumberHasher;
 
-/// A node has to be read before the caller can go on: read the block that `pointer` names, give it
-/// to [`NodeCache::fill`], and call again.
+/// Request for a node that has to be read before the caller can go on. The caller reads the block
+/// that `pointer` names, gives it to [`NodeCache::fill`], and calls again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Missing {
-    /// The block.
+    /// Pointer to the block.
     pub pointer: Pointer,
-    /// The node that it must be.
+    /// Node that the block must be.
     pub id: NodeId,
 }
 
 impl Missing {
-    /// Whether there is something to read that is not in memory.
+    /// Reports whether there is a block to read that is not in memory.
     pub(super) fn is_worth_reading<const N: usize>(&self, cache: &NodeCache<N>) -> bool {
         !self.pointer.is_hole() && !self.pointer.is_lost() && !cache.has(&self.pointer)
     }
@@ -36,15 +36,15 @@ impl Missing {
 /// Nodes in memory.
 #[derive(Debug)]
 pub struct NodeCache<const N: usize = FAN_OUT> {
-    /// How many nodes may stay.
+    /// Number of nodes that may stay.
     limit: usize,
-    /// Where in `entries` the node at an address is.
+    /// Place in `entries` of the node at each address.
     places: HashMap<u64, u32, BuildNumberHasher>,
     entries: Vec<Option<Entry<N>>>,
     free: Vec<u32>,
-    /// Places in the queues whose node was discarded.
+    /// Number of places in the queues whose node was discarded.
     discarded: usize,
-    /// New nodes; about a tenth.
+    /// Queue of new nodes, about a tenth.
     small: VecDeque<u32>,
     main: VecDeque<u32>,
     /// Addresses that fell out of `small` lately, with the number of their fall.
@@ -57,22 +57,22 @@ pub struct NodeCache<const N: usize = FAN_OUT> {
 
 #[derive(Debug)]
 struct Entry<const N: usize> {
-    /// The whole pointer: an address is written anew with another node some time.
+    /// Whole pointer of the node, since an address is written anew with another node some time.
     pointer: Pointer,
     node: Arc<Node<N>>,
-    /// Hits since it entered its queue, 3 at most.
+    /// Hits since the node entered its queue, 3 at most.
     hits: u8,
 }
 
-/// How many held nodes an eviction passes before it gives up for this time.
+/// Number of held nodes that an eviction passes before it gives up for this time.
 const HELD_TO_PASS: usize = 64;
 
 impl<const N: usize> NodeCache<N> {
-    /// The fewest nodes that a cache keeps: look-ups need a node per level at once, several are
-    /// under way, and each must find what it had read when it comes back.
+    /// Fewest nodes that a cache keeps. Look-ups need a node per level at once. Several look-ups
+    /// are under way, and each must find the nodes that it had read when it comes back.
     pub const MIN_NODES: usize = 64;
 
-    /// A cache of about `capacity` bytes.
+    /// Makes a cache of about `capacity` bytes.
     pub fn new(capacity: usize) -> Self {
         Self {
             limit: (capacity / Node::<N>::FOOTPRINT).max(Self::MIN_NODES),
@@ -90,16 +90,16 @@ impl<const N: usize> NodeCache<N> {
         }
     }
 
-    /// Changes the size.
+    /// Changes the size of the cache.
     pub fn resize(&mut self, capacity: usize) {
         self.limit = (capacity / Node::<N>::FOOTPRINT).max(Self::MIN_NODES);
         self.evict();
     }
 
-    /// The node `id` that `pointer` names.
+    /// Returns the node `id` that `pointer` names.
     ///
     /// # Errors
-    /// It is not here.
+    /// The node is not here.
     #[inline]
     pub fn get(&mut self, pointer: &Pointer, id: NodeId) -> Result<&Arc<Node<N>>, Missing> {
         let found = match self.places.get(&pointer.address.to_bits()) {
@@ -122,7 +122,7 @@ impl<const N: usize> NodeCache<N> {
         }
     }
 
-    /// The node `id` that `pointer` names, where it is here; this is not counted as a use.
+    /// Returns the node `id` that `pointer` names, if it is here. This does not count as a use.
     #[inline]
     pub fn peek(&self, pointer: &Pointer, id: NodeId) -> Option<&Node<N>> {
         let place = self.places.get(&pointer.address.to_bits())?;
@@ -130,7 +130,7 @@ impl<const N: usize> NodeCache<N> {
         (entry.pointer == *pointer && entry.node.id() == id).then_some(&*entry.node)
     }
 
-    /// Whether the node that `pointer` names is here; this is not counted as a use.
+    /// Reports whether the node that `pointer` names is here. This does not count as a use.
     pub fn has(&self, pointer: &Pointer) -> bool {
         self.places
             .get(&pointer.address.to_bits())
@@ -138,7 +138,8 @@ impl<const N: usize> NodeCache<N> {
             .is_some_and(|entry| entry.pointer == *pointer)
     }
 
-    /// Takes a node that was read: `block` is what `missing.pointer` names, its checksum is right.
+    /// Takes a node that was read. `block` is the block that `missing.pointer` names, and its
+    /// checksum is right.
     ///
     /// # Errors
     /// The block is not that node.
@@ -148,19 +149,20 @@ impl<const N: usize> NodeCache<N> {
         Ok(())
     }
 
-    /// No copy of the node can be read any more. Until it is evicted, a node stands for it that says
-    /// of all below that it is lost ([`Pointer::lost`]): look-ups return that and never zeros, walks go on
-    /// behind it, and a merge would write it into the new tree.
+    /// Puts a lost node in the place of a node of which no copy can be read any more. Until it is
+    /// evicted, it says that all below it is lost ([`Pointer::lost`]). Look-ups return the lost
+    /// pointer and never zeros, walks go on behind it, and a merge would write it into the new
+    /// tree.
     ///
-    /// Only a check of the pool does this, which changes nothing. A pool in use does not: a checkpoint would
-    /// give up for good what may be readable once its device is back. Instead one that needs the node fails,
-    /// and the pool is suspended.
+    /// Only a check of the pool does this, and a check changes nothing. A pool in use must not: a
+    /// checkpoint would give up for good blocks that may be readable once their device is back.
+    /// Instead, a checkpoint that needs the node fails, and the pool is suspended.
     pub fn fill_lost(&mut self, missing: &Missing) {
         let node = Node::lost(missing.id, missing.pointer.birth);
         self.insert(missing.pointer, Arc::new(node));
     }
 
-    /// Takes a node that was read or made; `pointer` names it. What was known at that address is
+    /// Takes a node that was read or made; `pointer` names it. A former node at that address is
     /// replaced.
     pub fn insert(&mut self, pointer: Pointer, node: Arc<Node<N>>) {
         let address = pointer.address.to_bits();
@@ -192,8 +194,8 @@ impl<const N: usize> NodeCache<N> {
         self.evict();
     }
 
-    /// Lets go of a node that nothing leads to any more. A cache that is not full would keep it for ever; where
-    /// somebody holds it, it stays for now.
+    /// Drops a node to which nothing leads any more. A cache that is not full would keep it for
+    /// ever. If the node has another holder, it stays for now.
     pub fn discard(&mut self, pointer: &Pointer) {
         let address = pointer.address.to_bits();
         let Some(&place) = self.places.get(&address) else {
@@ -204,7 +206,7 @@ impl<const N: usize> NodeCache<N> {
             |of: &mut Entry<N>| of.pointer == *pointer && Arc::strong_count(&of.node) == 1;
         if entry.take_if(is_idle).is_some() {
             self.places.remove(&address);
-            // Its place is free when its queue comes to it.
+            // The node's place becomes free when its queue comes to it.
             self.discarded += 1;
             if self.discarded > self.len() + Self::MIN_NODES {
                 self.sweep();
@@ -212,7 +214,7 @@ impl<const N: usize> NodeCache<N> {
         }
     }
 
-    /// Frees the places of all that was discarded.
+    /// Frees the places of all discarded nodes.
     fn sweep(&mut self) {
         let (entries, free) = (&self.entries, &mut self.free);
         for queue in [&mut self.small, &mut self.main] {
@@ -227,27 +229,27 @@ impl<const N: usize> NodeCache<N> {
         self.discarded = 0;
     }
 
-    /// Nodes in memory.
+    /// Returns the number of nodes in memory.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there are none.
+    /// Reports whether there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// About how many bytes of memory the nodes take.
+    /// Returns the approximate bytes of memory that the nodes take.
     pub fn bytes(&self) -> usize {
         self.len() * Node::<N>::FOOTPRINT
     }
 
-    /// Look-ups that found their node, and that did not, since the start.
+    /// Returns how many look-ups found their node, and how many did not, since the start.
     pub fn counts(&self) -> (u64, u64) {
         (self.hits, self.misses)
     }
 
-    /// Evicts down to the limit, as far as nodes are not held.
+    /// Evicts nodes down to the limit, except for nodes that are held.
     fn evict(&mut self) {
         let mut held = 0;
         while self.len() > self.limit && held < HELD_TO_PASS {

@@ -1,4 +1,4 @@
-//! A set of block numbers as ranges: what was unmapped. A terabyte is one entry.
+//! A set of block numbers as ranges: the unmapped blocks. A terabyte is one entry.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,12 +6,12 @@ use std::ops::Range;
 /// Disjoint ranges that do not touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeSet {
-    /// From start to end.
+    /// Ends of the ranges by their starts.
     ranges: BTreeMap<u64, u64>,
 }
 
 impl RangeSet {
-    /// The empty set.
+    /// Makes the empty set.
     pub fn new() -> Self {
         Self::default()
     }
@@ -36,7 +36,7 @@ impl RangeSet {
         self.ranges.insert(start, end);
     }
 
-    /// Whether `index` is in the set.
+    /// Reports whether `index` is in the set.
     #[inline]
     pub fn contains(&self, index: u64) -> bool {
         !self.ranges.is_empty()
@@ -47,13 +47,13 @@ impl RangeSet {
                 .is_some_and(|(_, &end)| index < end)
     }
 
-    /// Whether all of `range` is in the set.
+    /// Reports whether all of `range` is in the set.
     pub fn covers(&self, range: &Range<u64>) -> bool {
         let reach = self.ranges.range(..=range.start).next_back();
         range.is_empty() || reach.is_some_and(|(_, &end)| range.end <= end)
     }
 
-    /// The first member from `index` on.
+    /// Returns the first member from `index` on.
     pub fn next(&self, index: u64) -> Option<u64> {
         if self.contains(index) {
             return Some(index);
@@ -61,7 +61,7 @@ impl RangeSet {
         self.ranges.range(index..).next().map(|(&start, _)| start)
     }
 
-    /// The members within `range`, as ranges in order.
+    /// Returns the members within `range`, as ranges in order.
     pub fn within(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let before = self.ranges.range(..range.start).next_back();
         let reaching = before.filter(move |&(_, &end)| end > range.start);
@@ -72,23 +72,23 @@ impl RangeSet {
             .map(move |(&start, &end)| start.max(range.start)..end.min(range.end))
     }
 
-    /// All ranges in order.
+    /// Returns all ranges in order.
     pub fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.ranges.iter().map(|(&start, &end)| start..end)
     }
 
-    /// From the first member to the last.
+    /// Returns the range from the first member to the last.
     pub fn span(&self) -> Option<Range<u64>> {
         let (first, last) = (self.ranges.first_key_value(), self.ranges.last_key_value());
         first.zip(last).map(|((start, _), (_, end))| *start..*end)
     }
 
-    /// How many ranges.
+    /// Returns the number of ranges.
     pub fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// Whether nothing is in it.
+    /// Reports whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }

@@ -1,25 +1,27 @@
-//! The changes of a layer to the count of a volume's blocks, counted as they come.
+//! The tally of a layer: its changes to the count of a volume's blocks, counted as they come.
 //!
-//! A checkpoint counts blocks as it merges layers into trees. Between two checkpoints the tally of each layer tells what
-//! that will come to. The blocks that a layer holds are counted exactly. A block that it replaces lies in a closed layer
-//! or in a leaf of the tree; where that leaf is in memory, the block is counted exactly as well. No leaf is read for it.
-//! Places whose leaves are not in memory are counted as unseen: they are taken to be as full as the rest of the volume.
+//! A checkpoint counts blocks as it merges layers into trees. Between two checkpoints, the tally of
+//! each layer says how that count will change. The blocks that a layer holds are counted exactly. A
+//! block that the layer replaces lies in a closed layer or in a leaf of the tree. If that leaf is
+//! in memory, the block is counted exactly as well. No leaf is read for the count. Places whose
+//! leaves are not in memory count as unseen: they are assumed to be as full as the rest of the
+//! volume.
 
 use crate::format::{Epoch, Pointer};
 
 /// Blocks of a volume, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// How many.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Their sectors, second copies with them, parity not counted.
+    /// Sectors of the blocks, with their second copies, parity not counted.
     pub sectors: u64,
-    /// How many of them are not packed.
+    /// Number of blocks that are not packed.
     pub whole: u64,
 }
 
 impl Count {
-    /// Counts a block. Holes and what was lost are nothing.
+    /// Counts a block. Holes and lost blocks count nothing.
     fn add(&mut self, pointer: &Pointer) {
         if !pointer.is_hole() && !pointer.is_lost() {
             self.blocks += 1;
@@ -28,7 +30,7 @@ impl Count {
         }
     }
 
-    /// These, and others.
+    /// Returns the sum of both counts.
     #[must_use]
     pub fn and(self, others: Self) -> Self {
         Self {
@@ -38,7 +40,7 @@ impl Count {
         }
     }
 
-    /// These without some of them.
+    /// Returns this count without `some`.
     #[must_use]
     pub fn without(self, some: Self) -> Self {
         Self {
@@ -48,7 +50,7 @@ impl Count {
         }
     }
 
-    /// `part` of `all` of them, rounded.
+    /// Returns `part` of `all` of the blocks, rounded.
     #[must_use]
     pub fn share(self, part: u64, all: u64) -> Self {
         let all = u128::from(all.max(1));
@@ -64,20 +66,22 @@ impl Count {
 /// The blocks that a layer adds and replaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// The epochs of the snapshots that the volume built on when the first change came, ascending.
+    /// Epochs of the snapshots that the volume built on when the first change came, ascending.
     snapshots: Vec<Epoch>,
     /// Blocks that the layer holds.
     written: Count,
-    /// Blocks that it replaces: those born before the first snapshot, those born before the second, and so on.
+    /// Blocks that the layer replaces: those born before the first snapshot, those born before the
+    /// second, and so on.
     replaced: Vec<Count>,
-    /// Places whose former blocks are known.
+    /// Number of places whose former blocks are known.
     seen: u64,
-    /// Places that the layer covers, and whose former blocks are not known.
+    /// Number of places that the layer covers and whose former blocks are not known.
     unseen: u64,
 }
 
 impl Tally {
-    /// Of a layer above these snapshots: the epochs of all that its volume builds on, ascending.
+    /// Makes the tally of a layer. `snapshots` are the epochs of all snapshots that its volume
+    /// builds on, ascending.
     pub fn new(snapshots: Vec<Epoch>) -> Self {
         Self {
             replaced: vec![Count::default(); snapshots.len() + 1],
@@ -86,19 +90,20 @@ impl Tally {
         }
     }
 
-    /// The layer holds one more block.
+    /// Notes that the layer holds one more block.
     pub(super) fn write(&mut self, pointer: &Pointer) {
         self.written.add(pointer);
     }
 
-    /// The layer does not hold this block any more.
+    /// Notes that the layer does not hold this block any more.
     pub(super) fn forget(&mut self, pointer: &Pointer) {
         let mut gone = Count::default();
         gone.add(pointer);
         self.written = self.written.without(gone);
     }
 
-    /// The layer covers a place of which it said nothing before; the block beneath, where that is known.
+    /// Notes that the layer covers a place that it did not change before. `beneath` is the block
+    /// beneath, if it is known.
     pub(super) fn cover(&mut self, beneath: Option<Pointer>) {
         let Some(pointer) = beneath else {
             self.unseen += 1;
@@ -111,43 +116,45 @@ impl Tally {
         }
     }
 
-    /// Counts many places of whose blocks nothing is known.
+    /// Counts many places whose blocks are not known.
     pub(super) fn cover_unseen(&mut self, places: u64) {
         self.unseen += places;
     }
 
-    /// Whether all that the layer replaces is known.
+    /// Reports whether all blocks that the layer replaces are known.
     pub fn is_exact(&self) -> bool {
         self.unseen == 0
     }
 
-    /// Blocks that the layer holds.
+    /// Returns the blocks that the layer holds.
     pub fn written(&self) -> Count {
         self.written
     }
 
-    /// Blocks that it is known to replace.
+    /// Returns the blocks that the layer is known to replace.
     pub fn replaced(&self) -> Count {
         let all = self.replaced.iter();
         all.fold(Count::default(), |sum, of| sum.and(*of))
     }
 
-    /// Those of them that snapshots up to this epoch hold, by the epoch of the snapshot after which they were born, 0
-    /// where there is none.
+    /// Returns the replaced blocks that snapshots up to this epoch hold. They are counted by the
+    /// epoch of the snapshot after which they were born, 0 if there is none.
     pub fn held_until(&self, newest: Epoch) -> impl Iterator<Item = (Epoch, Count)> + '_ {
         let after = [Epoch(0)].into_iter().chain(self.snapshots.iter().copied());
         let parts = after.zip(self.replaced.iter().copied());
         parts.filter(move |(after, count)| *after < newest && count.blocks > 0)
     }
 
-    /// Blocks that it replaces unseen, at a guess: `beneath` are all blocks below the layer, in so many places.
+    /// Estimates the blocks that the layer replaces unseen. `beneath` are all blocks below the
+    /// layer, in `places` places.
     pub fn guessed(&self, beneath: Count, places: u64) -> Count {
         let rest = beneath.without(self.replaced());
         let places = places.saturating_sub(self.seen);
         rest.share(self.unseen.min(places), places)
     }
 
-    /// The blocks of the view with the layer, where `beneath` are those below it, in so many places.
+    /// Returns the blocks of the view with the layer. `beneath` are all blocks below the layer, in
+    /// `places` places.
     pub fn above(&self, beneath: Count, places: u64) -> Count {
         let left = beneath.without(self.replaced());
         left.without(self.guessed(beneath, places))
@@ -178,7 +185,7 @@ mod tests {
         // A whole volume is unmapped.
         tally.cover_unseen(50);
         assert_eq!(tally.above(blocks(37), 100), blocks(0));
-        // More places than there are, of a volume that became smaller.
+        // The volume became smaller: more places are covered than there are.
         tally.cover_unseen(1000);
         assert_eq!(tally.above(blocks(37), 100), blocks(0));
     }
@@ -200,7 +207,7 @@ mod tests {
             held.map(|(after, count)| (after.0, count.blocks)).collect()
         };
         assert_eq!(held(7), [(0, 2), (3, 2)]);
-        // The newer one is gone, then both.
+        // First the newer snapshot is gone, then both.
         assert_eq!(held(3), [(0, 2)]);
         assert_eq!(held(0), []);
         assert_eq!(tally.replaced().blocks, 6);

@@ -1,5 +1,5 @@
-//! How many nodes of a tree changes touch at most: a checkpoint writes each of them anew, so there must be room for
-//! them before a change is taken.
+//! Estimates of the most nodes of a tree that changes touch. A checkpoint writes each of these
+//! nodes anew, so there must be room for them before a change is taken.
 
 use std::ops::RangeInclusive;
 
@@ -7,13 +7,14 @@ use crate::format::node::FAN_OUT;
 
 const BITS: u32 = FAN_OUT.trailing_zeros();
 
-/// Leaves that these blocks lie in.
+/// Returns the number of leaves that these blocks lie in.
 pub fn leaves_over(blocks: &RangeInclusive<u64>) -> u64 {
     (blocks.end() >> BITS) - (blocks.start() >> BITS) + 1
 }
 
-/// Nodes of a tree with so many levels above changed blocks in so many leaves, all between the first and the last
-/// of `blocks`. In each level at most as many are touched as in the one below.
+/// Returns the number of nodes above changed blocks in a tree of `height` levels. The blocks lie in
+/// `leaves` leaves, all between the first and the last of `blocks`. In each level at most as many
+/// nodes are touched as in the level below.
 pub fn nodes_over(blocks: &RangeInclusive<u64>, leaves: u64, height: u8) -> u64 {
     let shifts = (1..=u32::from(height)).map(|level| level * BITS);
     let spans = shifts.map(|shift| {
@@ -32,7 +33,7 @@ mod tests {
         assert_eq!(nodes_over(&(0..=511), 1, 1), 1);
         assert_eq!(nodes_over(&(0..=511), 1, 4), 4);
         assert_eq!(nodes_over(&(511..=512), 2, 2), 3);
-        // Two halves of a tree: two paths, which meet in the root.
+        // Two halves of a tree have two paths, which meet in the root.
         assert_eq!(nodes_over(&(0..=(1 << 27)), 2, 4), 7);
     }
 

@@ -1,8 +1,9 @@
 //! The map of a volume as a checkpoint wrote it: a radix tree over block numbers.
 //!
-//! A leaf holds the pointers of 512 consecutive blocks, a node above it those of 512 nodes. A hole
-//! may stand for a whole subtree. The tree is as high as the highest block ever written needs, and
-//! does not become lower: a volume may be made larger or smaller without touching it.
+//! A leaf holds the pointers of 512 consecutive blocks. A node above it holds the pointers of 512
+//! nodes. A hole may stand for a whole subtree. The tree is as high as the highest block ever
+//! written needs, and does not become lower. So a volume may be made larger or smaller without a
+//! change of the tree.
 
 use crate::format::node::FAN_OUT;
 use crate::format::{DatasetId, NodeId, Pointer};
@@ -12,21 +13,21 @@ use super::{Missing, NodeCache};
 /// A tree that lies on the disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree<const N: usize = FAN_OUT> {
-    /// The number that its nodes carry; a clone goes on with its origin's.
+    /// Volume number that its nodes carry. A clone goes on with its origin's number.
     pub volume: DatasetId,
-    /// The topmost node, or a hole.
+    /// Pointer to the topmost node, or a hole.
     pub root: Pointer,
-    /// Levels of nodes, at least 1: the root's level is one less.
+    /// Number of levels of nodes, at least 1. The root's level is one less.
     pub height: u8,
 }
 
 impl<const N: usize> Tree<N> {
     /// Bits of a block number that a level resolves.
     const BITS: u32 = N.trailing_zeros();
-    /// The largest height: block numbers stay below 2^63.
+    /// Largest height. Block numbers stay below 2^63.
     pub const MAX_HEIGHT: u8 = (63 / Self::BITS) as u8;
 
-    /// A tree of holes.
+    /// Makes a tree of holes.
     pub fn new(volume: DatasetId) -> Self {
         Self {
             volume,
@@ -35,7 +36,7 @@ impl<const N: usize> Tree<N> {
         }
     }
 
-    /// A tree that a checkpoint noted; `None` where no tree is that high or that low.
+    /// Opens a tree that a checkpoint noted. Returns `None` if no tree has this height.
     pub fn open(volume: DatasetId, root: Pointer, height: u8) -> Option<Self> {
         (1..=Self::MAX_HEIGHT).contains(&height).then_some(Self {
             volume,
@@ -44,27 +45,27 @@ impl<const N: usize> Tree<N> {
         })
     }
 
-    /// How many blocks a node of `level` stands for.
+    /// Returns the number of blocks that a node of `level` stands for.
     pub fn span(level: u8) -> u64 {
         1_u64
             .checked_shl(Self::BITS * (u32::from(level) + 1))
             .unwrap_or(u64::MAX)
     }
 
-    /// The lowest tree that has block `index`.
+    /// Returns the height of the lowest tree that has block `index`.
     pub fn height_for(index: u64) -> u8 {
         (1..Self::MAX_HEIGHT)
             .find(|&height| index < Self::span(height - 1))
             .unwrap_or(Self::MAX_HEIGHT)
     }
 
-    /// The blocks that a node stands for.
+    /// Returns the blocks that a node stands for.
     pub fn blocks_of(id: NodeId) -> std::ops::Range<u64> {
         let start = id.index.saturating_mul(Self::span(id.level));
         start..start.saturating_add(Self::span(id.level))
     }
 
-    /// The child of `id` in `slot`; of a leaf there is none.
+    /// Returns the child of `id` in `slot`. A leaf has no child.
     pub fn child(id: NodeId, slot: usize) -> NodeId {
         NodeId {
             level: id.level - 1,
@@ -73,7 +74,7 @@ impl<const N: usize> Tree<N> {
         }
     }
 
-    /// In which slot of a node of `level` block `index` is found.
+    /// Returns the slot of block `index` in a node of `level`.
     pub fn slot(level: u8, index: u64) -> usize {
         let shifted = index
             .checked_shr(Self::BITS * u32::from(level))
@@ -81,12 +82,13 @@ impl<const N: usize> Tree<N> {
         shifted as usize & (N - 1)
     }
 
-    /// Blocks from this one on have no place in the tree.
+    /// Returns the first block that has no place in the tree. All blocks behind it have none
+    /// either.
     pub fn end(&self) -> u64 {
         Self::span(self.height - 1)
     }
 
-    /// The root's place.
+    /// Returns the root's place.
     pub fn root_id(&self) -> NodeId {
         NodeId {
             volume: self.volume,
@@ -95,7 +97,7 @@ impl<const N: usize> Tree<N> {
         }
     }
 
-    /// The pointer of block `index`; beyond the tree there are holes.
+    /// Returns the pointer of block `index`. Beyond the tree there are holes.
     ///
     /// # Errors
     /// The node that has to be read first.
@@ -105,11 +107,12 @@ impl<const N: usize> Tree<N> {
         Ok(found[0])
     }
 
-    /// The pointers of the blocks from `first` on into `found`, with one descent per leaf. All leaves
-    /// have to be in memory at once: a run is not meant to go over more than a few.
+    /// Writes the pointers of the blocks from `first` on into `found`, with one descent per leaf.
+    /// All leaves have to be in memory at once. So a run is not meant to go over more than a few
+    /// leaves.
     ///
     /// # Errors
-    /// The node that has to be read first. `found` is of no use then.
+    /// The node that has to be read first. `found` must not be used then.
     pub fn look_up_run(
         &self,
         cache: &mut NodeCache<N>,
@@ -148,7 +151,8 @@ impl<const N: usize> Tree<N> {
         Ok(())
     }
 
-    /// The pointer of block `index`, where all nodes that lead to it are in memory; this counts as a use of none.
+    /// Returns the pointer of block `index`, if all nodes that lead to it are in memory. No node
+    /// counts this as a use.
     pub fn peek(&self, cache: &NodeCache<N>, index: u64) -> Option<Pointer> {
         if index >= self.end() {
             return Some(Pointer::HOLE);
@@ -170,7 +174,7 @@ impl<const N: usize> Tree<N> {
         Some(pointer)
     }
 
-    /// Lets go of the leaf of block `index`, where it is in memory.
+    /// Drops the leaf of block `index` from memory, if it is there.
     pub fn forget_leaf(&self, cache: &mut NodeCache<N>, index: u64) {
         if index < self.end()
             && let Ok((0, pointer)) = self.descend(cache, index)
@@ -179,8 +183,8 @@ impl<const N: usize> Tree<N> {
         }
     }
 
-    /// The leaf of block `index`, or the hole that stands for it and its level. What is below a lost
-    /// node is lost too.
+    /// Returns the leaf of block `index`, or the hole that stands for it with the hole's level.
+    /// Nodes below a lost node are lost too.
     fn descend(&self, cache: &mut NodeCache<N>, index: u64) -> Result<(u8, Pointer), Missing> {
         let mut level = self.height - 1;
         let mut pointer = self.root;

@@ -1,4 +1,4 @@
-//! A volume's or snapshot's whole map: layers above a tree.
+//! The whole map of a volume or snapshot: layers above a tree.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,20 +8,21 @@ use crate::format::{Epoch, Pointer};
 
 use super::{Closed, Count, Hit, Layer, Layers, Missing, NodeCache, Tally, Tree};
 
-/// Places that a range of zeros covers and whose former blocks are looked at, at most: what takes time for each is bounded.
+/// Most places covered by a range of zeros whose former blocks are looked at. Each look takes time,
+/// so their number is bounded.
 const MOST_SEEN: u64 = 4096;
 
-/// Which block lies where.
+/// Map of a volume or snapshot: where each block lies.
 #[derive(Debug)]
 pub struct Map<const N: usize = FAN_OUT> {
-    /// As the last checkpoint wrote it.
+    /// Tree as the last checkpoint wrote it.
     pub tree: Tree<N>,
-    /// What changed since.
+    /// Changes since the last checkpoint.
     pub layers: Layers,
 }
 
 impl<const N: usize> Map<N> {
-    /// A tree without changes.
+    /// Makes the map of a tree without changes.
     pub fn new(tree: Tree<N>) -> Self {
         Self {
             tree,
@@ -29,7 +30,8 @@ impl<const N: usize> Map<N> {
         }
     }
 
-    /// What a snapshot taken at the last [`Layers::close`] sees, and where its clones begin.
+    /// Returns the map that a snapshot taken at the last [`Layers::close`] sees, and with which its
+    /// clones begin.
     pub fn fork(&self) -> Self {
         Self {
             tree: self.tree,
@@ -37,7 +39,7 @@ impl<const N: usize> Map<N> {
         }
     }
 
-    /// The pointer of block `index`.
+    /// Returns the pointer of block `index`.
     ///
     /// # Errors
     /// The node that has to be read first.
@@ -49,10 +51,10 @@ impl<const N: usize> Map<N> {
         }
     }
 
-    /// The pointers of the blocks from `first` on into `found`.
+    /// Writes the pointers of the blocks from `first` on into `found`.
     ///
     /// # Errors
-    /// The node that has to be read first. `found` is of no use then.
+    /// The node that has to be read first. `found` must not be used then.
     pub fn look_up_run(
         &self,
         cache: &mut NodeCache<N>,
@@ -82,8 +84,9 @@ impl<const N: usize> Map<N> {
         Ok(())
     }
 
-    /// Block `index` was written, as in [`super::layer::Layer::insert`], and the tally knows. `snapshots` are the epochs of all that the
-    /// volume builds on, ascending: they are asked for with the first change of a layer.
+    /// Notes that block `index` was written, as [`super::layer::Layer::insert`] does, and counts it
+    /// in the tally. `snapshots` are the epochs of all snapshots that the volume builds on,
+    /// ascending. They are asked for with the first change of a layer.
     pub fn insert(
         &mut self,
         cache: &NodeCache<N>,
@@ -108,7 +111,8 @@ impl<const N: usize> Map<N> {
         }
     }
 
-    /// Blocks `range` were unmapped, as in [`super::layer::Layer::clear`], and the tally knows.
+    /// Notes that blocks `range` were unmapped, as [`super::layer::Layer::clear`] does, and counts
+    /// them in the tally.
     pub fn clear(
         &mut self,
         cache: &NodeCache<N>,
@@ -131,7 +135,7 @@ impl<const N: usize> Map<N> {
         tally.cover_unseen(unseen);
     }
 
-    /// The top and its tally, before a change.
+    /// Returns the top and its tally, before a change.
     fn counted(&mut self, snapshots: impl FnOnce() -> Vec<Epoch>) -> (&mut Layer, &mut Tally) {
         let (top, tally) = self.layers.top_mut();
         if top.is_empty() {
@@ -140,7 +144,7 @@ impl<const N: usize> Map<N> {
         (top, tally)
     }
 
-    /// The block below the top layer, where it is known without a read.
+    /// Returns the block below the top layer, if it is known without a read.
     fn beneath(&self, cache: &NodeCache<N>, index: u64) -> Option<Pointer> {
         let newest_first = self.layers.closed().iter().rev();
         let mut hits = newest_first.map(|closed| closed.layer.get(index));
@@ -151,15 +155,16 @@ impl<const N: usize> Map<N> {
         }
     }
 
-    /// The blocks of the whole map now, where `of_tree` are those of the tree. There are so many places.
+    /// Returns the blocks of the whole map now. `of_tree` are the blocks of the tree. The map has
+    /// `places` places.
     pub fn count(&self, of_tree: Count, places: u64) -> Count {
         let closed = self.layers.closed().iter().map(|closed| &closed.tally);
         let tallies = closed.chain([self.layers.tally()]);
         tallies.fold(of_tree, |beneath, tally| tally.above(beneath, places))
     }
 
-    /// `tree` has all that `merged` and the layers below it say. Says whether that was so; where
-    /// `merged` is not among the layers, nothing changes.
+    /// Replaces the tree by `tree`, which has all changes of `merged` and the layers below it.
+    /// Reports whether it did; if `merged` is not among the layers, nothing changes.
     pub fn replace_tree(&mut self, tree: Tree<N>, merged: &Arc<Closed>) -> bool {
         let was_there = self.layers.drop_merged(merged);
         if was_there {

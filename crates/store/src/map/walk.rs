@@ -1,7 +1,7 @@
-//! Visiting all blocks of a tree, and its nodes: to destroy it, to scrub it, to send it.
+//! A walk: it visits all blocks of a tree, and its nodes, to destroy, scrub or send the tree.
 //!
-//! In the order of block numbers, and each node after everything below it. So a walk can go on at
-//! any block number, also after a crash, and visits each node once all the same.
+//! The walk goes in the order of block numbers, and visits each node after everything below it. So
+//! a walk can go on at any block number, even after a crash, and still visits each node once.
 
 use std::sync::Arc;
 
@@ -10,31 +10,31 @@ use crate::format::{Epoch, Node, NodeId, Pointer};
 
 use super::{Missing, NodeCache, Tree};
 
-/// Whether there is more to do.
+/// Progress of a walk.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The budget was used up: call again.
+    /// The budget was used up. The caller calls again.
     More,
     /// All is done.
     Done,
 }
 
-/// What a walk comes to. Both may be lost ([`Pointer::is_lost`]).
+/// Visit of a walk. A visited block or node may be lost ([`Pointer::is_lost`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visit {
     /// A block of the volume.
     Block {
-        /// Its number.
+        /// Number of the block.
         index: u64,
-        /// Where it lies.
+        /// Pointer to the block.
         pointer: Pointer,
     },
-    /// A node, of which all that is to be visited below was visited.
+    /// A node. All blocks and nodes to be visited below it were visited.
     Node {
-        /// Its place.
+        /// Place of the node in the map.
         id: NodeId,
-        /// Where it lies.
+        /// Pointer to the node.
         pointer: Pointer,
     },
 }
@@ -42,13 +42,13 @@ pub enum Visit {
 /// A walk over a tree or a part of it.
 #[derive(Debug)]
 pub struct Walk<const N: usize = FAN_OUT> {
-    /// What was born in this epoch or before is passed over.
+    /// Epoch up to which blocks and nodes are passed over by their birth.
     newer_than: Option<Epoch>,
-    /// Blocks below this one are passed over.
+    /// Number below which blocks are passed over.
     start: u64,
-    /// Behind the last block.
+    /// Number behind the last block.
     end: u64,
-    /// The node to read next.
+    /// Node to read next.
     next: Option<(NodeId, Pointer)>,
     /// Nodes that were entered and not left, the topmost first.
     open: Vec<Open<N>>,
@@ -58,19 +58,19 @@ pub struct Walk<const N: usize = FAN_OUT> {
 struct Open<const N: usize> {
     pointer: Pointer,
     node: Arc<Node<N>>,
-    /// Where to look next.
+    /// Next slot to look at.
     slot: usize,
 }
 
 impl<const N: usize> Walk<N> {
-    /// Over all blocks of `tree` from `start` on. `start` is 0, or the [`Walk::position`] of an
-    /// earlier walk over the same tree. Of blocks and nodes only those are visited that were born
-    /// after `newer_than`.
+    /// Starts a walk over all blocks of `tree` from `start` on. `start` is 0, or the
+    /// [`Walk::position`] of an earlier walk over this tree. The walk visits only blocks and nodes
+    /// that were born after `newer_than`.
     pub fn new(tree: &Tree<N>, start: u64, newer_than: Option<Epoch>) -> Self {
         Self::below(tree.root_id(), tree.root, start, newer_than)
     }
 
-    /// Over all that is below the node `id`, and the node.
+    /// Starts a walk over everything below the node `id`, and the node.
     pub(super) fn below(
         id: NodeId,
         pointer: Pointer,
@@ -91,7 +91,7 @@ impl<const N: usize> Walk<N> {
         walk
     }
 
-    /// All below this block was visited, with the nodes of which it is the end.
+    /// Returns the block below which everything was visited, with the nodes that end there.
     pub fn position(&self) -> u64 {
         match self.next {
             Some((id, _)) => Tree::<N>::blocks_of(id).start.max(self.start),
@@ -114,7 +114,7 @@ impl<const N: usize> Walk<N> {
                 return Ok(Progress::More);
             }
             if pointer.is_lost() {
-                // Nothing is known of what was below.
+                // Nothing is known of the blocks below it.
                 self.next = None;
                 visit(Visit::Node { id, pointer });
                 self.advance(&mut visit);
@@ -148,15 +148,17 @@ impl<const N: usize> Walk<N> {
         Ok(Progress::Done)
     }
 
-    /// Goes on behind the node that has to be read first and cannot be: nothing below it is visited, nor is it.
+    /// Goes on behind a node that has to be read first and cannot be. Neither the node nor anything
+    /// below it is visited.
     pub fn pass_over(&mut self, mut visit: impl FnMut(Visit)) {
         if self.next.take().is_some() {
             self.advance(&mut visit);
         }
     }
 
-    /// Nodes that the walk will ask for next and that are not in memory, `most` at most (far fewer
-    /// than a tenth of the cache): whoever reads them early makes it quicker.
+    /// Returns the nodes that the walk will ask for next and that are not in memory. It returns
+    /// `most` at most, which must be far fewer than a tenth of the cache. Reading these nodes early
+    /// makes the walk quicker.
     pub fn upcoming(&self, cache: &NodeCache<N>, most: usize) -> Vec<Missing> {
         let next = self.next.map(|(id, pointer)| Missing { pointer, id });
         let siblings = self.open.last().into_iter().flat_map(|open| {
@@ -179,8 +181,8 @@ impl<const N: usize> Walk<N> {
         !pointer.is_hole() && self.newer_than.is_none_or(|epoch| pointer.birth > epoch)
     }
 
-    /// Finds the next node to enter, and leaves those in which there is none. Both in one: between
-    /// calls of [`Walk::step`] no node is open whose last block was visited.
+    /// Finds the next node to enter, and leaves the nodes in which there is none. Both are done in
+    /// one step: between calls of [`Walk::step`], no node is open whose last block was visited.
     fn advance(&mut self, visit: &mut impl FnMut(Visit)) {
         while let Some(open) = self.open.last() {
             let (id, pointer) = (open.node.id(), open.pointer);

@@ -1,5 +1,6 @@
-//! For the tests of merges, walks and differences: a volume with snapshots on a disk of nodes, beside
-//! an ordered map that says what each block must be. Nodes of four pointers make deep trees cheap.
+//! A world for the tests of merges, walks and differences. It has a volume with snapshots on a disk
+//! of nodes, beside an ordered map of the right blocks. Nodes of four pointers make deep trees
+//! cheap.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,7 +15,7 @@ use crate::format::{Address, DatasetId, Epoch, Node, NodeId, Pointer};
 
 pub(super) const FAN_OUT: usize = 4;
 
-/// What a merge told its sink, in order.
+/// A call of a merge to its sink. Calls are kept in order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Event {
     Written(NodeId, Pointer),
@@ -22,13 +23,13 @@ pub(super) enum Event {
     Node(Pointer),
 }
 
-/// Blocks by address, and what merges did.
+/// Blocks by address, and the calls of merges.
 #[derive(Default)]
 pub(super) struct Disk {
     pub(super) blocks: BTreeMap<u64, Pages>,
     pub(super) next: u64,
     pub(super) events: Vec<Event>,
-    /// Every so many writes there is no space once.
+    /// Number of writes after which there is no space once.
     full_every: Option<u64>,
     refused: bool,
 }
@@ -80,7 +81,7 @@ impl Sink<FAN_OUT> for Disk {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Reached {
     pub(super) blocks: BTreeMap<u64, Pointer>,
-    /// With their places, children before parents.
+    /// Nodes with their places, children before parents.
     pub(super) nodes: Vec<(NodeId, Pointer)>,
 }
 
@@ -101,15 +102,15 @@ pub(super) struct Snapshot {
     pub(super) epoch: Epoch,
 }
 
-/// How merges are run: none of it may change what they do.
+/// Manner in which merges are run. It must not change their results.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
-    /// Nodes per step.
+    /// Number of nodes for each step.
     pub(super) budget: usize,
-    /// Every so many steps the cache is lost.
+    /// Number of steps after which the cache is lost.
     pub(super) forget_every: usize,
     pub(super) full_every: Option<u64>,
-    /// How many nodes are read early.
+    /// Number of nodes that are read early.
     pub(super) ahead: usize,
 }
 
@@ -146,7 +147,8 @@ pub(super) enum Op {
 
 pub(super) fn ops(blocks: u64) -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
-        // Most near one another, so that leaves have several; the highest make trees grow.
+        // Most writes are near one another, so that leaves have several. The highest make trees
+        // grow.
         20 => (0..blocks / 20, 0..20_u64).prop_map(|(at, of)| Op::Write(at * (1 + of % 2) + of)),
         4 => (0..blocks).prop_map(Op::Write),
         4 => (0..blocks / 10).prop_map(Op::Zero),
@@ -263,7 +265,7 @@ impl World {
             .expect("the node that was written there");
     }
 
-    /// Calls `ask` until nothing is missing.
+    /// Calls `ask` until no node is missing.
     pub(super) fn retry<T>(
         &mut self,
         mut ask: impl FnMut(&mut NodeCache<FAN_OUT>) -> Result<T, Missing>,
@@ -339,7 +341,8 @@ impl World {
     }
 }
 
-/// What was dropped is exactly what the old tree had and the new one has not, and so on.
+/// Checks that exactly those blocks were dropped that the old tree had and the new one does not
+/// have, and so on.
 fn check_merge(
     world: &World,
     old: Tree<FAN_OUT>,

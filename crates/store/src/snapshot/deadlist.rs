@@ -1,18 +1,19 @@
-//! The dead list of a volume or snapshot D: the blocks that the snapshot before it has and D has no
-//! more. It makes deleting a snapshot a matter of lists, without a look at any map.
+//! The dead list of a volume or snapshot D: the blocks that the snapshot before D has and D has no
+//! more. With it, deleting a snapshot is a matter of lists, without a look at any map.
 //!
-//! What D drops goes there if it was born up to the epoch of that snapshot; nobody else has it
-//! otherwise, and it is free. When that snapshot S is deleted, of D's list the blocks that were born
-//! after the snapshot before S are free ([`Deadlist::split_after`]); what is left and all of S's list
-//! are D's list from then on ([`Deadlist::merge`]).
+//! A block that D drops goes on the list if it was born up to the epoch of the snapshot before D.
+//! Any other dropped block belongs to nobody else and is free. Let S be the snapshot before D. When
+//! S is deleted, the blocks of D's list that were born after the snapshot before S are free
+//! ([`Deadlist::split_after`]). The rest of D's list and all of S's list are D's list from then on
+//! ([`Deadlist::merge`]).
 //!
-//! A list is kept in parts, one for each time between two snapshots in which its blocks were born, so
-//! that splitting moves whole parts and reads nothing, and that a part knows its size: what deleting
-//! a snapshot would free. On disk a part is a chain of [`Chunk`]s, newest first. Merged parts have
-//! several chains, until a chunk of chunks makes them one.
+//! A list is kept in parts, one for each time between two snapshots in which its blocks were born.
+//! So splitting moves whole parts and reads nothing. Each part knows its size, which is what
+//! deleting a snapshot would free. On disk a part is a chain of [`Chunk`]s, newest first. Merged
+//! parts have several chains, until a chunk of chunks makes them one.
 //!
-//! Blocks that came since the last full chunk stay in memory and are written with every checkpoint,
-//! in place of what was written of them before, until they fill a chunk.
+//! Blocks that came since the last full chunk stay in memory until they fill a chunk. Every
+//! checkpoint writes them, and its chunk replaces the one that the checkpoint before wrote.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,28 +29,28 @@ pub use record::RECORD;
 #[cfg(test)]
 mod tests;
 
-/// Where chunks are kept.
+/// A store of chunks.
 pub trait Store {
-    /// Why a chunk could not be written.
+    /// Reason why a chunk could not be written.
     type Error;
 
-    /// Finds a place for a chunk and sees to it that it is written there before the checkpoint is
-    /// durable.
+    /// Finds a place for a chunk and ensures that the chunk is written there before the checkpoint
+    /// is durable.
     ///
     /// # Errors
-    /// There is no place.
+    /// There is no place for the chunk.
     fn write(&mut self, chunk: &Chunk) -> Result<Pointer, Self::Error>;
 
     /// Drops a chunk that an older checkpoint may still reach.
     fn drop_later(&mut self, chunk: Pointer);
 }
 
-/// Why a list cannot be followed.
+/// Reason why a list cannot be followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// This chunk has to be read before the caller can go on: call again with it.
+    /// The caller must read the chunk before it can go on, and call again with it.
     Missing(Pointer),
-    /// This chunk is not what belongs here, though its checksum may be right.
+    /// The chunk is not the one that belongs here, though its checksum may be right.
     Damaged(Pointer),
 }
 
@@ -68,68 +69,71 @@ impl fmt::Display for Unread {
 
 impl std::error::Error for Unread {}
 
-/// What was taken out of a list.
+/// Content that was taken out of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     /// Blocks that were on the list.
     pub blocks: Vec<Pointer>,
-    /// The chunks in which they lay, which are to be dropped in any case.
+    /// Chunks in which the blocks lay. They are to be dropped in any case.
     pub chunks: Vec<Pointer>,
 }
 
-/// What a dead pointer leads to.
+/// Kind of content that a dead pointer leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dead {
     /// A block of a volume.
     Block,
-    /// A node of its map.
+    /// A node of a volume's map.
     Node,
 }
 
-/// Blocks that only a snapshot still has. A walk that leaves the list as it is takes from a clone.
+/// Blocks that only a snapshot still has. A walk that must leave the list as it is takes from a
+/// clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deadlist {
-    /// By the epoch of the snapshot after which the blocks were born; 0 where there is none.
+    /// Parts by the epoch of the snapshot after which their blocks were born, 0 if there is no such
+    /// snapshot.
     parts: BTreeMap<Epoch, Part>,
 }
 
 /// Blocks born between two snapshots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Part {
-    /// Chains on disk.
+    /// First chunks of the chains on disk.
     chains: Vec<Pointer>,
-    /// Blocks that are in none of them.
+    /// Blocks that are in no chain.
     tail: Vec<Pointer>,
     /// A chunk of exactly the tail, in front of the only chain.
     written: Option<Pointer>,
-    /// Chunks of what the tail was once, to be dropped.
+    /// Chunks that hold earlier states of the tail, to be dropped.
     outdated: Vec<Pointer>,
     has: Figure,
 }
 
 impl Deadlist {
-    /// An empty list.
+    /// Makes an empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether there is no block on it.
+    /// Reports whether no block is on the list.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// How many blocks are on it.
+    /// Returns the number of blocks on the list.
     pub fn blocks(&self) -> u64 {
         self.parts.values().map(|part| part.has.blocks).sum()
     }
 
-    /// In how many parts they are.
+    /// Returns the number of parts of the list.
     pub fn parts(&self) -> usize {
         self.parts.len()
     }
 
-    /// How many of them are of times that no snapshot ends or begins any more, of these that the list's owner builds on,
-    /// ascending: it is only the list of who comes next whose parts are joined when a snapshot goes.
+    /// Returns the number of parts whose time no snapshot begins or ends any more. `snapshots` are
+    /// the epochs of the snapshots that the list's owner builds on, ascending. When a snapshot
+    /// goes, only the list of its successor has its parts joined.
     pub fn stale_parts(&self, snapshots: &[Epoch]) -> usize {
         let keys = self.parts.keys();
         let is_stale =
@@ -137,25 +141,26 @@ impl Deadlist {
         keys.filter(is_stale).count()
     }
 
-    /// Sectors of all its blocks, parity not counted.
+    /// Returns the sectors of all blocks on the list, parity not counted.
     pub fn sectors(&self) -> u64 {
         self.after(Epoch(0)).sectors
     }
 
-    /// Its blocks that were born after the snapshot of this epoch, 0 for all: what only one snapshot has, if this is the
-    /// list of what comes after it, and `after` comes before it.
+    /// Counts the blocks that were born after the snapshot of epoch `after`, 0 for all blocks. This
+    /// is the space that only one snapshot holds, if the list belongs to that snapshot's successor
+    /// and `after` is its predecessor.
     pub fn after(&self, after: Epoch) -> Figure {
         let parts = self.parts.range(after..);
         parts.fold(Figure::default(), |sum, (_, part)| sum.and(part.has))
     }
 
-    /// What it says of its blocks now.
+    /// Returns the figures of the list's blocks at this moment.
     pub fn figures(&self) -> Figures {
         let parts = self.parts.iter();
         Figures(parts.map(|(after, part)| (*after, part.has)).collect())
     }
 
-    /// Adds a block. `snapshots`: the epochs of all snapshots that the list's owner builds on,
+    /// Adds a block. `snapshots` are the epochs of all snapshots that the list's owner builds on,
     /// ascending.
     pub fn append(&mut self, block: Pointer, what: Dead, snapshots: &[Epoch]) {
         debug_assert!(!block.is_hole(), "a hole is nowhere");
@@ -169,8 +174,8 @@ impl Deadlist {
         part.has.count(&block, what);
     }
 
-    /// Takes out the blocks that were born after the snapshot of this epoch, 0 for all. It must be
-    /// one that the list's owner builds on.
+    /// Takes out the blocks that were born after the snapshot of epoch `after`, 0 for all. The
+    /// list's owner must build on that snapshot.
     pub fn split_after(&mut self, after: Epoch) -> Self {
         let parts = self.parts.split_off(&after);
         Self { parts }
@@ -183,8 +188,8 @@ impl Deadlist {
         }
     }
 
-    /// Makes one part of those between which there is no snapshot any more: after a deletion, with
-    /// the epochs of those that are left, ascending.
+    /// Joins the parts between which there is no snapshot any more. It is called after a deletion,
+    /// with the epochs of the remaining snapshots, ascending.
     pub fn join_parts(&mut self, snapshots: &[Epoch]) {
         for (after, part) in std::mem::take(&mut self.parts) {
             let older = snapshots.partition_point(|epoch| *epoch <= after);
@@ -195,40 +200,42 @@ impl Deadlist {
         }
     }
 
-    /// Writes what fills whole chunks: at any time while a checkpoint is made, so that a list that
-    /// grows fast takes little memory.
+    /// Writes the blocks that fill whole chunks. It may be called at any time while a checkpoint is
+    /// made, so that a list that grows fast takes little memory.
     ///
     /// # Errors
-    /// Those of the store; what was written until then is on the list as it is on disk.
+    /// The store failed. Blocks that were written until then are on the list as it is on disk.
     pub fn spill<S: Store>(&mut self, store: &mut S) -> Result<(), S::Error> {
         let mut parts = self.parts.values_mut();
         parts.try_for_each(|part| part.spill(store))
     }
 
-    /// Blocks in memory that [`Deadlist::spill`] would write or that wait for more.
+    /// Returns the number of blocks in memory: blocks that [`Deadlist::spill`] would write, and
+    /// blocks that wait for more.
     pub fn blocks_in_memory(&self) -> usize {
         self.parts.values().map(|part| part.tail.len()).sum()
     }
 
-    /// Writes everything, so that [`Deadlist::encode`] says all.
+    /// Writes all blocks, so that [`Deadlist::encode`] covers the whole list.
     ///
     /// # Errors
-    /// Those of the store; what was written until then is on the list as it is on disk.
+    /// The store failed. Blocks that were written until then are on the list as it is on disk.
     pub fn persist<S: Store>(&mut self, store: &mut S) -> Result<(), S::Error> {
         let mut parts = self.parts.values_mut();
         parts.try_for_each(|part| part.persist(store))
     }
 
-    /// Keeps no block in memory that lies on disk as well: for lists that do not grow any more.
+    /// Drops all blocks from memory that lie on disk as well. It suits lists that do not grow any
+    /// more.
     pub fn seal(&mut self) {
         self.parts.values_mut().for_each(Part::seal);
     }
 
-    /// Takes the next blocks off the list, at most a chunk of them; `None` when it is empty. There
-    /// may be none in a chunk of chunks. `read` is asked for at most one chunk.
+    /// Takes the next blocks off the list, at most a chunk of them. Returns `None` when the list is
+    /// empty. A chunk of chunks may yield no blocks. `read` is asked for at most one chunk.
     ///
     /// # Errors
-    /// The chunk is not there yet, or is damaged; the list is as it was.
+    /// The chunk is not read yet, or is damaged. The list stays as it was.
     pub fn take_next(
         &mut self,
         read: impl FnOnce(&Pointer) -> Option<Chunk>,
@@ -253,7 +260,7 @@ impl Part {
         self.chains.is_empty() && self.tail.is_empty()
     }
 
-    /// Notes that the tail, or what is behind it, is going to differ from what was written.
+    /// Notes that the tail, or the chain behind it, is going to differ from the written chunk.
     fn change(&mut self) {
         self.outdated.extend(self.written.take());
     }
@@ -314,7 +321,7 @@ impl Part {
         Ok(())
     }
 
-    /// The newest blocks that are in memory.
+    /// Takes the newest blocks that are in memory.
     fn take_tail(&mut self) -> Option<Taken> {
         if self.tail.is_empty() {
             return None;
@@ -328,8 +335,9 @@ impl Part {
         Some(Taken { blocks, chunks })
     }
 
-    /// The first chunk of the last chain. That the part's own figures are right by it is proven on
-    /// the way: no chunk has more than is left, and the last one has all of it.
+    /// Takes the first chunk of the last chain. On the way, the chunk proves that the part's own
+    /// figures are right: no chunk has more blocks than are left, and the last chunk has all of
+    /// them.
     fn take_chunk(
         &mut self,
         read: impl FnOnce(&Pointer) -> Option<Chunk>,
@@ -362,7 +370,7 @@ impl Part {
     }
 }
 
-/// A chunk in front of the last of these chains.
+/// Makes a chunk in front of the last of these chains.
 fn chunk(chains: &[Pointer], blocks: &[Pointer]) -> Chunk {
     Chunk {
         next: chains.last().copied().unwrap_or(Pointer::HOLE),

@@ -1,4 +1,4 @@
-//! Snapshots: what they hold that volumes no longer do.
+//! Snapshots: the blocks that they hold and that volumes no longer hold.
 
 pub mod deadlist;
 

@@ -1,8 +1,10 @@
-//! Second copies: far away from the first, so that no scratch, no dying head and no torn write takes both.
+//! Second copies: they lie far away from the first, so that no scratch, no dying head and no torn
+//! write takes both.
 //!
-//! Where a block has both copies on one vdev they lie a quarter of it apart as long as there is room for that, and as far
-//! as there is room otherwise. Second copies are swept region by region as well, from the middle of the vdev outwards:
-//! data comes from its beginning, and first copies of metadata lie in its [tail](super::tail).
+//! If a block has both copies on one vdev, they lie a quarter of the vdev apart if there is room
+//! for that. Otherwise they lie as far apart as there is room. Second copies, too, are swept region
+//! by region, from the middle of the vdev outwards. Data comes from the beginning of the vdev, and
+//! first copies of metadata lie in its [tail](super::tail).
 
 use std::collections::BinaryHeap;
 use std::ops::Range;
@@ -11,16 +13,16 @@ use super::bits::{self, REGION};
 use super::sweep::{Reach, Vdev, class_of, least_of};
 use super::{Claim, Extent, Purpose, Space, Stream};
 
-/// Parts of a vdev: two copies lie one of them apart where there is room.
+/// Number of parts of a vdev. Two copies lie one part apart if there is room.
 const PARTS: u64 = 4;
-/// Sectors that they lie apart where there is none: 1 MiB.
+/// Sectors that two copies lie apart if there is no room for more: 1 MiB.
 const NEAR: u64 = 256;
-/// Distances that are tried: the last is none.
+/// Number of distances that are tried. The last distance is 0.
 pub(super) const TRIES: usize = 3;
 
 impl Space {
-    /// Takes `sectors` free ones of the vdev of another extent, far away from that. `None`: there are none, or others
-    /// need them more.
+    /// Takes `sectors` free sectors of another extent's vdev, far away from that extent. Returns
+    /// `None` if there are none, or if other allocations need them more.
     pub fn allocate_apart(
         &mut self,
         claim: Claim,
@@ -30,7 +32,8 @@ impl Space {
         purpose: Purpose,
     ) -> Option<Extent> {
         let vdev = from.vdev;
-        // A trim that is under way brings no copy nearer to the first, and makes none impossible.
+        // A trim that is under way must neither bring a copy nearer to the first nor make a copy
+        // impossible.
         self.lift_holds();
         let are_kept = claim == Claim::Pieces && self.are_runs_few(vdev, sectors);
         let cost_nodes = self.are_node_runs_few(vdev, sectors)
@@ -60,7 +63,7 @@ impl Space {
 }
 
 impl Vdev {
-    /// Takes free sectors as far away from others as there is room; the first of them.
+    /// Takes free sectors as far away from `from` as there is room. Returns the first of them.
     fn take_apart(
         &mut self,
         stream: Stream,
@@ -74,7 +77,8 @@ impl Vdev {
         let distances: [u64; TRIES] = [self.sectors.size() / PARTS, NEAR, 0];
         let mut tries = (0..).zip(distances);
         let (region, start) = tries.find_map(|(number, distance)| {
-            // First copies lie together: where one found nothing so far away, the next would not either.
+            // First copies lie together. If one found nothing so far away, the next would not
+            // either.
             let in_vain = self.none_apart_of[stream as usize][number];
             if (1..=sectors).contains(&in_vain) {
                 return None;
@@ -90,7 +94,8 @@ impl Vdev {
         Some(u64::from(region) * u64::from(REGION) + u64::from(start))
     }
 
-    /// Behind the last one, else in the best region that is far enough away.
+    /// Finds a place behind the last second copy, or else in the best region that is far enough
+    /// away.
     fn find_apart(
         &self,
         stream: Stream,
@@ -120,7 +125,7 @@ impl Vdev {
         std::iter::from_fn(|| best.pop()).find_map(|(.., region)| find(region, 0))
     }
 
-    /// The first such run of a region, from a position on, that lies far enough away.
+    /// Finds the first run of a region, from a position on, that lies far enough away.
     fn apart_in(
         &self,
         stream: Stream,

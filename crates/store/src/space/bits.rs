@@ -1,17 +1,17 @@
-//! Searching and changing the bits of one region, a word at a time: everything that must be fast in
-//! a full and fragmented pool. A set bit is a sector in use.
+//! Search and change of the bits of one region, a word at a time. All that must be fast in a full
+//! and fragmented pool is here. A set bit is a sector in use.
 
-/// Sectors of a region: 16 MiB.
+/// Number of sectors of a region: 16 MiB.
 pub(super) const REGION: u32 = 4096;
-/// Words of a region.
+/// Number of words of a region.
 const WORDS: usize = (REGION / u64::BITS) as usize;
 
-/// The bits of one region.
+/// Bits of one region.
 pub(super) type Region = [u64; WORDS];
-/// A region in which everything is in use.
+/// Region in which all sectors are in use.
 pub(super) const FULL: Region = [u64::MAX; WORDS];
 
-/// The words that hold `length` bits from `start` on, each with a mask of those.
+/// Returns the words that hold `length` bits from `start` on, each with a mask of those bits.
 fn masks(start: u32, length: u32) -> impl Iterator<Item = (usize, u64)> {
     let end = start + length;
     let mut at = start;
@@ -32,7 +32,7 @@ pub(super) fn set(region: &mut Region, start: u32, length: u32) {
     masks(start, length).for_each(|(word, mask)| region[word] |= mask);
 }
 
-/// Clears bits; how many were set.
+/// Clears bits, and returns how many of them were set.
 #[inline]
 pub(super) fn clear(region: &mut Region, start: u32, length: u32) -> u32 {
     masks(start, length)
@@ -44,7 +44,7 @@ pub(super) fn clear(region: &mut Region, start: u32, length: u32) -> u32 {
         .sum()
 }
 
-/// How many of some bits are set.
+/// Returns how many of these bits are set.
 #[inline]
 pub(super) fn count(region: &Region, start: u32, length: u32) -> u32 {
     masks(start, length)
@@ -52,7 +52,7 @@ pub(super) fn count(region: &Region, start: u32, length: u32) -> u32 {
         .sum()
 }
 
-/// The first bit from `from` on that differs from those of `other`, or the region's end.
+/// Returns the first bit from `from` on that differs from the bits of `other`, or the region's end.
 #[inline]
 fn next_unlike(region: &Region, from: u32, other: u64) -> u32 {
     let mut word = (from / u64::BITS) as usize;
@@ -68,7 +68,7 @@ fn next_unlike(region: &Region, from: u32, other: u64) -> u32 {
     REGION
 }
 
-/// The runs of clear bits, ascending: start and length.
+/// Returns the runs of clear bits, ascending, as start and length.
 pub(super) fn runs(region: &Region) -> impl Iterator<Item = (u32, u32)> + '_ {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -80,8 +80,8 @@ pub(super) fn runs(region: &Region) -> impl Iterator<Item = (u32, u32)> + '_ {
     })
 }
 
-/// Where the first run of at least `length` clear bits begins, not before `from`. A run is cut where
-/// `from` lies in it.
+/// Returns the start of the first run of at least `length` clear bits, not before `from`. If `from`
+/// lies in a run, the run counts from there.
 #[inline]
 pub(super) fn find(region: &Region, from: u32, length: u32) -> Option<u32> {
     if from >= REGION {
@@ -93,8 +93,8 @@ pub(super) fn find(region: &Region, from: u32, length: u32) -> Option<u32> {
     }
 }
 
-/// Looks for all starts in a word at once: a run of n clear bits begins where n shifted copies of
-/// the free bits agree, and copies double.
+/// Finds a short run, with all starts in a word at once. A run of n clear bits begins where n
+/// shifted copies of the free bits agree. Each step doubles the number of copies.
 #[inline]
 fn find_short(region: &Region, from: u32, length: u32) -> Option<u32> {
     let first = (from / u64::BITS) as usize;
@@ -119,7 +119,7 @@ fn find_short(region: &Region, from: u32, length: u32) -> Option<u32> {
     None
 }
 
-/// The bits at which at least `length` set bits begin.
+/// Returns the bits at which at least `length` set bits begin.
 #[inline]
 fn starts_of_runs(mut free: u128, length: u32) -> u128 {
     let mut reached = 1;
@@ -145,13 +145,13 @@ fn find_long(region: &Region, from: u32, length: u32) -> Option<u32> {
     }
 }
 
-/// How many clear bits follow from `start` on, counted up to `most`.
+/// Returns the number of clear bits from `start` on, counted up to `most`.
 #[inline]
 pub(super) fn run_at(region: &Region, start: u32, most: u32) -> u32 {
     (next_unlike(region, start, 0) - start).min(most)
 }
 
-/// The longest run of clear bits.
+/// Returns the length of the longest run of clear bits.
 pub(super) fn longest(region: &Region) -> u32 {
     let (mut longest, mut carried) = (0, 0);
     for word in region {
@@ -162,7 +162,7 @@ pub(super) fn longest(region: &Region) -> u32 {
         }
         longest = longest.max(carried + free.trailing_ones());
         carried = free.leading_ones();
-        // A free bit inside of the word ends below it, so that 64 is never asked for here.
+        // A free bit inside of the word ends below it, so the length 64 is never asked for here.
         if longest < u64::BITS {
             let mut starts = starts_of_runs(u128::from(free), longest + 1);
             while starts != 0 {
@@ -174,7 +174,7 @@ pub(super) fn longest(region: &Region) -> u32 {
     longest.max(carried)
 }
 
-/// The length of the run of clear bits that holds these, which are clear.
+/// Returns the length of the run of clear bits that contains these clear bits.
 pub(super) fn run_around(region: &Region, start: u32, length: u32) -> u32 {
     let mut first = start;
     while first > 0 {
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Regions of runs of all lengths, from crumbs to hundreds of sectors.
+    /// Generates regions of runs of all lengths, from crumbs to hundreds of sectors.
     fn regions() -> impl Strategy<Value = Region> {
         let runs = prop::collection::vec(
             prop_oneof![4 => 1..6_u32, 2 => 1..70_u32, 1 => 60..700_u32],
@@ -220,7 +220,7 @@ mod tests {
         region[(at / 64) as usize] >> (at % 64) & 1 == 1
     }
 
-    /// The runs, found one bit after the other.
+    /// Finds the runs one bit after the other.
     fn plain_runs(region: &Region, from: u32) -> Vec<(u32, u32)> {
         let mut runs = Vec::new();
         for at in from..REGION {

@@ -1,34 +1,39 @@
-//! What happens to free space around a checkpoint: what is dropped becomes free two checkpoints later, and an opening
-//! takes up where the last durable one was.
+//! Free space around a checkpoint: dropped sectors become free two checkpoints later, and an
+//! opening goes on from the last durable checkpoint.
 
 use super::{Extent, Fault, PAGE_BYTES, PAGE_SECTORS, Page, Space};
 
-/// Checkpoints. In this order: [`begin_checkpoint`](Space::begin_checkpoint); allocate and drop for
-/// the trees; then, until no page is dirty any more: for each [`next_dirty_page`](Space::next_dirty_page)
-/// drop the old place and allocate a new one, and allocate what the [deferred](Space::deferred)
-/// extents need; then write the deferred extents and, for each page, [`write_page`](Space::write_page);
-/// when the checkpoint is durable, [`commit_checkpoint`](Space::commit_checkpoint), then
-/// [`settle`](Space::settle) now and then.
+/// Checkpoints. The caller goes in this order:
+///
+/// 1. [`begin_checkpoint`](Space::begin_checkpoint).
+/// 2. Allocate and drop for the trees.
+/// 3. Until no page is dirty any more: for each [`next_dirty_page`](Space::next_dirty_page), drop
+///    the old place and allocate a new one. Allocate what the [deferred](Space::deferred) extents
+///    need.
+/// 4. Write the deferred extents and, for each page, [`write_page`](Space::write_page).
+/// 5. When the checkpoint is durable, [`commit_checkpoint`](Space::commit_checkpoint).
+/// 6. [`settle`](Space::settle) now and then.
 impl Space {
-    /// From now on, allocations for [`Purpose::Young`] are unknown to the checkpoint being made.
-    /// Finishes what is left to [`settle`](Space::settle).
+    /// Begins a checkpoint. From now on, it does not know allocations for [`Purpose::Young`].
+    /// Finishes the work that is left to [`settle`](Space::settle).
     ///
     /// # Panics
-    /// Where one is being made already.
+    /// A checkpoint is being made already.
     pub fn begin_checkpoint(&mut self) {
         assert!(!self.is_making, "one checkpoint at a time");
         while !self.settle(usize::MAX) {}
         self.is_making = true;
     }
 
-    /// Whether a checkpoint is being made.
+    /// Reports whether a checkpoint is being made.
     pub fn is_making_checkpoint(&self) -> bool {
         self.is_making
     }
 
-    /// The next page that changed and needs a new place on disk. Each comes once in a checkpoint,
-    /// in ascending order; finding places may make more pages dirty, so ask until there is none. A
-    /// page that changes after it was [written](Space::write_page) comes again.
+    /// Returns the next page that changed and needs a new place on disk. Each page comes once in a
+    /// checkpoint, in ascending order. Finding places may make more pages dirty, so the caller asks
+    /// until there is none. A page that changes after it was [written](Space::write_page) comes
+    /// again.
     pub fn next_dirty_page(&mut self) -> Option<Page> {
         (0..).zip(&mut self.vdevs).find_map(|(vdev, of)| {
             let number = of.sectors.place_dirty()?;
@@ -36,29 +41,32 @@ impl Space {
         })
     }
 
-    /// Pages that [`next_dirty_page`](Space::next_dirty_page) has still to return.
+    /// Returns the number of pages that [`next_dirty_page`](Space::next_dirty_page) has still to
+    /// return.
     pub fn dirty_pages(&self) -> usize {
         let counts = self.vdevs.iter().map(|vdev| vdev.sectors.unwritten().0);
         counts.sum()
     }
 
-    /// A page as it must be written now; zeros are a page that need not lie anywhere.
+    /// Returns a page as it must be written now. A page of zeros need not lie anywhere.
     pub fn write_page(&mut self, page: Page) -> [u8; PAGE_BYTES] {
         let vdev = &mut self.vdevs[usize::from(page.vdev)];
         vdev.sectors.write_page(page.number)
     }
 
-    /// What was dropped in making the checkpoint, which import must know: see
-    /// [`load_deferred`](Space::load_deferred). Not sorted; drops made meanwhile append to it.
+    /// Returns the extents that were dropped in making the checkpoint. An import must know them:
+    /// see [`load_deferred`](Space::load_deferred). They are not sorted, and later drops append to
+    /// them.
     pub fn deferred(&self) -> impl ExactSizeIterator<Item = Extent> + '_ {
         self.dropped.iter()
     }
 
-    /// The checkpoint being made is durable: what the last one dropped can be freed, and young
-    /// sectors belong to the next. Most of this is left to [`settle`](Space::settle).
+    /// Notes that the checkpoint is durable. The extents that the last checkpoint dropped can be
+    /// freed, and young sectors belong to the next checkpoint. Most of this work is left to
+    /// [`settle`](Space::settle).
     ///
     /// # Panics
-    /// Where none is being made. In tests also where a page was not written.
+    /// No checkpoint is being made. In tests, also: a page was not written.
     pub fn commit_checkpoint(&mut self) {
         assert!(self.is_making, "no checkpoint is being made");
         debug_assert!(
@@ -72,12 +80,12 @@ impl Space {
         self.forgotten = 0;
     }
 
-    /// Does a part of what a durable checkpoint left to be done: at most `budget` extents or regions,
-    /// each well below a microsecond. True when nothing is left.
+    /// Does a part of the work that a durable checkpoint left: at most `budget` extents or regions,
+    /// each well below a microsecond. Returns true when nothing is left.
     pub fn settle(&mut self, budget: usize) -> bool {
         for _ in 0..budget {
-            // In this order: `age` may find nothing busy that is neither young nor in `view`, and
-            // what the last checkpoint dropped is still in it.
+            // The order matters. `age` may find no busy sector that is neither young nor in `view`,
+            // and the sectors that the last checkpoint dropped are still in `view`.
             let did = self.free_one() || self.age_one() || self.forget_one();
             if !did {
                 return true;
@@ -105,11 +113,11 @@ impl Space {
     }
 
     fn age_one(&mut self) -> bool {
-        // While a checkpoint is being made, those that are young are so in its eyes.
+        // While a checkpoint is being made, it counts its young sectors as young.
         if self.is_making || !self.vdevs.iter().any(|vdev| vdev.sectors.has_young()) {
             return false;
         }
-        // Held sectors are busy, and no checkpoint is to say that they are in use.
+        // Held sectors are busy, and no checkpoint may say that they are in use.
         self.lift_holds();
         self.vdevs.iter_mut().any(|vdev| vdev.sectors.age())
     }
@@ -129,10 +137,11 @@ impl Space {
     }
 }
 
-/// Import, in this order: pages, deferred extents, then [`mark_allocated`](Space::mark_allocated)
-/// for what the log allocated since.
+/// Import. The order is: pages, deferred extents, then [`mark_allocated`](Space::mark_allocated)
+/// for the sectors that the log allocated since.
 impl Space {
-    /// Takes a page of the checkpoint's bitmap; one that lies nowhere is zeros and need not be loaded.
+    /// Takes a page of the checkpoint's bitmap. A page that lies nowhere is zeros and need not be
+    /// loaded.
     ///
     /// # Errors
     /// Sectors beyond the vdev's end are in use, or the page was loaded before.
@@ -147,10 +156,12 @@ impl Space {
         is_loaded.then_some(()).ok_or(Fault::Beyond(extent))
     }
 
-    /// Takes one of the extents that the checkpoint dropped: they become free with the next one.
+    /// Takes one of the extents that the checkpoint dropped. It becomes free with the next
+    /// checkpoint.
     ///
     /// # Errors
-    /// They do not exist, or the checkpoint's bitmap does not have them, or no longer.
+    /// The sectors do not exist, or the checkpoint's bitmap does not have them, or has them no
+    /// longer.
     pub fn load_deferred(&mut self, extent: Extent) -> Result<(), Fault> {
         self.check_exists(extent)?;
         let sectors = &mut self.vdevs[usize::from(extent.vdev)].sectors;

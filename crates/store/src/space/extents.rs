@@ -2,7 +2,7 @@
 
 use crate::format::{Address, Extent};
 
-/// Extents in the order in which they came; neighbours that came one after the other are joined.
+/// Extents in the order in which they came. Neighbours that came one after the other are joined.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Extents {
     addresses: Vec<u64>,
@@ -44,7 +44,7 @@ impl Extents {
         Some(last)
     }
 
-    /// Makes one of them empty.
+    /// Makes an extent empty.
     pub(super) fn void(&mut self, index: usize) {
         self.sectors -= u64::from(std::mem::take(&mut self.lengths[index]));
     }
@@ -68,7 +68,7 @@ impl Extents {
         self.addresses.is_empty()
     }
 
-    /// Sectors of all together.
+    /// Returns the sectors of all extents.
     pub(super) fn sectors(&self) -> u64 {
         self.sectors
     }

@@ -1,4 +1,4 @@
-//! A set of small numbers (regions, pages) as bits: takes no memory to speak of and hands its
+//! A set of small numbers (regions, pages) as bits. It takes hardly any memory, and hands its
 //! numbers out in ascending order.
 
 /// A set of numbers below a limit.
@@ -39,7 +39,7 @@ impl Flags {
         self.count
     }
 
-    /// The lowest number.
+    /// Returns the lowest number.
     pub(super) fn first(&self) -> Option<u32> {
         if self.count == 0 {
             return None;

@@ -1,7 +1,7 @@
-//! Sectors that became free and of which no device was told yet: what `autotrim` works off.
+//! Sectors that became free and were not trimmed yet: the work of `autotrim`.
 //!
-//! A bit for each, in regions where something was freed; it costs memory only there. A sector that is taken again keeps
-//! its bit: whoever asks looks at what is free besides.
+//! Each sector has a bit, in regions where sectors became free; only these regions cost memory. A
+//! sector that is taken again keeps its bit, so a caller must also check that it is free.
 
 use super::bits::{self, REGION, Region};
 use super::flags::Flags;
@@ -9,15 +9,15 @@ use super::flags::Flags;
 /// Freed sectors of one top-level vdev.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Freed {
-    /// By region; none at all while nobody wants to know.
+    /// Bits by region. There are none while nobody wants to know.
     regions: Vec<Option<Box<Region>>>,
     is_noted: bool,
-    /// Regions in which something was freed since they were looked at.
+    /// Regions in which sectors became free since the region was looked at.
     news: Flags,
 }
 
 impl Freed {
-    /// From now on what is freed is noted, or no more.
+    /// Starts, or stops, to note the sectors that become free.
     pub(super) fn keep(&mut self, is_noted: bool, regions: usize) {
         if self.is_noted != is_noted {
             *self = Self {
@@ -28,7 +28,7 @@ impl Freed {
         self.reach(regions);
     }
 
-    /// There are so many regions.
+    /// Makes room for `regions` regions.
     pub(super) fn reach(&mut self, regions: usize) {
         if self.is_noted {
             self.regions.resize(regions, None);
@@ -36,7 +36,7 @@ impl Freed {
         }
     }
 
-    /// Sectors of a region became free.
+    /// Notes that sectors of a region became free.
     pub(super) fn note(&mut self, region: u32, start: u32, length: u32) {
         if self.is_noted {
             let bits = self.regions[region as usize].get_or_insert_with(|| Box::new([0; _]));
@@ -45,31 +45,32 @@ impl Freed {
         }
     }
 
-    /// Devices are told of these.
+    /// Notes that devices are told of these sectors.
     pub(super) fn tell(&mut self, region: u32, start: u32, length: u32) {
         if let Some(Some(bits)) = self.regions.get_mut(region as usize) {
             bits::clear(bits, start, length);
         }
     }
 
-    /// A region is to be looked at again, if anything was freed there: more of it is free now.
+    /// Marks a region to be looked at again, if sectors became free there: more of it is free now.
     pub(super) fn look_again(&mut self, region: u32) {
         if let Some(Some(_)) = self.regions.get(region as usize) {
             self.news.insert(region);
         }
     }
 
-    /// Whether there is a region to look at.
+    /// Reports whether there is a region to look at.
     pub(super) fn has_news(&self) -> bool {
         self.news.len() > 0
     }
 
-    /// The lowest region to look at.
+    /// Returns the lowest region to look at.
     pub(super) fn first(&self) -> Option<u32> {
         self.news.first()
     }
 
-    /// A region was looked at: what is left there is too short, and waits for more to be freed beside it.
+    /// Notes that a region was looked at. Its remaining runs are too short, and wait for more
+    /// sectors beside them to become free.
     pub(super) fn looked_at(&mut self, region: u32) {
         self.news.remove(region);
         let slot = &mut self.regions[region as usize];
@@ -78,8 +79,9 @@ impl Freed {
         }
     }
 
-    /// Of a region whose sectors in use are `busy`, free runs of at least `least` sectors with freed ones in them: from
-    /// `least` before the first of these to as many behind the last, since what was too short before lies there.
+    /// Returns the free runs of a region that have at least `least` sectors and contain freed ones.
+    /// `busy` are the region's sectors in use. The search goes from `least` before the first freed
+    /// sector to `least` behind the last. Runs that were too short before lie there.
     pub(super) fn runs(
         &self,
         region: u32,

@@ -1,28 +1,31 @@
-//! Free sectors that are held back from allocation while devices are told that they are free.
+//! Holds: free sectors that are held back from allocation while devices are told that they are
+//! free.
 //!
-//! Held sectors are free in all figures. An allocation that finds no other place has the hold lifted. A write into such
-//! sectors then waits at each device until that is through with the trim ([`vdev`](crate::vdev)'s queues see to it). A hold
-//! therefore keeps writes from waiting, and never costs anybody space.
+//! Held sectors are free in all figures. An allocation that finds no other place has the hold
+//! lifted. A write into those sectors then waits at each device until the device is through with
+//! the trim ([`vdev`](crate::vdev)'s queues ensure this). So a hold keeps writes from waiting, and
+//! never costs anybody space.
 //!
 //! | | |
 //! |---|---|
-//! | may be held | what is free: neither the last two checkpoints reach it, nor the log since them, nor does it wait to be either |
-//! | ends | when the devices have answered, or something else needs it |
+//! | may be held | free sectors that neither the last two checkpoints nor the log since reach |
+//! | ends | when the devices have answered, or another allocation needs the sectors |
 
 use super::bits::{self, REGION};
 use super::{Extent, Space};
 
-/// Which free sectors devices are told of.
+/// Free sectors of which devices are to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untold {
-    /// All from this one on.
+    /// All free sectors from this one on.
     From(u64),
-    /// Those that became free since they were told last, where that is noted: see [`Space::note_freed`].
+    /// Sectors that became free since devices were told last, if this is noted: see
+    /// [`Space::note_freed`].
     Freed,
 }
 
 impl Space {
-    /// From now on it is noted what becomes free, for [`Untold::Freed`]; or no more.
+    /// Starts, or stops, to note the sectors that become free, for [`Untold::Freed`].
     pub fn note_freed(&mut self, is_noted: bool) {
         for vdev in &mut self.vdevs {
             vdev.sectors.note_freed(is_noted);
@@ -30,20 +33,22 @@ impl Space {
         self.notes_freed = is_noted;
     }
 
-    /// Whether something became free on a top-level vdev that was not looked at yet.
+    /// Reports whether sectors became free on a top-level vdev that were not looked at yet.
     pub fn has_freed(&self, vdev: u16) -> bool {
         self.vdevs[usize::from(vdev)].sectors.freed.has_news()
     }
 
-    /// Nobody is to be told of what became free on a top-level vdev up to now.
+    /// Forgets the sectors that became free on a top-level vdev up to now: no device is told of
+    /// them.
     pub fn forget_freed(&mut self, vdev: u16) {
         let sectors = &mut self.vdevs[usize::from(vdev)].sectors;
         sectors.note_freed(false);
         sectors.note_freed(self.notes_freed);
     }
 
-    /// Holds free runs of one region of a top-level vdev: at most `count`, none shorter than `least` sectors; and where
-    /// [`Untold::From`] goes on. No runs: there are none any more. Not while a checkpoint left something to
+    /// Holds free runs of one region of a top-level vdev: at most `count`, none shorter than
+    /// `least` sectors. Also returns the sector at which [`Untold::From`] goes on. If no runs are
+    /// returned, there are none any more. It must not be called while a checkpoint left work to
     /// [settle](Space::settle).
     pub fn hold(
         &mut self,
@@ -123,7 +128,7 @@ impl Space {
         Vec::new()
     }
 
-    /// Sectors that were held may be taken again; of those whose hold was lifted, nothing.
+    /// Lets held sectors be taken again. Sectors whose hold was lifted already do not change.
     pub fn let_go(&mut self, extent: Extent) {
         if let Some(at) = self.held.iter().position(|held| *held == extent) {
             self.held.swap_remove(at);
@@ -131,7 +136,8 @@ impl Space {
         }
     }
 
-    /// Ends all holds early, for whoever finds no place without what is held; whether there were any.
+    /// Ends all holds early, for an allocation that finds no place otherwise. Reports whether there
+    /// were any holds.
     pub(crate) fn lift_holds(&mut self) -> bool {
         let held = std::mem::take(&mut self.held);
         held.iter().for_each(|extent| self.unhold(*extent));
@@ -145,12 +151,13 @@ impl Space {
         self.node_runs.is_exact = false;
     }
 
-    /// Whether all that checkpoints left to [`Space::settle`] is done, so that sectors may be held.
+    /// Reports whether all work that checkpoints left to [`Space::settle`] is done, so that sectors
+    /// may be held.
     pub fn may_hold(&self) -> bool {
         self.is_settled()
     }
 
-    /// Sectors of a top-level vdev that are held.
+    /// Returns the sectors of a top-level vdev that are held.
     pub(super) fn held_of(&self, vdev: u16) -> u64 {
         let own = self.held.iter().filter(|held| held.vdev == vdev);
         own.map(|held| u64::from(held.sectors)).sum()

@@ -1,8 +1,9 @@
-//! What is free: every sector of every top-level vdev, who may take it, and when it may be taken again.
+//! The free space: every sector of every top-level vdev, which allocation may take it, and when it
+//! may be taken again.
 //!
-//! Two bitmaps per top-level vdev are all the memory this takes (64 MiB per TiB), beside a few bytes
-//! for each region of 16 MiB: `busy` says what must not be allocated, `view` what the checkpoint to
-//! come (or being made) will say is in use. A sector goes through these states:
+//! Memory holds two bitmaps per top-level vdev (64 MiB per TiB), beside a few bytes for each region
+//! of 16 MiB. `busy` says which sectors must not be allocated. `view` says which sectors the
+//! checkpoint to come (or being made) will call in use. A sector goes through these states:
 //!
 //! | state | `busy` | `view` |
 //! |---|---|---|
@@ -12,9 +13,9 @@
 //! | dropped in making checkpoint e, until e is durable | 1 | 1 |
 //! | after that, until e + 1 is durable | 1 | 0 |
 //!
-//! So the checkpoint e says of a block that it dropped that it is in use, and has it in its list of
-//! [`deferred`](Space::deferred) extents besides. Nothing that the last two durable checkpoints or
-//! the log behind them can reach is ever written over.
+//! So checkpoint e says that a block that it dropped is in use, and also has the block in its list
+//! of [`deferred`](Space::deferred) extents. Nothing that the last two durable checkpoints or the
+//! log behind them can reach is ever overwritten.
 //!
 //! Work that grows with the size of a checkpoint is done in slices, by [`Space::settle`].
 
@@ -46,17 +47,17 @@ use sweep::{Reach, Vdev};
 pub use crate::format::Extent;
 pub use hold::Untold;
 
-/// Sectors that a page of the bitmap tells of.
+/// Number of sectors that a page of the bitmap covers.
 const PAGE_SECTORS: u64 = space_page::SECTORS;
-/// The longest extent that can be allocated: a region.
+/// Length of the longest extent that can be allocated: a region.
 pub const LONGEST: u32 = REGION;
 
-/// Who allocates. Each stream has regions of its own, as far as there are enough.
+/// Stream of allocations. Each stream has regions of its own, as far as there are enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Blocks of volumes, and the records of the log between them.
     Data,
-    /// Everything that checkpoints write.
+    /// Blocks that checkpoints write.
     Metadata,
 }
 
@@ -64,33 +65,34 @@ impl Stream {
     const COUNT: usize = 2;
 }
 
-/// Which checkpoint is the first to know an allocation.
+/// First checkpoint that knows an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The one being made, or the next if none is.
+    /// The checkpoint being made, or the next if none is being made.
     Checkpoint,
-    /// The next one, though one is being made: for the log, which goes on meanwhile. The same as
-    /// [`Purpose::Checkpoint`] while none is.
+    /// The next checkpoint, though one is being made. This is for the log, which goes on meanwhile.
+    /// It equals [`Purpose::Checkpoint`] while none is being made.
     Young,
 }
 
-/// Whether an allocation may break a long run, where these are few and kept: see [`Space::keep_runs`].
+/// Claim of an allocation to break a long run while few are left and kept: see
+/// [`Space::keep_runs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It is what they are kept for, or the pool cannot go on without it.
+    /// The runs are kept for this allocation, or the pool cannot go on without it.
     Kept,
-    /// Only pieces of free space are for it.
+    /// The allocation may take only pieces of free space.
     Pieces,
 }
 
-/// Sectors that are not what the caller believes: a damaged image or a fault in the store.
+/// Sectors whose state is not what the caller believes: a damaged image or a fault in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// They do not exist.
+    /// The sectors do not exist.
     Beyond(Extent),
-    /// Some are in use already.
+    /// A part of the sectors is in use already.
     DoubleAllocation(Extent),
-    /// Some are free already.
+    /// A part of the sectors is free already.
     NotAllocated(Extent),
 }
 
@@ -108,68 +110,68 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Sectors, counted exactly. `size` = `available` + `deferred` + `allocated`.
+/// Counts of sectors, exact. `size` = `available` + `deferred` + `allocated`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All.
+    /// All sectors.
     pub size: u64,
-    /// Free.
+    /// Free sectors.
     pub available: u64,
-    /// Dropped, and free after one or two more checkpoints.
+    /// Dropped sectors, which become free after one or two more checkpoints.
     pub deferred: u64,
-    /// In use.
+    /// Sectors in use.
     pub allocated: u64,
 }
 
-/// Sectors of a top-level vdev.
+/// Counts of a top-level vdev's sectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VdevSpace {
-    /// All.
+    /// All sectors.
     pub size: u64,
-    /// Free.
+    /// Free sectors.
     pub available: u64,
 }
 
 /// A page of a top-level vdev's bitmap: [`space_page`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Page {
-    /// The top-level vdev.
+    /// Position of the top-level vdev.
     pub vdev: u16,
-    /// Its position: it tells of the sectors from `number` × [`space_page::SECTORS`] on.
+    /// Number of the page: it covers the sectors from `number` × [`space_page::SECTORS`] on.
     pub number: u32,
 }
 
-/// What is free in a pool.
+/// The free space of a pool.
 #[derive(Clone, Debug, Default)]
 pub struct Space {
     vdevs: Vec<Vdev>,
     is_making: bool,
-    /// Dropped in making the checkpoint to come or being made.
+    /// Extents dropped in making the checkpoint to come or being made.
     dropped: Extents,
     /// Young sectors that were dropped while a checkpoint is being made.
     dropped_young: Extents,
-    /// Dropped in making the last durable checkpoint.
+    /// Extents dropped in making the last durable checkpoint.
     deferred: Extents,
-    /// How many of the deferred have been taken out of `view`.
+    /// Number of deferred extents that have been taken out of `view`.
     forgotten: usize,
-    /// Dropped in making the one before: free, except in `busy`.
+    /// Extents dropped in making the checkpoint before: free, except in `busy`.
     freed: Extents,
     double_drops: u64,
-    /// Long runs that are kept; 0: none are.
+    /// Number of long runs that are kept; 0: none are.
     kept_runs: u64,
-    /// Runs of the shortest length that somebody needs, so many in all.
+    /// Number of runs of the shortest needed length that are kept.
     kept_short: u64,
-    /// There are at least so many.
+    /// Lower bound of the number of long runs.
     known_runs: u64,
     node_runs: NodeRuns,
     /// Free sectors that are held back: [`hold`].
     held: Vec<Extent>,
-    /// Sectors that become free are noted.
+    /// Whether sectors that become free are noted.
     notes_freed: bool,
 }
 
 impl Space {
-    /// A pool in which everything is free, by the sectors of each top-level vdev.
+    /// Makes a pool in which everything is free, from the sectors of each top-level vdev.
     pub fn new(sizes: &[u64]) -> Self {
         let mut space = Self::default();
         for size in sizes {
@@ -178,10 +180,10 @@ impl Space {
         space
     }
 
-    /// Adds a top-level vdev; its position.
+    /// Adds a top-level vdev, and returns its position.
     ///
     /// # Panics
-    /// Where the pool would have more than addresses can name.
+    /// The pool would have more vdevs or sectors than addresses can name.
     pub fn add_vdev(&mut self, sectors: u64) -> u16 {
         assert!(sectors <= Address::SECTORS && self.vdevs.len() <= u16::MAX.into());
         let mut vdev = Vdev::new(sectors);
@@ -190,26 +192,26 @@ impl Space {
         (self.vdevs.len() - 1) as u16
     }
 
-    /// Makes a top-level vdev larger. Its new sectors are free; pages that tell of them alone need
-    /// not lie on disk before one is taken.
+    /// Makes a top-level vdev larger. Its new sectors are free. Pages that cover only new sectors
+    /// need not lie on disk before one is taken.
     ///
     /// # Panics
-    /// Where it would become smaller, or larger than addresses can say.
+    /// The vdev would become smaller, or larger than addresses can name.
     pub fn grow(&mut self, vdev: u16, sectors: u64) {
         let old = &mut self.vdevs[usize::from(vdev)].sectors;
         assert!(sectors >= old.size() && sectors <= Address::SECTORS);
         old.grow(sectors);
     }
 
-    /// Keeps so many sectors at the end of a top-level vdev for [`Stream::Metadata`]. In a full pool what is
-    /// free between blocks may be single sectors, and a checkpoint must find several in a row, or the pool
-    /// could never be emptied.
+    /// Keeps `sectors` sectors at the end of a top-level vdev for [`Stream::Metadata`]. In a full
+    /// pool the free space between blocks may be single sectors. A checkpoint must find several in
+    /// a row, or the pool could never be emptied.
     pub fn keep_for_metadata(&mut self, vdev: u16, sectors: u64) {
         self.vdevs[usize::from(vdev)].keep_for_metadata(sectors);
     }
 
-    /// Takes `sectors` free ones at the stream's position or behind it, else in the stream's next
-    /// region. `None`: this vdev has no such run (one of at most [`LONGEST`]).
+    /// Takes `sectors` free sectors at the stream's position or behind it, or else in the stream's
+    /// next region. Returns `None` if this vdev has no run of this length (at most [`LONGEST`]).
     #[inline]
     pub fn allocate(
         &mut self,
@@ -221,7 +223,8 @@ impl Space {
         self.allocate_as(Claim::Kept, stream, vdev, sectors, purpose)
     }
 
-    /// The same for who may perhaps not have a part of a long run.
+    /// Allocates like [`Space::allocate`], with a claim: the caller may perhaps not take a part of
+    /// a long run.
     #[inline]
     pub fn allocate_as(
         &mut self,
@@ -266,10 +269,14 @@ impl Space {
         found
     }
 
-    /// Keeps whole so many long runs of free sectors, for whoever allocates with [`Claim::Kept`]: `lengths` says for each
-    /// top-level vdev, ascending, how long runs are that somebody needs; the last is a long run. While there are hardly
-    /// more, whatever is shorter is taken of the shortest runs as far as there are any, and [`Claim::Pieces`] gets no long
-    /// one; nor one of the first length while there are hardly more than `short` of these. No lengths: nothing is kept.
+    /// Keeps `runs` long runs of free sectors whole, for allocations with [`Claim::Kept`].
+    /// `lengths` gives, for each top-level vdev, the lengths of runs that are needed, ascending.
+    /// The last is the length of a long run.
+    ///
+    /// While there are hardly more long runs, shorter allocations take the shortest runs as long as
+    /// there are any, and [`Claim::Pieces`] gets no long one. While there are hardly more than
+    /// `short` runs of the first length, [`Claim::Pieces`] gets none of these. Without lengths,
+    /// nothing is kept.
     pub fn keep_runs(&mut self, lengths: &[Vec<u32>], short: u64, runs: u64) {
         for (number, vdev) in self.vdevs.iter_mut().enumerate() {
             let own = lengths.get(number).cloned().unwrap_or_default();
@@ -282,7 +289,7 @@ impl Space {
         self.kept_short = short;
     }
 
-    /// Long runs that there are, and that are kept.
+    /// Returns the number of long runs, and the number of long runs that are kept.
     pub fn runs(&mut self) -> (u64, u64) {
         while self.free_one() {}
         self.lift_holds();
@@ -294,7 +301,8 @@ impl Space {
         (self.known_runs, self.kept_runs)
     }
 
-    /// Free sectors of a top-level vdev that data gets, in runs of so many and their multiples.
+    /// Returns the free sectors of a top-level vdev that data gets in runs of `sectors` and their
+    /// multiples.
     pub fn in_runs(&self, vdev: u16, sectors: u32) -> u64 {
         let of = &self.vdevs[usize::from(vdev)];
         let held = self.held.iter().filter(|held| held.vdev == vdev);
@@ -302,7 +310,7 @@ impl Space {
         of.in_runs(sectors) + held.sum::<u64>()
     }
 
-    /// Long runs that an allocation may cost: those that it lies in.
+    /// Returns the most long runs that an allocation may cost: those that it lies in.
     fn cost(&self, vdev: u16, sectors: u32) -> u64 {
         match self.vdevs[usize::from(vdev)].long() {
             0 => 0,
@@ -310,7 +318,7 @@ impl Space {
         }
     }
 
-    /// Whether an allocation may leave fewer long runs than are kept.
+    /// Reports whether an allocation may leave fewer long runs than are kept.
     #[inline]
     fn are_runs_few(&mut self, vdev: u16, sectors: u32) -> bool {
         if self.kept_runs == 0 {
@@ -320,7 +328,7 @@ impl Space {
         self.known_runs < least && self.runs().0 < least
     }
 
-    /// Whether an allocation may leave fewer runs of the shortest length than are kept.
+    /// Reports whether an allocation may leave fewer runs of the shortest length than are kept.
     fn are_short_runs_few(&mut self, vdev: u16, sectors: u32) -> bool {
         let short = self.vdevs[usize::from(vdev)].short().max(1);
         let least = self.kept_short + 1 + u64::from(sectors.div_ceil(short));
@@ -361,11 +369,11 @@ impl Space {
         })
     }
 
-    /// Takes the next run of at least `least` free sectors, as much of it as is wanted. What is not
-    /// used of it in the end can be [given back](Space::give_back).
+    /// Takes the next run of at least `least` free sectors, up to `wanted` of them. The caller can
+    /// [give back](Space::give_back) the sectors that it does not use in the end.
     ///
     /// # Panics
-    /// Where `wanted` is below `least`.
+    /// `wanted` is below `least`.
     #[inline]
     pub fn allocate_run(
         &mut self,
@@ -382,12 +390,12 @@ impl Space {
         found
     }
 
-    /// Takes the one sector in which the log's next record will lie, if possible one that so many
-    /// free ones follow, else fewer: the stream's next allocation begins with those, so that a record and the
-    /// data behind it are one device write.
+    /// Takes the one sector in which the log's next record will lie. If possible, `followed_by`
+    /// free sectors follow it, else fewer. The stream's next allocation begins with those, so that
+    /// a record and the data behind it are one device write.
     ///
-    /// Where it is taken before a checkpoint begins and written after, that checkpoint says already
-    /// that it is in use: replay must not mark it again.
+    /// If the sector is taken before a checkpoint begins and written after that, the checkpoint
+    /// already says that it is in use. Then replay must not mark it again.
     pub fn reserve(
         &mut self,
         stream: Stream,
@@ -405,8 +413,8 @@ impl Space {
         {
             return Some(crumb);
         }
-        // In a pool that was overwritten long enough, runs are short; one sector more is enough for whoever writes
-        // one block at a time.
+        // In a pool that was overwritten for long, runs are short. One more sector is enough for a
+        // writer of one block at a time.
         let found = [followed_by, followed_by / 4, 1]
             .into_iter()
             .find_map(|more| {
@@ -418,7 +426,7 @@ impl Space {
         found
     }
 
-    /// Before the tail, else in it.
+    /// Takes a place before the tail, or else in it.
     #[inline]
     fn place_wherever(
         &mut self,
@@ -459,8 +467,8 @@ impl Space {
         })
     }
 
-    /// Makes sectors free at once that were allocated and never became part of anything durable; a
-    /// part of an extent may be given back.
+    /// Frees sectors at once that were allocated and never became part of anything durable. A part
+    /// of an extent may be given back.
     pub fn give_back(&mut self, extent: Extent) {
         let vdev = &mut self.vdevs[usize::from(extent.vdev)];
         vdev.sectors.forget(extent.sector, extent.sectors);
@@ -469,14 +477,14 @@ impl Space {
         vdev.step_back(extent.sector, extent.sectors);
     }
 
-    /// Notes that sectors are in use: at import what the log says, after the checkpoint's
+    /// Notes that sectors are in use. At import, the log says which, after the checkpoint's
     /// [pages](Space::load_page) and [deferred extents](Space::load_deferred).
     ///
-    /// Where the root of a later checkpoint was lost, the log goes on behind that one. What this checkpoint dropped was free
-    /// by then, and may be in use again.
+    /// If the root of a later checkpoint was lost, the log goes on behind that checkpoint. Sectors
+    /// that this checkpoint dropped were free by then, and may be in use again.
     ///
     /// # Errors
-    /// They do not exist, or some are in use already; nothing is changed then.
+    /// The sectors do not exist, or some are in use already. Then nothing is changed.
     pub fn mark_allocated(&mut self, extent: Extent, purpose: Purpose) -> Result<(), Fault> {
         self.check_exists(extent)?;
         let is_young = self.is_making && purpose == Purpose::Young;
@@ -494,7 +502,8 @@ impl Space {
         Ok(())
     }
 
-    /// Makes all free that the checkpoint dropped from which the pool was loaded: a later one was durable.
+    /// Frees all extents that the checkpoint dropped from which the pool was loaded, since a later
+    /// checkpoint was durable.
     fn free_deferred(&mut self) {
         self.forgotten = 0;
         for extent in std::mem::take(&mut self.deferred).iter() {
@@ -503,12 +512,13 @@ impl Space {
         }
     }
 
-    /// Drops sectors that something durable may still reach: they stay as they are until two more
-    /// checkpoints are durable, counting one that is being made, unless they are too young for it.
+    /// Drops sectors that something durable may still reach. They stay as they are until two more
+    /// checkpoints are durable. A checkpoint that is being made counts, unless the sectors are too
+    /// young for it.
     ///
     /// # Errors
-    /// They do not exist, or some are not in use. Not every second drop is found here:
-    /// see [`Space::double_drops`].
+    /// The sectors do not exist, or some are not in use. Not every second drop is found here: see
+    /// [`Space::double_drops`]. see [`Space::double_drops`].
     pub fn drop_later(&mut self, extent: Extent) -> Result<(), Fault> {
         self.check_exists(extent)?;
         let is_settled = self.is_settled();
@@ -539,17 +549,17 @@ impl Space {
             .ok_or(Fault::Beyond(extent))
     }
 
-    /// How many sectors were dropped twice, as far as it was found only when they were to be freed.
-    /// Such an extent is never freed, since somebody else might have it by then. More than none is a
-    /// fault in the store, or a damaged image.
+    /// Returns the number of sectors that were dropped twice, if this was found only when they were
+    /// to be freed. An extent that was dropped twice is never freed, since it might have a new
+    /// owner by then. A number above 0 means a fault in the store, or a damaged image.
     pub fn double_drops(&self) -> u64 {
         self.double_drops
     }
 }
 
-/// Figures.
+/// Figures of the space.
 impl Space {
-    /// Sectors of the pool.
+    /// Returns the counts of the pool's sectors.
     pub fn counts(&self) -> Counts {
         let size = self.vdevs.iter().map(|vdev| vdev.sectors.size()).sum();
         let free: u64 = (self.vdevs.iter())
@@ -566,39 +576,41 @@ impl Space {
         }
     }
 
-    /// The bitmaps of a top-level vdev, 64 sectors at a time, `busy` and `view`. What lies beyond its end
-    /// is set in both.
+    /// Returns the bitmaps of a top-level vdev, 64 sectors at a time, as `busy` and `view`. Bits
+    /// beyond the vdev's end are set in both.
     pub fn words(&self, vdev: u16) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.vdevs[usize::from(vdev)].sectors.words()
     }
 
-    /// Extents that were dropped since the last checkpoint began: in `busy` and `view`.
+    /// Returns the extents that were dropped since the last checkpoint began. They are in `busy`
+    /// and `view`.
     pub fn dropped(&self) -> impl Iterator<Item = Extent> + '_ {
         self.dropped.iter().chain(self.dropped_young.iter())
     }
 
-    /// Extents that were dropped before: in `busy` only, once all is settled.
+    /// Returns the extents that were dropped before. They are in `busy` only, once all is settled.
     pub fn waiting(&self) -> impl Iterator<Item = Extent> + '_ {
         self.deferred.iter().chain(self.freed.iter())
     }
 
-    /// Top-level vdevs.
+    /// Returns the number of top-level vdevs.
     pub fn vdevs(&self) -> u16 {
         self.vdevs.len() as u16
     }
 
-    /// Sectors of a top-level vdev.
+    /// Returns the sectors of a top-level vdev.
     pub fn size(&self, vdev: u16) -> u64 {
         self.vdevs[usize::from(vdev)].sectors.size()
     }
 
-    /// Free sectors of a top-level vdev, without those that are free and not yet settled.
+    /// Returns the free sectors of a top-level vdev, without those that are free and not yet
+    /// settled.
     pub fn free(&self, vdev: u16) -> u64 {
         self.vdevs[usize::from(vdev)].sectors.free_sectors() + self.held_of(vdev)
     }
 
-    /// Sectors of each top-level vdev, and which of them are free: those too that are free and not yet
-    /// settled, as in [`Space::counts`].
+    /// Returns the sectors of each top-level vdev, and its free ones. As in [`Space::counts`],
+    /// sectors that are free and not yet settled count as free.
     pub fn by_vdev(&self) -> Vec<VdevSpace> {
         let space = self.vdevs.iter().map(|vdev| VdevSpace {
             size: vdev.sectors.size(),
@@ -611,13 +623,14 @@ impl Space {
         space
     }
 
-    /// The pages that a top-level vdev's bitmap has.
+    /// Returns the number of pages of a top-level vdev's bitmap.
     pub fn pages(&self, vdev: u16) -> u32 {
         self.size(vdev).div_ceil(PAGE_SECTORS) as u32
     }
 
-    /// The top-level vdev whose turn it is to take `sectors`, among those that are allowed and have
-    /// so many free: over many turns each gets a share in proportion to its free space.
+    /// Returns the top-level vdev whose turn it is to take `sectors` sectors, among the allowed
+    /// vdevs that have them free. Over many turns, each vdev gets a share in proportion to its free
+    /// space.
     pub fn choose_vdev(&mut self, sectors: u64, allowed: impl Fn(u16) -> bool) -> Option<u16> {
         let mut total = 0;
         let mut chosen: Option<(u16, i128)> = None;
@@ -640,14 +653,14 @@ impl Space {
         Some(number)
     }
 
-    /// Bytes of memory that this takes, the lists of dropped extents included.
+    /// Returns the bytes of memory that the space takes, the lists of dropped extents included.
     pub fn memory(&self) -> usize {
         let vdevs = self.vdevs.iter().map(|vdev| vdev.memory());
         vdevs.sum::<usize>() + self.lists_memory()
     }
 
-    /// Bytes of memory that the lists of dropped extents take: they grow with what is overwritten between checkpoints,
-    /// not with the pool.
+    /// Returns the bytes of memory that the lists of dropped extents take. They grow with the
+    /// blocks that are overwritten between checkpoints, not with the pool.
     pub fn lists_memory(&self) -> usize {
         let lists = [
             &self.dropped,

@@ -1,4 +1,5 @@
-//! Free sectors near others, wherever the streams are: for who has to be found from there.
+//! Free sectors near a place, wherever the streams are: for blocks that a search from there must
+//! find.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -9,9 +10,10 @@ use super::{Extent, Purpose, Space, Stream};
 use crate::format::Address;
 
 impl Space {
-    /// Takes `sectors` free ones less than `distance` away from a place, of the shortest run that has so many; while runs
-    /// are few that somebody needs, of none of these. They are the last ones there, since a stream may go on right behind the
-    /// place. `None`: there are none.
+    /// Takes `sectors` free sectors less than `distance` away from a place, of the shortest run
+    /// that is long enough. While needed runs are few, it takes none of these. The sectors are the
+    /// last of their run, since a stream may go on right behind the place. Returns `None` if there
+    /// are none.
     pub fn allocate_near(
         &mut self,
         place: Address,
@@ -44,12 +46,12 @@ impl Space {
         Some(found)
     }
 
-    /// Sectors that were allocated and not used yet are unknown to the checkpoint being made, as those are that are
-    /// allocated from now on for [`Purpose::Young`]: who has them still when the power fails need not be known to
-    /// anybody.
+    /// Makes sectors young that were allocated and not used yet. The checkpoint being made does not
+    /// know them, as if they were allocated from now on for [`Purpose::Young`]. If the power fails
+    /// while the sectors are still unused, nobody needs to know of them.
     ///
     /// # Panics
-    /// Where none is being made.
+    /// No checkpoint is being made.
     pub fn make_young(&mut self, extent: Extent) {
         assert!(self.is_making, "no checkpoint is being made");
         let sectors = &mut self.vdevs[usize::from(extent.vdev)].sectors;
@@ -58,8 +60,8 @@ impl Space {
 }
 
 impl Vdev {
-    /// Takes free sectors that lie in a range, the last of the shortest run that has one of these lengths; the first of
-    /// them.
+    /// Takes free sectors in a range, at the end of the shortest run that has one of these lengths.
+    /// Returns the first sector.
     fn take_near(&mut self, range: Range<u64>, lengths: Range<u32>, is_young: bool) -> Option<u64> {
         let size = u64::from(REGION);
         let regions = (range.start / size) as u32..range.end.div_ceil(size) as u32;
@@ -71,14 +73,16 @@ impl Vdev {
             let (from, to) = (inside(range.start), inside(range.end));
             let runs = bits::runs(self.sectors.busy(region));
             runs.filter_map(move |(start, length)| {
-                // Whole ones fit before it: what raidz has of a run stays a multiple of its width.
+                // Whole allocations fit before the taken one: raidz's part of a run stays a
+                // multiple of its width.
                 let room = (start + length).min(to).saturating_sub(start);
                 let last = start + (room / least).checked_sub(1)? * least;
                 let fits = last >= from && (least..most).contains(&length);
                 fits.then_some((length, Reverse((region, last))))
             })
         });
-        // Of runs that are as short the last: streams go forwards, so it stays near for longest.
+        // Of equally short runs the last is taken: streams go forwards, so it stays near for
+        // longest.
         let (_, Reverse((region, start))) = runs.min()?;
         self.sectors.take(region, start, least, is_young);
         Some(u64::from(region) * size + u64::from(start))

@@ -1,27 +1,28 @@
-//! Room for the nodes of maps, which are a few sectors in a row.
+//! Room for the nodes of maps, each of which is a few sectors in a row.
 //!
-//! In a full pool what is free between blocks may be single sectors. Whoever needs no more takes those first once runs
-//! for nodes are few, and data of which nobody reserved space takes none of the last: without these no checkpoint can
-//! be made, however much is free.
+//! In a full pool, the free space between blocks may be single sectors. Once runs for nodes are
+//! few, an allocation that needs no more takes single sectors first. Data of which nobody reserved
+//! space takes none of the last runs for nodes. Without these runs no checkpoint can be made,
+//! however much is free.
 
 use super::{Claim, Extent, Purpose, Space, Stream};
 
 /// Runs of free sectors for nodes, over all top-level vdevs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeRuns {
-    /// They are few where they are not more than this.
+    /// Number of runs up to which they are few.
     few: u64,
-    /// So many are not for data.
+    /// Number of runs that data may not take.
     kept: u64,
-    /// There are at least so many.
+    /// Lower bound of the number of runs.
     known: u64,
-    /// There are exactly so many, but for what was allocated and cost none.
+    /// Whether `known` is the exact number, apart from allocations that cost no run.
     pub(super) is_exact: bool,
 }
 
 impl Space {
-    /// From now on runs for nodes are counted: how many sectors these are on each top-level vdev, and how many runs
-    /// are few.
+    /// Starts to count runs for nodes. `lengths` gives their sectors on each top-level vdev, and
+    /// `few` the number up to which runs are few.
     pub fn count_node_runs(&mut self, lengths: &[u32], few: u64) {
         for (vdev, length) in self.vdevs.iter_mut().zip(lengths) {
             if vdev.node_run() != *length {
@@ -33,17 +34,17 @@ impl Space {
         self.node_runs.is_exact = false;
     }
 
-    /// Runs for nodes are few where there are not more.
+    /// Returns the number up to which runs for nodes are few.
     pub fn few_node_runs(&self) -> u64 {
         self.node_runs.few
     }
 
-    /// Keeps so many runs for nodes from data that is allocated with [`Claim::Pieces`].
+    /// Keeps `runs` runs for nodes from data that is allocated with [`Claim::Pieces`].
     pub fn keep_node_runs(&mut self, runs: u64) {
         self.node_runs.kept = runs;
     }
 
-    /// Whether there are so many runs for nodes.
+    /// Reports whether there are at least `runs` runs for nodes.
     pub fn has_node_runs(&mut self, runs: u64) -> bool {
         if self.node_runs.known < runs && !self.node_runs.is_exact {
             while self.free_one() {}
@@ -55,7 +56,7 @@ impl Space {
         self.node_runs.known >= runs
     }
 
-    /// Runs for nodes that an allocation costs at most.
+    /// Returns the most runs for nodes that an allocation costs.
     fn node_cost(&self, vdev: u16, sectors: u32) -> u64 {
         let length = self.vdevs[usize::from(vdev)].node_run();
         1 + u64::from(sectors.div_ceil(length.max(1)))
@@ -67,7 +68,7 @@ impl Space {
         self.node_runs.is_exact = false;
     }
 
-    /// Whether an allocation may leave few runs for nodes.
+    /// Reports whether an allocation may leave few runs for nodes.
     #[inline]
     pub(super) fn are_node_runs_few(&mut self, vdev: u16, sectors: u32) -> bool {
         if self.node_runs.few == 0 {
@@ -77,7 +78,7 @@ impl Space {
         self.node_runs.known < least && !self.has_node_runs(least)
     }
 
-    /// Whether an allocation, where it finds no crumb, may take a run that nodes need more.
+    /// Reports whether an allocation that finds no crumb may take a run that nodes need more.
     pub(super) fn would_cost_nodes(
         &mut self,
         claim: Claim,
@@ -89,7 +90,7 @@ impl Space {
         stream == Stream::Data && claim == Claim::Pieces && !self.has_node_runs(least)
     }
 
-    /// Takes free sectors where no node would find room.
+    /// Takes free sectors in a run where no node would find room.
     pub(super) fn place_in_crumb(
         &mut self,
         stream: Stream,

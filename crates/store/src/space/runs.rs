@@ -1,7 +1,8 @@
-//! How many long runs of free sectors a vdev has: what is kept whole for volumes that reserved their space, whose
-//! blocks are runs, while others take the pieces between them.
+//! The number of long runs of free sectors on a vdev. Volumes that reserved their space write their
+//! blocks into runs, so long runs are kept whole for them. Other allocations take the pieces
+//! between the runs.
 //!
-//! Regions that changed are counted again only when somebody asks.
+//! Regions that changed are counted again only when the number is asked for.
 
 use super::bits::{self, REGION, Region};
 use super::flags::Flags;
@@ -9,26 +10,26 @@ use super::flags::Flags;
 /// Runs of one length, by region.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Runs {
-    /// Sectors of a run; 0: nobody asks.
+    /// Sectors of a run; 0: runs are not counted.
     length: u32,
-    /// Only sectors below this count.
+    /// Sector below which runs count.
     end: u64,
-    /// Runs of each region as of when it was counted.
+    /// Number of runs of each region when it was counted.
     of: Vec<u16>,
-    /// Regions that changed since.
+    /// Regions that changed since they were counted.
     changed: Flags,
     total: u64,
 }
 
 impl Runs {
-    /// There are so many regions.
+    /// Makes room for `regions` regions.
     pub(super) fn reach(&mut self, regions: usize) {
         if self.length > 0 {
             self.forget(regions);
         }
     }
 
-    /// Counts runs of this length, 0 for none.
+    /// Counts runs of this length from now on; 0 stops the counting.
     pub(super) fn count_those_of(&mut self, length: u32, end: u64, regions: usize) {
         if (length, end) == (self.length, self.end) {
             return;
@@ -37,7 +38,7 @@ impl Runs {
         self.forget(if length > 0 { regions } else { 0 });
     }
 
-    /// Nothing is known of any region.
+    /// Forgets the counts of all regions.
     fn forget(&mut self, regions: usize) {
         self.of = vec![0; regions];
         self.total = 0;
@@ -60,7 +61,7 @@ impl Runs {
         self.total
     }
 
-    /// Those of one region.
+    /// Returns the number of runs of one region.
     pub(super) fn of_region(&mut self, region: u32, busy: &[Region]) -> u64 {
         if self.length > 0 && self.changed.contains(region) {
             self.changed.remove(region);

@@ -1,5 +1,5 @@
-//! The sectors of one top-level vdev: the two bitmaps, what is counted of them by region, and which
-//! pages of `view` differ from those on disk.
+//! The sectors of one top-level vdev: the two bitmaps, their counts by region, and the pages of
+//! `view` that differ from those on disk.
 
 use super::bits::{self, FULL, REGION, Region};
 use super::flags::Flags;
@@ -8,38 +8,38 @@ use super::runs::Runs;
 use super::{PAGE_BYTES, PAGE_SECTORS};
 use crate::format::space_page;
 
-/// Regions of a page.
+/// Number of regions of a page.
 const PAGE_REGIONS: u32 = (PAGE_SECTORS / REGION as u64) as u32;
 
-/// Sectors of one top-level vdev. Those of the last region that lie beyond its end are in use in
+/// Sectors of one top-level vdev. Sectors of the last region beyond the vdev's end are in use in
 /// both bitmaps, so that no search meets them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sectors {
     size: u64,
     free_sectors: u64,
-    /// What must not be allocated.
+    /// Sectors that must not be allocated.
     busy: Vec<Region>,
-    /// What the next checkpoint says is in use.
+    /// Sectors that the next checkpoint calls in use.
     view: Vec<Region>,
-    /// Free sectors of each region.
+    /// Number of free sectors of each region.
     free: Vec<u16>,
-    /// The longest free run of each region; too high where it has not been measured since the last
-    /// allocation, never too low.
+    /// Longest free run of each region. It is too high if it was not measured since the last
+    /// allocation, and never too low.
     longest: Vec<u16>,
-    /// No region's `longest` is above this.
+    /// Upper bound of `longest` over all regions.
     bound: u32,
-    /// Regions with sectors that are busy and come into `view` only after the running checkpoint.
+    /// Regions with busy sectors that come into `view` only after the running checkpoint.
     young: Flags,
     /// Pages of `view` that changed and have no place for this change.
     dirty: Flags,
-    /// Pages that have one, and have not been written to it.
+    /// Pages that have a place, and have not been written to it.
     placed: Flags,
-    /// How many long runs there are, and of the shortest that somebody needs.
+    /// Counts of long runs, and of runs of the shortest needed length.
     runs: Runs,
     short_runs: Runs,
-    /// Runs that a node of a map finds room in, wherever it is.
+    /// Count of runs in which a node of a map finds room, wherever they are.
     node_runs: Runs,
-    /// Sectors that became free and were not told to devices.
+    /// Sectors that became free and of which devices were not told.
     pub(super) freed: Freed,
 }
 
@@ -56,7 +56,7 @@ impl Sectors {
         self.busy.len() as u32
     }
 
-    /// Of each region in turn: free sectors and its longest run.
+    /// Returns the free sectors and the longest run of each region in turn.
     pub(super) fn emptiness(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let both = self.free.iter().zip(&self.longest);
         both.map(|(free, longest)| (u32::from(*free), u32::from(*longest)))
@@ -83,39 +83,40 @@ impl Sectors {
         &self.busy[region as usize]
     }
 
-    /// From now on counts runs of so many free sectors, 0 for none, of those below `end`: short ones and long ones.
+    /// Counts runs of `short` and of `long` free sectors from now on, below `end`. A length of 0 is
+    /// not counted.
     pub(super) fn count_runs_of(&mut self, (short, long): (u32, u32), end: u64) {
         let regions = self.busy.len();
         self.runs.count_those_of(long, end, regions);
         self.short_runs.count_those_of(short, end, regions);
     }
 
-    /// How many long runs there are, one behind the other where a run is longer.
+    /// Returns the number of long runs. A longer run counts as several, one behind the other.
     pub(super) fn long_runs(&mut self) -> u64 {
         self.runs.total(&self.busy)
     }
 
-    /// The same of short ones.
+    /// Returns the number of short runs, counted in the way of `long_runs`.
     pub(super) fn short_runs(&mut self) -> u64 {
         self.short_runs.total(&self.busy)
     }
 
-    /// From now on counts runs of so many free sectors for nodes of maps.
+    /// Counts runs of `length` free sectors for nodes of maps from now on.
     pub(super) fn count_node_runs_of(&mut self, length: u32) {
         (self.node_runs).count_those_of(length, u64::MAX, self.busy.len());
     }
 
-    /// How many of those there are.
+    /// Returns the number of runs for nodes.
     pub(super) fn node_runs(&mut self) -> u64 {
         self.node_runs.total(&self.busy)
     }
 
-    /// How many of those a region has.
+    /// Returns the number of runs for nodes in a region.
     pub(super) fn node_runs_of(&mut self, region: u32) -> u64 {
         self.node_runs.of_region(region, &self.busy)
     }
 
-    /// Finds a region's longest run.
+    /// Measures a region's longest run.
     pub(super) fn measure(&mut self, region: u32) {
         self.longest[region as usize] = bits::longest(self.busy(region)) as u16;
     }
@@ -143,19 +144,19 @@ impl Sectors {
         self.size = size;
     }
 
-    /// Whether these sectors exist.
+    /// Reports whether these sectors exist.
     pub(super) fn holds(&self, sector: u64, sectors: u32) -> bool {
         sector
             .checked_add(sectors.into())
             .is_some_and(|end| end <= self.size)
     }
 
-    /// How many of these are busy.
+    /// Returns how many of these sectors are busy.
     pub(super) fn count_busy(&self, sector: u64, sectors: u32) -> u32 {
         count(&self.busy, sector, sectors)
     }
 
-    /// How many of these are in `view`.
+    /// Returns how many of these sectors are in `view`.
     pub(super) fn count_view(&self, sector: u64, sectors: u32) -> u32 {
         count(&self.view, sector, sectors)
     }
@@ -183,7 +184,7 @@ impl Sectors {
         }
     }
 
-    /// Busy sectors come into `view` only after the running checkpoint.
+    /// Makes busy sectors young: they come into `view` only after the running checkpoint.
     pub(super) fn make_young(&mut self, sector: u64, sectors: u32) {
         self.forget(sector, sectors);
         for (region, _, _) in parts(sector, sectors.into()) {
@@ -191,7 +192,7 @@ impl Sectors {
         }
     }
 
-    /// Makes sectors free to be taken; how many were busy.
+    /// Frees sectors for allocation, and returns how many were busy.
     pub(super) fn release(&mut self, sector: u64, sectors: u32) -> u32 {
         parts(sector, sectors.into())
             .map(|(region, start, length)| {
@@ -201,7 +202,7 @@ impl Sectors {
             .sum()
     }
 
-    /// Keeps free sectors from being taken; nothing else is changed by it.
+    /// Holds free sectors: they cannot be taken, and nothing else changes.
     pub(super) fn hold(&mut self, sector: u64, sectors: u32) {
         for (region, start, length) in parts(sector, sectors.into()) {
             debug_assert_eq!(bits::count(self.busy(region), start, length), 0);
@@ -212,7 +213,7 @@ impl Sectors {
         }
     }
 
-    /// Ends that.
+    /// Ends a hold.
     pub(super) fn unhold(&mut self, sector: u64, sectors: u32) {
         for (region, start, length) in parts(sector, sectors.into()) {
             self.freed.look_again(region);
@@ -220,12 +221,12 @@ impl Sectors {
         }
     }
 
-    /// From now on it is noted what becomes free, or no more.
+    /// Starts, or stops, to note the sectors that become free.
     pub(super) fn note_freed(&mut self, is_noted: bool) {
         self.freed.keep(is_noted, self.busy.len());
     }
 
-    /// Takes sectors out of `view`; how many were in it.
+    /// Takes sectors out of `view`, and returns how many were in it.
     pub(super) fn forget(&mut self, sector: u64, sectors: u32) -> u32 {
         let mut forgotten = 0;
         for (region, start, length) in parts(sector, sectors.into()) {
@@ -260,8 +261,8 @@ impl Sectors {
         freed
     }
 
-    /// Brings the young sectors of one region into `view`; false where no region has any. All that
-    /// is busy must belong there.
+    /// Brings the young sectors of one region into `view`. Returns false if no region has any. All
+    /// busy sectors of the region must belong in `view`.
     pub(super) fn age(&mut self) -> bool {
         let Some(region) = self.young.pop() else {
             return false;
@@ -273,7 +274,7 @@ impl Sectors {
         true
     }
 
-    /// Whether sectors of the region that holds this one were taken as young.
+    /// Reports whether sectors of this sector's region were taken as young.
     pub(super) fn may_be_young(&self, sector: u64) -> bool {
         self.young.contains((sector / u64::from(REGION)) as u32)
     }
@@ -290,19 +291,20 @@ impl Sectors {
         }
     }
 
-    /// The lowest page that is dirty and has no place; from now on it counts as having one.
+    /// Returns the lowest page that is dirty and has no place. From now on it counts as having one.
     pub(super) fn place_dirty(&mut self) -> Option<u32> {
         let page = self.dirty.pop()?;
         self.placed.insert(page);
         Some(page)
     }
 
-    /// Pages that still differ from what lies on disk: without a place, and not yet written.
+    /// Returns the pages that still differ from those on disk: the number without a place, and the
+    /// number not yet written.
     pub(super) fn unwritten(&self) -> (usize, usize) {
         (self.dirty.len(), self.placed.len())
     }
 
-    /// The bytes of a page, which it is written with now; what changes later makes it dirty again.
+    /// Returns the bytes of a page that is written now. Later changes make the page dirty again.
     pub(super) fn write_page(&mut self, page: u32) -> [u8; PAGE_BYTES] {
         if self.placed.contains(page) {
             self.placed.remove(page);
@@ -310,7 +312,7 @@ impl Sectors {
         self.page(page)
     }
 
-    /// The bytes of a page.
+    /// Returns the bytes of a page.
     pub(super) fn page(&self, page: u32) -> [u8; PAGE_BYTES] {
         let mut words = [0; space_page::WORDS];
         let first = page * PAGE_REGIONS;
@@ -325,14 +327,14 @@ impl Sectors {
         space_page::encode(&words)
     }
 
-    /// How many sectors of a region exist.
+    /// Returns how many sectors of a region exist.
     fn inside(&self, region: u32) -> u32 {
         let first = u64::from(region) * u64::from(REGION);
         self.size.saturating_sub(first).min(REGION.into()) as u32
     }
 
-    /// Takes a page from disk, before anything else of it was taken; false where it says that
-    /// sectors beyond the end are in use, or where some of its sectors already are.
+    /// Takes a page from disk, before any other change of its sectors. Returns false if the page
+    /// says that sectors beyond the end are in use, or if some of its sectors already are in use.
     pub(super) fn load_page(&mut self, page: u32, bytes: &[u8; PAGE_BYTES]) -> bool {
         let first = u64::from(page) * u64::from(PAGE_REGIONS);
         let mut loaded = Vec::with_capacity(PAGE_REGIONS as usize);
@@ -368,7 +370,7 @@ impl Sectors {
         true
     }
 
-    /// Both bitmaps, `busy` and `view`, a word at a time.
+    /// Returns both bitmaps, `busy` and `view`, a word at a time.
     pub(super) fn words(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let both = self.busy.iter().flatten().zip(self.view.iter().flatten());
         both.map(|(busy, view)| (*busy, *view))
@@ -387,14 +389,14 @@ impl Sectors {
     }
 }
 
-/// How many bits of a range are set.
+/// Returns how many bits of a range are set.
 fn count(bitmap: &[Region], sector: u64, sectors: u32) -> u32 {
     parts(sector, sectors.into())
         .map(|(region, start, length)| bits::count(&bitmap[region as usize], start, length))
         .sum()
 }
 
-/// A range of sectors, region by region: region, start in it, length.
+/// Splits a range of sectors by region, into region, start in it, and length.
 #[inline]
 fn parts(sector: u64, sectors: u64) -> impl Iterator<Item = (u32, u32, u32)> {
     let end = sector + sectors;

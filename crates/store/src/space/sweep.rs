@@ -1,10 +1,10 @@
-//! Where the next allocation goes: each stream sweeps one region after the other in ascending order,
-//! so that what is written one after the other lies so on the device, and takes the emptiest regions
-//! first, so that runs are long.
+//! The choice of the next allocation's place. Each stream sweeps one region after the other in
+//! ascending order, so that data written in sequence lies in sequence on the device. It takes the
+//! emptiest regions first, so that runs are long.
 //!
-//! Regions are compared by sixteenths of their emptiness and, within one, by their distance, so that
-//! a pool that is equally full everywhere is swept from its beginning to its end and around. What lies
-//! in the tail is for metadata first: [`tail`](super::tail).
+//! Regions are compared by sixteenths of their emptiness and, within one sixteenth, by their
+//! distance. So a pool that is equally full everywhere is swept from its beginning to its end and
+//! around. The tail is for metadata first: [`tail`](super::tail).
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -15,16 +15,17 @@ use super::apart::TRIES;
 use super::bits::{self, REGION};
 use super::sectors::Sectors;
 
-/// How many regions are chosen at a time: looking at all regions of a vdev (100 µs per TiB) is
-/// shared by what is allocated from this many.
+/// Number of regions that are chosen at a time. A look at all regions of a vdev takes 100 µs per
+/// TiB; all allocations from the chosen regions share it.
 const CHOSEN: usize = 256;
-/// Classes of emptiness: one for each sixteenth, and the empty.
+/// Number of classes of emptiness: one for each sixteenth, and one for empty regions.
 const CLASSES: usize = 17;
-/// From this class on a region before the tail is good for metadata, and the lowest is taken: metadata comes and
-/// goes with every checkpoint, and would otherwise leave no region whole for data.
+/// Class from which on a region before the tail is good for metadata. The lowest of these regions
+/// is taken. Metadata comes and goes with every checkpoint, and would otherwise leave no region
+/// whole for data.
 const METADATA_CLASS: usize = 12;
 
-/// The best that a stream asks for.
+/// Returns the highest class that a stream asks for.
 fn highest_class(stream: Stream) -> usize {
     match stream {
         Stream::Data => CLASSES - 1,
@@ -32,58 +33,63 @@ fn highest_class(stream: Stream) -> usize {
     }
 }
 
-/// How good a region with so many free sectors is for a stream.
+/// Returns how good a region with `free` free sectors is for a stream.
 pub(super) fn class_of(stream: Stream, free: u32) -> usize {
     ((free * 16 / REGION) as usize).min(highest_class(stream))
 }
 
-/// How far a stream goes.
+/// Reach of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// Data leaves the tail of the vdev alone: [`tail`](super::tail).
     BeforeTail,
-    /// All that it may have.
+    /// A stream takes any sectors that it may have.
     All,
 }
 
-/// One stream's way over one vdev.
+/// Way of one stream over one vdev.
 #[derive(Clone, Debug, Default)]
 struct Sweep {
     region: Option<u32>,
-    /// Where in it the next search begins.
+    /// Position in the region at which the next search begins.
     position: u32,
-    /// The regions to come, with the class that each had when it was chosen.
+    /// Regions to come, each with its class when it was chosen.
     next: VecDeque<(u32, usize)>,
 }
 
-/// A top-level vdev: its sectors and who sweeps them.
+/// A top-level vdev: its sectors, and the sweeps over them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Vdev {
     pub(super) sectors: Sectors,
     sweeps: [Sweep; Stream::COUNT],
-    /// Sectors at its end that only metadata gets.
+    /// Number of sectors at its end that only metadata gets.
     kept: u64,
-    /// The first region of its tail, which data leaves alone while it finds a place before it: [`tail`](super::tail).
+    /// First region of its tail, which data leaves alone while it finds a place before:
+    /// [`tail`](super::tail).
     tail: u32,
-    /// The shortest run that was looked for before the tail in vain since something became free; 0: none was.
+    /// Length of the shortest run that was looked for before the tail in vain since sectors became
+    /// free; 0: none was.
     no_run_before_tail: u32,
-    /// Lengths of runs that somebody needs, ascending; runs of the last are kept whole while they are few. None: no
-    /// runs are kept.
+    /// Lengths of runs that are needed, ascending. Runs of the last length are kept whole while
+    /// they are few. If the list is empty, no runs are kept.
     lengths: Vec<u32>,
-    /// Where pieces of free space are looked for first.
+    /// Region in which pieces of free space are looked for first.
     pieces_in: u32,
-    /// For each of the lengths the shortest pieces below it that were looked for everywhere in vain since something
-    /// became free; 0: none were.
+    /// Length of the shortest pieces below each length that were looked for everywhere in vain
+    /// since sectors became free; 0: none were.
     no_pieces_of: Vec<u32>,
-    /// The length of a run for a node of a map; 0: these are not counted.
+    /// Length of a run for a node of a map; 0: these are not counted.
     node_run: u32,
-    /// The shortest pieces below that length that were looked for in vain, as before.
+    /// Length of the shortest pieces below `node_run` that were looked for in vain, as in
+    /// `no_pieces_of`.
     no_crumbs_of: u32,
-    /// For each stream the region in which its last second copy was taken, and where it ends: [`apart`](super::apart).
+    /// Region of each stream's last second copy, and the end of the copy in it:
+    /// [`apart`](super::apart).
     pub(super) apart: [Option<(u32, u32)>; Stream::COUNT],
-    /// The shortest that were looked for in vain at each distance, as before.
+    /// Length of the shortest second copies that were looked for in vain at each distance, as in
+    /// `no_pieces_of`.
     pub(super) none_apart_of: [[u32; TRIES]; Stream::COUNT],
-    /// Its share of allocations that it has not had yet, in sectors times rounds.
+    /// Share of allocations that the vdev has not had yet, in sectors times rounds.
     pub(super) credit: i128,
 }
 
@@ -97,8 +103,8 @@ impl Vdev {
         vdev
     }
 
-    /// Finds `least` to `most` free sectors for a stream and takes the first `taken` of them; their
-    /// first sector and how many were found.
+    /// Finds `least` to `most` free sectors for a stream and takes the first `taken` of them.
+    /// Returns their first sector and how many were found.
     pub(super) fn allocate(
         &mut self,
         stream: Stream,
@@ -114,14 +120,14 @@ impl Vdev {
         };
         let taken = taken(found);
         self.sectors.take(region, start, taken, is_young);
-        // What is left of a run that was long is a piece.
+        // The rest of a run that was long is a piece.
         self.pieces_in = region;
         self.sweeps[stream as usize].position = start + taken;
         let sector = u64::from(region) * u64::from(REGION) + u64::from(start);
         Some((sector, taken))
     }
 
-    /// Sets a stream back that went over these sectors last, which have become free.
+    /// Sets a stream back if it went over these sectors last. They have become free.
     pub(super) fn step_back(&mut self, sector: u64, sectors: u32) {
         let region = (sector / u64::from(REGION)) as u32;
         let start = (sector % u64::from(REGION)) as u32;
@@ -161,7 +167,7 @@ impl Vdev {
                 let free = self.sectors.free_of(region);
                 let sweep = &self.sweeps[stream as usize];
                 let is_others = others == Some(region) && !sweep.next.is_empty();
-                // Another stream may have used it up meanwhile.
+                // Another stream may have used the region up meanwhile.
                 let is_worse = class_of(stream, free) < class;
                 let may_enter = self.may_enter(stream, reach, region);
                 if !may_enter || self.sectors.longest_of(region) < run || is_others || is_worse {
@@ -178,7 +184,7 @@ impl Vdev {
                 if is_limited {
                     self.no_run_before_tail = least_of(self.no_run_before_tail, run);
                 } else if stream == Stream::Metadata || self.kept == 0 {
-                    // What data may not have, metadata may still find.
+                    // A run that data may not have, metadata may still find.
                     self.sectors.limit_bound(run);
                 }
                 return None;
@@ -187,7 +193,7 @@ impl Vdev {
         }
     }
 
-    /// The first such run of a region, from a position on, that a stream may have.
+    /// Finds the first run of this length in a region, from a position on, that a stream may have.
     fn run_in(
         &self,
         stream: Stream,
@@ -200,12 +206,12 @@ impl Vdev {
         (start + run <= self.end_in(stream, reach, region)).then_some(start)
     }
 
-    /// Whether a stream goes into a region.
+    /// Reports whether a stream goes into a region.
     fn may_enter(&self, stream: Stream, reach: Reach, region: u32) -> bool {
         stream == Stream::Metadata || reach == Reach::All || region < self.tail
     }
 
-    /// Where in a region the sectors end that a stream may have.
+    /// Returns the end, in a region, of the sectors that a stream may have.
     pub(super) fn end_in(&self, stream: Stream, reach: Reach, region: u32) -> u32 {
         if !self.may_enter(stream, reach, region) {
             return 0;
@@ -222,8 +228,8 @@ impl Vdev {
         end.saturating_sub(first).min(REGION.into()) as u32
     }
 
-    /// Whether a region may have such a run for a stream. Exact where a part of it is not the stream's,
-    /// since nobody measures that part.
+    /// Reports whether a region may have a run of this length for a stream. The answer is exact if
+    /// a part of the region is not the stream's, since nobody measures that part.
     fn may_have(&self, stream: Stream, reach: Reach, region: u32, run: u32) -> bool {
         let end = self.end_in(stream, reach, region);
         let is_partial = end < REGION;
@@ -232,7 +238,7 @@ impl Vdev {
             && (!is_partial || self.run_in(stream, reach, region, 0, run).is_some())
     }
 
-    /// Keeps so many sectors at the end for metadata.
+    /// Keeps `sectors` sectors at the end for metadata.
     pub(super) fn keep_for_metadata(&mut self, sectors: u64) {
         self.kept = sectors;
         self.none_apart_of = Default::default();
@@ -240,7 +246,8 @@ impl Vdev {
         self.count_runs_of(lengths);
     }
 
-    /// From now on runs of the last of these lengths are long; none: no run is. Ascending.
+    /// Sets the needed lengths of runs, ascending. Runs of the last length are long from now on;
+    /// without lengths, no run is long.
     pub(super) fn count_runs_of(&mut self, lengths: Vec<u32>) {
         self.no_pieces_of = vec![0; lengths.len()];
         self.lengths = lengths;
@@ -248,33 +255,33 @@ impl Vdev {
         self.sectors.count_runs_of((self.short(), self.long()), end);
     }
 
-    /// From now on runs of so many sectors are what nodes of maps need.
+    /// Sets the length of the runs that nodes of maps need.
     pub(super) fn count_node_runs_of(&mut self, length: u32) {
         (self.node_run, self.no_crumbs_of) = (length, 0);
         self.sectors.count_node_runs_of(length);
     }
 
-    /// The first region of the tail.
+    /// Returns the first region of the tail.
     pub(super) fn tail(&self) -> u32 {
         self.tail
     }
 
-    /// The length of a run for a node; 0: these are not counted.
+    /// Returns the length of a run for a node; 0: these are not counted.
     pub(super) fn node_run(&self) -> u32 {
         self.node_run
     }
 
-    /// The length of the shortest runs that somebody needs; 0: nobody needs any.
+    /// Returns the length of the shortest runs that are needed; 0: none are.
     pub(super) fn short(&self) -> u32 {
         self.lengths.first().copied().unwrap_or(0)
     }
 
-    /// The length of long runs; 0: none is.
+    /// Returns the length of long runs; 0: no run is long.
     pub(super) fn long(&self) -> u32 {
         self.lengths.last().copied().unwrap_or(0)
     }
 
-    /// Something became free: there may be pieces again.
+    /// Notes that sectors became free: there may be pieces again.
     pub(super) fn look_for_pieces(&mut self) {
         self.no_pieces_of.fill(0);
         self.no_crumbs_of = 0;
@@ -282,19 +289,21 @@ impl Vdev {
         self.none_apart_of = Default::default();
     }
 
-    /// The regions that the streams are in.
+    /// Returns the regions that the streams are in.
     pub(super) fn swept_regions(&self) -> [Option<u32>; Stream::COUNT] {
         std::array::from_fn(|stream| self.sweeps[stream].region)
     }
 
-    /// Data leaves alone what lies from this region on, while it finds a place before it.
+    /// Sets the first region of the tail. Data leaves the tail alone while it finds a place before
+    /// it.
     pub(super) fn begin_tail(&mut self, region: u32) {
         self.tail = region;
         self.no_run_before_tail = 0;
     }
 
-    /// Takes free sectors out of a run that is shorter than a long one; the first of them. Of a run that is too short
-    /// for whatever else is kept, where there is one; `is_least`: of no other.
+    /// Takes free sectors out of a run that is shorter than a long one. Returns the first of them.
+    /// If there is a run that is too short for any kept length, it is taken; with `is_least`, no
+    /// other is taken.
     pub(super) fn allocate_piece(
         &mut self,
         stream: Stream,
@@ -306,7 +315,7 @@ impl Vdev {
         (0..most).find_map(|below| self.allocate_below(stream, sectors, below, is_young))
     }
 
-    /// Takes free sectors out of a run that is shorter than this one of the lengths.
+    /// Takes free sectors out of a run that is shorter than one of the lengths.
     fn allocate_below(
         &mut self,
         stream: Stream,
@@ -323,7 +332,8 @@ impl Vdev {
         found
     }
 
-    /// Takes free sectors out of a run in which no node of a map would find room, nor whatever is kept beside.
+    /// Takes free sectors out of a run in which neither a node of a map nor any kept run would find
+    /// room.
     pub(super) fn allocate_crumb(
         &mut self,
         stream: Stream,
@@ -341,7 +351,8 @@ impl Vdev {
         found
     }
 
-    /// Takes free sectors out of a run below a limit; as many as `least` and more were looked for in vain.
+    /// Takes free sectors out of a run below `limit`. A search for `least` or more sectors was in
+    /// vain before.
     fn take_shorter(
         &mut self,
         stream: Stream,
@@ -368,7 +379,7 @@ impl Vdev {
         Some(u64::from(region) * u64::from(REGION) + u64::from(start))
     }
 
-    /// Free sectors for data in runs of so many and their multiples.
+    /// Returns the free sectors for data in runs of `sectors` and their multiples.
     pub(super) fn in_runs(&self, sectors: u32) -> u64 {
         let of_region = |region| {
             let end = self.end_in(Stream::Data, Reach::All, region);
@@ -381,7 +392,8 @@ impl Vdev {
         (0..self.sectors.regions()).map(of_region).sum()
     }
 
-    /// Sectors for data in runs of so many, of those in one region that are held, as if nothing free lay beside them.
+    /// Returns the sectors for data in runs of `sectors`, among held sectors in one region. They
+    /// count as if nothing free lay beside them.
     pub(super) fn of_data_in_runs(&self, sector: u64, length: u32, sectors: u32) -> u64 {
         let region = (sector / u64::from(REGION)) as u32;
         let start = (sector % u64::from(REGION)) as u32;
@@ -390,7 +402,7 @@ impl Vdev {
         u64::from(inside - inside % sectors.max(1))
     }
 
-    /// Takes free sectors of the end that is kept for metadata; the first of them.
+    /// Takes free sectors of the end that is kept for metadata. Returns the first of them.
     pub(super) fn allocate_kept(&mut self, sectors: u32, is_young: bool) -> Option<u64> {
         let end = self.sectors.size();
         let first = end.saturating_sub(self.kept);
@@ -418,7 +430,7 @@ impl Vdev {
         runs.find(fits).map(|(start, _)| start)
     }
 
-    /// The regions to sweep next that may have such a run.
+    /// Chooses the regions to sweep next that may have a run of `run` sectors.
     fn choose(
         &self,
         stream: Stream,
@@ -444,7 +456,8 @@ impl Vdev {
                 counts[class_of(stream, free)] += 1;
             }
         }
-        // All of the emptiest classes that together are not too many, and the nearest of the next.
+        // The choice takes all regions of the emptiest classes that together are not too many, and
+        // the nearest regions of the next class.
         let mut room = CHOSEN;
         let mut lowest = highest_class(stream);
         while lowest > 0 && counts[lowest] <= room {
@@ -483,7 +496,7 @@ impl Vdev {
     }
 }
 
-/// The shorter of two lengths that were looked for in vain; 0: none was before.
+/// Returns the shorter of two lengths that were looked for in vain; a `before` of 0 means none was.
 pub(super) fn least_of(before: u32, now: u32) -> u32 {
     match before {
         0 => now,

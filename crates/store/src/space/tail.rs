@@ -1,22 +1,25 @@
-//! The tail of a vdev: what data leaves alone at its end, so that nodes of maps find room there.
+//! The tail of a vdev: the part at its end that data leaves alone, so that nodes of maps find room
+//! there.
 //!
-//! Where a volume of small blocks is written all over, what is free between its blocks is single sectors soon, while
-//! each checkpoint writes most of the nodes above them anew, of a few sectors each. Without runs for these it has to
-//! stop after a few hundred writes, and the pool does little else but make checkpoints. So data goes into the tail
-//! only where it finds no place before it, and metadata goes there first. How long the tail is follows from how many
-//! runs it has: what snapshots keep there makes it longer.
+//! If a volume of small blocks is written all over, the free space between its blocks soon is
+//! single sectors. But each checkpoint writes most of the nodes above them anew, of a few sectors
+//! each. Without runs for these nodes, a checkpoint has to stop after a few hundred writes, and the
+//! pool does little else but make checkpoints. So data goes into the tail only if it finds no place
+//! before, and metadata goes there first. The number of runs in the tail decides its length: blocks
+//! that snapshots keep there make it longer.
 
 use std::ops::Range;
 
 use super::Space;
 
-/// The tail has at most one region in so many.
+/// Largest share of the regions that the tail may have: one in this number.
 const ONE_IN: u32 = 8;
 
 impl Space {
-    /// Data leaves alone so many regions at the end of a top-level vdev that they have that many runs for nodes, or an
-    /// eighth of it. Where that is so already, more or less, all stays as it is: what data wrote into a region
-    /// leaves it only when it is written over.
+    /// Sets the tail of a top-level vdev: the regions at its end that data leaves alone. The tail
+    /// has `runs` runs for nodes, or is an eighth of the vdev. If its runs are roughly in the range
+    /// already, all stays as it is: data that was written into a region leaves it only when it is
+    /// overwritten.
     pub fn keep_tail(&mut self, vdev: u16, runs: Range<u64>) {
         let vdev = &mut self.vdevs[usize::from(vdev)];
         let regions = vdev.sectors.regions();

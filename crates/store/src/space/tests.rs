@@ -1,4 +1,4 @@
-//! The space against a model, and its rules one by one.
+//! Tests of the space against a model, and of its rules one by one.
 
 mod model;
 mod rules;

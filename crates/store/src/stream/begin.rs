@@ -1,4 +1,4 @@
-//! What a part of a stream says of its snapshot before any block comes.
+//! The beginning of a part of a stream: its facts about the snapshot, before any block comes.
 
 use std::collections::BTreeMap;
 
@@ -6,67 +6,70 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::dataset::{MAX_BLOCK_SIZE, MAX_VOLUME_SIZE, MIN_BLOCK_SIZE, component_problem};
 
-/// The longest beginning of a part, in bytes of JSON.
+/// Length of the longest beginning of a part, in bytes of JSON.
 pub const MAX_BEGIN: usize = 1 << 20;
-/// The longest name of what a stream comes from, in bytes.
+/// Length of the longest name of a stream's source, in bytes.
 pub(crate) const MAX_SOURCE: usize = 1024;
 
-/// One snapshot that a stream makes: all of it, or what changed since another one.
+/// One snapshot that a stream makes: all of it, or the changes since another snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Begin {
-    /// Guid of the pool that it comes from.
+    /// Guid of the pool that the snapshot comes from.
     pub pool: u64,
-    /// Guid of its volume there.
+    /// Guid of the snapshot's volume in that pool.
     pub volume: u64,
-    /// Guid of the snapshot: it has the same where it is received.
+    /// Guid of the snapshot. The received snapshot keeps it.
     pub snapshot: u64,
-    /// Guid of the snapshot that blocks are told relative to; without it all blocks come.
+    /// Guid of the snapshot relative to which blocks are sent. If there is none, all blocks come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
-    /// The whole name, where it comes from, of a snapshot of another volume that this one is a clone of. With `from` it is
-    /// that one, and a new volume becomes a clone of it; without, the clone comes whole, and this is for people.
+    /// Whole name, at the source, of the other volume's snapshot of which this one is a clone. With
+    /// `from`, both name one snapshot, and a new volume becomes a clone of it. Without `from`, the
+    /// clone comes whole, and the name is for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// The snapshot's whole name where it comes from, for people: `tank/vms/disk1@monday`.
+    /// Whole name of the snapshot at the source, for people: `tank/vms/disk1@monday`.
     pub source: String,
-    /// The volume's name below what was sent, `vms/disk1`; empty where that is the volume itself.
+    /// Name of the volume below the dataset that was sent, `vms/disk1`. It is empty if the volume
+    /// itself was sent.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// What stands behind `@`.
+    /// Name of the snapshot: the text behind `@`.
     pub name: String,
-    /// When the snapshot was taken, in seconds since 1970.
+    /// Time at which the snapshot was taken, in seconds since 1970.
     pub created_s: u64,
-    /// Bytes.
+    /// Size of the volume, in bytes.
     pub size: u64,
-    /// Bytes.
+    /// Size of a block, in bytes.
     pub block_size: u32,
-    /// Blocks below this one were received before.
+    /// Number below which all blocks were received before.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub start: u64,
-    /// Properties of the volume, all that may go with it; `None` where they are not sent.
+    /// All properties of the volume that may go with it; `None` if they are not sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub properties: Option<BTreeMap<String, String>>,
 }
 
 impl Begin {
-    /// How many blocks the volume has.
+    /// Returns the number of blocks of the volume.
     pub fn blocks(&self) -> u64 {
         self.size / u64::from(self.block_size.max(1))
     }
 
-    /// Of a clone that comes whole: the snapshot that it is a clone of where it comes from.
+    /// Returns the snapshot, at the source, of which a clone that comes whole is a clone.
     pub fn left_out(&self) -> Option<&str> {
         self.origin.as_deref().filter(|_| self.from.is_none())
     }
 
-    /// Of how many folders above the volume what they pass on is among its properties: those that were sent.
+    /// Returns the number of folders above the volume whose inheritable properties are among the
+    /// volume's properties. They are the folders that were sent.
     pub fn folders(&self) -> u32 {
         let parts = self.path.split('/').filter(|part| !part.is_empty());
         parts.count() as u32
     }
 
-    /// What cannot be.
+    /// Returns a fault of the beginning: values that cannot be.
     pub(super) fn fault(&self) -> Option<String> {
         let sizes = MIN_BLOCK_SIZE..=MAX_BLOCK_SIZE;
         if !sizes.contains(&self.block_size) || !self.block_size.is_power_of_two() {

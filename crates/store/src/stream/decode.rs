@@ -1,4 +1,5 @@
-//! Reading a stream of whoever wrote it: nothing is handed out that is not proven, and memory is bounded.
+//! The reader of a stream from any writer. It hands out nothing that is not proven, and its memory
+//! is bounded.
 
 use pages::Pages;
 
@@ -10,44 +11,44 @@ use super::record::{
 use crate::compress;
 use crate::format::Compression;
 
-/// What a stream says next.
+/// Next item of a stream.
 #[derive(Clone, Debug)]
 pub enum Item {
     /// A snapshot begins.
     Begin(Box<Begin>),
     /// A block has these bytes.
     Data {
-        /// Its number.
+        /// Number of the block.
         block: u64,
-        /// Its bytes.
+        /// Bytes of the block.
         packed: Packed,
     },
     /// Blocks are holes.
     Free {
-        /// The first one.
+        /// First block.
         first: u64,
-        /// How many, not 0.
+        /// Number of blocks, not 0.
         count: u64,
     },
-    /// The snapshot is complete: all that was said of it is so.
+    /// The snapshot is complete: all that the stream said of the snapshot is true.
     End,
     /// The stream is complete.
     Close,
 }
 
-/// A block as it was sent.
+/// A block as the sender packed it.
 #[derive(Clone, Debug)]
 pub struct Packed {
-    /// How it is packed.
+    /// Compression of the block.
     pub compression: Compression,
-    /// What of.
+    /// Bytes that were packed.
     pub payload: Pages,
     len: usize,
 }
 
 impl Packed {
-    /// The block's bytes; `None` where the sender packed something else. Takes as long as it takes to
-    /// unpack it, so who only passes a stream on need not.
+    /// Unpacks the block's bytes. Returns `None` if the sender packed something else. Unpacking
+    /// takes time, so a caller that only passes a stream on need not call this.
     pub fn unpack(&self) -> Option<Pages> {
         match self.compression {
             Compression::Off => (self.payload.len() == self.len).then(|| self.payload.clone()),
@@ -56,25 +57,26 @@ impl Packed {
     }
 }
 
-/// Where in a stream.
+/// Position in the structure of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Preamble,
-    /// Between two parts.
+    /// The reader is between two parts.
     Between,
     Part {
         block_size: u32,
-        /// Blocks of the volume.
+        /// Number of blocks of the volume.
         end: u64,
-        /// Blocks below it were told of.
+        /// Number below which the stream has described all blocks.
         next: u64,
-        /// Those that had bytes.
+        /// Number of blocks that had bytes.
         blocks: u64,
     },
     Closed,
 }
 
-/// Reads a stream. Bytes go in in any pieces; what is left at the end is told by [`Decoder::finish`].
+/// Reader of a stream. The caller feeds bytes in any pieces. [`Decoder::finish`] reports whether
+/// the stream was complete.
 #[derive(Debug)]
 pub struct Decoder {
     stage: Stage,
@@ -82,7 +84,7 @@ pub struct Decoder {
     chain: u128,
     strong: blake3::Hasher,
     buffer: Vec<u8>,
-    /// How many bytes of the buffer were read, and how many of these are hashed.
+    /// Bytes of the buffer that were read, followed by how many of those are hashed.
     read: usize,
     hashed: usize,
     /// Bytes of the stream before the buffer.
@@ -97,7 +99,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// At the beginning of a stream.
+    /// Makes a reader at the beginning of a stream.
     pub fn new() -> Self {
         Self {
             stage: Stage::Preamble,
@@ -111,8 +113,8 @@ impl Decoder {
         }
     }
 
-    /// The next bytes. Memory holds them and less than one record: whoever feeds pieces of bounded length
-    /// and asks for all items between them needs bounded memory.
+    /// Feeds the next bytes. Memory holds them and less than one record. So a caller needs bounded
+    /// memory if it feeds pieces of bounded length and asks for all items between them.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.hash();
         self.buffer.drain(..self.read);
@@ -122,15 +124,16 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Bytes of the stream that were understood.
+    /// Returns the number of bytes of the stream that were understood.
     pub fn position(&self) -> u64 {
         self.before + self.read as u64
     }
 
-    /// What the stream says next; `None` where more bytes are needed to know that.
+    /// Returns the next item of the stream. Returns `None` if the reader needs more bytes to know
+    /// the item.
     ///
     /// # Errors
-    /// It is not believed from here on, and nothing more is said of it.
+    /// The stream is not believed from here on, and the reader says nothing more of it.
     pub fn next_item(&mut self) -> Result<Option<Item>, StreamError> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
@@ -142,10 +145,10 @@ impl Decoder {
         item
     }
 
-    /// No more bytes come.
+    /// Notes that no more bytes come.
     ///
     /// # Errors
-    /// The stream is not complete, or something is behind it.
+    /// The stream is not complete, or bytes follow it.
     pub fn finish(&self) -> Result<(), StreamError> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
@@ -212,7 +215,8 @@ impl Decoder {
         Ok(true)
     }
 
-    /// A record whose checksum is right: whether it may stand here, and what it says.
+    /// Takes a record whose checksum is right. Checks whether the record may stand here, and
+    /// returns its item.
     fn take_record(
         &mut self,
         header: Header,
@@ -319,7 +323,7 @@ impl Decoder {
         StreamError::new(kind, self.position(), context)
     }
 
-    /// Hashes what was read.
+    /// Hashes the bytes that were read.
     fn hash(&mut self) {
         self.strong.update(&self.buffer[self.hashed..self.read]);
         self.hashed = self.read;

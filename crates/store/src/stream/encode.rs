@@ -1,4 +1,4 @@
-//! Writing a stream.
+//! The writer of a stream.
 
 use pages::Pages;
 
@@ -6,17 +6,17 @@ use super::begin::{Begin, MAX_BEGIN};
 use super::record::{Header, Kind, MAX_REASON, checksum, preamble, seed};
 use crate::format::Compression;
 
-/// Writes a stream into memory, from where [`Encoder::take`] fetches it.
+/// Writer of a stream into memory. [`Encoder::take`] fetches the bytes.
 #[derive(Debug)]
 pub struct Encoder {
     /// Checksum of the last record.
     chain: u128,
-    /// Of all bytes of the stream that were hashed.
+    /// Hash of all bytes of the stream so far.
     strong: blake3::Hasher,
     out: Vec<u8>,
-    /// How many bytes of `out` are hashed: hashing many at once is far cheaper.
+    /// Bytes of `out` that are hashed. Hashing many at once is far cheaper.
     hashed: usize,
-    /// Blocks of this part that had bytes, and how many the volume has.
+    /// Blocks of this part that had bytes, followed by the blocks of the volume.
     blocks: u64,
     end: u64,
 }
@@ -28,7 +28,7 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// A stream that begins with its preamble.
+    /// Makes a stream that begins with its preamble.
     pub fn new() -> Self {
         Self {
             chain: seed(),
@@ -40,24 +40,25 @@ impl Encoder {
         }
     }
 
-    /// Bytes that wait to be taken.
+    /// Returns the number of bytes that wait to be taken.
     pub fn len(&self) -> usize {
         self.out.len()
     }
 
-    /// Whether nothing waits to be taken.
+    /// Reports whether no bytes wait to be taken.
     pub fn is_empty(&self) -> bool {
         self.out.is_empty()
     }
 
-    /// The bytes since the last call.
+    /// Takes the bytes that were written since the last call.
     pub fn take(&mut self) -> Vec<u8> {
         self.hash();
         self.hashed = 0;
         std::mem::take(&mut self.out)
     }
 
-    /// A part begins. `false`: it says too much (long properties) and was not written.
+    /// Begins a part. Returns false if `begin` is too long (long properties); then nothing is
+    /// written.
     #[must_use]
     pub fn begin(&mut self, begin: &Begin) -> bool {
         let body = serde_json::to_vec(begin).unwrap_or_default();
@@ -70,7 +71,7 @@ impl Encoder {
         true
     }
 
-    /// A block, packed as it lies on a disk; what only fills up its last sector is left out.
+    /// Writes a block, packed as it lies on a disk. The filling of its last sector is left out.
     pub fn data(&mut self, block: u64, compression: Compression, payload: &Pages) {
         let mut rest = match compression {
             Compression::Off => payload.len(),
@@ -88,12 +89,12 @@ impl Encoder {
         self.record(Kind::Data, compression, (block, 1), &chunks);
     }
 
-    /// Blocks are holes.
+    /// Writes that blocks are holes.
     pub fn free(&mut self, first: u64, count: u64) {
         self.record(Kind::Free, Compression::Off, (first, count), &[]);
     }
 
-    /// The part is complete.
+    /// Completes the part.
     pub fn end(&mut self) {
         self.hash();
         let strong = self.strong.finalize();
@@ -101,12 +102,12 @@ impl Encoder {
         self.record(Kind::End, Compression::Off, counts, &[strong.as_bytes()]);
     }
 
-    /// The stream is complete.
+    /// Completes the stream.
     pub fn close(&mut self) {
         self.record(Kind::Close, Compression::Off, (0, 0), &[]);
     }
 
-    /// The stream ends here, incomplete; why, for whoever reads it.
+    /// Ends the stream here, incomplete, with the reason for its reader.
     pub fn fail(&mut self, reason: &str) {
         let mut most = reason.len().min(MAX_REASON);
         while !reason.is_char_boundary(most) {
@@ -145,7 +146,7 @@ impl Encoder {
     }
 }
 
-/// Bytes of a packed block that mean something: its length and that many.
+/// Returns the bytes of a packed block that have a meaning: its length field and the payload.
 fn packed_len(payload: &Pages) -> usize {
     let mut prefix = [0; 4];
     if payload.len() < prefix.len() {

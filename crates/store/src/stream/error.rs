@@ -1,37 +1,37 @@
-//! Why a stream is not believed.
+//! Reasons why a stream is not believed.
 
 use std::fmt;
 
 /// The stable kind of a [`StreamError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StreamErrorKind {
-    /// It is no stream.
+    /// The bytes are no stream.
     Foreign,
-    /// It is one of a later version.
+    /// The stream is of a later version.
     Version,
-    /// It ends before its end.
+    /// The stream ends too early.
     Truncated,
-    /// Bytes are not what was written, or not in their order.
+    /// Bytes differ from those that were written, or their order does.
     Damaged,
-    /// Whoever wrote it broke a rule.
+    /// The writer of the stream broke a rule.
     Invalid,
     /// The sender says that it gave up, and why.
     Failed,
 }
 
-/// What is wrong with a stream, and where.
+/// Fault of a stream, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamError {
-    /// The stable kind.
+    /// The stable kind of the fault.
     pub kind: StreamErrorKind,
     /// Bytes of the stream before the record that is not believed.
     pub offset: u64,
-    /// What is wrong.
+    /// Description of the fault.
     pub context: String,
 }
 
 impl StreamError {
-    /// At the record behind so many bytes.
+    /// Makes an error of the record behind `offset` bytes.
     pub(super) fn new(kind: StreamErrorKind, offset: u64, context: impl Into<String>) -> Self {
         Self {
             kind,

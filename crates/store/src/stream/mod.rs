@@ -1,17 +1,19 @@
-//! Streams: a snapshot, or what changed from one to the next, as bytes that can lie in a file, go through
-//! a pipe or to another machine. Pure bytes; `docs/stream.md` draws them.
+//! Streams: a snapshot, or the changes from one snapshot to the next, as bytes. The bytes can lie
+//! in a file, or go through a pipe or to another machine. This module handles bytes only;
+//! `docs/stream.md` draws them.
 //!
-//! A stream is believed record by record: each carries a checksum that goes on from the one before, so
-//! that damage, a cut and another order are found before anything of the record is used. A part, which
-//! makes one snapshot, counts only with its end, which has a strong checksum of everything until then.
+//! A stream is believed record by record. Each record carries a checksum that goes on from the one
+//! before. So damage, a cut and a wrong order are found before anything of the record is used. A
+//! part makes one snapshot. It counts only with its end, which has a strong checksum of everything
+//! before.
 //!
 //! | question | file |
 //! |---|---|
-//! | what is said of a snapshot | `begin.rs` |
-//! | how does a record look | `record.rs` |
-//! | who writes a stream | `encode.rs` |
-//! | who reads one, believing nothing | `decode.rs` |
-//! | where does an interrupted one go on | `token.rs` |
+//! | What does a stream say of a snapshot? | `begin.rs` |
+//! | What does a record look like? | `record.rs` |
+//! | Who writes a stream? | `encode.rs` |
+//! | Who reads a stream, believing nothing? | `decode.rs` |
+//! | Where does an interrupted stream go on? | `token.rs` |
 
 mod begin;
 mod decode;

@@ -1,4 +1,4 @@
-//! How a record looks: a header of 40 bytes, and a body.
+//! The layout of a record: a header of 40 bytes, and a body.
 
 use twox_hash::XxHash3_128;
 use twox_hash::xxhash3_128::{RawHasher, SecretBuffer};
@@ -8,9 +8,9 @@ use crate::format::Compression;
 use crate::format::bytes::Reader;
 use crate::format::dataset::MAX_BLOCK_SIZE;
 
-/// What a stream begins with.
+/// Magic bytes with which a stream begins.
 pub const MAGIC: &[u8; 8] = b"SANDSTRM";
-/// The version of the format that is written, and the only one that is read.
+/// Version of the format that is written, and the only version that is read.
 pub const VERSION: u16 = 1;
 /// Bytes before the first record: magic, version, zeros.
 pub const PREAMBLE: usize = 16;
@@ -20,10 +20,10 @@ pub const HEADER: usize = 40;
 pub(super) const COVERED: usize = 24;
 /// Bytes of the strong checksum at the end of a part.
 pub(super) const STRONG: usize = 32;
-/// The longest reason of a sender that gives up, in bytes.
+/// Length of the longest reason of a sender that gives up, in bytes.
 pub(super) const MAX_REASON: usize = 4096;
 
-/// What a record says.
+/// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A part begins.
@@ -54,7 +54,7 @@ impl Kind {
         .find(|kind| *kind as u8 == byte)
     }
 
-    /// The longest body.
+    /// Returns the length of the longest body.
     pub(super) fn most(self) -> usize {
         match self {
             Self::Begin => MAX_BEGIN,
@@ -70,13 +70,13 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) kind: Kind,
-    /// How the body is packed; of blocks only.
+    /// Compression of the body, in records of blocks only.
     pub(super) compression: Compression,
     /// Bytes of the body.
     pub(super) len: u32,
-    /// The first block; of an end, the block behind the last one of the volume.
+    /// First block. In an end record, the block behind the last one of the volume.
     pub(super) block: u64,
-    /// How many blocks; of an end, how many had bytes.
+    /// Number of blocks. In an end record, the number of blocks that had bytes.
     pub(super) count: u64,
 }
 
@@ -91,7 +91,8 @@ impl Header {
         bytes
     }
 
-    /// The header and the checksum behind it; `None` where no record begins so.
+    /// Decodes the header and the checksum behind it. Returns `None` if no record begins with these
+    /// bytes.
     pub(super) fn from_bytes(bytes: &[u8; HEADER]) -> Option<(Self, u128)> {
         let mut reader = Reader(bytes);
         let [kind, compression] = reader.array()?;
@@ -117,7 +118,7 @@ fn compression_of(byte: u8) -> Option<Compression> {
     all.into_iter().find(|known| *known as u8 == byte)
 }
 
-/// The preamble.
+/// Returns the preamble.
 pub(super) fn preamble() -> [u8; PREAMBLE] {
     let mut bytes = [0; PREAMBLE];
     bytes[..8].copy_from_slice(MAGIC);
@@ -125,12 +126,12 @@ pub(super) fn preamble() -> [u8; PREAMBLE] {
     bytes
 }
 
-/// What the first record's checksum goes on from.
+/// Returns the value from which the first record's checksum goes on.
 pub(super) fn seed() -> u128 {
     XxHash3_128::oneshot(&preamble())
 }
 
-/// The checksum of a record behind one with the checksum `before`.
+/// Returns the checksum of a record behind one with the checksum `before`.
 pub(super) fn checksum<'a>(
     before: u128,
     header: &[u8],

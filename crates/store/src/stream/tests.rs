@@ -1,4 +1,4 @@
-//! Streams as bytes: what was written is read, in any pieces; and no damage is believed.
+//! Tests of streams as bytes: what was written is read, in any pieces, and no damage is believed.
 
 use pages::Pages;
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ fn begin(snapshot: u64, start: u64) -> Begin {
     }
 }
 
-/// Bytes of a block that can, or cannot, be packed.
+/// Returns the bytes of a block that can, or cannot, be packed.
 fn block(tag: u8, is_packable: bool) -> Vec<u8> {
     let mut state = u64::from(tag) | 1;
     (0..BLOCK)
@@ -55,7 +55,7 @@ fn block(tag: u8, is_packable: bool) -> Vec<u8> {
         .collect()
 }
 
-/// A part: pairs of a gap and what follows it.
+/// Writes a part: pairs of a gap and the change behind it.
 fn write_part(encoder: &mut Encoder, snapshot: u64, changes: &[(u64, u8)], said: &mut Vec<Said>) {
     let (mut at, blocks) = (changes.len() as u64 % 3, 64);
     let begin = begin(snapshot, at);
@@ -99,7 +99,7 @@ fn stream(parts: &[Vec<(u64, u8)>]) -> (Vec<u8>, Vec<Said>) {
     (bytes, said)
 }
 
-/// All that is believed of a stream, and how it ends.
+/// Returns all that the reader believes of a stream, and how the stream ends.
 fn read(bytes: &[u8], piece: usize) -> (Vec<Said>, Result<(), StreamError>) {
     let (mut decoder, mut said) = (Decoder::new(), Vec::new());
     for piece in bytes.chunks(piece) {
@@ -142,7 +142,7 @@ proptest! {
         prop_assert_eq!(read, said);
     }
 
-    /// Whatever happens to a stream, what is believed of it is its beginning.
+    /// The reader believes only the beginning of a damaged stream, whatever the damage is.
     #[test]
     fn damage_ends_what_is_believed(
         parts in parts(),
@@ -185,7 +185,7 @@ fn a_stream_that_is_cut_anywhere_is_not_complete() {
     assert_eq!(error.kind, StreamErrorKind::Invalid);
 }
 
-/// Where records begin.
+/// Returns the offsets at which records begin.
 fn boundaries(bytes: &[u8]) -> Vec<usize> {
     let mut found = vec![PREAMBLE];
     while let Some(head) = bytes
@@ -314,7 +314,7 @@ fn tokens_are_read_as_they_were_written() {
     "".parse::<ResumeToken>().expect_err("nothing");
 }
 
-/// One that a build wrote that knew of no folders, and that somebody has kept.
+/// The token is from an earlier build that knew of no folders, as a user may have kept it.
 #[test]
 fn tokens_of_earlier_builds_are_read() {
     let token = ResumeToken {
@@ -329,7 +329,7 @@ fn tokens_of_earlier_builds_are_read() {
     assert_eq!(token.to_string(), text);
 }
 
-/// As an earlier build wrote it, which knew of no origins.
+/// The bytes are from an earlier build, which knew of no origins.
 #[test]
 fn what_a_part_says_of_itself_is_read_as_earlier_builds_wrote_it() {
     let before = r#"{"pool":77,"volume":5,"snapshot":2,"from":1,"source":"tank/a@s","path":"vms/a","name":"s","created_s":1700000000,"size":524288,"block_size":8192,"properties":{"compression":"zstd-3"}}"#;
@@ -341,7 +341,7 @@ fn what_a_part_says_of_itself_is_read_as_earlier_builds_wrote_it() {
     assert_eq!(serde_json::to_string(&plain).expect("JSON"), before);
 }
 
-/// It was made by a program that knows `docs/stream.md` and nothing of this code.
+/// The stream was made by a program that knows `docs/stream.md` and nothing of this code.
 #[test]
 fn a_stream_that_somebody_else_wrote_is_read() {
     let seed = include_bytes!("../../../../fuzz/corpus/stream/raw_whole");
@@ -366,7 +366,7 @@ fn a_stream_that_somebody_else_wrote_is_read() {
     assert_eq!(rest, [Said::Free(0, 8), Said::End, Said::Close]);
 }
 
-/// Both are shown to people, wherever the stream comes from.
+/// People see both names, wherever the stream comes from.
 #[test]
 fn names_that_would_do_something_to_a_terminal_are_refused() {
     let with = |source: &str, origin: Option<&str>| {

@@ -1,26 +1,27 @@
-//! Where an interrupted receive goes on, as a text that an administrator carries to the sender.
+//! The resume token: where an interrupted receive goes on, as a text that an administrator carries
+//! to the sender.
 
 use std::fmt;
 use std::str::FromStr;
 
 use twox_hash::XxHash3_128;
 
-/// What the receiver has, and wants the rest of.
+/// State of a receiver that wants the rest of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResumeToken {
     /// Guid of the snapshot.
     pub snapshot: u64,
-    /// Guid of the snapshot that blocks are told relative to.
+    /// Guid of the snapshot relative to which blocks are sent.
     pub from: Option<u64>,
-    /// Blocks below this one are there.
+    /// Number below which all blocks are received.
     pub position: u64,
     /// Whether properties were sent too.
     pub with_properties: bool,
-    /// Of how many folders above the volume what they pass on was sent with them.
+    /// Number of folders above the volume whose inheritable properties were sent with it.
     pub folders: u32,
 }
 
-/// What a token begins with: its version.
+/// Version of the token, with which its text begins.
 const VERSION: &str = "1";
 
 impl ResumeToken {
@@ -29,8 +30,8 @@ impl ResumeToken {
     }
 }
 
-/// `1-SNAPSHOT-FROM-POSITION-FLAGS-FOLDERS-CHECK`, in hexadecimal; without a FROM there is nothing, without FOLDERS not even its
-/// hyphen, as in the first tokens.
+/// Writes `1-SNAPSHOT-FROM-POSITION-FLAGS-FOLDERS-CHECK`, in hexadecimal. A missing FROM leaves its
+/// field empty. A missing FOLDERS leaves out even its hyphen, as in the first tokens.
 impl fmt::Display for ResumeToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let from = self

@@ -1,23 +1,24 @@
-//! What devices read and wrote and how long it took, counted where their answers come in: `pool iostat`.
+//! Counts of the devices' reads and writes, and of the time that they took, for `pool iostat`. They
+//! are taken where the devices' answers come in.
 //!
-//! Only counts that grow: whoever wants to know of a span of time asks at both its ends.
+//! The counts only grow. A caller that is interested in a span of time asks at both its ends.
 
 /// Requests of one direction that a device answered well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfers {
-    /// How many; writes that were joined are one.
+    /// Number of requests. Writes that were joined are one request.
     pub requests: u64,
-    /// Their bytes.
+    /// Bytes of the requests.
     pub bytes: u64,
-    /// Microseconds from handing each to the device until its answer, all together.
+    /// Sum of the times from handing each request to the device until its answer, in microseconds.
     pub disk_us: u64,
-    /// The same from when each was asked for, so with the wait in the leaf's queue; of writes that were
-    /// joined the first counts.
+    /// Sum of the times from asking for each request until its answer, in microseconds. So the wait
+    /// in the leaf's queue is included. Of writes that were joined, the first counts.
     pub total_us: u64,
 }
 
 impl Transfers {
-    /// Counts one that was asked for and handed to the device at these times.
+    /// Counts a request that was asked for and handed to the device at these times.
     pub(crate) fn count(&mut self, bytes: u64, asked_us: u64, issued_us: u64, now_us: u64) {
         self.requests += 1;
         self.bytes += bytes;
@@ -26,8 +27,8 @@ impl Transfers {
     }
 }
 
-/// What a device did since its leaf joined the array. Labels and repairs count as well; flushes, trims and
-/// what failed do not.
+/// Work of a device since its leaf joined the array. Labels and repairs count as well. Flushes,
+/// trims and failed requests do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeafIo {
     /// Reads.
@@ -36,24 +37,24 @@ pub struct LeafIo {
     pub write: Transfers,
 }
 
-/// Blocks of one direction, whatever it took of a top-level vdev's leaves.
+/// Blocks of one direction, whatever requests they took of a top-level vdev's leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {
-    /// How many.
+    /// Number of blocks.
     pub operations: u64,
-    /// Their bytes, without copies and parity.
+    /// Bytes of the blocks, without copies and parity.
     pub bytes: u64,
 }
 
 impl Blocks {
-    /// Counts one.
+    /// Counts a block.
     pub(super) fn count(&mut self, bytes: u64) {
         self.operations += 1;
         self.bytes += bytes;
     }
 }
 
-/// What a top-level vdev did since it was added or the array was made.
+/// Work of a top-level vdev since it was added or the array was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockIo {
     /// Blocks that were read, for scrubs and resilvers too.

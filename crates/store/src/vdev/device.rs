@@ -1,43 +1,44 @@
-//! What is asked of a leaf's device, and what it answers.
+//! Requests to a leaf's device, and its answers.
 
 use std::fmt;
 
 use pages::Pages;
 
-/// A leaf's position in its array: stable while the array lives, never used again.
+/// Position of a leaf in its array. It is stable while the array lives, and never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeafId(pub u32);
 
-/// One device request; never used again.
+/// Number of one device request, never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IoId(pub u64);
 
-/// What a device is to do; offsets and lengths in bytes, multiples of 4096.
+/// Work of a device. Offsets and lengths are in bytes, multiples of 4096.
 #[derive(Clone, Debug)]
 pub enum DeviceOp {
-    /// Answer with exactly `len` bytes.
+    /// The device answers with exactly `len` bytes.
     Read {
-        /// From this byte of the leaf on.
+        /// Byte of the leaf at which the range begins.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u32,
     },
-    /// Write all of `data`.
+    /// The device writes all of `data`.
     Write {
-        /// From this byte of the leaf on.
+        /// Byte of the leaf at which the range begins.
         offset: u64,
-        /// What; whole pages wherever the array was given whole pages.
+        /// Data to write, in whole pages wherever the array was given whole pages.
         data: Pages,
-        /// Answer only when it outlives a power cut, whatever happens to other writes (FUA).
+        /// Whether the device answers only when the write outlives a power cut, whatever happens to
+        /// other writes (FUA).
         durable: bool,
     },
-    /// Make durable all that was answered before this was asked.
+    /// The device makes durable all requests that it answered before this one was asked.
     Flush,
     /// The range is free: its bytes no longer matter.
     Trim {
-        /// From this byte of the leaf on.
+        /// Byte of the leaf at which the range begins.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
     },
 }
@@ -45,44 +46,44 @@ pub enum DeviceOp {
 /// A request for a device. Requests of a leaf may be done in any order.
 #[derive(Clone, Debug)]
 pub struct DeviceRequest {
-    /// To be named in [`Array::completed`](super::Array::completed).
+    /// Number of the request, to be named in [`Array::completed`](super::Array::completed).
     pub io: IoId,
-    /// Whose device.
+    /// Leaf whose device is asked.
     pub leaf: LeafId,
-    /// What to do.
+    /// Work to do.
     pub op: DeviceOp,
 }
 
-/// How a device failed a request.
+/// Kind of failure of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeviceErrorKind {
-    /// This range cannot be read or written; the rest may be well.
+    /// The device cannot read or write this range. The rest of the device may be well.
     Medium,
     /// The device works no more.
     Failed,
     /// The device is not there any more.
     Gone,
-    /// No answer within [`Limits::give_up_us`](super::Limits::give_up_us).
+    /// The device did not answer within [`Limits::give_up_us`](super::Limits::give_up_us).
     TimedOut,
-    /// The device has no room for what was written (a sparse file, a thin volume).
+    /// The device has no room for the written data (a sparse file, a thin volume).
     NoSpace,
-    /// The device does not do this (a trim).
+    /// The device does not support the request (a trim).
     Unsupported,
-    /// Another host has reserved the device for itself.
+    /// The device is reserved by another host.
     Reserved,
 }
 
-/// Why a device failed a request.
+/// Error with which a device failed a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceError {
-    /// What is to be done about it.
+    /// Kind of the error, which decides what is done about it.
     pub kind: DeviceErrorKind,
-    /// What the system said.
+    /// Message of the system.
     pub context: String,
 }
 
 impl DeviceError {
-    /// An error of this kind.
+    /// Makes an error of this kind.
     pub fn new(kind: DeviceErrorKind, context: impl Into<String>) -> Self {
         Self {
             kind,
@@ -108,5 +109,6 @@ impl fmt::Display for DeviceError {
 
 impl std::error::Error for DeviceError {}
 
-/// A device's answer. Reads: exactly the bytes asked for; all others: nothing.
+/// Answer of a device. A read returns exactly the bytes asked for; all other requests return no
+/// bytes.
 pub type DeviceOutcome = Result<Pages, DeviceError>;

@@ -1,5 +1,5 @@
-//! From the queues to the devices and back: what is in flight, whose answers are due, and giving up
-//! on those that do not come.
+//! The way from the queues to the devices and back: requests in flight, the times at which answers
+//! are due, and giving up on answers that do not come.
 
 use pages::Pages;
 use smallvec::SmallVec;
@@ -24,9 +24,9 @@ pub(super) struct InFlight {
     pub(super) asked: Asked,
     asked_us: u64,
     issued_us: u64,
-    /// Nobody waits any more, but the device may still do it.
+    /// Whether nobody waits any more, though the device may still do the request.
     pub(super) is_abandoned: bool,
-    /// Others were asked too.
+    /// Whether other devices were asked too.
     is_slow: bool,
 }
 
@@ -34,15 +34,15 @@ pub(super) struct InFlight {
 pub(super) enum Asked {
     Read,
     Write(Epoch),
-    /// The answer says that it is durable.
+    /// A write whose answer says that it is durable.
     DurableWrite(Epoch),
     Trim,
     Flush,
 }
 
 impl Array {
-    /// A device answered a request. Each request is answered once; an answer that comes after the
-    /// device was given up only tells that it will do nothing more.
+    /// Takes a device's answer to a request. Each request is answered once. If the device was given
+    /// up before, a late answer only tells that the device will do nothing more for the request.
     pub fn completed(&mut self, io: IoId, outcome: DeviceOutcome, now_us: u64, out: &mut Output) {
         let Some(request) = self.in_flight.remove(io.0) else {
             return;
@@ -70,7 +70,7 @@ impl Array {
         self.pump(leaf, now_us, out);
     }
 
-    /// Gives up what was due by now; to be called at [`Array::deadline_us`].
+    /// Gives up requests that were due by now. The caller calls it at [`Array::deadline_us`].
     pub fn tick(&mut self, now_us: u64, out: &mut Output) {
         if self
             .next_deadline_us
@@ -113,18 +113,19 @@ impl Array {
             .min();
     }
 
-    /// When [`Array::tick`] should be called next, unless something else happens before.
+    /// Returns the time at which [`Array::tick`] should be called next, unless another call comes
+    /// before.
     pub fn deadline_us(&self) -> Option<u64> {
         self.next_deadline_us.filter(|_| self.in_flight.len() > 0)
     }
 
-    /// Requests that devices have, including those given up.
+    /// Returns the number of requests that devices have, including those given up.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Sends a request to its leaf, or puts it into the leaf's queue. Whether the leaf takes
-    /// requests was asked by the caller.
+    /// Sends a request to its leaf, or puts it into the leaf's queue. The caller has checked that
+    /// the leaf takes requests.
     pub(super) fn submit(&mut self, leaf: LeafId, job: Job, now_us: u64, out: &mut Output) {
         let is_beyond = job.offset + job.len > self.leaf(leaf).reach;
         if is_beyond && !matches!(job.work, Work::Flush) {
@@ -145,7 +146,7 @@ impl Array {
         }
     }
 
-    /// Answers in the place of a device that ends before this: it is not asked.
+    /// Fails a request behind the end of a device that shrank. The device is not asked.
     fn refuse_beyond(&mut self, leaf: LeafId, job: Job) {
         let asked = match job.work {
             Work::Write { epoch, .. } => Asked::Write(epoch),
@@ -156,7 +157,8 @@ impl Array {
         self.fail_spans(leaf, job.offset, job.spans, &beyond());
     }
 
-    /// Notes what devices could not do since they end before it, ahead of those who wait for it.
+    /// Notes the requests that lie behind the ends of devices, before their waiters get the
+    /// answers.
     fn note_beyond(&mut self, out: &mut Output) {
         while let Some((leaf, asked, offset)) = self.beyond.pop_front() {
             match asked {
@@ -164,14 +166,14 @@ impl Array {
                     self.change_failed(leaf, epoch, offset, &beyond(), out);
                 }
                 Asked::Read => self.device_failed(leaf, true, offset, &beyond(), out),
-                // Nobody misses what is free.
+                // A trim that was not done does no harm.
                 Asked::Trim | Asked::Flush => {}
             }
         }
     }
 
-    /// Lets what was asked for in the background go, as far as it may: to be called when nothing more is asked
-    /// for at once, since until then neighbours may become one request.
+    /// Sends background requests to devices, as far as limits allow. The caller calls it when it
+    /// asks for nothing more at once: until then, neighbours may become one request.
     pub fn release(&mut self, now_us: u64, out: &mut Output) {
         while let Some(leaf) = self.with_news.pop() {
             self.leaf_mut(leaf).queue.has_news = false;
@@ -179,7 +181,7 @@ impl Array {
         }
     }
 
-    /// Issues what the leaf's queue lets go.
+    /// Issues the requests that the leaf's queue lets go.
     fn pump(&mut self, leaf: LeafId, now_us: u64, out: &mut Output) {
         let limits = self.limits;
         while let Some(job) = self.leaf_mut(leaf).queue.next(&limits, now_us) {
@@ -250,8 +252,8 @@ impl Array {
         out.requests.push(DeviceRequest { io, leaf, op });
     }
 
-    /// Asks again for what was joined, each by itself: one bad sector is no reason to believe that those beside
-    /// it cannot be read.
+    /// Repeats the parts of a joined request, each by itself. One bad sector does not mean that the
+    /// sectors beside it cannot be read.
     fn ask_singly(&mut self, request: InFlight, now_us: u64, out: &mut Output) {
         for (offset, len, waiter) in queue::ranges(request.offset, request.spans) {
             let place = (offset, len);
@@ -266,7 +268,7 @@ impl Array {
         }
     }
 
-    /// What an answer says of the leaf, before those who wait see it.
+    /// Judges the leaf by an answer, before the waiters see the answer.
     fn judge(&mut self, request: InFlight, outcome: DeviceOutcome, now_us: u64, out: &mut Output) {
         let leaf = request.leaf;
         let outcome = match (request.asked, outcome) {
@@ -284,10 +286,11 @@ impl Array {
         match (&outcome, request.asked) {
             (Ok(_), Asked::Write(epoch)) => self.leaf_mut(leaf).flush.wrote(epoch),
             (Ok(_), _) => {}
-            // That it cannot be read was counted the first time.
+            // The unreadable range was counted the first time.
             (Err(error), Asked::Read)
                 if error.kind == DeviceErrorKind::Medium && self.is_read_again(&request) => {}
-            // It is advice. Only that it is gone says something of the device.
+            // A trim is advice. Only an answer that the device is gone says something about the
+            // device.
             (Err(error), Asked::Trim) if error.kind != DeviceErrorKind::Gone => {}
             (Err(error), Asked::Read | Asked::Trim) => {
                 self.device_failed(
@@ -349,7 +352,7 @@ impl Array {
         }
     }
 
-    /// Hands answers to their operations, until no operation has caused another.
+    /// Hands answers to their operations, until no operation has caused another answer.
     pub(super) fn settle(&mut self, now_us: u64, out: &mut Output) {
         loop {
             self.note_beyond(out);
@@ -362,7 +365,7 @@ impl Array {
                     Some(Operation::Flush(_)) => self.flush_answered(answer, out),
                     Some(Operation::Trim(_)) => self.trim_answered(answer, out),
                     Some(Operation::Label(_)) => self.label_answered(answer, out),
-                    // Its copies are asked in the names of their own operations.
+                    // Its copies are read by operations of their own.
                     Some(Operation::Double(_)) => {}
                 }
                 self.note_beyond(out);
@@ -377,7 +380,7 @@ impl Array {
         }
     }
 
-    /// The device of a leaf did not answer in time.
+    /// Gives up a leaf whose device did not answer in time.
     fn give_up(&mut self, io: u64, out: &mut Output) {
         let give_up_us = self.limits.give_up_us;
         let Some(request) = self
@@ -405,7 +408,7 @@ impl Array {
                 self.flush_finished(leaf, &Err(error.clone()));
             }
         }
-        // Nothing more is asked of it before it has answered.
+        // The device is asked nothing more before it has answered.
         self.fail_queued(leaf, &error);
     }
 
@@ -446,8 +449,8 @@ impl Array {
             }));
     }
 
-    /// Answers all that a leaf's device has and all that waits for it: it is not used any more.
-    /// Returns the oldest epoch of the writes among them.
+    /// Answers all requests that a leaf's device has and all that wait for it. The leaf is not used
+    /// any more. Returns the oldest epoch of the writes among them.
     pub(super) fn abandon_all(&mut self, leaf: LeafId, error: &DeviceError) -> Option<Epoch> {
         let mut oldest = None;
         let mut ios = Vec::new();
@@ -475,7 +478,7 @@ impl Array {
         oldest
     }
 
-    /// One less of what the device may still do.
+    /// Counts down the requests that the device may still do.
     fn answered_late(&mut self, leaf: LeafId, out: &mut Output) {
         let state = self.leaf_mut(leaf);
         state.abandoned -= 1;
@@ -485,7 +488,7 @@ impl Array {
         }
     }
 
-    /// A read takes long: its operation may ask others.
+    /// Notes that a read takes long: its operation may ask other leaves.
     fn hedge(&mut self, io: u64, now_us: u64, out: &mut Output) {
         let Some(request) = self
             .in_flight
@@ -505,7 +508,7 @@ impl Array {
 }
 
 impl Asked {
-    /// Whether it changes what its range holds.
+    /// Reports whether the request changes the content of its range.
     fn is_change(self) -> bool {
         matches!(self, Self::Write(_) | Self::DurableWrite(_) | Self::Trim)
     }
@@ -524,7 +527,7 @@ impl InFlight {
     }
 }
 
-/// What a device that shrank would say.
+/// Returns the error that a device that shrank would report.
 fn beyond() -> DeviceError {
     DeviceError::new(DeviceErrorKind::Medium, "the device ends before that")
 }

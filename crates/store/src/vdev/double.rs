@@ -1,9 +1,10 @@
-//! Blocks that lie twice: the first copy that proves itself is the block, and a bad one is written anew from it.
+//! Blocks that lie twice. The first copy that proves itself is the block, and a bad copy is
+//! rewritten from it.
 //!
-//! Each copy is read by an operation of its own, as a block that lies there alone. So a copy may be on any kind of
-//! vdev, and finds the right bytes among columns and leaves itself. Only where all of that fails does the other copy
-//! count. Both places are watched from the beginning to the end: what was freed and used again meanwhile is never
-//! written over with bytes of the former block.
+//! Each copy is read by an operation of its own, as a block that lies there alone. So a copy may be
+//! on any kind of vdev, and finds the right bytes among columns and leaves itself. The other copy
+//! counts only if all of that fails. Both places are watched from beginning to end. A place that
+//! was freed and used again meanwhile is never overwritten with bytes of the former block.
 
 use std::collections::VecDeque;
 
@@ -17,7 +18,7 @@ use super::read::{Goal, Order};
 use super::watches::Watch;
 use crate::format::Address;
 
-/// A block that lies twice and that is read.
+/// A read of a block that lies twice.
 #[derive(Debug)]
 pub(super) struct DoubleOperation {
     tag: u64,
@@ -25,14 +26,14 @@ pub(super) struct DoubleOperation {
     goal: Goal,
     priority: Priority,
     copies: [Place; 2],
-    /// Operations on copies that have not ended.
+    /// Number of operations on copies that have not ended.
     pending: u32,
     found: Scrubbed,
-    /// Why it was not found in a copy, or not rebuilt.
+    /// Reason why the block was not found in a copy, or not rebuilt.
     error: Option<ArrayError>,
 }
 
-/// Where a copy lies.
+/// Place of a copy.
 #[derive(Debug)]
 struct Place {
     address: Address,
@@ -43,17 +44,17 @@ struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Untried,
-    /// Asked for its bytes.
+    /// The operation was asked for the copy's bytes.
     Asked,
-    /// The block is not there.
+    /// The copy is not the block.
     Failed,
 }
 
-/// What operations on copies said: which operation, which of its copies, and what.
+/// Results of operations on copies: number of the operation, number of its copy, and the result.
 pub(super) type News = VecDeque<(u64, usize, ArrayDone)>;
 
 impl Array {
-    /// Tells whoever asked for it how an operation on a block ended.
+    /// Tells the asker how an operation on a block ended.
     pub(super) fn tell(&mut self, asker: Asker, done: ArrayDone, out: &mut Output) {
         match asker {
             Asker::Caller(tag) => out.done.push((tag, done)),
@@ -62,7 +63,7 @@ impl Array {
         }
     }
 
-    /// Begins with a block that lies twice, the second time at `second`.
+    /// Starts an operation on a block that lies twice, the second time at `second`.
     pub(super) fn start_double(
         &mut self,
         (tag, block, second): (u64, Block, Address),
@@ -95,7 +96,7 @@ impl Array {
         self.settle(now_us, out);
     }
 
-    /// An operation on a copy has ended, or found the block.
+    /// Takes the news that an operation on a copy has ended, or found the block.
     pub(super) fn double_told(
         &mut self,
         (id, copy, done): (u64, usize, ArrayDone),
@@ -114,7 +115,7 @@ impl Array {
                 return self.found_copy(id, copy, &payload, now_us, out);
             }
             ArrayDone::Scrubbed(Ok(found)) => {
-                // It was found, or is not there any more.
+                // The block was found, or is not there any more.
                 double.error = None;
                 double.found.bad += found.bad;
                 double.found.repaired += found.repaired;
@@ -177,7 +178,7 @@ impl Array {
         }
     }
 
-    /// A copy is the block: the others are made to be so, too.
+    /// Takes the block from a right copy, and makes the other copies right, too.
     fn found_copy(&mut self, id: u64, copy: usize, payload: &Pages, now_us: u64, out: &mut Output) {
         let Some(Operation::Double(double)) = self.operations.get_mut(id) else {
             return;
@@ -237,7 +238,7 @@ impl Array {
         self.end_double(id, out);
     }
 
-    /// Ends it where nothing is under way for it any more.
+    /// Ends the operation if nothing is under way for it any more.
     fn end_double(&mut self, id: u64, out: &mut Output) {
         let is_over = match self.operations.get_mut(id) {
             Some(Operation::Double(double)) => double.pending == 0,
@@ -265,7 +266,7 @@ impl Array {
                 }
                 goal.failed(error)
             }
-            // It has its answer.
+            // The asker has its answer.
             (None, Goal::Read) => return,
             (None, Goal::Scrub) => ArrayDone::Scrubbed(Ok(double.found)),
             (None, Goal::Rebuild(_)) => ArrayDone::Rebuilt(Ok(())),
@@ -273,15 +274,16 @@ impl Array {
         out.done.push((double.tag, done));
     }
 
-    /// Whether a block there is cut into columns with parity: which of them is wrong is known only once the block is.
+    /// Reports whether a block there is cut into columns with parity. Only the block itself shows
+    /// which column is wrong.
     fn has_parity(&self, block: &Block) -> bool {
         let located = self.locate(block.address, block.sectors);
         located.is_some_and(|(_, geometry)| geometry.parity > 0)
     }
 }
 
-/// Of two reasons why a block was not found the one that may pass: where a device may come back with it, it must not
-/// be said that the block is not there.
+/// Returns the more important of two reasons why a block was not found: the one that may pass. If a
+/// device may come back with the block, the error must not say that the block does not exist.
 fn graver(first: ArrayError, second: ArrayError) -> ArrayError {
     let rank = |error: &ArrayError| match error.kind {
         ArrayErrorKind::OutOfRange => 0,

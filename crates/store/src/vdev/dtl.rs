@@ -3,22 +3,24 @@
 
 use crate::format::Epoch;
 
-/// A set of epochs: ascending ranges, both ends included, that neither touch nor overlap.
+/// A set of epochs, as ascending ranges with both ends included. The ranges neither touch nor
+/// overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dtl(Vec<(Epoch, Epoch)>);
 
 impl Dtl {
-    /// No epoch is missing.
+    /// Makes a log of no missing epoch.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Everything up to `last` is missing: a new leaf.
+    /// Makes the log of a new leaf: everything up to `last` is missing.
     pub fn all_until(last: Epoch) -> Self {
         Self(vec![(Epoch(0), last)])
     }
 
-    /// From what was read from a disk; ranges in any order, the wrong way round are dropped.
+    /// Makes a log from data of a disk. The ranges may be in any order; a range whose ends are
+    /// reversed is dropped.
     pub fn from_ranges(ranges: impl IntoIterator<Item = (Epoch, Epoch)>) -> Self {
         let mut dtl = Self::new();
         ranges
@@ -27,23 +29,23 @@ impl Dtl {
         dtl
     }
 
-    /// Whether nothing is missing.
+    /// Reports whether nothing is missing.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether blocks born in `epoch` may be missing.
+    /// Reports whether blocks born in `epoch` may be missing.
     pub fn contains(&self, epoch: Epoch) -> bool {
         let after = self.0.partition_point(|(first, _)| *first <= epoch);
         after > 0 && self.0[after - 1].1 >= epoch
     }
 
-    /// The ranges, ascending, both ends included.
+    /// Returns the ranges, ascending, both ends included.
     pub fn ranges(&self) -> &[(Epoch, Epoch)] {
         &self.0
     }
 
-    /// Blocks born in `first..=last` may be missing too.
+    /// Notes that blocks born in `first..=last` may be missing too.
     pub fn add(&mut self, first: Epoch, last: Epoch) {
         if first > last {
             return;
@@ -61,18 +63,19 @@ impl Dtl {
         self.0.insert(at, (first, last));
     }
 
-    /// All that another one misses may be missing too.
+    /// Notes that all blocks may be missing that `other` misses.
     pub fn add_all(&mut self, other: &Self) {
         let ranges = other.0.iter();
         ranges.for_each(|(first, last)| self.add(*first, *last));
     }
 
-    /// All blocks born from `first` on may be missing, without end: until [`Dtl::end_at`].
+    /// Notes that all blocks born from `first` on may be missing, without end: until
+    /// [`Dtl::end_at`].
     pub fn add_since(&mut self, first: Epoch) {
         self.add(first, Epoch(u64::MAX));
     }
 
-    /// Nothing was born after `last`.
+    /// Notes that no block was born after `last`.
     pub fn end_at(&mut self, last: Epoch) {
         self.0.retain(|(first, _)| *first <= last);
         if let Some(range) = self.0.last_mut() {
@@ -80,7 +83,7 @@ impl Dtl {
         }
     }
 
-    /// No block born up to `last` is missing any more.
+    /// Notes that no block born up to `last` is missing any more.
     pub fn remove_until(&mut self, last: Epoch) {
         self.0.retain(|(_, end)| *end > last);
         if let Some(range) = self.0.first_mut() {

@@ -1,6 +1,6 @@
-//! Making writes durable. A leaf that fails a flush has lost what it had not flushed: it is faulted,
-//! and where there is nobody else to hold those blocks, every later flush fails too. A flush that
-//! succeeds after one that failed says nothing about what the first one lost.
+//! Flushes, which make writes durable. A leaf that fails a flush has lost its unflushed writes, so
+//! it is faulted. If no other leaf holds those blocks, every later flush fails too. A flush that
+//! succeeds after a failed one says nothing about the writes that the failed one lost.
 
 use pages::Pages;
 use smallvec::SmallVec;
@@ -15,45 +15,45 @@ use super::queue::{Job, Work};
 use super::tree::{Class, LeafState, TopLevel};
 use crate::format::Epoch;
 
-/// What a leaf has not flushed, and who waits for it.
+/// Unflushed writes of a leaf, and the operations that wait for its flushes.
 #[derive(Debug, Default)]
 pub(super) struct LeafFlush {
-    /// The oldest epoch of writes done since the last flush was asked for.
+    /// Oldest epoch of writes done since the last flush was asked for.
     dirty: Option<Epoch>,
-    /// The oldest epoch of writes that the flush under way covers.
+    /// Oldest epoch of writes that the flush under way covers.
     flushing: Option<Epoch>,
     is_under_way: bool,
-    /// They wait for the flush under way.
+    /// Operations that wait for the flush under way.
     joined: Vec<u64>,
-    /// They wait for the one after it.
+    /// Operations that wait for the flush after it.
     waiting: Vec<u64>,
 }
 
 impl LeafFlush {
-    /// A write was done, or may have been.
+    /// Notes that a write was done, or may have been.
     pub(super) fn wrote(&mut self, epoch: Epoch) {
         self.dirty = Some(self.dirty.map_or(epoch, |dirty| dirty.min(epoch)));
     }
 
-    /// The oldest epoch that is not durable.
+    /// Returns the oldest epoch that is not durable.
     pub(super) fn unflushed(&self) -> Option<Epoch> {
         self.flushing.into_iter().chain(self.dirty).min()
     }
 
-    /// The device is another one now, or the loss is accounted for.
+    /// Forgets the unflushed writes: the device is another one now, or the loss is accounted for.
     pub(super) fn forget(&mut self) {
         (self.dirty, self.flushing) = (None, None);
     }
 }
 
-/// What a flush covers.
+/// Leaves that a flush covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     /// All vdevs that hold blocks.
     Blocks,
     /// A log vdev.
     Log(u16),
-    /// A leaf: its own answer counts, whatever redundancy there is.
+    /// One leaf: its own answer counts, whatever redundancy there is.
     Leaf(LeafId),
 }
 
@@ -67,7 +67,7 @@ pub(super) struct FlushOperation {
 }
 
 impl Scope {
-    /// Whether losses of a vdev are errors of the flush.
+    /// Reports whether losses of a vdev are errors of the flush.
     fn covers(self, number: u16, top: &TopLevel) -> bool {
         match self {
             Self::Blocks => top.class == Class::Normal,
@@ -78,14 +78,14 @@ impl Scope {
 }
 
 impl Array {
-    /// Makes durable all writes of blocks that were done before: flushes every leaf that was written to
-    /// since its last good flush, those of log vdevs not. [`ArrayDone::Flushed`] is an error from the
-    /// first loss that redundancy does not cover until [`Array::clear`].
+    /// Makes durable all writes of blocks that were done before. It flushes every leaf that was
+    /// written to since its last good flush, but no log vdevs. From the first loss that redundancy
+    /// does not cover, [`ArrayDone::Flushed`] is an error until [`Array::clear`].
     pub fn flush(&mut self, tag: u64, now_us: u64, out: &mut Output) {
         self.flush_scope(tag, Scope::Blocks, now_us, out);
     }
 
-    /// Makes durable what was written to a log vdev, and nothing else.
+    /// Makes durable the writes to a log vdev, and nothing else.
     pub fn flush_log(&mut self, tag: u64, vdev: u16, now_us: u64, out: &mut Output) {
         self.flush_scope(tag, Scope::Log(vdev), now_us, out);
     }
@@ -103,13 +103,13 @@ impl Array {
         self.start_flush(flush, leaves, now_us, out);
     }
 
-    /// Whether no flush would fail by what was lost before.
+    /// Reports whether no earlier loss would make a flush fail.
     pub fn is_flushable(&self) -> bool {
         self.top_levels.iter().all(|top| !top.is_unflushable)
     }
 
-    /// What lies on the leaves may not outlive a power cut, whoever wrote it, from blocks of this epoch on:
-    /// the next flush asks all of them.
+    /// Assumes that the content of the leaves may not outlive a power cut, whoever wrote it, from
+    /// blocks of epoch `oldest` on. The next flush asks all leaves.
     pub fn assume_unflushed(&mut self, oldest: Epoch) {
         for leaf in &mut self.leaves {
             if leaf.is_usable() {
@@ -118,8 +118,8 @@ impl Array {
         }
     }
 
-    /// Makes durable what was written to one leaf; its failure is an error even where others hold
-    /// the same.
+    /// Makes durable the writes to one leaf. Its failure is an error even if other leaves hold the
+    /// same blocks.
     pub fn flush_leaf(&mut self, tag: u64, leaf: LeafId, now_us: u64, out: &mut Output) {
         let leaves: SmallVec<[LeafId; 4]> = self
             .leaves
@@ -187,7 +187,7 @@ impl Array {
         self.settle(now_us, out);
     }
 
-    /// Starts the flushes that were waiting for one under way, or for nothing; whether there were
+    /// Starts the flushes that waited for one under way, or for nothing. Reports whether there were
     /// any.
     pub(super) fn start_waiting_flushes(&mut self, now_us: u64, out: &mut Output) -> bool {
         if !std::mem::take(&mut self.has_waiting_flushes) {
@@ -216,7 +216,7 @@ impl Array {
         is_any
     }
 
-    /// A leaf has lost what it had not flushed.
+    /// Notes that a leaf has lost its unflushed writes.
     pub(super) fn flush_failed(&mut self, leaf: LeafId, error: &DeviceError, out: &mut Output) {
         self.count_error(leaf, false, 0, error, out);
         if error.kind == DeviceErrorKind::Gone || self.can_lose(leaf) {
@@ -228,7 +228,7 @@ impl Array {
         }
     }
 
-    /// The flush of a leaf is over.
+    /// Notes that the flush of a leaf is over.
     pub(super) fn flush_finished(&mut self, leaf: LeafId, outcome: &DeviceOutcome) {
         let flush = &mut self.leaf_mut(leaf).flush;
         flush.is_under_way = false;
@@ -238,7 +238,7 @@ impl Array {
         self.answer_flushes(leaf, joined, outcome);
     }
 
-    /// A leaf is not used any more: those who wait for its flushes are answered.
+    /// Answers all operations that wait for the flushes of a leaf that is not used any more.
     pub(super) fn fail_flushes(&mut self, leaf: LeafId, error: &DeviceError) {
         let flush = &mut self.leaf_mut(leaf).flush;
         flush.is_under_way = false;
@@ -266,7 +266,7 @@ impl Array {
         };
         flush.pending -= 1;
         if let (Err(error), Scope::Leaf(_)) = (answer.outcome, flush.scope) {
-            // Of all leaves together, only losses that redundancy does not cover count.
+            // For a flush of all leaves, only losses that redundancy does not cover count.
             flush.error = Some(error);
         }
         if flush.pending == 0

@@ -1,7 +1,7 @@
-//! Which columns a block has: where on which leaf each lies, and how its payload is spread.
+//! The columns of a block: where on which leaf each lies, and how the payload is spread over them.
 //!
-//! A block of a leaf or a mirror has one column, which each leaf of the vdev holds whole. A block of
-//! a raidz has `parity` columns of parity and then its data columns, each in a slot of its own.
+//! A block of a leaf or a mirror has one column, which each leaf of the vdev holds whole. A block
+//! of a raidz has `parity` columns of parity and then its data columns, each in a slot of its own.
 
 use pages::{PAGE_SIZE, Pages};
 use smallvec::{SmallVec, smallvec};
@@ -12,26 +12,26 @@ use super::tree::{Kind, TopLevel};
 /// A part of a block that one slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Column {
-    /// Which slot holds it; `None` where all do.
+    /// Slot that holds the column; `None` if all slots do.
     pub(super) slot: Option<u16>,
-    /// Its first sector on the leaf.
+    /// First sector of the column on the leaf.
     pub(super) sector: u64,
-    /// How many.
+    /// Number of sectors.
     pub(super) sectors: u32,
 }
 
-/// A block's columns: first those of parity, then those of data in the order of the payload.
+/// Columns of a block: first those of parity, then those of data in the order of the payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Geometry {
     pub(super) columns: SmallVec<[Column; 1]>,
-    /// How many of them hold parity.
+    /// Number of columns that hold parity.
     pub(super) parity: usize,
     /// Sectors that belong to the block and hold nothing.
     pub(super) padding: SmallVec<[Column; 1]>,
 }
 
 impl Geometry {
-    /// What each column holds when the block's payload is this.
+    /// Returns the content of each column for a block with this payload.
     pub(super) fn encode(&self, payload: &Pages) -> SmallVec<[Pages; 1]> {
         if self.columns.len() == 1 {
             return smallvec![payload.clone()];
@@ -39,7 +39,7 @@ impl Geometry {
         raidz::encode(self, payload)
     }
 
-    /// The data columns' parts of the payload, in sectors of it.
+    /// Returns the data columns' parts of the payload, in sectors of the payload.
     pub(super) fn data_ranges(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
         let mut at = 0;
         self.columns[self.parity..].iter().map(move |column| {
@@ -51,7 +51,7 @@ impl Geometry {
 }
 
 impl TopLevel {
-    /// A block's columns; `None` where it does not lie in the vdev.
+    /// Returns a block's columns; `None` if the block does not lie in the vdev.
     pub(super) fn geometry(&self, sector: u64, sectors: u16) -> Option<Geometry> {
         let end = sector.checked_add(u64::from(self.footprint(sectors)))?;
         if sectors == 0 || end > self.sectors() {
@@ -77,7 +77,7 @@ impl TopLevel {
         }
     }
 
-    /// Sectors that a block of `sectors` of payload takes.
+    /// Returns the sectors that a block of `sectors` of payload takes.
     pub(super) fn footprint(&self, sectors: u16) -> u32 {
         match self.kind {
             Kind::Raidz { parity } => raidz::footprint(

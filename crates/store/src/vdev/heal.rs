@@ -1,9 +1,9 @@
-//! Finding the right bytes of a block among copies and columns of which some are missing and some
-//! are wrong without saying so.
+//! The search for the right bytes of a block among copies and columns. Some of these are missing,
+//! and some are wrong without saying so.
 //!
-//! A wrong column is found by trying: leave some out, rebuild them from parity, and see whether the
-//! checksum of the whole matches. Choices are tried in the order of how much must have gone wrong,
-//! and not more of them than [`Limits::combinations`](super::Limits::combinations).
+//! A wrong column is found by trying: some columns are left out and rebuilt from parity, and the
+//! checksum of the whole is compared. Choices are tried in the order of how much must have gone
+//! wrong. No more than [`Limits::combinations`](super::Limits::combinations) choices are tried.
 
 pub(super) mod repair;
 
@@ -13,12 +13,12 @@ use smallvec::SmallVec;
 use super::raidz;
 use super::read::{CopyState, ReadOperation};
 
-/// For each column the version that is believed, if any.
+/// A choice of the version that is believed of each column, if any.
 type Choice<'a> = SmallVec<[Option<&'a Pages>; 8]>;
 
 impl ReadOperation {
-    /// The block's payload, if what was read so far yields it.
-    /// `budget` is how many choices may still be tried; 0 afterwards: there may be more.
+    /// Returns the block's payload, if the bytes that were read so far yield it. `budget` is the
+    /// number of choices that may still be tried. If it is 0 afterwards, there may be more choices.
     pub(super) fn assemble(&self, budget: &mut u32) -> Option<Pages> {
         if let [copies] = &self.copies[..]
             && let [copy] = &copies[..]
@@ -44,7 +44,7 @@ impl ReadOperation {
             if let Some(payload) = self.without_some(choice, budget) {
                 return Some(payload);
             }
-            // The next choice of versions, like the next number on a counter.
+            // The next choice of versions is found like the next number on a counter.
             let column = (0..chosen.len()).find(|column| {
                 let has_more = chosen[*column] + 1 < versions[*column].len();
                 chosen[*column] = if has_more { chosen[*column] + 1 } else { 0 };
@@ -56,7 +56,7 @@ impl ReadOperation {
         }
     }
 
-    /// The different bytes that copies of a column had, those of trusted leaves first.
+    /// Returns the different bytes that copies of a column had, those of trusted leaves first.
     fn versions(&self, column: usize) -> SmallVec<[&Pages; 1]> {
         let mut versions: SmallVec<[&Pages; 1]> = SmallVec::new();
         for is_trusted in [true, false] {
@@ -112,7 +112,7 @@ impl ReadOperation {
         budget: &mut u32,
     ) -> Option<Pages> {
         if count == 0 {
-            // Without a data column left out or rebuilt, it is what was tried before.
+            // If no data column is left out or rebuilt, the choice was tried before.
             let is_new = left_out.is_empty()
                 || left_out
                     .iter()
@@ -140,7 +140,7 @@ impl ReadOperation {
     }
 }
 
-/// Whether two runs hold the same bytes; both begin at pages.
+/// Reports whether two runs hold equal bytes. Both begin at pages.
 pub(super) fn is_same(left: &Pages, right: &Pages) -> bool {
     left.len() == right.len()
         && left

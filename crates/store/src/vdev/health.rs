@@ -1,6 +1,6 @@
-//! Losing leaves and getting them back. A leaf that failed a write is not trusted: it is faulted, or removed where it
-//! is gone or does not answer, and the epochs it missed are noted. The last one that holds a block is never given up for an error;
-//! its errors are the caller's.
+//! Loss and return of leaves. A leaf that failed a write is not trusted. It is faulted, or removed
+//! if it is gone or does not answer, and the epochs that it missed are noted. The last leaf that
+//! holds a block is never given up for an error; its errors are the caller's.
 
 use super::Array;
 use super::device::{DeviceError, DeviceErrorKind, LeafId};
@@ -10,21 +10,21 @@ use super::shape::{ShapeError, ShapeErrorKind};
 use super::tree::{Class, LeafState};
 use crate::format::Epoch;
 
-/// The work of a resilver, as it was when it began.
+/// Work of a resilver, as it was when the resilver began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resilver {
-    /// The leaf that is rebuilt.
+    /// Leaf that is rebuilt.
     pub leaf: LeafId,
-    /// The epochs whose blocks are to be rebuilt on it.
+    /// Epochs whose blocks are to be rebuilt on the leaf.
     pub missing: Dtl,
     misses: u64,
 }
 
 impl Array {
-    /// Puts a leaf aside. What is in flight to it counts as failed.
+    /// Takes a leaf offline. Requests that are in flight to it count as failed.
     ///
     /// # Errors
-    /// Where others do not hold all that it holds.
+    /// The other leaves do not hold all that the leaf holds.
     pub fn offline(
         &mut self,
         leaf: LeafId,
@@ -39,10 +39,10 @@ impl Array {
         Ok(())
     }
 
-    /// Stops using a leaf that somebody found to be failing.
+    /// Stops using a leaf that was found to be failing.
     ///
     /// # Errors
-    /// Where others do not hold all that it holds.
+    /// The other leaves do not hold all that the leaf holds.
     pub fn fault(
         &mut self,
         leaf: LeafId,
@@ -58,8 +58,8 @@ impl Array {
         Ok(())
     }
 
-    /// Uses a leaf no more that is not known to be ours, where others hold all that it holds, or `is_forced`; it
-    /// may come back. Whether that was done.
+    /// Stops using a leaf that is not known to be ours, if other leaves hold all that it holds, or
+    /// if `is_forced`. The leaf may come back. Reports whether it stopped.
     pub fn give_up_leaf(
         &mut self,
         leaf: LeafId,
@@ -77,10 +77,10 @@ impl Array {
         may
     }
 
-    /// The device of a leaf is gone, whether or not it can be spared.
+    /// Notes that the device of a leaf is gone, whether or not the leaf can be spared.
     ///
     /// # Errors
-    /// Where there is no such leaf.
+    /// There is no such leaf.
     pub fn remove(
         &mut self,
         leaf: LeafId,
@@ -94,12 +94,12 @@ impl Array {
         Ok(())
     }
 
-    /// Uses a leaf again. What it missed meanwhile is read from others until it is rebuilt:
-    /// [`Array::missing`] tells the epochs.
+    /// Uses a leaf again. Blocks that it missed meanwhile are read from other leaves until they are
+    /// rebuilt. [`Array::missing`] tells the epochs.
     ///
     /// # Errors
-    /// `Busy` while the device has not answered all that it was asked before: it could still write
-    /// over what is written from now on. Close the device, and answer for it.
+    /// `Busy` while the device has not answered all earlier requests: it could still write over
+    /// blocks that are written from now on. Then the caller closes the device, and answers for it.
     pub fn online(&mut self, leaf: LeafId, out: &mut Output) -> Result<(), ShapeError> {
         self.known(leaf)?;
         let epoch = self.newest;
@@ -121,20 +121,21 @@ impl Array {
         state.flush.forget();
         let vdev = usize::from(state.vdev);
         if self.top_levels[vdev].class == Class::Log {
-            // It lacks the roots of meanwhile, and nothing is promised there before it has the newest.
+            // The leaf lacks the roots of the time between. Nothing is promised there before it has
+            // the newest.
             self.leaf_mut(leaf).joined = epoch;
         }
         self.tell_state(leaf, "brought online", out);
         Ok(())
     }
 
-    /// Forgets the error counts of a leaf. Where a vdev for the log had lost unflushed writes, flushes succeed again:
-    /// the caller has made durable elsewhere what was written since the last good flush. For all others that stays
-    /// so for as long as the array lives: what they lost was answered as written, and only an opening finds out what is
-    /// left of it.
+    /// Forgets the error counts of a leaf. If a log vdev had lost unflushed writes, flushes succeed
+    /// again: the caller has made durable elsewhere all writes since the last good flush. For all
+    /// other vdevs, flushes fail as long as the array lives. Their lost writes were answered as
+    /// written, and only an opening finds out what is left of them.
     ///
     /// # Errors
-    /// Where there is no such leaf.
+    /// There is no such leaf.
     pub fn clear(&mut self, leaf: LeafId) -> Result<(), ShapeError> {
         self.known(leaf)?;
         let state = self.leaf_mut(leaf);
@@ -146,8 +147,8 @@ impl Array {
         Ok(())
     }
 
-    /// The epochs that a leaf misses, to be written into the labels; `None` where there is no such
-    /// leaf. For one that is away the last range ends with the present epoch, and grows.
+    /// Returns the epochs that a leaf misses, to be written into the labels; `None` if there is no
+    /// such leaf. For a leaf that is away, the last range ends with the present epoch, and grows.
     pub fn missing(&self, leaf: LeafId) -> Option<Dtl> {
         let state = self.leaves.get(leaf.0 as usize)?;
         let mut missing = state.missing.clone();
@@ -157,7 +158,8 @@ impl Array {
         Some(missing)
     }
 
-    /// A leaf was found to lack more than was known, while it was away: up to what is born now.
+    /// Notes that a leaf lacks more than was known, since it was away: up to blocks that are born
+    /// now.
     pub fn note_lacking(&mut self, leaf: LeafId, lacks: &Dtl) {
         let newest = self.newest;
         let Some(state) = self.leaves.get_mut(leaf.0 as usize) else {
@@ -172,7 +174,8 @@ impl Array {
         }
     }
 
-    /// The log was followed to its end: no leaf can have missed more than what was born until now.
+    /// Notes that the log was followed to its end: no leaf can have missed more than the blocks
+    /// that were born until now.
     pub fn end_missing(&mut self) {
         let newest = self.newest;
         for leaf in &mut self.leaves {
@@ -180,11 +183,11 @@ impl Array {
         }
     }
 
-    /// What a resilver of a leaf has to do. All blocks of those epochs must be found by it: those
-    /// that only the log knows too.
+    /// Returns the work of a resilver of a leaf. The resilver must find all blocks of those epochs,
+    /// including blocks that only the log knows.
     ///
     /// # Errors
-    /// Where the leaf is not online.
+    /// The leaf is not online.
     pub fn start_resilver(&self, leaf: LeafId) -> Result<Resilver, ShapeError> {
         self.known(leaf)?;
         let state = self.leaf(leaf);
@@ -202,12 +205,12 @@ impl Array {
         })
     }
 
-    /// All blocks of the epochs that the resilver had to rebuild were rebuilt, and flushed. Whether
-    /// the leaf is complete now: false where it missed more meanwhile, and another resilver must
+    /// Ends a resilver: all blocks of its epochs were rebuilt, and flushed. Reports whether the
+    /// leaf is complete now. If it missed more meanwhile, it is not, and another resilver must
     /// follow.
     ///
     /// # Errors
-    /// Where the leaf is not online any more.
+    /// The leaf is not online any more.
     pub fn finish_resilver(
         &mut self,
         resilver: &Resilver,
@@ -224,7 +227,8 @@ impl Array {
         Ok(true)
     }
 
-    /// Whether all blocks can be read without this leaf, with what the others surely have.
+    /// Reports whether all blocks can be read without this leaf, with the blocks that the others
+    /// surely have.
     pub(super) fn can_lose(&self, leaf: LeafId) -> bool {
         let top = &self.top_levels[usize::from(self.leaf(leaf).vdev)];
         let is_incomplete = |slot: &&super::tree::Slot| {
@@ -236,7 +240,7 @@ impl Array {
         !top.is_unflushable && top.slots.iter().filter(is_incomplete).count() <= top.redundancy()
     }
 
-    /// Fails where the other leaves do not hold all that a leaf holds.
+    /// Fails if the other leaves do not hold all that a leaf holds.
     pub(crate) fn require_spare(&self, leaf: LeafId) -> Result<(), ShapeError> {
         if self.can_lose(leaf) {
             return Ok(());
@@ -245,7 +249,7 @@ impl Array {
         Err(ShapeError::new(ShapeErrorKind::NotRedundant, leaf, context))
     }
 
-    /// A device failed a read or a trim.
+    /// Notes that a device failed a read or a trim.
     pub(super) fn device_failed(
         &mut self,
         leaf: LeafId,
@@ -264,7 +268,7 @@ impl Array {
         }
     }
 
-    /// A device failed a write.
+    /// Notes that a device failed a write.
     pub(super) fn change_failed(
         &mut self,
         leaf: LeafId,
@@ -299,8 +303,7 @@ impl Array {
         }
     }
 
-    /// Stops using a leaf: all that it had not flushed, what failed, and all that is written from
-    /// now on, is missing there.
+    /// Stops using a leaf. It misses its unflushed writes, the failed ones, and all later writes.
     pub(super) fn lose(
         &mut self,
         leaf: LeafId,
@@ -321,7 +324,7 @@ impl Array {
             }
             let failed = [Some(self.epoch), unflushed, failed_write, abandoned];
             let since = failed.into_iter().flatten().min();
-            // Nobody else can have what a lone leaf misses, until another one joins it.
+            // Nobody else can have the blocks that a lone leaf misses, until another leaf joins it.
             self.leaf_mut(leaf).missing_since = if is_alone { None } else { since };
         }
         // Labels of leaves that are put aside are flushed, too.
@@ -332,7 +335,7 @@ impl Array {
         }
     }
 
-    /// Writes that were answered as done are lost.
+    /// Notes that writes are lost that were answered as done.
     pub(super) fn give_up_flushing(&mut self, vdev: u16, out: &mut Output) {
         let top = &mut self.top_levels[usize::from(vdev)];
         if !top.is_unflushable {
@@ -359,8 +362,8 @@ impl Array {
     }
 }
 
-/// What a leaf is that is not used any more. One that does not answer has done nothing wrong: it is away, and may be
-/// used again when it answers.
+/// Returns the state of a leaf that is not used any more. A leaf that does not answer has done
+/// nothing wrong: it is away, and may be used again when it answers.
 pub(super) fn state_after(error: DeviceErrorKind) -> LeafState {
     match error {
         DeviceErrorKind::Gone | DeviceErrorKind::TimedOut => LeafState::Removed,

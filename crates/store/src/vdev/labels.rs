@@ -1,5 +1,5 @@
-//! Reading and writing one leaf as it is, for its labels: no redundancy, no healing, and also of
-//! leaves that are offline or faulted.
+//! Reads and writes of one leaf as it is, for its labels. There is no redundancy and no healing,
+//! and offline or faulted leaves can be used too.
 
 use pages::{PAGE_SIZE, Pages};
 use smallvec::smallvec;
@@ -18,7 +18,8 @@ pub(super) struct LabelOperation {
 }
 
 impl Array {
-    /// Reads bytes of a leaf's device, a whole number of sectors: [`ArrayDone::Read`].
+    /// Reads bytes of a leaf's device, a whole number of sectors. The answer is
+    /// [`ArrayDone::Read`].
     pub fn read_leaf(
         &mut self,
         tag: u64,
@@ -31,8 +32,8 @@ impl Array {
         self.start_label(tag, leaf, offset, u64::from(len), Work::Read, now_us, out);
     }
 
-    /// Writes bytes of a leaf's device, a whole number of sectors: [`ArrayDone::Written`]. A failure
-    /// is counted, and a leaf that can be spared is faulted.
+    /// Writes bytes of a leaf's device, a whole number of sectors. The answer is
+    /// [`ArrayDone::Written`]. A failure is counted, and a leaf that can be spared is faulted.
     pub fn write_leaf(
         &mut self,
         tag: u64,

@@ -1,4 +1,4 @@
-//! Where things lie on a leaf:
+//! Layout of a leaf:
 //!
 //! ```text
 //!  0         512 KiB     1 MiB                                  end - 512 KiB      end
@@ -7,31 +7,32 @@
 //!  +----+----+-----------+-------------------------------- … ---+- … -+----+----+
 //! ```
 //!
-//! The data area is cut to whole MiB, so that devices of nearly the same size take one another's
-//! place. The end is the device's size cut to a multiple of a label's, 256 KiB.
+//! The data area is cut to whole MiB, so that devices of nearly one size can replace one another.
+//! The end is the device's size cut to a multiple of a label's, 256 KiB.
 //!
-//! Two more labels may lie inside of the data area, far from both ends: the *inner labels*. A partitioning tool, or `dd` over
-//! the ends of a disk, destroys the four others and leaves these.
+//! Two more labels may lie inside of the data area, far from both ends: the *inner labels*. A
+//! partitioning tool, or `dd` over the ends of a disk, destroys the four others and leaves these.
 
 use crate::format::SECTOR_SIZE;
 use crate::format::label::{COPIES, LABEL_SIZE, Label};
 
-/// Where sector 0 lies, in bytes.
+/// Offset of sector 0, in bytes.
 pub const DATA_START: u64 = 1 << 20;
 /// Bytes that the labels at the end take.
 const REAR: u64 = 2 * LABEL;
 const LABEL: u64 = LABEL_SIZE as u64;
-/// The data area is a multiple of this.
+/// Unit of the data area's size, in bytes.
 const GRAIN: u64 = 1 << 20;
 
-/// Where label `number` (0 to 3) of a device of `size` bytes lies; `None` where the device is too
-/// small to be a leaf, or there is no such label.
+/// Returns the offset of label `number` (0 to 3) on a device of `size` bytes. Returns `None` if the
+/// device is too small to be a leaf, or there is no such label.
 pub fn label_offset(number: u64, size: u64) -> Option<u64> {
     let is_one = data_sectors(size).is_some() && number < COPIES;
     is_one.then(|| Label::offset(number, size - size % LABEL))
 }
 
-/// Sectors in the data area of a device of `size` bytes; `None` where it is too small for one.
+/// Returns the sectors in the data area of a device of `size` bytes; `None` if it is too small for
+/// one.
 pub fn data_sectors(size: u64) -> Option<u64> {
     let end = size - size % LABEL;
     let bytes = end.checked_sub(DATA_START + REAR)?;
@@ -41,20 +42,20 @@ pub fn data_sectors(size: u64) -> Option<u64> {
 
 /// Sectors that a label takes of each leaf.
 pub const LABEL_SECTORS: u64 = LABEL / SECTOR_SIZE as u64;
-/// Inner labels begin at a multiple of so many sectors of the data area, and so of so many bytes of the device.
+/// Alignment of inner labels, in sectors of the data area, and so in bytes of the device too.
 pub const INNER_GRAIN: u64 = GRAIN / SECTOR_SIZE as u64;
-/// Vdevs with fewer sectors on each leaf get no inner labels: 32 MiB.
+/// Fewest sectors of each leaf for which a vdev gets inner labels: 32 MiB.
 const LEAST_WITH_INNER: u64 = 32 * INNER_GRAIN;
 
-/// The first sectors of the two inner labels on each leaf of a new vdev that uses so many sectors of each.
-/// `None`: it is too small for them.
+/// Returns the first sectors of the two inner labels on each leaf of a new vdev that uses
+/// `leaf_sectors` sectors of each. Returns `None` if that is too small for them.
 pub fn inner_labels(leaf_sectors: u64) -> Option<[u64; 2]> {
     let third = leaf_sectors / 3;
     let at = |sector: u64| sector - sector % INNER_GRAIN;
     (leaf_sectors >= LEAST_WITH_INNER).then(|| [at(third), at(2 * third)])
 }
 
-/// Where a sector of the data area begins, in bytes.
+/// Returns the byte at which a sector of the data area begins.
 pub fn sector_offset(sector: u64) -> u64 {
     DATA_START + sector * SECTOR_SIZE as u64
 }

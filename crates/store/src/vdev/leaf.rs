@@ -1,4 +1,4 @@
-//! One device of an array: its state, what it missed, what it has not flushed, its counters.
+//! One device of an array: its state, its missing epochs, its unflushed writes, its counters.
 
 use super::counts::LeafIo;
 use super::dtl::Dtl;
@@ -12,33 +12,33 @@ use crate::format::Epoch;
 #[derive(Debug)]
 pub(super) struct Leaf {
     pub(super) guid: u64,
-    /// Bytes of the device.
+    /// Size of the device in bytes.
     pub(super) size: u64,
-    /// What lies behind this byte is not there: the device shrank.
+    /// Byte behind which nothing is there: the device shrank.
     pub(super) reach: u64,
     pub(super) state: LeafState,
-    /// The top-level vdev it belongs to.
+    /// Top-level vdev that the leaf belongs to.
     pub(super) vdev: u16,
     pub(super) missing: Dtl,
-    /// The epoch of the first root that its labels get in this place.
+    /// Epoch of the first root that its labels get in this place.
     pub(super) joined: Epoch,
-    /// All epochs from this one on are missing too: it is away.
+    /// Epoch from which on all epochs are missing too: the leaf is away.
     pub(super) missing_since: Option<Epoch>,
-    /// How often something more was missed: a resilver that began before is not enough.
+    /// Number of times that more was missed. It shows whether a resilver began too early.
     pub(super) misses: u64,
     pub(super) queue: Queue,
     pub(super) flush: LeafFlush,
     pub(super) errors: ErrorCounts,
     pub(super) io: LeafIo,
-    /// Requests that were given up and not answered yet. As long as there are any, the device may
-    /// still do them: nothing is asked of it.
+    /// Number of requests that were given up and not answered yet. While there are any, the device
+    /// may still do them, so nothing is asked of it.
     pub(super) abandoned: u32,
-    /// Where the last read ended, in bytes: the next one is cheap there.
+    /// Byte at which the last read ended. The next read is cheap there.
     pub(super) read_until: u64,
 }
 
 impl Leaf {
-    /// A leaf of a top-level vdev, whose blocks are now born in `epoch`.
+    /// Makes a leaf of a top-level vdev whose blocks are now born in `epoch`.
     pub(super) fn new(spec: &LeafSpec, vdev: u16, epoch: Epoch) -> Self {
         let is_away = spec.state != LeafState::Online;
         Self {
@@ -60,22 +60,22 @@ impl Leaf {
         }
     }
 
-    /// Sectors in its data area.
+    /// Returns the sectors in the leaf's data area.
     pub(super) fn sectors(&self) -> u64 {
         layout::data_sectors(self.size).unwrap_or(0)
     }
 
-    /// Whether requests for blocks reach its device.
+    /// Reports whether requests for blocks reach the leaf's device.
     pub(super) fn is_usable(&self) -> bool {
         self.state == LeafState::Online && self.abandoned == 0
     }
 
-    /// Whether it is of its vdev, and not used.
+    /// Reports whether the leaf belongs to its vdev and is not used.
     pub(super) fn is_away(&self) -> bool {
         !matches!(self.state, LeafState::Online | LeafState::Detached)
     }
 
-    /// Whether there is a device that labels can be read from and written to.
+    /// Reports whether there is a device that labels can be read from and written to.
     pub(super) fn is_open(&self) -> bool {
         self.abandoned == 0
             && !matches!(
@@ -84,24 +84,24 @@ impl Leaf {
             )
     }
 
-    /// Whether it may lack a block born in this epoch.
+    /// Reports whether the leaf may lack a block born in this epoch.
     pub(super) fn misses(&self, birth: Epoch) -> bool {
         self.missing.contains(birth) || self.missing_since.is_some_and(|since| birth >= since)
     }
 
-    /// Whether it may lack a block born in this epoch or in a later one.
+    /// Reports whether the leaf may lack a block born in this epoch or in a later one.
     pub(super) fn misses_since(&self, birth: Epoch) -> bool {
         let last = self.missing.ranges().last();
         last.is_some_and(|(_, last)| *last >= birth) || self.missing_since.is_some()
     }
 
-    /// Blocks born in these epochs may be missing from now on.
+    /// Notes that blocks born in these epochs may be missing from now on.
     pub(super) fn miss(&mut self, first: Epoch, last: Epoch) {
         self.missing.add(first, last);
         self.misses += 1;
     }
 
-    /// Whether it has every block it should have.
+    /// Reports whether the leaf has every block it should have.
     pub(super) fn is_complete(&self) -> bool {
         self.is_usable() && self.missing.is_empty() && self.missing_since.is_none()
     }

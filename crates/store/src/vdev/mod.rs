@@ -1,31 +1,34 @@
-//! Disks that hold blocks together: an [`Array`] of top-level vdevs (single leaves, mirrors, raidz)
-//! takes reads and writes of logical blocks and turns them into requests for its leaves, keeps
-//! redundancy, heals what a disk got wrong, and never returns bytes that fail their checksum.
+//! Disks that hold blocks together. An [`Array`] of top-level vdevs (single leaves, mirrors, raidz)
+//! takes reads and writes of logical blocks and turns them into requests for its leaves. It keeps
+//! redundancy, heals blocks that a disk got wrong, and never returns bytes that fail their
+//! checksum.
 //!
-//! Sans-IO and deterministic: requests come out in [`Output`], answers go in by
-//! [`Array::completed`], the time is an argument. Nothing here waits: a device that does not answer
-//! is given up by [`Array::tick`], and what it answers later changes nothing.
+//! The array is sans-IO and deterministic. Requests come out in [`Output`], answers go in by
+//! [`Array::completed`], and the time is an argument. Nothing here waits. [`Array::tick`] gives up
+//! a device that does not answer, and its later answers change nothing.
 //!
-//! | file | what it knows |
+//! | file | content |
 //! |---|---|
-//! | `device` | the requests for a leaf's device, and its answers |
-//! | `layout` | where labels and data lie on a leaf |
-//! | `tree` | the configuration an array starts from |
-//! | `dtl` | which epochs a leaf missed |
-//! | `geometry`, `raidz`, `parity` | which columns a block has, and what they hold |
+//! | `device` | requests for a leaf's device, and its answers |
+//! | `layout` | places of labels and data on a leaf |
+//! | `tree` | the configuration that an array starts from |
+//! | `dtl` | the epochs that a leaf missed |
+//! | `geometry`, `raidz`, `parity` | the columns of a block, and their contents |
 //! | `leaf`, `queue` | a leaf's state, counters, and the order of its requests |
-//! | `counts` | what was read and written, and how long it took |
+//! | `counts` | the amounts that were read and written, and the times |
 //! | `dispatch` | from queues to devices and back; giving up |
 //! | `read`, `heal` | reading, and finding the right bytes among wrong ones |
 //! | `double` | blocks that lie twice |
 //! | `write`, `repair`, `flush`, `trim`, `labels` | the other operations |
-//! | `watches` | what was written while a block was read |
-//! | `health`, `shape`, `status` | losing and regaining leaves, changing the tree, telling of it |
+//! | `watches` | the writes that happen while a block is read |
+//! | `health`, `shape`, `status` | losing and regaining leaves, changing and reporting the tree |
 //!
-//! What a caller owes: an address is not written while a read of its *former* block matters, an
-//! epoch is told by [`Array::set_epochs`] before its first write, every [`DeviceRequest`] is answered
-//! once (at the latest when the device is closed), and events of faults are made durable in the
-//! labels.
+//! The caller has these duties:
+//!
+//! - An address is not written while a read of its *former* block matters.
+//! - [`Array::set_epochs`] tells an epoch before its first write.
+//! - Every [`DeviceRequest`] is answered once, at the latest when the device is closed.
+//! - Events of faults are made durable in the labels.
 
 mod counts;
 mod device;
@@ -83,38 +86,39 @@ use watches::Watches;
 #[derive(Debug)]
 pub struct Array {
     limits: Limits,
-    /// By their number in addresses.
+    /// Top-level vdevs by their number in addresses.
     top_levels: Vec<TopLevel>,
-    /// By [`LeafId`]; one that was detached keeps its place.
+    /// Leaves by [`LeafId`]. A detached leaf keeps its place.
     leaves: Vec<Leaf>,
-    /// The first that a block written now may be born in.
+    /// First epoch in which a block written now may be born.
     epoch: Epoch,
-    /// The last that any block was born in.
+    /// Last epoch in which any block was born.
     newest: Epoch,
     operations: Table<Operation>,
     in_flight: Table<InFlight>,
     /// Answers of devices that their operations have not seen.
     answers: VecDeque<Answer>,
-    /// Requests for what lies behind the end of a device that shrank.
+    /// Requests behind the end of a device that shrank.
     beyond: VecDeque<(LeafId, dispatch::Asked, u64)>,
-    /// What copies of blocks that lie twice said, and the operations on these have not heard.
+    /// Results of operations on copies of blocks that lie twice, which those blocks' operations
+    /// have not seen.
     double_news: double::News,
-    /// Leaves that may have been asked for something in the background since [`Array::release`].
+    /// Leaves that may have got background requests since [`Array::release`].
     with_news: Vec<LeafId>,
-    /// Some leaf may have a flush to start.
+    /// Whether a leaf may have a flush to start.
     has_waiting_flushes: bool,
-    /// Not before this is anything in flight late.
+    /// Time before which no request in flight is late.
     next_deadline_us: Option<u64>,
     watches: Watches,
-    /// Bad copies are rewritten when they are found.
+    /// Whether bad copies are rewritten when they are found.
     heals: bool,
 }
 
 impl Array {
-    /// An array of the vdevs of `tree`, whose next block will be born in `epoch`.
+    /// Makes an array of the vdevs of `tree`, whose next block will be born in `epoch`.
     ///
     /// # Errors
-    /// Where the tree is none: a raidz of too few leaves, a leaf that is too small.
+    /// The tree is invalid: a raidz of too few leaves, a leaf that is too small.
     pub fn new(tree: &VdevTree, epoch: Epoch, limits: Limits) -> Result<Self, ShapeError> {
         let mut array = Self {
             limits,
@@ -139,29 +143,29 @@ impl Array {
         Ok(array)
     }
 
-    /// Blocks written from now on are born in `oldest` or later, and none was or is born after
-    /// `newest`. A leaf that misses a write, or loses what was not flushed, misses the epochs from
-    /// `oldest` on; one that is used again, those up to `newest`.
+    /// Sets the epochs of blocks. Blocks written from now on are born in `oldest` or later, and no
+    /// block was or is born after `newest`. A leaf that misses a write, or loses unflushed writes,
+    /// misses the epochs from `oldest` on. A leaf that is used again misses those up to `newest`.
     pub fn set_epochs(&mut self, oldest: Epoch, newest: Epoch) {
         self.epoch = self.epoch.max(oldest);
         self.newest = self.newest.max(newest).max(oldest);
     }
 
-    /// Whether bad copies that are found are rewritten, as they are unless this says otherwise: who only
-    /// wants to know must not change anything.
+    /// Sets whether bad copies that are found are rewritten. By default they are. A caller that
+    /// only inspects must not change anything.
     pub fn set_healing(&mut self, heals: bool) {
         self.heals = heals;
     }
 
-    /// Sectors of its vdev that a block of `sectors` of payload takes, parity and padding
-    /// included; 0 where there is no such vdev.
+    /// Returns the sectors of its vdev that a block of `sectors` of payload takes, parity and
+    /// padding included. Returns 0 if there is no such vdev.
     pub fn footprint(&self, vdev: u16, sectors: u16) -> u32 {
         self.top_levels
             .get(usize::from(vdev))
             .map_or(0, |top| top.footprint(sectors))
     }
 
-    /// Sectors that a leaf has of the copies of a block, about.
+    /// Returns the approximate sectors that a leaf has of the copies of a block.
     pub fn share(&self, leaf: LeafId, pointer: &Pointer) -> u64 {
         let share = |place: Address| {
             let top = self.top_levels.get(usize::from(place.vdev()))?;
@@ -176,7 +180,7 @@ impl Array {
         pointer.places().filter_map(share).sum()
     }
 
-    /// Leaves that a top-level vdev may lose without losing a block.
+    /// Returns the number of leaves that a top-level vdev may lose without losing a block.
     pub fn redundancy(&self, vdev: u16) -> usize {
         let top = self.top_levels.get(usize::from(vdev));
         top.map_or(0, TopLevel::redundancy)
@@ -190,7 +194,8 @@ impl Array {
         &mut self.leaves[leaf.0 as usize]
     }
 
-    /// The top-level vdev of an address and the block's columns; `None` where it lies outside.
+    /// Returns the top-level vdev of an address and the block's columns; `None` if the block lies
+    /// outside.
     fn locate(&self, address: Address, sectors: u16) -> Option<(&TopLevel, geometry::Geometry)> {
         let top = self.top_levels.get(usize::from(address.vdev()))?;
         Some((top, top.geometry(address.sector(), sectors)?))

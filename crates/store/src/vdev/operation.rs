@@ -1,4 +1,4 @@
-//! What an array is asked for and what it answers: the types around [`Array`](super::Array), and the
+//! Requests to an array and its answers: the types around [`Array`](super::Array), and the
 //! operations under way in it.
 
 use std::fmt;
@@ -18,27 +18,27 @@ use crate::checksum;
 use crate::format::{Address, Algorithm, Epoch, Pointer};
 use crate::vdev::heal::repair::RepairOperation;
 
-/// How a block's bytes prove that they are the right ones.
+/// Proof that a block's bytes are the right ones.
 #[derive(Clone)]
 pub enum Verify {
-    /// They do not: what a device returns is believed.
+    /// No proof: the device's bytes are believed.
     None,
-    /// They hash to this.
+    /// The bytes hash to a checksum.
     Checksum {
-        /// With what.
+        /// Algorithm of the checksum.
         algorithm: Algorithm,
-        /// To what.
+        /// Value of the checksum.
         checksum: u128,
-        /// Only the low 64 bits of it are known: the block lies twice.
+        /// Whether only the low 64 bits of the checksum are known: the block lies twice.
         is_half: bool,
     },
-    /// They carry their own proof (records of the log), which this checks. In which epoch they were written is
-    /// not known before they are found: in [`Block::birth`] or later.
+    /// The bytes carry their own proof (records of the log), which this function checks. The epoch
+    /// in which they were written is not known before they are found: [`Block::birth`] or later.
     Record(Arc<dyn Fn(&Pages) -> bool + Send + Sync>),
 }
 
 impl Verify {
-    /// Whether wrong bytes are told from right ones.
+    /// Reports whether wrong bytes can be told from right ones.
     pub fn is_proof(&self) -> bool {
         !matches!(
             self,
@@ -85,16 +85,16 @@ impl fmt::Debug for Verify {
 /// A block to be read.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Its first sector.
+    /// Address of its first sector.
     pub address: Address,
-    /// Where it lies once more.
+    /// Address of its second copy, if there is one.
     pub second: Option<Address>,
-    /// How many sectors of payload.
+    /// Number of sectors of payload.
     pub sectors: u16,
-    /// When it was written: leaves that missed that epoch are not asked, except where nothing else
-    /// is left and `verify` proves what they return.
+    /// Epoch in which it was written. Leaves that missed that epoch are not asked, unless no other
+    /// leaf is left and `verify` proves the bytes that they return.
     pub birth: Epoch,
-    /// What its bytes must be.
+    /// Proof of its bytes.
     pub verify: Verify,
 }
 
@@ -115,7 +115,8 @@ impl From<&Pointer> for Block {
 }
 
 impl Block {
-    /// A block that must be there, also where its readers would not ask whether it is right.
+    /// Makes a block that must exist. Its bytes are verified even if its usual readers would not do
+    /// so.
     pub fn verified(pointer: &Pointer) -> Self {
         let algorithm = match pointer.algorithm {
             Algorithm::Off => Algorithm::Xxh3,
@@ -127,7 +128,7 @@ impl Block {
         })
     }
 
-    /// One of its copies, by itself.
+    /// Returns one of the block's copies, as a block by itself.
     pub(super) fn copy_at(&self, address: Address) -> Self {
         Self {
             address,
@@ -137,89 +138,94 @@ impl Block {
     }
 }
 
-/// Who waits for it. Earlier ones go first, and each class has its own bound in flight.
+/// Priority of a request. Earlier ones go first, and each class has its own bound in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// A read that somebody waits for.
+    /// A read that a caller waits for.
     SyncRead,
-    /// A write that somebody waits for.
+    /// A write that a caller waits for.
     SyncWrite,
-    /// Data of a group or a checkpoint.
+    /// A write of data of a group or a checkpoint.
     AsyncWrite,
-    /// Scrub, resilver, repair, prefetch, trim.
+    /// A request of a scrub, resilver, repair, prefetch or trim.
     Background,
 }
 
-/// What a call produced.
+/// Results of a call.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// For the devices.
+    /// Requests for the devices.
     pub requests: Vec<DeviceRequest>,
-    /// Operations that are done, by their tags.
+    /// Operations that are done, with their tags.
     pub done: Vec<(u64, ArrayDone)>,
-    /// What an administrator, or the pool, must know.
+    /// Events that an administrator, or the pool, must know.
     pub events: Vec<VdevEvent>,
 }
 
-/// How an operation ended.
+/// Result of an operation.
 #[derive(Debug)]
 pub enum ArrayDone {
-    /// A read of a block or of a leaf: its bytes, verified.
+    /// A read of a block or of a leaf ended: its bytes, verified.
     Read(Result<Pages, ArrayError>),
-    /// A write of blocks, or to a leaf.
+    /// A write of blocks, or to a leaf, ended.
     Written(Result<(), ArrayError>),
-    /// A flush: all writes done before it was asked for are durable.
+    /// A flush ended: all writes that were done before it was asked for are durable.
     Flushed(Result<(), ArrayError>),
-    /// A trim, and which leaves' devices did not do it.
+    /// A trim ended, with the leaves whose devices did not do it.
     Trimmed(Result<Vec<(LeafId, DeviceError)>, ArrayError>),
-    /// A scrub of one block.
+    /// A scrub of one block ended.
     Scrubbed(Result<Scrubbed, ArrayError>),
-    /// A block was rebuilt on a leaf.
+    /// The rebuild of a block on a leaf ended.
     Rebuilt(Result<(), ArrayError>),
 }
 
-/// What a scrub found in one block that it could read.
+/// Findings of a scrub in one block that it could read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scrubbed {
-    /// Copies or columns that were wrong or unreadable; where they may be rewritten, also when they were read again.
+    /// Number of copies or columns that were wrong or unreadable. If they may be rewritten, they
+    /// also were so when they were read again.
     pub bad: u32,
-    /// Those that were rewritten. Less than `bad` where a leaf does not take the write.
+    /// Number of bad copies that were rewritten. It is less than `bad` if a leaf does not take the
+    /// write.
     pub repaired: u32,
 }
 
-/// Why an operation could not be done.
+/// Kind of reason why an operation could not be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ArrayErrorKind {
     /// The address or the leaf is not in the array, or the bytes do not fit.
     OutOfRange,
-    /// Devices answered, enough of those that should have the block, and no choice of their bytes is it:
-    /// it is not there.
+    /// Enough devices that should have the block answered, and no choice of their bytes is the
+    /// block: it does not exist.
     Checksum,
-    /// Devices answered, and none of the choices of their bytes that were tried is the block; there are more.
+    /// Devices answered, and none of the choices that were tried is the block. There are more
+    /// choices.
     Undecided,
-    /// Devices are there and say that they cannot read it, and nobody who should have it was not asked.
+    /// Devices answered that they cannot read the block, and every leaf that should have it was
+    /// asked.
     Medium,
-    /// Too many devices failed it.
+    /// The operation failed on too many devices.
     Device,
-    /// Too many leaves are away.
+    /// The operation needs leaves of which too many are away.
     Unavailable,
-    /// A flush failed where there was no redundancy: writes answered as done are lost.
+    /// A flush failed without redundancy: writes that were answered as done are lost.
     Lost,
     /// The leaf on which a block was to be rebuilt did not take it. The block itself was found.
     NotRebuilt,
-    /// Something else was written in the block's place while it was read: it was freed meanwhile, so this says nothing
-    /// about the devices. Who still wants it looks again where it lies.
+    /// The block's place was written while the block was read. So the block was freed meanwhile,
+    /// and the read says nothing about the devices. A caller that still wants the block looks again
+    /// where it lies.
     Overwritten,
 }
 
-/// Why an operation could not be done, and where.
+/// Reason why an operation could not be done, and its place.
 #[derive(Clone, Debug)]
 pub struct ArrayError {
-    /// What the caller does about it.
+    /// Kind of the reason, which decides what the caller does.
     pub kind: ArrayErrorKind,
-    /// Which block or leaf.
+    /// Block or leaf of the operation.
     pub context: String,
-    /// The last error of a device, where one had to do with it.
+    /// Last error of a device, if a device was involved.
     pub source: Option<DeviceError>,
 }
 
@@ -272,72 +278,74 @@ impl ArrayError {
     }
 }
 
-/// Something happened to a leaf or a top-level vdev.
+/// An event of a leaf or a top-level vdev.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VdevEvent {
-    /// A leaf's state changed. Where it missed writes ([`Array::missing`](super::Array::missing)),
-    /// that must be made durable in the labels of the others.
+    /// A leaf's state changed. If the leaf missed writes
+    /// ([`Array::missing`](super::Array::missing)), that must be made durable in the labels of the
+    /// others.
     LeafState {
-        /// Which.
+        /// Leaf that changed.
         leaf: LeafId,
-        /// From now on.
+        /// State from now on.
         state: State,
-        /// Why.
+        /// Reason of the change.
         reason: String,
     },
-    /// A leaf that was waited for answers again: what needs it may be tried once more.
+    /// A leaf that was waited for answers again. Operations that need the leaf may be tried once
+    /// more.
     Answers {
-        /// Which.
+        /// Leaf that answers.
         leaf: LeafId,
     },
     /// A device failed a request.
     DeviceError {
-        /// Whose.
+        /// Leaf of the device.
         leaf: LeafId,
-        /// Where on it, in bytes.
+        /// Offset on the leaf, in bytes.
         offset: u64,
-        /// What kind of failure.
+        /// Kind of failure.
         kind: DeviceErrorKind,
     },
     /// A device returned wrong bytes without an error.
     ChecksumError {
-        /// Whose.
+        /// Leaf of the device.
         leaf: LeafId,
-        /// Where on it, in bytes.
+        /// Offset on the leaf, in bytes.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
     },
     /// Right bytes were written over bad ones.
     Repaired {
-        /// Where.
+        /// Leaf that was repaired.
         leaf: LeafId,
-        /// Where on it, in bytes.
+        /// Offset on the leaf, in bytes.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
     },
-    /// A scrub did not bring a block onto a leaf: what was bad there could not be written anew, or the leaf does not tell
-    /// what is there.
+    /// A scrub did not bring a block onto a leaf. Bad bytes there could not be rewritten, or the
+    /// leaf does not tell its content.
     Unrepaired {
-        /// Where.
+        /// Leaf that was not repaired.
         leaf: LeafId,
-        /// Where on it, in bytes.
+        /// Offset on the leaf, in bytes.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
-        /// The epoch of the block.
+        /// Epoch of the block.
         birth: Epoch,
     },
-    /// A device is slow: its read was also asked of others.
+    /// A device is slow. Its read was also asked of other leaves.
     Slow {
-        /// Which.
+        /// Leaf of the device.
         leaf: LeafId,
     },
-    /// Writes answered as done are lost in this top-level vdev: all its flushes fail until
-    /// [`Array::clear`](super::Array::clear).
+    /// Writes that were answered as done are lost in this top-level vdev. All its flushes fail
+    /// until [`Array::clear`](super::Array::clear).
     Lost {
-        /// Its number.
+        /// Number of the top-level vdev.
         vdev: u16,
     },
 }
@@ -345,9 +353,9 @@ pub enum VdevEvent {
 /// An operation under way.
 #[derive(Debug)]
 pub(super) enum Operation {
-    /// In a place of its own: it is taken out and put back at each answer.
+    /// A read. It is boxed, since it is taken out and put back at each answer.
     Read(Box<ReadOperation>),
-    /// A block that lies twice, each copy of which is read by an operation of its own.
+    /// A read of a block that lies twice. Each copy is read by an operation of its own.
     Double(Box<DoubleOperation>),
     Write(WriteOperation),
     Repair(RepairOperation),
@@ -356,22 +364,22 @@ pub(super) enum Operation {
     Label(LabelOperation),
 }
 
-/// Whom an operation on a block answers.
+/// Receiver of an operation's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asker {
     /// The caller, by its tag.
     Caller(u64),
-    /// The operation on a block that lies twice, of one of whose copies this is.
+    /// The operation on a block that lies twice. The answer is of one of its copies.
     Double { id: u64, copy: usize },
-    /// Nobody waits for it.
+    /// Nobody: the answer is dropped.
     Nobody,
 }
 
-/// Whom the answer of a device is for.
+/// Receiver of a device's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiter {
     pub(super) operation: u64,
-    /// Which of its requests, where it has several to tell apart.
+    /// Number of the request, if the operation has several to tell apart.
     pub(super) column: u16,
     pub(super) copy: u16,
 }
@@ -391,7 +399,7 @@ impl Waiter {
 pub(super) struct Answer {
     pub(super) waiter: Waiter,
     pub(super) leaf: LeafId,
-    /// The range on the leaf, in bytes.
+    /// Offset of the range on the leaf, in bytes.
     pub(super) offset: u64,
     pub(super) len: u64,
     pub(super) outcome: DeviceOutcome,

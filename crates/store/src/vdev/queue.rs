@@ -1,10 +1,10 @@
-//! The order of a leaf's requests: classes with bounds, neighbouring writes made one, and no two
-//! writes of the same place under way at once.
+//! The order of a leaf's requests. Classes have bounds, neighbouring writes become one, and no two
+//! writes of one place are under way at once.
 //!
-//! Reads that somebody waits for are never queued. Writes wait when their class has enough in
-//! flight, in the order of their place; then what lies together goes as one request. So do reads in the
-//! background. While other reads are about, less of the asynchronous writes is in flight, so that reads keep
-//! their share of the device.
+//! Reads that a caller waits for are never queued. Writes wait while their class has enough in
+//! flight. They then go in the order of their place, and neighbours go as one request. So do
+//! background reads. While other reads are under way, fewer asynchronous writes are in flight, so
+//! that reads keep their share of the device.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,25 +23,26 @@ pub struct Limits {
     pub sync_writes: usize,
     /// Asynchronous writes in flight at a leaf.
     pub async_writes: usize,
-    /// Bytes of asynchronous writes in flight at a leaf that nobody reads from.
+    /// Bytes of asynchronous writes in flight at a leaf from which nobody reads.
     pub async_write_bytes: u64,
-    /// The same beside synchronous reads.
+    /// Bytes of asynchronous writes in flight at a leaf beside synchronous reads.
     pub async_write_bytes_beside_reads: u64,
-    /// A leaf counts as read from for so long after its last synchronous read.
+    /// Time after its last synchronous read for which a leaf counts as read from, in microseconds.
     pub reads_linger_us: u64,
     /// Background requests in flight at a leaf that does nothing else.
     pub background: usize,
-    /// The same beside other requests.
+    /// Background requests in flight at a leaf beside other requests.
     pub background_beside_others: usize,
     /// Bytes of the largest background read of a leaf that does nothing else.
     pub max_background_read: u64,
-    /// The same beside other requests: those wait for so much.
+    /// Bytes of the largest background read beside other requests, which have to wait for it.
     pub max_background_read_beside_others: u64,
-    /// After so long without an answer, a synchronous read is also asked of others.
+    /// Time without an answer after which a synchronous read is also asked of other leaves, in
+    /// microseconds.
     pub hedge_us: u64,
-    /// After so long without an answer, a device is given up.
+    /// Time without an answer after which a device is given up, in microseconds.
     pub give_up_us: u64,
-    /// Choices of columns tried for one block whose checksum does not match.
+    /// Most choices of columns that are tried for one block whose checksum does not match.
     pub combinations: u32,
 }
 
@@ -65,11 +66,12 @@ impl Default for Limits {
     }
 }
 
-/// What one waiter has of a request. The spans of a request lie in a row and are all of it.
+/// Part of a request that one waiter has. The spans of a request lie in a row and make up all of
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) waiter: Waiter,
-    /// Bytes.
+    /// Length in bytes.
     pub(super) len: u64,
 }
 
@@ -77,11 +79,11 @@ pub(super) struct Span {
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) priority: Priority,
-    /// On the leaf, in bytes.
+    /// Offset on the leaf, in bytes.
     pub(super) offset: u64,
     pub(super) len: u64,
     pub(super) spans: SmallVec<[Span; 1]>,
-    /// When it was asked for.
+    /// Time at which the request was asked for.
     pub(super) asked_us: u64,
     pub(super) work: Work,
 }
@@ -92,7 +94,7 @@ pub(super) enum Work {
     Write {
         parts: SmallVec<[Pages; 1]>,
         epoch: Epoch,
-        /// Answered only when it outlives a power cut.
+        /// Whether the request is answered only when it outlives a power cut.
         is_durable: bool,
     },
     Trim,
@@ -100,7 +102,7 @@ pub(super) enum Work {
 }
 
 impl Job {
-    /// A request that one waits for.
+    /// Makes a request that one waiter has.
     pub(super) fn new(
         priority: Priority,
         (offset, len): (u64, u64),
@@ -122,12 +124,12 @@ impl Job {
         self.offset + self.len
     }
 
-    /// Whether it changes what its range holds.
+    /// Reports whether the request changes the content of its range.
     pub(super) fn is_change(&self) -> bool {
         matches!(self.work, Work::Write { .. } | Work::Trim)
     }
 
-    /// Takes the request that follows into this one; both are reads, or both writes.
+    /// Appends the request that follows this one. Both are reads, or both are writes.
     fn append(&mut self, next: Self) {
         if let (
             Work::Write {
@@ -152,7 +154,7 @@ impl Job {
     }
 }
 
-/// The range and the waiter of each span of a request at `offset`.
+/// Returns the range and the waiter of each span of a request at `offset`.
 pub(super) fn ranges(
     offset: u64,
     spans: SmallVec<[Span; 1]>,
@@ -165,7 +167,7 @@ pub(super) fn ranges(
     })
 }
 
-/// All parts of a write as one run, without copying whole pages.
+/// Joins all parts of a write into one run, without copying whole pages.
 pub(super) fn join(parts: &mut SmallVec<[Pages; 1]>) -> Pages {
     if parts.len() == 1 {
         return parts.swap_remove(0);
@@ -175,7 +177,7 @@ pub(super) fn join(parts: &mut SmallVec<[Pages; 1]>) -> Pages {
     Pages::from_pages(pages.into_iter(), 0, len as u32)
 }
 
-/// The sectors of a run, one page each; copied only where they do not lie in pages of their own.
+/// Returns the sectors of a run, one page each. Sectors that are no pages of their own are copied.
 pub(super) fn sectors_of(run: &Pages) -> impl Iterator<Item = Page> {
     (0..run.len() / PAGE_SIZE).map(|sector| {
         let at = sector * PAGE_SIZE;
@@ -187,7 +189,7 @@ pub(super) fn sectors_of(run: &Pages) -> impl Iterator<Item = Page> {
     })
 }
 
-/// A run whose every sector is a page: the same run, or a copy.
+/// Returns a run in which every sector is a page: the run itself, or a copy.
 pub(super) fn aligned(run: Pages) -> Pages {
     if run.is_empty() || run.whole_page(0).is_some() {
         return run;
@@ -196,7 +198,7 @@ pub(super) fn aligned(run: Pages) -> Pages {
     Pages::from_pages(pages.into_iter(), 0, run.len() as u32)
 }
 
-/// Ranges that are being changed; they never overlap.
+/// Ranges that are being changed. They never overlap.
 #[derive(Debug, Default)]
 struct Claims(BTreeMap<u64, u64>);
 
@@ -212,7 +214,7 @@ impl Claims {
         self.0.insert(offset, end);
     }
 
-    /// Takes away all claims that begin in the range.
+    /// Removes all claims that begin in the range.
     fn remove(&mut self, offset: u64, end: u64) {
         while let Some((&start, _)) = self.0.range(offset..end).next() {
             self.0.remove(&start);
@@ -220,26 +222,26 @@ impl Claims {
     }
 }
 
-/// What is in flight of one class.
+/// Requests in flight of one class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
     requests: usize,
     bytes: u64,
 }
 
-/// A leaf's requests that wait, and how many do not.
+/// Requests of a leaf that wait, and the number of those in flight.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// By class and offset; a class is swept upwards from where it was.
+    /// Changes by class and offset. A class is swept upwards from its last position.
     changes: [BTreeMap<u64, Job>; CLASSES],
     swept: [u64; CLASSES],
     background_reads: VecDeque<Job>,
-    /// Changes of ranges that are being changed, in order.
+    /// Changes of ranges that are being changed already, in order.
     held: VecDeque<Job>,
     claims: Claims,
     in_flight: [Load; CLASSES],
     last_sync_read_us: Option<u64>,
-    /// Something came in the background that was not let go yet.
+    /// Whether a background request came that was not let go yet.
     pub(super) has_news: bool,
 }
 
@@ -263,7 +265,7 @@ impl Queue {
         }
     }
 
-    /// The next request that may go to the device.
+    /// Returns the next request that may go to the device.
     pub(super) fn next(&mut self, limits: &Limits, now_us: u64) -> Option<Job> {
         let load = |priority: Priority| self.in_flight[priority as usize];
         if load(Priority::SyncWrite).requests < limits.sync_writes
@@ -310,7 +312,7 @@ impl Queue {
             .or_else(|| self.next_background_read(max_read))
     }
 
-    /// The next read in the background, with those behind it that follow it.
+    /// Takes the next background read, with the reads that follow it.
     fn next_background_read(&mut self, max: u64) -> Option<Job> {
         let mut job = self.background_reads.pop_front()?;
         while let Some(next) = self
@@ -322,7 +324,8 @@ impl Queue {
         Some(job)
     }
 
-    /// The next change of a class in the order of places, with its neighbours up to `max` bytes.
+    /// Takes the next change of a class in the order of places, with its neighbours up to `max`
+    /// bytes.
     fn sweep(&mut self, priority: Priority, max: u64) -> Option<Job> {
         let class = priority as usize;
         let waiting = &mut self.changes[class];
@@ -343,7 +346,7 @@ impl Queue {
         Some(job)
     }
 
-    /// A request went to the device.
+    /// Notes that a request went to the device.
     pub(super) fn started(&mut self, priority: Priority, bytes: u64, now_us: u64) {
         let load = &mut self.in_flight[priority as usize];
         load.requests += 1;
@@ -353,14 +356,15 @@ impl Queue {
         }
     }
 
-    /// The device answered it, or was given up.
+    /// Notes that the device answered a request, or was given up.
     pub(super) fn finished(&mut self, priority: Priority, bytes: u64) {
         let load = &mut self.in_flight[priority as usize];
         load.requests -= 1;
         load.bytes -= bytes;
     }
 
-    /// The device changed this range, or certainly will not any more: others may.
+    /// Notes that the device changed this range, or certainly will not any more. Other requests may
+    /// change it now.
     pub(super) fn settled(&mut self, offset: u64, len: u64) {
         self.claims.remove(offset, offset + len);
         if !self.held.is_empty() {
@@ -370,7 +374,7 @@ impl Queue {
         }
     }
 
-    /// Everything that waits, to be failed. Claims of what is in flight stay.
+    /// Takes out all waiting requests, to be failed. Claims of requests in flight stay.
     pub(super) fn drain(&mut self) -> Vec<Job> {
         let mut jobs = Vec::new();
         for waiting in &mut self.changes {
@@ -384,7 +388,7 @@ impl Queue {
         jobs
     }
 
-    /// Requests in flight, and reads that wait.
+    /// Returns the number of requests in flight and of waiting reads.
     pub(super) fn busy(&self) -> usize {
         self.in_flight
             .iter()

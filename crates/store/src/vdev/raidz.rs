@@ -1,8 +1,8 @@
 //! The columns of a raidz block, in ZFS's layout, and their contents.
 //!
-//! Sectors of the vdev count across its leaves, row by row. A block begins at any sector: its first
-//! `parity` columns hold parity, the next ones data, as many as there are leaves; then the next row
-//! begins. So every block is a full stripe of its own, and is never half written over.
+//! Sectors of the vdev count across its leaves, row by row. A block begins at any sector. Its first
+//! `parity` columns hold parity, and the next ones data, as many as there are leaves; then the next
+//! row begins. So every block is a full stripe of its own, and is never half overwritten.
 
 pub(super) mod parity;
 
@@ -11,23 +11,24 @@ use smallvec::SmallVec;
 
 use super::geometry::{Column, Geometry};
 
-/// Sectors that `sectors` of payload take: a row of parity for each row of data, and padding to a
-/// multiple of `parity + 1`, so that no free space is too small for any block.
+/// Returns the sectors that `sectors` of payload take: a row of parity for each row of data, and
+/// padding to a multiple of `parity + 1`. With the padding, no free space is too small for any
+/// block.
 pub(super) fn footprint(leaves: u32, parity: u32, sectors: u32) -> u32 {
     let rows = sectors.div_ceil(leaves - parity);
     (sectors + rows * parity).next_multiple_of(parity + 1)
 }
 
-/// Where a block's columns lie.
+/// Returns the places of a block's columns.
 pub(super) fn geometry(leaves: u64, parity: u64, sector: u64, sectors: u16) -> Geometry {
-    /// A single parity column changes places with the first data column every 256 sectors, since
-    /// blocks of one size could otherwise all have it on the same leaf.
+    /// Number of sectors after which a single parity column changes places with the first data
+    /// column. Otherwise blocks of one size could all have their parity on one leaf.
     const SWAP: u64 = 256;
     let sectors = u64::from(sectors);
     let data_columns = leaves - parity;
     let full_rows = sectors / data_columns;
     let rest = sectors % data_columns;
-    // Columns that are one row longer.
+    // Number of columns that are one row longer.
     let longer = if rest == 0 { 0 } else { rest + parity };
     let used = if full_rows == 0 { longer } else { leaves };
     let place = |index: u64| {
@@ -75,7 +76,7 @@ pub(super) fn geometry(leaves: u64, parity: u64, sector: u64, sectors: u16) -> G
     }
 }
 
-/// What each column of a block holds.
+/// Returns the content of each column of a block.
 pub(super) fn encode(geometry: &Geometry, payload: &Pages) -> SmallVec<[Pages; 1]> {
     let data: SmallVec<[Pages; 8]> = geometry
         .data_ranges()
@@ -99,8 +100,8 @@ fn column_of(sectors: u32, sector: impl FnMut(usize) -> PageMut) -> Pages {
     Pages::from_pages(pages.into_iter(), 0, sectors * PAGE_SIZE as u32)
 }
 
-/// One sector of parity column `number` over the data columns that are there; the others, and what
-/// lies beyond the end of a column, count as zeros.
+/// Computes one sector of parity column `number` over the data columns that are there. The others,
+/// and sectors beyond the end of a column, count as zeros.
 fn parity_of(number: usize, data: &[Option<&Pages>], row: usize) -> PageMut {
     let mut sum = PageMut::zeroed();
     for column in data {
@@ -122,8 +123,8 @@ fn parity_of(number: usize, data: &[Option<&Pages>], row: usize) -> PageMut {
     sum
 }
 
-/// The payload from columns of which some are missing; `None` where too many are. Columns begin at
-/// pages.
+/// Returns the payload from columns of which some are missing; `None` if too many are. Columns
+/// begin at pages.
 pub(super) fn decode(geometry: &Geometry, columns: &[Option<&Pages>]) -> Option<Pages> {
     let (parities, data) = columns.split_at(geometry.parity);
     let missing: SmallVec<[usize; 3]> = (0..data.len())
@@ -149,7 +150,7 @@ pub(super) fn decode(geometry: &Geometry, columns: &[Option<&Pages>]) -> Option<
     Some(Pages::from_pages(pages.into_iter(), 0, len as u32))
 }
 
-/// The missing data columns, from as many equations of parity.
+/// Rebuilds the missing data columns, from as many equations of parity.
 fn rebuild(
     geometry: &Geometry,
     data: &[Option<&Pages>],
@@ -167,7 +168,7 @@ fn rebuild(
     let mut columns: Vec<Vec<Page>> = vec![Vec::new(); missing.len()];
     for row in 0..geometry.columns[0].sectors as usize {
         let at = row * PAGE_SIZE;
-        // What the missing columns add to each parity.
+        // Contributions of the missing columns to each parity.
         let sums: SmallVec<[PageMut; 3]> = equations
             .iter()
             .filter_map(|(number, parity)| {
@@ -196,8 +197,8 @@ fn rebuild(
 
 type Matrix = [[u8; 3]; 3];
 
-/// The inverse of the matrix that makes the sums of `parities` of the missing columns. It always
-/// exists: its rows are powers 0, 1 and 2 of different numbers.
+/// Returns the inverse of the matrix that makes the sums of `parities` of the missing columns. The
+/// inverse always exists: the matrix's rows are powers 0, 1 and 2 of different numbers.
 fn invert(
     parities: impl Iterator<Item = usize>,
     missing: &[usize],

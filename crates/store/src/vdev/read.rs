@@ -1,5 +1,5 @@
-//! Reading a block: from the copies that should be good, then from those that may be, until what was
-//! read proves itself.
+//! The read of a block: from the copies that should be good, then from those that may be, until the
+//! bytes prove themselves.
 
 use pages::{PAGE_SIZE, Pages};
 use smallvec::SmallVec;
@@ -15,21 +15,21 @@ use super::operation::{
 use super::queue::{Job, Work};
 use super::watches::Watch;
 
-/// What is to be read, and why.
+/// Order to read a block, with its goal.
 #[derive(Debug)]
 pub(super) struct Order {
     pub(super) asker: Asker,
-    /// In one place only.
+    /// Block to read, in one place only.
     pub(super) block: Block,
     pub(super) priority: Priority,
     pub(super) goal: Goal,
-    /// The block's bytes, where they were found in another place.
+    /// Bytes of the block, if they were found in another place.
     pub(super) known: Option<Pages>,
-    /// Wrong bytes of it were counted already.
+    /// Whether wrong bytes of the block were counted already.
     pub(super) was_counted: bool,
 }
 
-/// A block that is read.
+/// A read of a block.
 #[derive(Debug)]
 pub(super) struct ReadOperation {
     pub(super) asker: Asker,
@@ -37,50 +37,51 @@ pub(super) struct ReadOperation {
     pub(super) goal: Goal,
     pub(super) priority: Priority,
     pub(super) geometry: Geometry,
-    /// What was asked of whom, for each column.
+    /// Requests of each column, with the leaves that were asked.
     pub(super) copies: SmallVec<[SmallVec<[ColumnCopy; 1]>; 1]>,
     pub(super) round: Round,
-    /// Requests that are worth waiting for.
+    /// Number of requests that are worth waiting for.
     pub(super) waiting: u32,
-    /// Requests that take long.
+    /// Number of requests that take long.
     pub(super) slow: u32,
-    /// Tells whether its place was written while it was read.
+    /// Watch that tells whether the block's place was written while it was read.
     pub(super) watch: Watch,
-    /// The last error of a device.
+    /// Last error of a device.
     pub(super) error: Option<DeviceError>,
-    /// There are more choices of columns than may be tried.
+    /// Whether there are more choices of columns than may be tried.
     has_untried: bool,
-    /// The block's bytes, in the last round.
+    /// Bytes of the block, in the last round.
     pub(super) payload: Pages,
-    /// As of [`Order`].
+    /// Bytes of the block, if they were found in another place: [`Order`].
     pub(super) known: Option<Pages>,
     pub(super) was_counted: bool,
 }
 
-/// Why a block is read.
+/// Goal of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Goal {
-    /// Somebody wants its bytes.
+    /// The caller wants the block's bytes.
     Read,
-    /// All its copies are to be verified, and repaired where they are bad twice.
+    /// All copies are to be verified, and repaired if they are bad twice.
     Scrub,
-    /// What this leaf should hold of it is to be written there.
+    /// The leaf's part of the block is to be written there.
     Rebuild(LeafId),
 }
 
-/// Who was asked so far; each round asks more.
+/// Round of a read: the leaves that were asked so far. Each round asks more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Round {
     Start,
-    /// As few leaves as suffice when all goes well.
+    /// Fewest leaves that suffice when all goes well.
     Best,
-    /// All leaves that should have it.
+    /// All leaves that should have the block.
     Trusted,
-    /// All leaves that missed it too: the checksum tells whether they have it nevertheless.
+    /// All leaves that missed the block too: the checksum tells whether they still have it.
     All,
-    /// There is nobody left.
+    /// All leaves were asked.
     Exhausted,
-    /// The block was found, and copies that were bad are read once more. What else was asked for is not waited for.
+    /// The block was found, and bad copies are read once more. The read does not wait for its other
+    /// requests.
     Again,
 }
 
@@ -88,9 +89,9 @@ pub(super) enum Round {
 #[derive(Debug)]
 pub(super) struct ColumnCopy {
     pub(super) leaf: LeafId,
-    /// The leaf missed nothing of the block's epoch.
+    /// Whether the leaf missed nothing of the block's epoch.
     pub(super) is_trusted: bool,
-    /// It was asked in the last round: what it said before was bad.
+    /// Whether the copy was asked for in the last round, since it was bad before.
     pub(super) is_again: bool,
     pub(super) state: CopyState,
 }
@@ -98,14 +99,14 @@ pub(super) struct ColumnCopy {
 #[derive(Debug)]
 pub(super) enum CopyState {
     Reading,
-    /// Still reading, but it takes long.
+    /// The leaf is still reading, but takes long.
     Slow,
     Read(Pages),
     Failed(DeviceErrorKind),
 }
 
 impl Goal {
-    /// The answer to the one who asked.
+    /// Returns the answer for a failed read.
     pub(super) fn failed(self, error: ArrayError) -> ArrayDone {
         match self {
             Self::Read => ArrayDone::Read(Err(error)),
@@ -114,7 +115,8 @@ impl Goal {
         }
     }
 
-    /// The same where something else was written in the block's place: nothing is left of it to verify or rebuild.
+    /// Returns the answer for a read whose place was overwritten: nothing of the block is left to
+    /// verify or rebuild.
     pub(super) fn overwritten(self, block: &Block) -> ArrayDone {
         match self {
             Self::Read => {
@@ -129,8 +131,8 @@ impl Goal {
 }
 
 impl Array {
-    /// Reads a block. Its bytes come as [`ArrayDone::Read`], and only when they are proven right;
-    /// copies that were found bad on the way are counted, and rewritten where they are bad twice.
+    /// Reads a block. Its bytes come as [`ArrayDone::Read`], and only when they are proven right.
+    /// Copies that were found bad on the way are counted, and rewritten if they are bad twice.
     pub fn read(
         &mut self,
         tag: u64,
@@ -142,16 +144,17 @@ impl Array {
         self.start_read(tag, block, priority, Goal::Read, now_us, out);
     }
 
-    /// Reads and verifies *every* copy and column of a block, parity too, and rewrites those that are
-    /// bad twice: [`ArrayDone::Scrubbed`] tells how many. Without a proof ([`Block::verify`]) only what
-    /// a device itself reports as unreadable is found.
+    /// Reads and verifies *every* copy and column of a block, parity too, and rewrites those that
+    /// are bad twice. [`ArrayDone::Scrubbed`] tells how many. Without a proof ([`Block::verify`]),
+    /// only errors that a device itself reports are found.
     pub fn scrub_block(&mut self, tag: u64, block: Block, now_us: u64, out: &mut Output) {
         self.start_read(tag, block, Priority::Background, Goal::Scrub, now_us, out);
     }
 
-    /// Reads a block from the other leaves and writes what belongs to this one:
-    /// [`ArrayDone::Rebuilt`] when it is written, or when nothing of it belongs there. Where that leaf does not take it
-    /// the error is [`ArrayErrorKind::NotRebuilt`]; every other one is the block's own.
+    /// Reads a block from the other leaves and writes this leaf's part of it.
+    /// [`ArrayDone::Rebuilt`] comes when the part is written, or when nothing of the block belongs
+    /// there. If the leaf does not take the part, the error is [`ArrayErrorKind::NotRebuilt`].
+    /// Every other error is the block's own.
     pub fn rebuild_block(
         &mut self,
         tag: u64,
@@ -168,13 +171,13 @@ impl Array {
         self.start_read(tag, block, Priority::Background, goal, now_us, out);
     }
 
-    /// Whether a block lies in the array, and nothing of it on a leaf.
+    /// Reports whether a block lies in the array, and nothing of it on a leaf.
     fn is_elsewhere(&self, leaf: LeafId, block: &Block) -> bool {
         let located = self.locate(block.address, block.sectors);
         located.is_some() && !self.holds(leaf, block)
     }
 
-    /// Whether a leaf has a part of a block that lies there.
+    /// Reports whether a leaf has a part of a block that lies there.
     pub(super) fn holds(&self, leaf: LeafId, block: &Block) -> bool {
         let Some((top, geometry)) = self.locate(block.address, block.sectors) else {
             return false;
@@ -246,7 +249,7 @@ impl Array {
         self.resume_read(id, now_us, out);
     }
 
-    /// A leaf answered a read of one column.
+    /// Takes a leaf's answer to a read of one column.
     pub(super) fn read_answered(&mut self, answer: Answer, now_us: u64, out: &mut Output) {
         let id = answer.waiter.operation;
         let Some(Operation::Read(read)) = self.operations.get_mut(id) else {
@@ -273,13 +276,14 @@ impl Array {
             false => read.waiting -= 1,
             true => read.slow -= 1,
         }
-        // A late answer may be the one that was missing.
+        // A late answer may be the missing one.
         if read.waiting == 0 || read.round >= Round::Trusted {
             self.resume_read(id, now_us, out);
         }
     }
 
-    /// A column takes long: others are asked as if it had failed, and it may still come first.
+    /// Notes that a column takes long. Other leaves are asked as if it had failed, and it may still
+    /// come first.
     pub(super) fn read_is_slow(&mut self, waiter: Waiter, now_us: u64, out: &mut Output) {
         let Some(Operation::Read(read)) = self.operations.get_mut(waiter.operation) else {
             return;
@@ -296,7 +300,7 @@ impl Array {
         }
     }
 
-    /// Goes on with a read: it is good, or more leaves are asked, or it has failed.
+    /// Goes on with a read: the block is good, or more leaves are asked, or the read has failed.
     fn resume_read(&mut self, id: u64, now_us: u64, out: &mut Output) {
         let Some(operation) = self.operations.borrow(id) else {
             return;
@@ -315,14 +319,14 @@ impl Array {
             return;
         }
         loop {
-            // The first good copy of a mirror will do; columns are judged together, and a scrub
-            // judges all that it asked for.
+            // The first good copy of a mirror suffices. Columns are judged together. A scrub judges
+            // all that it asked for.
             let is_ripe = match read.goal {
                 Goal::Read => read.waiting == 0 || read.copies.len() == 1,
                 Goal::Rebuild(_) => read.waiting == 0,
                 Goal::Scrub => read.waiting + read.slow == 0,
             };
-            // Of bytes that are known only a scrub has anything to read.
+            // If the bytes are known, only a scrub has anything to read.
             let is_begun = read.known.is_some() && read.goal != Goal::Scrub;
             if (is_begun || read.round > Round::Start) && is_ripe {
                 let mut budget = self.limits.combinations;
@@ -352,12 +356,13 @@ impl Array {
         }
     }
 
-    /// The next round of requests.
+    /// Starts the next round of requests.
     fn ask_more(&mut self, id: u64, read: &mut ReadOperation, now_us: u64, out: &mut Output) {
         let is_proven = read.block.verify.is_proof();
         let is_record = read.is_sought();
         read.round = match (read.round, read.goal) {
-            // Where those that would have it say that there is none, the others have one of another past at most.
+            // If the leaves that should have the record say that there is none, others can only
+            // have one of another past.
             (Round::Trusted, _) if is_record && read.is_told() => Round::Exhausted,
             (Round::Start, Goal::Read | Goal::Rebuild(_)) => Round::Best,
             (Round::Start, Goal::Scrub) | (Round::Trusted, _) if is_proven => Round::All,
@@ -372,7 +377,8 @@ impl Array {
         }
     }
 
-    /// One good copy of each data column, and as many parity columns as data columns have none.
+    /// Asks for one good copy of each data column, and for a parity column in place of each data
+    /// column that has none.
     fn ask_best(&mut self, id: u64, read: &mut ReadOperation, now_us: u64, out: &mut Output) {
         let parity = read.geometry.parity;
         let mut lacking = 0;
@@ -391,9 +397,10 @@ impl Array {
         }
     }
 
-    /// The least busy leaf that should have a column.
+    /// Returns the least busy leaf that should have a column.
     fn best_holder(&self, read: &ReadOperation, column: usize) -> Option<LeafId> {
-        /// Equally good leaves take turns by this, so that sequences stay sequential.
+        /// Number of sectors after which the next of equally good leaves is asked. Sequences stay
+        /// sequential so.
         const STRIDE_SECTORS: u64 = 256;
         let place = read.geometry.columns[column];
         let top = &self.top_levels[usize::from(read.block.address.vdev())];
@@ -408,7 +415,7 @@ impl Array {
             })
     }
 
-    /// Whether a leaf should have its part of the block.
+    /// Reports whether a leaf should have its part of the block.
     fn is_trusted(&self, read: &ReadOperation, leaf: LeafId) -> bool {
         let state = self.leaf(leaf);
         let birth = read.block.birth;
@@ -419,13 +426,14 @@ impl Array {
         state.is_usable() && !may_lack && read.goal != Goal::Rebuild(leaf)
     }
 
-    /// Whether a leaf should have a part of the block that was not asked for it: it did not have it yet, or was away, when
-    /// the others were. Those may have been dismissed since, because it has all that they had.
+    /// Reports whether a leaf should have a part of the block and was not asked for it. When the
+    /// others were asked, the leaf did not have its part yet, or was away. Since then, those others
+    /// may have been dismissed, because the leaf has all that they had.
     fn has_unasked(&self, read: &ReadOperation) -> bool {
         let top = &self.top_levels[usize::from(read.block.address.vdev())];
         let columns = read.geometry.columns.iter().zip(&read.copies);
         columns.into_iter().any(|(place, copies)| {
-            // What it was asked for before it had its part does not count.
+            // Requests to a leaf before it had its part do not count.
             let asked = |leaf: LeafId| {
                 copies
                     .iter()
@@ -436,7 +444,7 @@ impl Array {
         })
     }
 
-    /// All copies that were not asked yet.
+    /// Asks for all copies that were not asked for yet.
     fn ask_all(
         &mut self,
         id: u64,
@@ -500,8 +508,8 @@ impl Array {
         self.submit(leaf, job, now_us, out);
     }
 
-    /// Whether enough columns are on devices that say that they cannot read them, for the block to be lost: no leaf that
-    /// comes back will have them.
+    /// Reports whether devices cannot read more columns than parity replaces. Then the block is
+    /// lost: no leaf that comes back will have them.
     fn is_unreadable(&self, read: &ReadOperation) -> bool {
         let top = &self.top_levels[usize::from(read.block.address.vdev())];
         let says_so = |copy: &ColumnCopy| match copy.state {
@@ -518,7 +526,7 @@ impl Array {
     fn read_failed(&mut self, read: &ReadOperation, out: &mut Output) {
         let is_current = self.watches.is_untouched(&read.watch);
         self.watches.forget(&read.watch);
-        // Of a record that is sought it is not known whether it ever was there.
+        // A record that is sought may never have been there.
         if !is_current && !read.is_sought() {
             let done = read.goal.overwritten(&read.block);
             return self.tell(read.asker, done, out);
@@ -539,7 +547,7 @@ impl Array {
         if let Asker::Caller(_) = read.asker {
             self.top_levels[usize::from(read.block.address.vdev())].unreadable += 1;
         }
-        // Of one leaf it is known that it was wrong; among columns it is not known which.
+        // A single leaf is known to have been wrong. Among columns, the wrong one is not known.
         if was_read && read.geometry.parity == 0 {
             self.count_bad_copies(read, out);
         }
@@ -554,18 +562,20 @@ impl ReadOperation {
         &mut self.copies[usize::from(waiter.column)][usize::from(waiter.copy)]
     }
 
-    /// Whether this is a record of the log that may lie there, of whichever past.
+    /// Reports whether the block is a record of the log that may lie there, of whichever past.
     pub(super) fn is_sought(&self) -> bool {
         matches!(self.block.verify, Verify::Record(_))
     }
 
-    /// Whether enough leaves that should have the block were read to say that it is not there.
+    /// Reports whether enough leaves that should have the block were read to say that it does not
+    /// exist.
     ///
-    /// A block that was acknowledged lies on every leaf of its vdev that the labels do not know to have
-    /// missed it: a leaf that fails is noted in them before anything that it lacks is acknowledged. As many
-    /// columns as there is parity may be lost or unreadable now, and of a mirror all copies but one; what is
-    /// left had the block if it ever was. It does not count what a leaf says that missed the block's epoch:
-    /// the one that has it may be the one that cannot be read.
+    /// An acknowledged block lies on every leaf of its vdev except those that missed it, which the
+    /// labels know. A leaf that fails is noted in the labels before anything that it lacks is
+    /// acknowledged. Up to `parity` columns may be lost or unreadable now, and all copies of a
+    /// mirror but one. The rest had the block if it ever existed. The answer of a leaf that missed
+    /// the block's epoch does not count: the leaf that has the block may be the one that cannot be
+    /// read.
     fn is_told(&self) -> bool {
         let tells = |copy: &ColumnCopy| copy.is_trusted && matches!(copy.state, CopyState::Read(_));
         let untold = self

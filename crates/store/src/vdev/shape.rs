@@ -1,4 +1,4 @@
-//! Changing the tree: adding, attaching, replacing, detaching, growing.
+//! Changes of the tree: adding, attaching, replacing, detaching, growing.
 
 use std::fmt;
 
@@ -15,33 +15,33 @@ use super::tree::{
 };
 use crate::format::{Address, Epoch};
 
-/// Why the tree cannot be changed so.
+/// Kind of reason why the tree cannot be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ShapeErrorKind {
-    /// There is no such leaf or top-level vdev.
+    /// The leaf or top-level vdev does not exist.
     NoSuchLeaf,
-    /// Others do not hold all that the leaf holds.
+    /// The other leaves do not hold all that the leaf holds.
     NotRedundant,
-    /// Its device has not answered all that it was asked, or is still leaving another place.
+    /// The leaf's device has not answered all earlier requests, or is still leaving another place.
     Busy,
     /// The leaf is not online.
     Away,
-    /// The device is smaller than what is used of the others, or too small for any use.
+    /// The device is smaller than the used size of the others, or too small for any use.
     TooSmall,
-    /// A vdev of this kind does not change so, or does not exist so.
+    /// A vdev of this kind cannot change in this way, or cannot exist in this form.
     WrongKind,
-    /// A leaf of that GUID is in the array.
+    /// A leaf with this GUID is in the array.
     InUse,
 }
 
-/// Why the tree cannot be changed so, and where.
+/// Reason why the tree cannot be changed, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShapeError {
-    /// What stands in the way.
+    /// Kind of the reason.
     pub kind: ShapeErrorKind,
-    /// The leaf it is about.
+    /// Leaf of the reason.
     pub leaf: Option<LeafId>,
-    /// More about it.
+    /// Details of the reason.
     pub context: String,
 }
 
@@ -85,11 +85,11 @@ impl fmt::Display for ShapeError {
 impl std::error::Error for ShapeError {}
 
 impl Array {
-    /// Adds a top-level vdev; returns its number in addresses. Its labels get the root of epoch `joined` first, or of
-    /// the first checkpoint behind that.
+    /// Adds a top-level vdev, and returns its number in addresses. Its labels first get the root of
+    /// epoch `joined`, or of the first checkpoint behind it.
     ///
     /// # Errors
-    /// Where it cannot be: too few leaves, too small ones, GUIDs that are in use.
+    /// The vdev is invalid: too few leaves, too small ones, GUIDs that are in use.
     pub fn add_top_level(&mut self, spec: &TopLevelSpec, joined: Epoch) -> Result<u16, ShapeError> {
         let mut spec = spec.clone();
         let leaves = spec.slots.iter_mut().flat_map(|slot| &mut slot.leaves);
@@ -97,19 +97,19 @@ impl Array {
         self.insert_top_level(&spec)
     }
 
-    /// Whether top-level vdevs can be added, one after the other; nothing is changed.
+    /// Checks whether top-level vdevs can be added, one after the other. Nothing is changed.
     ///
     /// # Errors
-    /// Why one of them cannot.
+    /// The reason why one of them cannot be added.
     pub fn check_top_levels(&self, specs: &[TopLevelSpec]) -> Result<(), ShapeError> {
         let mut numbered = specs.iter().enumerate();
         numbered.try_for_each(|(before, spec)| self.check_top_level(spec, before).map(drop))
     }
 
-    /// Takes away a log vdev. Nothing on it is needed any more; its number is kept.
+    /// Removes a log vdev. Nothing on it is needed any more; its number is kept.
     ///
     /// # Errors
-    /// Where the vdev is not for the log.
+    /// The vdev is not for the log.
     pub fn remove_log(
         &mut self,
         vdev: u16,
@@ -133,8 +133,8 @@ impl Array {
         Ok(())
     }
 
-    /// Stops using a log vdev that failed, with all its leaves. What was promised there must become durable
-    /// elsewhere before labels say so.
+    /// Stops using a log vdev that failed, with all its leaves. Writes that were promised there
+    /// must become durable elsewhere before labels say so.
     pub fn give_up_log(&mut self, vdev: u16, reason: &str, now_us: u64, out: &mut Output) {
         let Some(top) = self.top_levels.get(usize::from(vdev)) else {
             return;
@@ -149,11 +149,11 @@ impl Array {
         self.settle(now_us, out);
     }
 
-    /// Makes a mirror of a leaf and a new one, or gives a mirror one more. The new leaf misses
+    /// Makes a mirror of a leaf and a new one, or adds a leaf to a mirror. The new leaf misses
     /// everything until it is resilvered.
     ///
     /// # Errors
-    /// Where `beside` is in a raidz, or the device is too small.
+    /// `beside` is in a raidz, or the device is too small.
     pub fn attach(&mut self, beside: LeafId, new: &LeafSpec) -> Result<LeafId, ShapeError> {
         self.known(beside)?;
         let vdev = self.leaf(beside).vdev;
@@ -174,11 +174,11 @@ impl Array {
         Ok(leaf)
     }
 
-    /// Puts a new leaf beside an old one, in the same slot: both are written to, and the new one is
-    /// resilvered. Then the old one is to be detached; or the new one, to undo it.
+    /// Puts a new leaf beside an old one, in one slot. Both are written to, and the new one is
+    /// resilvered. Then the caller detaches the old leaf, or the new one to undo the replacement.
     ///
     /// # Errors
-    /// Where the device is too small, or `kind` is [`SlotKind::Single`].
+    /// The device is too small, or `kind` is [`SlotKind::Single`].
     pub fn replace(
         &mut self,
         old: LeafId,
@@ -200,10 +200,10 @@ impl Array {
         Ok(leaf)
     }
 
-    /// Takes a leaf out of a mirror, or out of a slot where another stands in for it.
+    /// Takes a leaf out of a mirror, or out of a slot where another leaf stands in for it.
     ///
     /// # Errors
-    /// Where others do not hold all that it holds, or the vdev would lose a column.
+    /// The other leaves do not hold all that the leaf holds, or the vdev would lose a column.
     pub fn detach(
         &mut self,
         leaf: LeafId,
@@ -241,11 +241,10 @@ impl Array {
         Ok(())
     }
 
-    /// The device of a leaf has another size now. The vdev uses more only after
-    /// [`Array::grow`].
+    /// Notes another size of a leaf's device. The vdev uses more only after [`Array::grow`].
     ///
     /// # Errors
-    /// Where less is left than is used.
+    /// The device has less than the used size.
     pub fn resize_leaf(&mut self, leaf: LeafId, size: u64) -> Result<(), ShapeError> {
         self.known(leaf)?;
         let used = self.top_levels[usize::from(self.leaf(leaf).vdev)].leaf_sectors;
@@ -258,17 +257,17 @@ impl Array {
         Ok(())
     }
 
-    /// The device of a leaf has only so many bytes: what lies behind them cannot be read or written.
+    /// Limits the device of a leaf to `bytes` bytes. Sectors behind them cannot be read or written.
     pub fn set_reach(&mut self, leaf: LeafId, bytes: u64) {
         if let Some(leaf) = self.leaves.get_mut(leaf.0 as usize) {
             leaf.reach = bytes;
         }
     }
 
-    /// Uses all that the smallest leaf of a vdev has; returns the sectors there are now.
+    /// Makes the vdev use all that its smallest leaf has. Returns the number of sectors.
     ///
     /// # Errors
-    /// Where there is no such vdev.
+    /// There is no such vdev.
     pub fn grow(&mut self, vdev: u16) -> Result<u64, ShapeError> {
         let smallest = self
             .top_levels
@@ -281,7 +280,7 @@ impl Array {
             ));
         };
         let top = &mut self.top_levels[usize::from(vdev)];
-        // What lies further back has no address.
+        // Sectors further back have no address.
         let most = Address::SECTORS / (top.slots.len() as u64).max(1);
         top.leaf_sectors = top.leaf_sectors.max(smallest.min(most));
         Ok(top.sectors())
@@ -307,8 +306,8 @@ impl Array {
         Ok(vdev)
     }
 
-    /// Whether a top-level vdev can be added when `before` others have been: the number that it gets, and the sectors
-    /// of each of its leaves.
+    /// Checks whether a top-level vdev can be added when `before` others have been. Returns the
+    /// number that it gets, and the sectors of each of its leaves.
     fn check_top_level(
         &self,
         spec: &TopLevelSpec,
@@ -366,7 +365,7 @@ impl Array {
         LeafId((self.leaves.len() - 1) as u32)
     }
 
-    /// A leaf that has nothing of what its vdev holds.
+    /// Inserts a leaf that has nothing of its vdev's blocks.
     fn insert_newcomer(&mut self, vdev: u16, spec: &LeafSpec) -> Result<LeafId, ShapeError> {
         self.require_new(spec)?;
         let used = self.top_levels[usize::from(vdev)].leaf_sectors;
@@ -374,7 +373,7 @@ impl Array {
             let context = format!("{} bytes, {used} sectors are in use", spec.size);
             return Err(ShapeError::of_tree(ShapeErrorKind::TooSmall, context));
         }
-        // What is written from now on, a leaf misses that was the only one and is away.
+        // If the only leaf of a vdev is away, it misses the blocks that are written from now on.
         for leaf in &mut self.leaves {
             if leaf.vdev == vdev && leaf.is_away() {
                 leaf.missing_since.get_or_insert(self.epoch);
@@ -415,7 +414,7 @@ impl Array {
     }
 }
 
-/// Whether a vdev of this kind has so many slots, and each has a leaf.
+/// Checks whether a vdev of this kind may have this number of slots, and whether each has a leaf.
 fn check_slots(spec: &TopLevelSpec) -> Result<(), ShapeError> {
     let count = spec.slots.len();
     let (least, most) = match spec.kind {

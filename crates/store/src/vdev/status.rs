@@ -1,4 +1,4 @@
-//! What an array tells of itself, in zpool's words.
+//! The status of an array, in zpool's words.
 
 use std::fmt;
 
@@ -12,18 +12,18 @@ use super::tree::{
 use crate::format::Epoch;
 use crate::format::label::{COPIES, LABEL_SIZE};
 
-/// How well a leaf or a top-level vdev is.
+/// Health of a leaf or a top-level vdev.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
     /// All is well.
     Online,
-    /// Everything can be read, but something is missing.
+    /// Everything can be read, but a part of the redundancy is missing.
     Degraded,
-    /// It failed too much to be used.
+    /// The device failed too often to be used.
     Faulted,
     /// The administrator put it aside.
     Offline,
-    /// It cannot be opened, or does not answer.
+    /// The device cannot be opened, or does not answer.
     Unavailable,
     /// The device went away.
     Removed,
@@ -42,7 +42,7 @@ impl fmt::Display for State {
     }
 }
 
-/// What went wrong with a leaf, since it was cleared.
+/// Errors of a leaf since they were cleared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorCounts {
     /// Reads that the device failed.
@@ -53,60 +53,60 @@ pub struct ErrorCounts {
     pub checksum: u64,
 }
 
-/// A leaf as it is.
+/// Status of a leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafStatus {
-    /// Its position.
+    /// Position of the leaf.
     pub leaf: LeafId,
-    /// Its name for ever.
+    /// Permanent GUID of the leaf.
     pub guid: u64,
-    /// Bytes of its device.
+    /// Size of its device in bytes.
     pub size: u64,
-    /// How well it is.
+    /// Health of the leaf.
     pub state: State,
-    /// What went wrong.
+    /// Errors of the leaf.
     pub errors: ErrorCounts,
-    /// What its device did.
+    /// Work of its device.
     pub io: LeafIo,
-    /// Something is missing on it that a resilver must rebuild.
+    /// Whether blocks are missing on it that a resilver must rebuild.
     pub is_incomplete: bool,
 }
 
-/// A child of a top-level vdev as it is.
+/// Status of a child of a top-level vdev.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotStatus {
-    /// Why it has the leaves it has.
+    /// Kind of the slot: the reason for its leaves.
     pub kind: SlotKind,
-    /// Its leaves.
+    /// Leaves of the slot.
     pub leaves: Vec<LeafStatus>,
 }
 
-/// A top-level vdev as it is.
+/// Status of a top-level vdev.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopLevelStatus {
-    /// Its number in addresses.
+    /// Number of the vdev in addresses.
     pub vdev: u16,
-    /// How it keeps its blocks.
+    /// Kind of the vdev: how it keeps its blocks.
     pub kind: Kind,
-    /// What it is for.
+    /// Purpose of the vdev.
     pub class: Class,
-    /// How well it is: faulted where blocks cannot be read any more.
+    /// Health of the vdev: faulted if blocks cannot be read any more.
     pub state: State,
     /// Sectors in its address space, parity included.
     pub sectors: u64,
-    /// Its children.
+    /// Children of the vdev.
     pub slots: Vec<SlotStatus>,
     /// Blocks that could not be read from it with right bytes.
     pub unreadable: u64,
-    /// Unflushed writes are lost, and flushes fail.
+    /// Whether unflushed writes are lost, so that flushes fail.
     pub is_lossy: bool,
     /// Blocks that were read and written.
     pub io: BlockIo,
 }
 
 impl TopLevelStatus {
-    /// Whether more of its slots lack a part than redundancy covers: of what they lack some blocks may be unreadable until a
-    /// leaf is back that has it.
+    /// Reports whether more of its slots lack a part than redundancy covers. If so, blocks in those
+    /// parts may be unreadable until a leaf that has them is back.
     pub fn is_lacking(&self) -> bool {
         let is_used = |leaf: &LeafStatus| matches!(leaf.state, State::Online | State::Degraded);
         let is_whole = |leaf: &LeafStatus| is_used(leaf) && !leaf.is_incomplete;
@@ -116,7 +116,7 @@ impl TopLevelStatus {
 }
 
 impl Array {
-    /// All top-level vdevs in the order of their numbers, holes too.
+    /// Returns all top-level vdevs in the order of their numbers, holes too.
     pub fn top_levels(&self) -> impl Iterator<Item = TopLevelStatus> {
         self.top_levels.iter().enumerate().map(|(vdev, top)| {
             let slots = top.slots.iter().map(|slot| SlotStatus {
@@ -141,7 +141,8 @@ impl Array {
         })
     }
 
-    /// Whether blocks may be written to a top-level vdev: it is for blocks, and holds what it is given.
+    /// Reports whether blocks may be written to a top-level vdev. It is for blocks, and keeps its
+    /// data.
     pub fn is_writable(&self, vdev: u16) -> bool {
         let top = self.top_levels.get(usize::from(vdev));
         let takes_blocks = top.is_some_and(|top| {
@@ -151,8 +152,8 @@ impl Array {
         takes_blocks && matches!(state(), State::Online | State::Degraded)
     }
 
-    /// Whether a log vdev takes the log, and holds what it is given: on a leaf at least that is believed to have
-    /// all of it when the pool is opened.
+    /// Reports whether a log vdev takes the log, and keeps its data. At least one of its leaves
+    /// must be believed to have all of the log when the pool is opened.
     pub fn takes_log(&self, vdev: u16) -> bool {
         let top = self.top_levels.get(usize::from(vdev));
         let is_whole = |leaf: LeafId| self.leaf(leaf).is_complete();
@@ -162,7 +163,7 @@ impl Array {
         })
     }
 
-    /// The epoch of the first root that all leaves of a vdev have which are in use.
+    /// Returns the epoch of the first root that all used leaves of a vdev have.
     pub fn joined(&self, vdev: u16) -> Epoch {
         let top = self.top_levels.get(usize::from(vdev));
         let leaves = top.into_iter().flat_map(TopLevel::leaves);
@@ -172,7 +173,7 @@ impl Array {
         used.map(|leaf| leaf.joined).max().unwrap_or_default()
     }
 
-    /// All leaves that were not detached.
+    /// Returns all leaves that were not detached.
     pub fn leaves(&self) -> impl Iterator<Item = LeafStatus> {
         (0..self.leaves.len() as u32)
             .map(LeafId)
@@ -180,12 +181,13 @@ impl Array {
             .map(|leaf| self.leaf_status(leaf))
     }
 
-    /// The GUID of a leaf, also of one that was detached.
+    /// Returns the GUID of a leaf, also of a detached one.
     pub fn guid(&self, leaf: LeafId) -> Option<u64> {
         self.leaves.get(leaf.0 as usize).map(|leaf| leaf.guid)
     }
 
-    /// The top-level vdev of a leaf that blocks lie on, and how many columns that has; `None` of another leaf.
+    /// Returns the top-level vdev of a leaf that holds blocks, and the vdev's number of columns.
+    /// Returns `None` for other leaves.
     pub fn blocks_of(&self, leaf: LeafId) -> Option<(u16, u64)> {
         let own = self.leaves.get(leaf.0 as usize)?;
         let top = self.top_levels.get(usize::from(own.vdev))?;
@@ -193,7 +195,7 @@ impl Array {
         is_of_blocks.then(|| (own.vdev, self.columns_of(own.vdev)))
     }
 
-    /// How many leaves' sectors the space of a top-level vdev is made of.
+    /// Returns the number of leaves whose sectors make up the space of a top-level vdev.
     pub fn columns_of(&self, vdev: u16) -> u64 {
         match self.top_levels.get(usize::from(vdev)) {
             Some(top) if matches!(top.kind, Kind::Raidz { .. }) => top.slots.len() as u64,
@@ -201,27 +203,28 @@ impl Array {
         }
     }
 
-    /// The leaves of a top-level vdev.
+    /// Returns the leaves of a top-level vdev.
     pub fn leaves_of(&self, vdev: u16) -> impl Iterator<Item = LeafId> {
         let top = self.top_levels.get(usize::from(vdev));
         top.into_iter().flat_map(|top| top.leaves())
     }
 
-    /// The leaf with this GUID.
+    /// Returns the leaf with this GUID.
     pub fn find(&self, guid: u64) -> Option<LeafId> {
         self.leaves()
             .find(|leaf| leaf.guid == guid)
             .map(|leaf| leaf.leaf)
     }
 
-    /// Whether the device of this GUID may still do what was given up with a leaf of it that is put aside or detached.
+    /// Reports whether the device of this GUID may still do requests that were given up. Its leaf
+    /// was put aside or detached.
     pub fn is_unanswered(&self, guid: u64) -> bool {
         let mut leaves = self.leaves.iter();
         leaves.any(|leaf| leaf.guid == guid && leaf.abandoned > 0)
     }
 
-    /// Where label `number` (0 to 3, or 4 and 5: the inner ones) of a leaf lies, in bytes; `None` where its device ends
-    /// before, or its vdev has none of that number.
+    /// Returns the offset of label `number` of a leaf, in bytes. Labels 4 and 5 are the inner ones.
+    /// Returns `None` if the leaf's device ends before, or its vdev has no label of that number.
     pub fn label_offset(&self, leaf: LeafId, number: usize) -> Option<u64> {
         let leaf = self.leaves.get(leaf.0 as usize)?;
         let offset = match number.checked_sub(COPIES as usize) {
@@ -234,8 +237,8 @@ impl Array {
         (offset + LABEL_SIZE as u64 <= leaf.reach).then_some(offset)
     }
 
-    /// The configuration as it is now, to be written into labels: an array made of it goes on where
-    /// this one is.
+    /// Returns the present configuration, to be written into labels. An array made of it goes on
+    /// where this one is.
     pub fn tree(&self) -> VdevTree {
         let leaf = |id: &LeafId| {
             let leaf = self.leaf(*id);

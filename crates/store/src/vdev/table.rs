@@ -1,15 +1,16 @@
-//! A table of things under way, found by a number that is never used again.
+//! A table of items under way. Each is found by a number that is never used again.
 
-/// Where a thing stands, in the low bits of its number.
+/// Low bits of an item's number, which hold its place.
 const PLACE_BITS: u32 = 20;
 
-/// Things by number: finding, adding and removing take constant time, and order is deterministic.
+/// Items by number. Finding, adding and removing take constant time, and the order is
+/// deterministic.
 #[derive(Debug)]
 pub(super) struct Table<T> {
     rows: Vec<Row<T>>,
     free: Vec<u32>,
     len: usize,
-    /// How many were added ever.
+    /// Number of items that were ever added.
     added: u64,
 }
 
@@ -31,7 +32,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Adds a thing and returns its number.
+    /// Adds an item and returns its number.
     pub(super) fn insert(&mut self, thing: T) -> u64 {
         let place = self.free.pop().unwrap_or_else(|| {
             self.rows.push(Row { id: 0, thing: None });
@@ -60,14 +61,14 @@ impl<T> Table<T> {
         self.row(id)?.thing.as_mut()
     }
 
-    /// Takes a thing out for good.
+    /// Takes an item out for good.
     pub(super) fn remove(&mut self, id: u64) -> Option<T> {
         let thing = self.borrow(id)?;
         self.release(id);
         Some(thing)
     }
 
-    /// Takes a thing out for a while: it keeps its number until [`Table::put_back`] or
+    /// Takes an item out for a while. It keeps its number until [`Table::put_back`] or
     /// [`Table::release`].
     pub(super) fn borrow(&mut self, id: u64) -> Option<T> {
         self.row(id)?.thing.take()
@@ -79,7 +80,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Gives up the number of a thing that was taken out.
+    /// Gives up the number of an item that was taken out.
     pub(super) fn release(&mut self, id: u64) {
         if let Some(row) = self.row(id) {
             row.id = 0;

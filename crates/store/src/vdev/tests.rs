@@ -1,4 +1,4 @@
-//! Tests of the array, on disks in memory that misbehave as told.
+//! Tests of the array, on disks in memory that misbehave on demand.
 
 mod basics;
 mod columns;

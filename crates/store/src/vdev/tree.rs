@@ -1,4 +1,4 @@
-//! The configuration that an array starts from ([`VdevTree`]), and the tree it works with.
+//! The configuration that an array starts from ([`VdevTree`]), and the tree that it works with.
 
 use smallvec::SmallVec;
 
@@ -12,28 +12,28 @@ use crate::log::ring::MOST_SECTORS as LOG_RING;
 /// All top-level vdevs of a pool, by their number in addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VdevTree {
-    /// Blocks are spread over these.
+    /// Top-level vdevs, over which blocks are spread.
     pub top_levels: Vec<TopLevelSpec>,
 }
 
-/// How a top-level vdev keeps its blocks.
+/// Kind of a top-level vdev: how it keeps its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// On one leaf.
+    /// Blocks lie on one leaf.
     Leaf,
-    /// On each of its leaves.
+    /// Blocks lie on each of the leaves.
     Mirror,
-    /// In columns over its leaves, with parity.
+    /// Blocks lie in columns over the leaves, with parity.
     Raidz {
-        /// How many leaves may be lost: 1, 2 or 3.
+        /// Number of leaves that may be lost: 1, 2 or 3.
         parity: u8,
     },
-    /// Not any more: a log vdev was removed, and its number is kept.
+    /// The vdev does not exist any more: a log vdev was removed, and its number is kept.
     Hole,
 }
 
 impl Kind {
-    /// Of so many slots, those that may be lost without losing a block.
+    /// Returns how many of `slots` slots may be lost without losing a block.
     pub fn redundancy(self, slots: usize) -> usize {
         match self {
             Self::Leaf | Self::Hole => 0,
@@ -43,34 +43,34 @@ impl Kind {
     }
 }
 
-/// What a top-level vdev is for.
+/// Purpose of a top-level vdev.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Blocks of volumes and of the pool itself.
     #[default]
     Normal,
-    /// The log of durable writes only.
+    /// The log of durable writes, and nothing else.
     Log,
 }
 
-/// A top-level vdev.
+/// Configuration of a top-level vdev.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopLevelSpec {
-    /// How it keeps its blocks.
+    /// Kind of the vdev: how it keeps its blocks.
     pub kind: Kind,
-    /// What it is for.
+    /// Purpose of the vdev.
     pub class: Class,
-    /// Sectors used of each leaf; `None` for as many as the smallest leaf has. Given where the
-    /// pool exists: a larger leaf makes no larger vdev before it is asked to grow.
+    /// Sectors used of each leaf; `None` for as many as the smallest leaf has. It is given if the
+    /// pool exists: a larger leaf makes no larger vdev before the vdev is asked to grow.
     pub leaf_sectors: Option<u64>,
-    /// The first sectors of the two inner labels on each of its leaves; `None`: it has none.
+    /// First sectors of the two inner labels on each leaf; `None` if there are none.
     pub inner_labels: Option<[u64; 2]>,
-    /// Its children in order; a raidz's columns.
+    /// Children in order. In a raidz, the columns.
     pub slots: Vec<SlotSpec>,
 }
 
 impl TopLevelSpec {
-    /// A top-level vdev of whole leaves that uses all of the smallest.
+    /// Makes a top-level vdev of whole leaves that uses all of the smallest.
     pub fn new(kind: Kind, class: Class, leaves: impl IntoIterator<Item = LeafSpec>) -> Self {
         let slots = leaves.into_iter().map(SlotSpec::single).collect();
         Self {
@@ -82,8 +82,8 @@ impl TopLevelSpec {
         }
     }
 
-    /// The same with inner labels, where it is large enough for them. Those of a log vdev lie behind what its copies of
-    /// groups take.
+    /// Returns the vdev with inner labels, if it is large enough for them. The inner labels of a
+    /// log vdev lie behind the space of its copies of groups.
     #[must_use]
     pub fn with_inner_labels(self) -> Self {
         let leaves = self.slots.iter().flat_map(|slot| &slot.leaves);
@@ -96,7 +96,8 @@ impl TopLevelSpec {
         }
     }
 
-    /// The sectors of the vdev's own space that its inner labels take: all leaves' rows of each.
+    /// Returns the sectors of the vdev's own space that its inner labels take: all leaves' rows of
+    /// each.
     pub fn inner_extents(&self, vdev: u16) -> impl Iterator<Item = Extent> {
         let columns = match self.kind {
             Kind::Raidz { .. } => self.slots.len() as u64,
@@ -110,7 +111,8 @@ impl TopLevelSpec {
         })
     }
 
-    /// Why its inner labels cannot lie where it says, in a vdev that uses so many sectors of each leaf.
+    /// Returns the reason why the inner labels cannot lie at their places, in a vdev that uses
+    /// `leaf_sectors` sectors of each leaf.
     pub(super) fn misplaced_inner(&self, leaf_sectors: u64) -> Option<String> {
         let [first, second] = self.inner_labels?;
         let is_aligned = [first, second]
@@ -123,29 +125,29 @@ impl TopLevelSpec {
     }
 }
 
-/// Why a slot has the leaves it has.
+/// Kind of a slot: the reason for its leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SlotKind {
-    /// One leaf.
+    /// The slot has one leaf.
     #[default]
     Single,
-    /// A new leaf takes the place of the first.
+    /// A new leaf replaces the first one.
     Replacing,
-    /// A spare stands in for the first.
+    /// A spare stands in for the first leaf.
     Spare,
 }
 
-/// A child of a top-level vdev: one leaf, or several that hold the same for a while.
+/// A child of a top-level vdev: one leaf, or several that hold equal content for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotSpec {
-    /// Why.
+    /// Kind of the slot.
     pub kind: SlotKind,
-    /// At least one; the first is the one that was there first.
+    /// Leaves, at least one. The original leaf comes first.
     pub leaves: Vec<LeafSpec>,
 }
 
 impl SlotSpec {
-    /// A slot of one leaf.
+    /// Makes a slot of one leaf.
     pub fn single(leaf: LeafSpec) -> Self {
         Self {
             kind: SlotKind::Single,
@@ -154,43 +156,43 @@ impl SlotSpec {
     }
 }
 
-/// Whether a leaf is used.
+/// State of a leaf: whether it is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LeafState {
-    /// It is used.
+    /// The leaf is used.
     #[default]
     Online,
-    /// The administrator put it aside.
+    /// The administrator took the leaf offline.
     Offline,
-    /// It failed too much.
+    /// The leaf failed too often.
     Faulted,
-    /// It could not be opened.
+    /// The leaf could not be opened.
     Unavailable,
-    /// It went away while it was used.
+    /// The leaf went away while it was used.
     Removed,
-    /// It left the array.
+    /// The leaf left the array.
     Detached,
 }
 
-/// One device.
+/// Configuration of one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafSpec {
-    /// Its name for ever.
+    /// Permanent GUID of the leaf.
     pub guid: u64,
-    /// Bytes of the device; where it is away, as it was last seen.
+    /// Size of the device in bytes. If the device is away, the size when it was last seen.
     pub size: u64,
-    /// Whether it is used.
+    /// State of the leaf.
     pub state: LeafState,
-    /// The epochs it missed, as its pool's labels say. A leaf that was away misses at least all
-    /// epochs since that of its own label.
+    /// Epochs that the leaf missed, as its pool's labels say. A leaf that was away misses at least
+    /// all epochs since that of its own label.
     pub missing: Dtl,
-    /// The epoch of the first root that its labels get in this place, or one before that. A spare comes and goes
-    /// under one GUID: this tells a label of another stay from one of this.
+    /// Epoch of the first root that its labels get in this place, or an earlier one. A spare comes
+    /// and goes under one GUID. This epoch tells a label of another stay from one of this stay.
     pub joined: Epoch,
 }
 
 impl LeafSpec {
-    /// A leaf that is there and misses nothing.
+    /// Makes a leaf that is there and misses nothing.
     pub fn new(guid: u64, size: u64) -> Self {
         Self {
             guid,
@@ -210,9 +212,9 @@ pub(super) struct TopLevel {
     pub(super) slots: Vec<Slot>,
     /// Sectors used of each leaf.
     pub(super) leaf_sectors: u64,
-    /// The first sectors of the inner labels on each leaf.
+    /// First sectors of the inner labels on each leaf.
     pub(super) inner_labels: Option<[u64; 2]>,
-    /// Writes that were answered as done are lost, and no flush may say otherwise.
+    /// Whether writes that were answered as done are lost, so that flushes must fail.
     pub(super) is_unflushable: bool,
     /// Blocks that could not be read.
     pub(super) unreadable: u64,
@@ -227,12 +229,12 @@ pub(super) struct Slot {
 }
 
 impl TopLevel {
-    /// Slots that may be lost without losing a block.
+    /// Returns the number of slots that may be lost without losing a block.
     pub(super) fn redundancy(&self) -> usize {
         self.kind.redundancy(self.slots.len())
     }
 
-    /// Sectors in its address space.
+    /// Returns the sectors in the vdev's address space.
     pub(super) fn sectors(&self) -> u64 {
         match self.kind {
             Kind::Hole => 0,
@@ -241,14 +243,14 @@ impl TopLevel {
         }
     }
 
-    /// All its leaves.
+    /// Returns all leaves of the vdev.
     pub(super) fn leaves(&self) -> impl Iterator<Item = LeafId> {
         self.slots
             .iter()
             .flat_map(|slot| slot.leaves.iter().copied())
     }
 
-    /// The leaves that hold a column.
+    /// Returns the leaves that hold a column.
     pub(super) fn holders(&self, slot: Option<u16>) -> impl Iterator<Item = LeafId> {
         let slots = match slot {
             None => &self.slots[..],

@@ -1,5 +1,6 @@
-//! Telling devices what is free. A trim is advice: what a device does not do or fails is no error of the leaf, and is
-//! told to whoever asked. But a write into the range waits until the device is through with it.
+//! Trims tell devices which space is free. A trim is advice. If a device does not do it or fails
+//! it, this is no error of the leaf; the caller is told. But a write into the range waits until the
+//! device is through with the trim.
 
 use pages::PAGE_SIZE;
 use smallvec::SmallVec;
@@ -20,7 +21,8 @@ pub(super) struct TrimOperation {
 }
 
 impl Array {
-    /// Tells devices that `sectors` of a vdev's space are free: that of one leaf, or those of all that are used.
+    /// Tells devices that `sectors` of a vdev's space are free: the device of one leaf, or those of
+    /// all used leaves.
     pub fn trim(
         &mut self,
         tag: u64,
@@ -56,12 +58,13 @@ impl Array {
         self.settle(now_us, out);
     }
 
-    /// Whether a leaf is used.
+    /// Reports whether a leaf is used.
     pub fn is_usable(&self, leaf: LeafId) -> bool {
         self.known(leaf).is_ok() && self.leaf(leaf).is_usable()
     }
 
-    /// The usable leaves' parts of a range of a vdev's space; `None` where it lies outside.
+    /// Returns the usable leaves' parts of a range of a vdev's space; `None` if the range lies
+    /// outside.
     fn leaf_ranges(
         &self,
         address: Address,

@@ -1,7 +1,9 @@
-//! What is written while a block is read. A block may be freed and its place used again meanwhile: then what the
-//! devices return proves nothing, and a repair would put an old block's bytes over a new block.
+//! Watches of writes that happen while a block is read. A block may be freed and its place used
+//! again meanwhile. Then the bytes that the devices return prove nothing, and a repair would put an
+//! old block's bytes over a new block.
 //!
-//! Each block that is read is watched until its read ends, however long that takes and however much is written.
+//! Each block that is read is watched until its read ends, however long that takes and however much
+//! is written.
 
 use std::collections::BTreeMap;
 
@@ -21,18 +23,19 @@ impl Watch {
     }
 }
 
-/// The places that are watched.
+/// All places that are watched.
 #[derive(Debug, Default)]
 pub(super) struct Watches {
-    /// By vdev, first sector and number: the sector after the last. A write takes away those that it touches.
+    /// Sector after the last of each place, by vdev, first sector and number. A write removes the
+    /// places that it touches.
     watched: BTreeMap<(u16, u64, u64), u64>,
-    /// Sectors of the longest that was ever watched.
+    /// Sectors of the longest place that was ever watched.
     longest: u64,
     next_number: u64,
 }
 
 impl Watches {
-    /// Something is written there, or given up.
+    /// Notes that these sectors are written, or given up.
     pub(super) fn note(&mut self, address: Address, sectors: u32) {
         if self.watched.is_empty() {
             return;
@@ -50,7 +53,8 @@ impl Watches {
         }
     }
 
-    /// From now on it is known of each write there, until it is [forgotten](Watches::forget).
+    /// Watches these sectors: each write there is noted, until the watch is
+    /// [forgotten](Watches::forget).
     pub(super) fn watch(&mut self, address: Address, sectors: u32) -> Watch {
         let watch = Watch {
             vdev: address.vdev(),
@@ -64,12 +68,12 @@ impl Watches {
         watch
     }
 
-    /// Whether nothing was written there since.
+    /// Reports whether nothing was written there since.
     pub(super) fn is_untouched(&self, watch: &Watch) -> bool {
         self.watched.contains_key(&watch.place())
     }
 
-    /// It is not watched any more.
+    /// Ends a watch.
     pub(super) fn forget(&mut self, watch: &Watch) {
         self.watched.remove(&watch.place());
     }

@@ -1,5 +1,6 @@
-//! Writing blocks: to every leaf that takes writes, neighbours as one request. A block is written
-//! when no more of its columns are missing than can be rebuilt; otherwise the write has failed.
+//! Writes of blocks: to every leaf that takes writes, with neighbours as one request. A block is
+//! written if no more of its columns are missing than can be rebuilt. Otherwise the write has
+//! failed.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -16,17 +17,17 @@ use super::queue::{self, Job, Work};
 use super::tree::LeafState;
 use crate::format::{Address, Epoch};
 
-/// Blocks that are written.
+/// A write of blocks.
 #[derive(Debug)]
 pub(super) struct WriteOperation {
     tag: u64,
     blocks: Vec<(Address, Pages)>,
-    /// When it began.
+    /// Epoch in which it began.
     epoch: Epoch,
-    /// Leaves from this one on joined later.
+    /// Number of leaves when it began. Leaves from this number on joined later.
     leaves: u32,
     pending: u32,
-    /// What was not written: leaf and bytes on it.
+    /// Failed parts of the write: leaf and bytes on it.
     failed: Vec<(LeafId, Range<u64>)>,
     error: Option<DeviceError>,
 }
@@ -37,7 +38,7 @@ struct Run {
     offset: u64,
     len: u64,
     parts: SmallVec<[Pages; 1]>,
-    /// How many of the last parts are padding, which is written only to join its neighbours.
+    /// Number of the last parts that are padding. Padding is written only to join its neighbours.
     padding: usize,
 }
 
@@ -51,7 +52,7 @@ impl Run {
         self.parts.push(data);
     }
 
-    /// Without padding at its end.
+    /// Removes the padding at the end.
     fn trim(&mut self) {
         self.parts.truncate(self.parts.len() - self.padding);
         self.len -= (self.padding * PAGE_SIZE) as u64;
@@ -59,16 +60,16 @@ impl Run {
     }
 }
 
-/// The runs of one write.
+/// Runs of one write.
 struct Runs {
     max: u64,
     runs: Vec<Run>,
-    /// The last run of each leaf.
+    /// Index of the last run of each leaf.
     last: Vec<Option<usize>>,
 }
 
 impl Runs {
-    /// The most requests that a leaf gets.
+    /// Returns the most requests that a leaf gets.
     fn most_of_a_leaf(&self) -> usize {
         let of = |leaf| self.runs.iter().filter(|run| run.leaf == leaf).count();
         let leaves = (0..self.last.len() as u32).map(LeafId);
@@ -117,10 +118,11 @@ impl Runs {
 }
 
 impl Array {
-    /// Writes blocks; one answer, [`ArrayDone::Written`], for all of them together. Blocks that
-    /// follow one another become one request for each leaf. The bytes of each are whole sectors.
+    /// Writes blocks. One answer, [`ArrayDone::Written`], covers all of them together. Blocks that
+    /// follow one another become one request for each leaf. The bytes of each block are whole
+    /// sectors.
     ///
-    /// An error means that at least one of the blocks is not safe: none of them may be used.
+    /// An error means that at least one of the blocks is not safe. Then none of them may be used.
     pub fn write(
         &mut self,
         tag: u64,
@@ -132,9 +134,10 @@ impl Array {
         self.start_write(tag, blocks, priority, false, now_us, out);
     }
 
-    /// The same, and where that takes one request for each leaf, written means that it outlives a power cut: true, if
-    /// so. Else a flush must follow: of several requests each would have its own (measured with up to two and eight: no
-    /// quicker with one outstanding, a little slower with 16).
+    /// Writes blocks like [`Array::write`]. If that takes one request for each leaf, the answer
+    /// means that the write outlives a power cut. Returns true in this case. Otherwise a flush must
+    /// follow: several durable requests would each have their own flush. (Measured with up to two
+    /// and up to eight requests: no quicker with one write outstanding, a little slower with 16.)
     pub fn write_durably(
         &mut self,
         tag: u64,
@@ -146,7 +149,7 @@ impl Array {
         self.start_write(tag, blocks, priority, true, now_us, out)
     }
 
-    /// Whether all of it will be durable when it is written.
+    /// Starts a write. Returns whether all of it will be durable when it is written.
     fn start_write(
         &mut self,
         tag: u64,
@@ -208,7 +211,7 @@ impl Array {
         is_durable
     }
 
-    /// Puts a block's columns where they belong; false where the block lies outside.
+    /// Puts a block's columns where they belong. Returns false if the block lies outside.
     fn place(
         &self,
         address: Address,
@@ -289,7 +292,7 @@ impl Array {
         out.done.push((write.tag, ArrayDone::Written(result)));
     }
 
-    /// Whether enough leaves hold a block that was written.
+    /// Reports whether enough leaves hold a block that was written.
     fn is_held(&self, write: &WriteOperation, (address, data): &(Address, Pages)) -> bool {
         let sectors = (data.len() / PAGE_SIZE) as u16;
         let Some((top, geometry)) = self.locate(*address, sectors) else {
@@ -311,14 +314,14 @@ impl Array {
         geometry.columns.iter().filter(is_lost).count() <= geometry.parity
     }
 
-    /// Leaves that failed a write and could not be spared lack its blocks.
+    /// Notes the blocks that leaves lack which failed a write and could not be spared.
     fn note_missed(&mut self, write: &WriteOperation, out: &mut Output) {
         for (leaf, _) in &write.failed {
             self.note_lack(*leaf, write.epoch..=self.newest, out);
         }
     }
 
-    /// A leaf that stays in use lacks blocks that were born in these epochs.
+    /// Notes that a leaf that stays in use lacks blocks that were born in these epochs.
     pub fn note_lack(&mut self, leaf: LeafId, born: RangeInclusive<Epoch>, out: &mut Output) {
         let state = self.leaf_mut(leaf);
         if state.state == LeafState::Online {

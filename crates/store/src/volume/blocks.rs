@@ -1,5 +1,5 @@
-//! Bytes and blocks: which blocks a range of bytes touches, what a block becomes when a part of it
-//! is written, and bytes of several blocks as one run.
+//! Bytes and blocks. This module finds the blocks that a range of bytes touches, makes the block
+//! that results from a write to a part of it, and joins the bytes of several blocks into one run.
 
 use std::ops::Range;
 
@@ -8,15 +8,15 @@ use pages::{PAGE_SIZE, Page, PageMut, Pages};
 /// The part of one block that a range of bytes touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The block's number.
+    /// Number of the block.
     pub block: u64,
-    /// Bytes inside the block.
+    /// Range of the part inside the block, in bytes.
     pub within: Range<usize>,
-    /// The same bytes, counted from the start of the range.
+    /// Range of the part from the start of the byte range, in bytes.
     pub of_range: Range<usize>,
 }
 
-/// The numbers of the blocks of `block_size` bytes that `len` bytes from `offset` on touch.
+/// Returns the numbers of the blocks of `block_size` bytes that `len` bytes from `offset` on touch.
 pub fn touched(offset: u64, len: usize, block_size: usize) -> Range<u64> {
     let size = block_size as u64;
     let first = offset / size;
@@ -28,7 +28,7 @@ pub fn touched(offset: u64, len: usize, block_size: usize) -> Range<u64> {
     first..end
 }
 
-/// What `len` bytes from `offset` on touch of each of these blocks, in order.
+/// Returns the part of each block that `len` bytes from `offset` on touch, in order.
 pub fn parts(offset: u64, len: usize, block_size: usize) -> impl ExactSizeIterator<Item = Part> {
     let size = block_size as u64;
     let Range { start: first, end } = touched(offset, len, block_size);
@@ -44,8 +44,8 @@ pub fn parts(offset: u64, len: usize, block_size: usize) -> impl ExactSizeIterat
     })
 }
 
-/// A block in which `new` was written from byte `at` on. Pages that are not touched, and those that
-/// are written whole, are shared; `old` begins at a page.
+/// Returns a block in which `new` is written from byte `at` on. Untouched pages, and pages that are
+/// written whole, are shared. `old` begins at a page.
 pub fn overwritten(old: &Pages, at: usize, new: &Pages) -> Pages {
     let len = old.len();
     debug_assert!(at + new.len() <= len && !new.is_empty());
@@ -62,7 +62,7 @@ pub fn overwritten(old: &Pages, at: usize, new: &Pages) -> Pages {
     Pages::from_pages(pages.into_iter(), 0, len as u32)
 }
 
-/// One page of a block that is partly or wholly written.
+/// Returns one page of a block that is partly or wholly written.
 fn written_page(old: &Pages, number: usize, at: usize, new: &Pages) -> Page {
     let start = number * PAGE_SIZE;
     let from = at.max(start);
@@ -78,8 +78,8 @@ fn written_page(old: &Pages, number: usize, at: usize, new: &Pages) -> Page {
     page.freeze()
 }
 
-/// The page of bytes that begins at `start`: shared where it is one in memory, else copied; what lies
-/// behind the end is zeros.
+/// Returns the page of bytes that begins at `start`. A page that is one in memory is shared; others
+/// are copied. Bytes behind the end are zeros.
 fn whole_page(data: &Pages, start: usize) -> Page {
     if let Some(page) = data.whole_page(start) {
         return page.clone();
@@ -90,7 +90,7 @@ fn whole_page(data: &Pages, start: usize) -> Page {
     page.freeze()
 }
 
-/// The bytes of a block as pages that begin with it: what came unaligned is copied.
+/// Returns the bytes of a block as pages that begin with the block. Unaligned bytes are copied.
 pub fn aligned(data: Pages) -> Pages {
     let is_aligned = |at| data.whole_page(at).is_some();
     if data.len().is_multiple_of(PAGE_SIZE) && (0..data.len()).step_by(PAGE_SIZE).all(is_aligned) {
@@ -103,8 +103,8 @@ pub fn aligned(data: Pages) -> Pages {
     Pages::from_pages(pages.into_iter(), 0, data.len() as u32)
 }
 
-/// The bytes of several blocks as one run: `pieces` in order, of which all but the first begin at a
-/// page and all but the last end at one, as parts of neighbouring blocks do.
+/// Returns the bytes of several blocks as one run. `pieces` are in order. All but the first begin
+/// at a page, and all but the last end at one, as parts of neighbouring blocks do.
 pub fn joined(pieces: &[Pages]) -> Pages {
     if let [piece] = pieces {
         return piece.clone();

@@ -1,3 +1,3 @@
-//! What a volume is to those who read and write it: a run of bytes, in blocks of volblocksize.
+//! A volume, as its readers and writers see it: a run of bytes, in blocks of volblocksize.
 
 pub mod blocks;

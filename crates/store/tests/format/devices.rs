@@ -1,7 +1,7 @@
-//! The pool of the second image: a pool with a log vdev, a cache vdev and spares, and what happened to it.
+//! The pool of the second image and its story. The pool has a log vdev, a cache vdev and spares.
 //!
-//! At its end the disks of blocks do nothing any more, one after the other: what was acknowledged since is
-//! on the log vdev only.
+//! At the end of the story, the disks of blocks do nothing any more, one after the other. Writes
+//! that were acknowledged since then are on the log vdev only.
 
 use store::vdev::{Class, Kind};
 
@@ -9,21 +9,22 @@ use super::disks::Disk;
 use super::engine::World;
 use super::story::{Step, What};
 
-/// The disks by their places: a single one, the halves of a mirror, those of the log vdev, spares, and the
-/// cache vdev.
+/// Disks by their places: a single one, the halves of a mirror, those of the log vdev, spares, and
+/// the cache vdev.
 pub(crate) const SINGLE: usize = 0;
 pub(crate) const HALVES: [usize; 2] = [1, 2];
 pub(crate) const LOG: [usize; 2] = [3, 4];
 pub(crate) const SPARES: [usize; 2] = [5, 6];
 pub(crate) const CACHE: usize = 7;
 
-/// Bytes of memory for blocks: no cache vdev is used with less than this.
+/// Bytes of memory for blocks. With less than this, no cache vdev is used.
 const MEMORY: usize = 24 << 20;
 
-/// A volume that is larger than what memory keeps of blocks.
+/// Size of a volume that is larger than the blocks that memory keeps.
 const BULK: u64 = 24 << 20;
 
-/// What is received until the power goes: into a new volume, before the last checkpoint and behind it.
+/// Receive that goes on until the power goes: into a new volume, before the last checkpoint and
+/// behind it.
 pub(crate) const BEGUN: Step = Step::BeginReceive {
     name: "arriving",
     from: None,
@@ -31,7 +32,7 @@ pub(crate) const BEGUN: Step = Step::BeginReceive {
     block_size: 8192,
 };
 
-/// The disks after the whole story, the power having gone at its end.
+/// Returns the disks after the whole story, at whose end the power was cut.
 pub(crate) fn make_image() -> Vec<Disk> {
     let mut world = World::of(
         &[
@@ -90,7 +91,7 @@ pub(crate) const STORY: &[Step] = &[
     write("bulk", 128, 64, What::Flat),
     write("raw", 0, 4, What::Text),
     Step::Checkpoint,
-    // More than memory holds: the cache vdev gets some.
+    // The volume has more than memory holds, so the cache vdev gets some of it.
     Step::Read {
         name: "bulk",
         size: BULK,
@@ -116,7 +117,7 @@ pub(crate) const STORY: &[Step] = &[
     Step::Checkpoint,
     write("raw", 2, 4, What::Text),
     Step::Checkpoint,
-    // From here on there is only the log.
+    // From here on, writes are only in the log.
     write("plain", 6, 3, What::Text),
     Step::Snapshot {
         names: &["db@kept"],

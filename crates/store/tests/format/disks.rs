@@ -1,8 +1,8 @@
 //! Leaves in memory, and the file in which they are committed.
 //!
-//! The file is a Zstandard frame. In it, little-endian: the number of leaves (u32); for each its bytes
-//! (u64), its number of sectors that were ever written (u32), and each of these: its number (u32) and
-//! its 4,096 bytes. All other sectors are zeros.
+//! The file is a Zstandard frame. Its content is little-endian: the number of leaves (u32), then
+//! each leaf. A leaf has its bytes (u64), its number of sectors that were ever written (u32), and
+//! each of these: its number (u32) and its 4,096 bytes. All other sectors are zeros.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub(crate) fn unpack(packed: &[u8]) -> Vec<Disk> {
     unpack_most(packed, 64 << 20)
 }
 
-/// The same of a file that unpacks to so many bytes at most.
+/// Unpacks a file that unpacks to at most `most` bytes.
 pub(crate) fn unpack_most(packed: &[u8], most: usize) -> Vec<Disk> {
     let bytes = zstd::bulk::decompress(packed, most).expect("a Zstandard frame");
     let mut rest = &bytes[..];

@@ -1,4 +1,4 @@
-//! The engine on leaves in memory: makes the image, and reads it again.
+//! The engine on leaves in memory. It makes the image, and reads it again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -26,29 +26,29 @@ use super::story::{Expected, STORY, Step, What, begin, bytes};
 
 pub(crate) const LEAF: u64 = 8 << 20;
 
-/// What the block cache has, where nothing else is said.
+/// Memory of the block cache, unless a test says otherwise.
 pub(crate) const MEMORY: usize = 4 << 20;
 
-/// The first disk's GUID; the others' follow.
+/// GUID of the first disk. Those of the others follow.
 pub(crate) const FIRST_GUID: u64 = 0x5a4d_0000_0000_0001;
 
-/// The try of each receive.
+/// Number of the attempt of each receive.
 const ATTEMPT: u64 = 7;
 
-/// A pool and its leaves; of each its place among `disks`, by its number in the engine.
+/// A pool and its leaves. Each leaf has its place among `disks`, by its number in the engine.
 pub(crate) struct World {
     pub(crate) pool: Pool,
     disks: Vec<Disk>,
     places: HashMap<u32, usize>,
     /// Disks that are gone.
     dead: BTreeSet<usize>,
-    /// Disks that do nothing any more, and do not say so.
+    /// Disks that do nothing any more, without an error.
     stuck: BTreeSet<usize>,
     now_us: u64,
     last_id: u64,
 }
 
-/// The leaves after the whole story, the power having gone at its end.
+/// Returns the leaves after the whole story, at whose end the power was cut.
 pub(crate) fn make_image() -> Vec<Disk> {
     let mut world = World::create();
     for (number, step) in STORY.iter().enumerate() {
@@ -57,7 +57,7 @@ pub(crate) fn make_image() -> Vec<Disk> {
     world.disks
 }
 
-/// The configuration of an image's pool.
+/// Returns the configuration of an image's pool.
 pub(crate) fn new_config(top_levels: Vec<TopLevelSpec>) -> PoolConfig {
     PoolConfig::new(
         "image",
@@ -69,7 +69,7 @@ pub(crate) fn new_config(top_levels: Vec<TopLevelSpec>) -> PoolConfig {
 }
 
 impl World {
-    /// A raidz1 of three, a mirror of two and a raidz3 of five.
+    /// Creates a pool of a raidz1 of three, a mirror of two and a raidz3 of five.
     pub(crate) fn create() -> Self {
         let raidz = |parity| vdev::Kind::Raidz { parity };
         Self::of(
@@ -83,8 +83,8 @@ impl World {
         )
     }
 
-    /// Top-level vdevs of so many disks, which come in this order, and so many spares behind them; the block cache
-    /// has so many bytes.
+    /// Creates a pool of top-level vdevs with these numbers of disks, which come in this order, and
+    /// `spares` spares behind them. The block cache has `memory` bytes.
     pub(crate) fn of(shape: &[(vdev::Kind, Class, u64)], spares: u64, memory: usize) -> Self {
         let mut guids = FIRST_GUID..;
         let mut some = |count: u64| -> Vec<LeafSpec> {
@@ -102,7 +102,7 @@ impl World {
         Self::of_config(config, LEAF, memory)
     }
 
-    /// The pool of a configuration, on disks of so many bytes.
+    /// Creates the pool of a configuration, on disks of `size` bytes.
     pub(crate) fn of_config(config: PoolConfig, size: u64, memory: usize) -> Self {
         let slots = config.tree.top_levels.iter().flat_map(|top| &top.slots);
         let in_slots = slots.map(|slot| slot.leaves.len()).sum::<usize>();
@@ -139,7 +139,7 @@ impl World {
         world
     }
 
-    /// Another disk, as a cache vdev.
+    /// Adds another disk, as a cache vdev.
     pub(crate) fn add_cache(&mut self) {
         let place = self.disks.len();
         let spec = LeafSpec::new(FIRST_GUID + place as u64, LEAF);
@@ -151,22 +151,22 @@ impl World {
         });
     }
 
-    /// What lies on its leaves now.
+    /// Returns the present content of the leaves.
     pub(crate) fn disks(&self) -> &[Disk] {
         &self.disks
     }
 
-    /// What lies on its leaves, the power having gone.
+    /// Returns the content of the leaves after a power cut.
     pub(crate) fn into_disks(self) -> Vec<Disk> {
         self.disks
     }
 
-    /// Opens what lies on these leaves.
+    /// Opens the pool on these leaves.
     pub(crate) fn open(disks: Vec<Disk>) -> Self {
         Self::try_open(disks).expect("opens")
     }
 
-    /// The same, or says why not.
+    /// Opens the pool on these leaves, or returns the error.
     pub(crate) fn try_open(disks: Vec<Disk>) -> Result<Self, OpenError> {
         let labels: Vec<LeafLabels> = disks
             .iter()
@@ -212,8 +212,8 @@ impl World {
         })
     }
 
-    /// Every volume and snapshot as the engine reads it, but for volumes into which a stream is being received: it
-    /// lets nobody read them.
+    /// Returns every volume and snapshot as the engine reads it. Volumes into which a stream is
+    /// being received are left out: the engine lets nobody read them.
     pub(crate) fn contents(&mut self) -> BTreeMap<String, Expected> {
         let datasets: Vec<(String, DatasetId, (u64, u32))> = self
             .pool
@@ -244,7 +244,7 @@ impl World {
         full.strip_prefix("image/").unwrap_or(&full).to_owned()
     }
 
-    /// The blocks of a dataset that are not zeros.
+    /// Returns the blocks of a dataset that are not zeros.
     fn blocks(&mut self, dataset: DatasetId, size: u64, block_size: u32) -> BTreeMap<u64, Vec<u8>> {
         const AT_ONCE: u64 = 1 << 20;
         let mut blocks = BTreeMap::new();
@@ -421,7 +421,7 @@ impl World {
         }
     }
 
-    /// What a stream says of itself that begins with this step.
+    /// Returns the beginning of a stream that starts with this step.
     fn begin(&self, step: &Step) -> Begin {
         begin(step, |snapshot| {
             self.pool.catalog().find(snapshot).expect("it").guid
@@ -443,7 +443,7 @@ impl World {
         self.change(move |catalog, _| catalog.plan_note_received(dataset, ATTEMPT, position));
     }
 
-    /// A dataset and its volblocksize.
+    /// Finds a dataset and its volblocksize.
     fn find(&self, name: &str) -> (DatasetId, u64) {
         let dataset = self.pool.catalog().find(name).expect("a dataset");
         (dataset.id, dataset.geometry().expect("blocks").1.into())
@@ -476,7 +476,7 @@ impl World {
         self.answer()
     }
 
-    /// Makes a checkpoint, after which labels say what the pool is.
+    /// Makes a checkpoint, after which labels describe the pool.
     pub(crate) fn sync(&mut self) {
         self.last_id += 1;
         self.pool.sync(RequestId(self.last_id), self.now_us);
@@ -498,7 +498,7 @@ impl World {
         panic!("the scrub does not end: {:?}", self.pool.scan_status());
     }
 
-    /// What was last asked for.
+    /// Returns the answer to the last request.
     fn answer(&mut self) -> Answer {
         let id = RequestId(self.last_id);
         let mut found = None;
@@ -518,8 +518,8 @@ impl World {
             .tick(self.now_us, 1_800_000_000 + self.now_us / 1_000_000);
     }
 
-    /// Lets leaves and time go on until something is so. What was asked of the leaves by then is not
-    /// done before the next call: at the end of the story, never.
+    /// Lets leaves and time go on until a condition holds. Requests to the leaves that are open by
+    /// then are not done before the next call: at the end of the story, never.
     fn run(
         &mut self,
         mut is_enough: impl FnMut(

@@ -1,6 +1,7 @@
-//! Images of each combination of format features, on a single disk, a mirror and a raidz: each always opens, by the engine and by
-//! the reader that was written from the document. They lie in one file, which
-//! `cargo test -p store --test format -- --ignored make_images_of_features` makes, each time the same.
+//! Images of each combination of format features, on a single disk, a mirror and a raidz. Each
+//! always opens, by the engine and by the reader that was written from the document. They lie in
+//! one file. `cargo test -p store --test format -- --ignored make_images_of_features` makes it,
+//! with equal bytes each time.
 
 use serde_json::{Value, json};
 use store::format::label::LABEL_SIZE;
@@ -17,7 +18,7 @@ use super::story::{Step, What, expected_of};
 
 const IMAGES: &[u8] = include_bytes!("features.images.zst");
 
-/// The smallest disk whose vdev has inner labels.
+/// Size of the smallest disk whose vdev has inner labels.
 const LEAF: u64 = 34 << 20;
 
 const SHAPES: [(Kind, u64); 3] = [
@@ -29,7 +30,7 @@ const SHAPES: [(Kind, u64); 3] = [
 const ONCE: &[(&str, &str)] = &[];
 const TWICE: &[(&str, &str)] = &[("copies", "2")];
 
-/// What happened in an image; what follows the last checkpoint is in the log.
+/// Returns the story of an image. Steps behind the last checkpoint are in the log.
 const fn story(properties: &'static [(&'static str, &'static str)]) -> [Step; 7] {
     [
         Step::Volume {
@@ -47,7 +48,7 @@ const fn story(properties: &'static [(&'static str, &'static str)]) -> [Step; 7]
     ]
 }
 
-/// What happens when it was opened.
+/// Step that happens when the image was opened.
 const LATER: Step = write(20, What::Noise);
 
 const fn write(block: u64, what: What) -> Step {
@@ -81,7 +82,7 @@ impl Set {
         }
     }
 
-    /// The configuration of a pool that has these active, and enables no other.
+    /// Returns the configuration of a pool that has these features active, and enables no other.
     fn config(self, (kind, count): (Kind, u64)) -> PoolConfig {
         let leaves = (FIRST_GUID..).take(count as usize);
         let leaves = leaves.map(|guid| LeafSpec::new(guid, LEAF));
@@ -116,7 +117,7 @@ impl Set {
     }
 }
 
-/// Each image, with what it is of.
+/// Returns each image, with its features and its shape.
 fn images() -> impl Iterator<Item = (Set, (Kind, u64), Vec<Disk>)> {
     let mut disks = disks::unpack_most(IMAGES, 1 << 28).into_iter();
     Set::all().map(move |(set, shape)| {
@@ -141,7 +142,7 @@ fn each_combination_of_features_is_read_scrubbed_written_exported_and_upgraded()
             assert_eq!(is_active, set.has(feature), "{told}: {feature:?}");
         }
         same(&world.contents(), &expected_of(&steps));
-        // The rest on one of the shapes for each: they take turns.
+        // The remaining steps use one of the shapes for each set: the shapes take turns.
         if SHAPES[set.0 % SHAPES.len()] != shape {
             continue;
         }
@@ -167,11 +168,11 @@ fn each_combination_of_features_is_read_scrubbed_written_exported_and_upgraded()
     }
 }
 
-/// Sections 1 and 2: where none of the labels at the ends is left, the inner ones stand in their places.
+/// Sections 1 and 2: if no label at the ends is left, the inner labels replace them.
 #[test]
 fn the_reader_finds_a_pool_by_its_inner_labels_alone() {
     let all = images().filter(|(set, ..)| set.has(Feature::InnerLabels));
-    // Nothing else makes a difference here.
+    // Other features make no difference here.
     let with_inner = all.skip(15 * SHAPES.len()).take(SHAPES.len());
     for (set, _, mut disks) in with_inner {
         for disk in &mut disks {

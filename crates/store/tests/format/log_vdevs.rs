@@ -1,5 +1,5 @@
-//! The second image: the document on log vdevs, cache vdevs, spares and streams on their way, proven as the
-//! first image proves the rest.
+//! Tests of the second image. They prove the document on log vdevs, cache vdevs, spares and streams
+//! on their way, as the first image proves the rest.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use super::story::{Expected, SENT, Step, expected_of, follow};
 
 const IMAGE: &[u8] = include_bytes!("version-1-devices.image.zst");
 
-/// Where the data area of a leaf begins, in sectors.
+/// Sector of a leaf at which the data area begins.
 const DATA: u32 = 256;
 
 fn image() -> Vec<Disk> {
     disks::unpack(IMAGE)
 }
 
-/// Without what nobody may read: into these volumes streams were being received.
+/// Removes the volumes that nobody may read, since streams were being received into them.
 fn readable(mut all: BTreeMap<String, Expected>) -> BTreeMap<String, Expected> {
     for receiving in ["arriving", "db"] {
         all.remove(receiving).expect("a volume");
@@ -30,7 +30,7 @@ fn readable(mut all: BTreeMap<String, Expected>) -> BTreeMap<String, Expected> {
     all
 }
 
-/// Reader and engine find what was written by so many steps.
+/// Checks that reader and engine find the data of the first `steps` steps.
 fn both_find(disks: Vec<Disk>, steps: usize) -> Contents {
     let expected = expected_of(&STORY[..steps]);
     let found = reader::read(&disks);
@@ -39,14 +39,14 @@ fn both_find(disks: Vec<Disk>, steps: usize) -> Contents {
     found
 }
 
-/// Reader and engine both refuse.
+/// Checks that reader and engine both refuse.
 fn both_refuse(disks: Vec<Disk>, refusal: Refusal, kind: OpenErrorKind) {
     assert_eq!(reader::try_read(&disks).err(), Some(refusal));
     let error = World::try_open(disks).err().expect("it is refused");
     assert_eq!(error.kind, kind, "{error}");
 }
 
-/// Without these disks.
+/// Returns the image without these disks.
 fn without(away: &[usize]) -> Vec<Disk> {
     let all = image().into_iter().enumerate();
     all.filter(|(place, _)| !away.contains(place))
@@ -54,7 +54,7 @@ fn without(away: &[usize]) -> Vec<Disk> {
         .collect()
 }
 
-/// The numbers of the records that lie in the data areas of some disks, with their sectors.
+/// Returns the numbers of the records in the data areas of some disks, with their sectors.
 fn records(disks: &[Disk], places: &[usize]) -> BTreeMap<u64, Vec<(usize, u32)>> {
     let mut all: BTreeMap<u64, Vec<(usize, u32)>> = BTreeMap::new();
     for place in places {
@@ -68,7 +68,7 @@ fn records(disks: &[Disk], places: &[usize]) -> BTreeMap<u64, Vec<(usize, u32)>>
     all
 }
 
-/// The records that are on the log vdev only.
+/// Returns the records that are on the log vdev only.
 fn only_copied(disks: &[Disk]) -> BTreeMap<u64, Vec<(usize, u32)>> {
     let chain = records(disks, &[SINGLE, HALVES[0], HALVES[1], SPARES[0]]);
     let mut copies = records(disks, &LOG);
@@ -87,11 +87,11 @@ fn the_image_of_devices_is_read_the_same_by_reader_and_engine() {
     let mut disks = image();
     let found = both_find(disks.clone(), STORY.len());
     assert_eq!(found.in_use, found.reached);
-    // The log vdev has what the chain lacks: records, and blocks of records that are in the chain.
+    // The log vdev has records that the chain lacks, and blocks of records that are in the chain.
     let copied = (found.copied_records, found.copied_blocks);
     assert!(copied.0 > 5 && copied.1 > copied.0, "{copied:?}");
     assert_eq!(copied.0, only_copied(&disks).len() as u64);
-    // In any order.
+    // The disks may come in any order.
     disks.rotate_left(3);
     both_find(disks, STORY.len());
 }
@@ -115,7 +115,8 @@ fn streams_on_their_way_are_told() {
     assert_eq!(db, told("db", 9, false));
 }
 
-/// What an opening brings into the chain, and what it does then, is read the same too.
+/// An opening brings copies into the chain. The chain, and the opening's own writes, are read alike
+/// by both.
 #[test]
 fn what_was_copied_is_in_the_chain_once_the_pool_was_opened() {
     let mut world = World::open(image());
@@ -155,7 +156,8 @@ const CLONED: Step = Step::BeginReceive {
     block_size: 4096,
 };
 
-/// A stream that makes a smaller clone of what is there: on its way and at its end, in the log and behind a checkpoint.
+/// A stream makes a smaller clone of an existing snapshot: on its way and at its end, in the log
+/// and behind a checkpoint.
 #[test]
 fn a_clone_that_is_received_is_read_the_same() {
     let mut world = World::open(image());
@@ -225,7 +227,7 @@ fn copies_that_are_torn_are_read_from_both_halves() {
             .filter(|(at, _)| *at % 2 == parity)
             .map(|(at, _)| (place, *at))
             .collect();
-        // A block of more sectors has one checksum: it must be whole on one of them.
+        // A block of more sectors has one checksum: it must be whole on one of the disks.
         let single = own
             .into_iter()
             .filter(|(place, at)| disks[*place].sectors[at].starts_with(b"SANDLOGR"));
@@ -264,11 +266,12 @@ fn a_copy_that_later_ones_prove_is_missed() {
             }
         }
     }
-    // All but the last one, which nothing can prove.
+    // All records but the last are missed. Nothing can prove the last one.
     assert_eq!(missed + 1, copied.len());
 }
 
-/// The document says so: of copies that are all gone from a log vdev whose labels are there, nothing tells.
+/// Copies that are all gone are not missed if the labels of their log vdev are there: the document
+/// says so.
 #[test]
 fn a_log_vdev_with_labels_and_no_copies_proves_nothing() {
     let mut disks = image();
@@ -277,7 +280,7 @@ fn a_log_vdev_with_labels_and_no_copies_proves_nothing() {
     ends_early(disks);
 }
 
-/// Nor where records of the chain behind them are gone too.
+/// The copies are not missed either if records of the chain behind them are gone too.
 #[test]
 fn copies_are_not_missed_where_nothing_proves_that_there_were_any() {
     let mut disks = image();
@@ -289,7 +292,7 @@ fn copies_are_not_missed_where_nothing_proves_that_there_were_any() {
     ends_early(disks);
 }
 
-/// Reader and engine find the same, and less than in the image.
+/// Checks that reader and engine find equal data, and less than in the image.
 fn ends_early(disks: Vec<Disk>) {
     let found = reader::read(&disks);
     let whole = reader::read(&image());

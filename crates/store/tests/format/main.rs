@@ -1,14 +1,21 @@
-//! The format on disks: a committed image that must always open, read by the engine and by a reader
-//! that was written from `docs/format.md` and shares no code with it.
+//! Tests of the format on disks: a committed image that must always open, read by the engine and by
+//! a reader that was written from `docs/format.md` and shares no code with it.
 //!
-//! The image holds what `story.rs` tells. It is made by
-//! `cargo test -p store --test format -- --ignored make_the_image`, and only where a new version of the format needs
-//! an image of its own: the images of older versions stay, and stay readable. The seeds of the fuzz
-//! targets are made of the image in the same way. A second image has what the first one lacks: `devices.rs` tells of
-//! it, `log_vdevs.rs` reads it, and it is made by `… --ignored make_image_of_devices`. A third one has records of the
-//! log that say where they are written once more (`signposts.rs`, `… --ignored make_image_of_signposts`). A fourth one has
-//! blocks that lie twice (`second_copies.rs`, `… --ignored make_image_of_second_copies`). Small ones of each combination of format
-//! features are in one file (`features.rs`, `… --ignored make_images_of_features`).
+//! The image holds the story of `story.rs`. It is made by `cargo test -p store --test format --
+//! --ignored make_the_image`, and only if a new version of the format needs an image of its own.
+//! Images of older versions stay, and stay readable. Seeds of the fuzz targets are made of the
+//! image in the same way.
+//!
+//! The other images are:
+//!
+//! - A second image has what the first one lacks. `devices.rs` tells its story, `log_vdevs.rs`
+//!   reads it, and it is made by `… --ignored make_image_of_devices`.
+//! - A third image has records of the log that name the place of their second copy (`signposts.rs`,
+//!   `… --ignored make_image_of_signposts`).
+//! - A fourth image has blocks that lie twice (`second_copies.rs`, `… --ignored
+//!   make_image_of_second_copies`).
+//! - Small images of each combination of format features are in one file (`features.rs`, `…
+//!   --ignored make_images_of_features`).
 
 mod devices;
 mod disks;
@@ -69,18 +76,18 @@ fn a_reader_written_from_the_document_reads_the_same() {
     disks.rotate_left(4);
     let found = reader::read(&disks);
     same(&found.datasets, &story::expected());
-    // The story leaves a log, and a group behind what is proven.
+    // The story leaves a log, and a group behind the last one that is proven durable.
     assert!(found.groups > 20, "{} groups", found.groups);
     assert!(found.unproven > 0);
-    // Nothing is in use that nothing reaches.
+    // Every sector in use is reached.
     assert_eq!(found.in_use, found.reached);
 }
 
 #[test]
 fn a_group_that_is_not_whole_and_not_proven_is_as_if_it_had_never_been() {
     let mut disks = disks::unpack(IMAGE);
-    // The last step wrote text, which is found again by its number, in the raidz3 that are the last
-    // five leaves. Its sectors count over these; three of parity come first.
+    // The last step wrote text into the raidz3, the last five leaves. Its number finds the text
+    // again. Sectors of the raidz3 count over these leaves; three of parity come first.
     let mark = format!("of step {:030}\n", story::STORY.len() - 1);
     let has_mark = |bytes: &[u8]| bytes.windows(mark.len()).any(|at| at == mark.as_bytes());
     let mut own = Vec::new();

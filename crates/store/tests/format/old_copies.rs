@@ -1,10 +1,11 @@
-//! Leaves that come back with what they held at an earlier moment: the engine and the reader tell them by their labels.
+//! Tests of leaves that come back with their content of an earlier moment. Engine and reader
+//! recognize them by their labels.
 
 use super::disks::Disk;
 use super::story::{self, Step};
 use super::{engine, reader, same};
 
-/// The leaves at some moments before the last checkpoint, and after the whole story.
+/// Returns the leaves at some moments before the last checkpoint, and after the whole story.
 fn moments() -> (Vec<Vec<Disk>>, Vec<Disk>) {
     let is_checkpoint = |step: &Step| matches!(step, Step::Checkpoint);
     let last = story::STORY.iter().rposition(is_checkpoint).expect("one");
@@ -26,7 +27,8 @@ fn an_old_copy_is_told_by_its_labels_and_read_from_the_others() {
         for leaf in 0..current.len() {
             let mut disks = current.clone();
             disks[leaf] = moment[leaf].clone();
-            // The reader makes no missing column of a raidz from the others. Here these are leaves 3 and 4.
+            // The reader rebuilds no missing column of a raidz from the others. Here these are
+            // leaves 3 and 4.
             if (3..5).contains(&leaf) {
                 same(&reader::read(&disks).datasets, &story::expected());
             }

@@ -1,5 +1,5 @@
-//! The image as a copy that became a pool of its own (section 15): only labels differ, and the reader that was written from
-//! the document reads the same, also where the change was made twice.
+//! Tests of the image as a copy that became a pool of its own (section 15). Only labels differ. The
+//! reader that was written from the document reads equal data, even if the change was made twice.
 
 use pages::Pages;
 use store::format::SECTOR_SIZE;
@@ -23,7 +23,7 @@ fn labels(disk: &Disk) -> LeafLabels {
     }
 }
 
-/// Gives the pool of these disks this number.
+/// Gives the pool of these disks a new number.
 fn become_another(disks: &mut [Disk], guid: u64, new: u64) {
     let found: Vec<LeafLabels> = disks.iter().map(labels).collect();
     let new = NewIdentity {

@@ -1,5 +1,6 @@
-//! Blocks that lie twice: document and engine read either copy. The fourth image has metadata of that kind, since
-//! it is of two disks without redundancy, and a volume with `copies=2`.
+//! Tests of blocks that lie twice: document and engine read either copy. The fourth image has two
+//! copies of its metadata, since it is of two disks without redundancy, and it has a volume with
+//! `copies=2`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use super::story::{Step, What, expected_of};
 
 const IMAGE: &[u8] = include_bytes!("two-copies.image.zst");
 
-/// The story of the image; what follows the last checkpoint is in the log.
+/// Story of the image. Steps behind the last checkpoint are in the log.
 const STORY: &[Step] = &[
     Step::Volume {
         name: "twice",
@@ -52,8 +53,9 @@ fn two_disks() -> World {
     World::of(&[(Kind::Leaf, Class::Normal, 1); 2], 0, MEMORY)
 }
 
-/// Sectors that lie in two places, of the data areas: of each pair the one that comes first, and the other. Not those of
-/// records with a signpost: what leads on from there is not looked for where the record itself can be read.
+/// Returns the sectors of the data areas that lie in two places: of each pair the first one, and
+/// the other. Records with a signpost are left out. Nobody looks for the log behind their signpost
+/// if the record itself can be read.
 fn pairs(disks: &[Disk]) -> Vec<[(usize, u32); 2]> {
     let mut places: BTreeMap<&[u8], Vec<(usize, u32)>> = BTreeMap::new();
     for (number, disk) in disks.iter().enumerate() {
@@ -81,7 +83,7 @@ fn the_image_of_second_copies_is_read_the_same_by_reader_and_engine() {
     same(&World::open(disks.clone()).contents(), &contents.datasets);
 }
 
-/// One of each pair rots: the first of all, then the second of all.
+/// One sector of each pair rots: the first of all pairs, then the second of all pairs.
 #[test]
 fn reader_and_engine_go_on_with_the_other_copy_of_everything_that_lies_twice() {
     let disks = disks::unpack(IMAGE);

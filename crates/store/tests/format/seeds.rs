@@ -1,4 +1,4 @@
-//! Seeds for the fuzz targets of what lies on disks: real bytes of the image.
+//! Seeds for the fuzz targets of structures on disks: real bytes of the image.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::disks::{Disk, SECTOR};
 use super::reader::{Found, Vdevs, labels, manifest};
 
-/// Writes some of each kind.
+/// Writes some seeds of each kind.
 pub(crate) fn write(disks: &[Disk]) {
     let found = labels::find(disks);
     let vdevs = Vdevs::new(&found.config, &found.leaves);
@@ -45,7 +45,7 @@ fn save(target: &str, seeds: &[Vec<u8>]) {
     }
 }
 
-/// Some different sectors that begin so, without the zeros at their ends.
+/// Returns some different sectors that begin with the magic bytes, without the zeros at their ends.
 fn sectors(disks: &[Disk], magic: &[u8], most: usize) -> Vec<Vec<u8>> {
     let all = disks.iter().flat_map(|disk| disk.sectors.values());
     let all = all.filter(|sector| sector.starts_with(magic) && sector.len() == SECTOR);
@@ -61,7 +61,7 @@ fn cut(sector: &[u8]) -> Vec<u8> {
     sector[..end].to_vec()
 }
 
-/// Records behind the checkpoint, in their order.
+/// Returns the records behind the checkpoint, in their order.
 fn records(disks: &[Disk], found: &Found<'_>) -> Vec<Vec<u8>> {
     let seq = |record: &Vec<u8>| u64::from_le_bytes(record[24..32].try_into().expect("8 bytes"));
     let mut records = sectors(disks, b"SANDLOGR", usize::MAX);
@@ -70,7 +70,8 @@ fn records(disks: &[Disk], found: &Found<'_>) -> Vec<Vec<u8>> {
     records
 }
 
-/// The catalogue of the checkpoint, and behind it the operations since; then all of them on nothing.
+/// Returns the catalogue of the checkpoint with the operations since, and then the operations on an
+/// empty catalogue.
 fn catalogs(catalog: &Value, records: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let operations: Vec<String> = records
         .iter()

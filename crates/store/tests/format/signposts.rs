@@ -1,5 +1,6 @@
-//! A record of the log rots where nothing else has it, and the log goes on far away: document and engine miss what
-//! is behind it, by its signpost. The third image has such records, which are of version 2.
+//! Tests of signposts. A record of the log rots, no other place has it, and the log goes on far
+//! away. By the record's signpost, document and engine miss the groups behind it. The third image
+//! has such records, which are of version 2.
 
 use store::pool::OpenErrorKind;
 use store::vdev::{Class, Kind};
@@ -12,7 +13,8 @@ use super::story::{Step, What, expected_of};
 
 const IMAGE: &[u8] = include_bytes!("version-2-records.image.zst");
 
-/// The story of the third image: what follows the checkpoint is in the log, on one disk after the other.
+/// Story of the third image. Steps behind the checkpoint are in the log, on one disk after the
+/// other.
 const STORY: &[Step] = &[
     Step::Volume {
         name: "v",
@@ -58,7 +60,7 @@ fn write(block: u64) -> Step {
     }
 }
 
-/// The sector of a disk that an address of a single leaf means.
+/// Returns the disk and sector of an address on a single leaf.
 fn sector(address: u64) -> (usize, u32) {
     (
         (address >> 48) as usize,
@@ -70,7 +72,7 @@ fn rot(disks: &mut [Disk], (disk, at): (usize, u32)) {
     disks[disk].sectors.insert(at, vec![0xee; SECTOR]);
 }
 
-/// Where the record says that it lies once more; that is the same, byte for byte.
+/// Returns the place of the record's second copy. The copy is equal, byte for byte.
 fn signpost(disks: &[Disk], (disk, at): (usize, u32)) -> Option<(usize, u32)> {
     let record = &disks[disk].sectors[&at];
     let distance = i16::from_le_bytes([record[14], record[15]]);
@@ -104,7 +106,8 @@ fn a_rotten_record_is_missed_wherever_the_log_goes_on() {
         let disks = world.disks();
         let places: Vec<_> = reader::read(disks).places.into_iter().map(sector).collect();
         assert_eq!(places.len(), block as usize + 1);
-        // The last two: whether something proves the first of them depends on how far the writes were.
+        // The last two are left out: whether something proves the first of them depends on how far
+        // the writes were.
         for (number, place) in places
             .iter()
             .enumerate()
@@ -122,7 +125,7 @@ fn a_rotten_record_is_missed_wherever_the_log_goes_on() {
             if !is_alone || number > 0 {
                 continue;
             }
-            // No other record leads on from here but the second of its kind.
+            // Only the second copy of the record leads on from here.
             let second = signpost(disks, *place).expect("it is written twice");
             rot(&mut rotten, second);
             let before = expected_of(&steps[..2]);
@@ -147,7 +150,7 @@ fn the_image_of_signposts_is_read_the_same_by_reader_and_engine() {
     assert!(signed.len() >= 2, "{}", signed.len());
     for place in signed {
         assert!(signpost(&disks, *place).is_some());
-        // But for the last, which nothing proves.
+        // Nothing proves the last record.
         if Some(place) != records.last() {
             let mut rotten = disks.clone();
             rot(&mut rotten, *place);

@@ -1,10 +1,10 @@
-//! What happened to the pool in the image, and what must therefore be in it.
+//! The story of the pool in the image, and its resulting content.
 
 use std::collections::BTreeMap;
 
 use store::stream::Begin;
 
-/// One thing that happened. Blocks are counted in units of volblocksize.
+/// A step of the story. Blocks are counted in units of volblocksize.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     Volume {
@@ -24,7 +24,7 @@ pub(crate) enum Step {
         block: u64,
         count: u64,
     },
-    /// Of all volumes with these names: one moment.
+    /// Snapshots of all volumes with these names, at one moment.
     Snapshot {
         names: &'static [&'static str],
     },
@@ -49,36 +49,36 @@ pub(crate) enum Step {
         name: &'static str,
         size: u64,
     },
-    /// A property whose value is too long for a record of the log.
+    /// A property whose value is too long for a record of the log is set.
     LongNote {
         name: &'static str,
     },
     Checkpoint,
-    /// A stream begins to be received: into a new volume, or changes since a snapshot; of another volume's snapshot into a
-    /// new clone of that.
+    /// The receive of a stream begins: into a new volume, or changes since a snapshot. Changes
+    /// since another volume's snapshot go into a new clone of that volume.
     BeginReceive {
         name: &'static str,
         from: Option<&'static str>,
         size: u64,
         block_size: u32,
     },
-    /// Blocks of it come, all of them text, and it is noted that they are there.
+    /// Blocks of the stream come, all of them text, and their arrival is noted.
     Receive {
         name: &'static str,
         block: u64,
         count: u64,
     },
-    /// All of a stream is there.
+    /// The whole stream has arrived.
     EndReceive {
         name: &'static str,
         begun: &'static Step,
     },
-    /// A stream of changes is given up: the volume is what its newest snapshot is.
+    /// A stream of changes is given up: the volume goes back to its newest snapshot.
     AbortReceive {
         name: &'static str,
         newest: &'static str,
     },
-    /// So many bytes of it are read, twice.
+    /// Bytes of the volume are read, twice.
     Read {
         name: &'static str,
         size: u64,
@@ -87,13 +87,14 @@ pub(crate) enum Step {
     Pull {
         disk: usize,
     },
-    /// Disks do nothing any more, and do not say so.
+    /// Disks do nothing any more, without an error.
     Hang {
         disks: &'static [usize],
     },
 }
 
-/// What a stream says of itself that begins with this step; `guid` gives those of snapshots.
+/// Returns the beginning of a stream that starts with this step. `guid` gives the guids of
+/// snapshots.
 pub(crate) fn begin(step: &Step, guid: impl Fn(&str) -> u64) -> Begin {
     let Step::BeginReceive {
         name,
@@ -123,23 +124,23 @@ pub(crate) fn begin(step: &Step, guid: impl Fn(&str) -> u64) -> Begin {
     }
 }
 
-/// The GUID of each snapshot that a stream brings: more than a double holds.
+/// Guid of the snapshots that streams bring: more than a double holds.
 pub(crate) const SENT: u64 = 0xfeed_0000_0000_0001;
 
-/// What is written.
+/// Kind of data that is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
-    /// Packs well.
+    /// Data that packs well.
     Text,
-    /// Does not.
+    /// Data that does not pack.
     Noise,
-    /// Is next to nothing when it is packed.
+    /// Data that is next to nothing when it is packed.
     Flat,
-    /// Becomes no block at all.
+    /// Data that becomes no block at all.
     Zeros,
 }
 
-/// The bytes that step `step` writes to the byte range of a volume that begins at `offset`.
+/// Returns the bytes that step `step` writes to the byte range of a volume that begins at `offset`.
 pub(crate) fn bytes(what: What, step: usize, offset: u64, len: usize) -> Vec<u8> {
     match what {
         What::Zeros => vec![0; len],
@@ -165,7 +166,7 @@ pub(crate) fn bytes(what: What, step: usize, offset: u64, len: usize) -> Vec<u8>
     }
 }
 
-/// SplitMix64.
+/// Mixes the bits of a number (SplitMix64).
 fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -201,7 +202,7 @@ pub(crate) const STORY: &[Step] = &[
         block_size: 8192,
         properties: &[("compression", "off"), ("checksum", "off")],
     },
-    // Three levels of nodes: its last block is number 262,399.
+    // The tree has three levels of nodes: the volume's last block is number 262,399.
     Step::Volume {
         name: "wide",
         size: GIB + 1024 * KIB,
@@ -353,7 +354,7 @@ pub(crate) const STORY: &[Step] = &[
         names: &["raw@after"],
     },
     Step::Checkpoint,
-    // From here on there is only the log.
+    // From here on, writes are only in the log.
     Step::Write {
         name: "plain",
         block: 9,
@@ -435,7 +436,7 @@ pub(crate) const STORY: &[Step] = &[
     Step::Rollback {
         snapshot: "raw@before",
     },
-    // Nothing proves this one durable: readers have to look whether it is whole.
+    // Nothing proves this write durable, so readers have to check whether it is whole.
     Step::Write {
         name: "raw",
         block: 1,
@@ -453,17 +454,17 @@ pub(crate) struct Expected {
     pub(crate) blocks: BTreeMap<u64, Vec<u8>>,
 }
 
-/// What must be in the image: every volume and snapshot by its name.
+/// Returns the right content of the image: every volume and snapshot by its name.
 pub(crate) fn expected() -> BTreeMap<String, Expected> {
     expected_of(STORY)
 }
 
-/// What must be there after so many steps.
+/// Returns the right content after the first `steps` steps.
 pub(crate) fn expected_after(steps: usize) -> BTreeMap<String, Expected> {
     expected_of(&STORY[..steps])
 }
 
-/// What must be there after these steps.
+/// Returns the right content after these steps.
 pub(crate) fn expected_of(steps: &[Step]) -> BTreeMap<String, Expected> {
     let mut all = BTreeMap::new();
     for (number, step) in steps.iter().enumerate() {
@@ -548,7 +549,7 @@ pub(crate) fn follow(all: &mut BTreeMap<String, Expected>, number: usize, step: 
             );
         }
         Step::Promote { clone } => {
-            // Its origin is the oldest snapshot of the only volume that was cloned so.
+            // Its origin is the oldest snapshot of the only volume that was cloned in this way.
             let origin = all.remove("plain@one").expect("a dataset");
             all.insert(format!("{clone}@one"), origin);
         }

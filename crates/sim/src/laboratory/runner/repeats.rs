@@ -1,8 +1,9 @@
-//! What is given up at the end of a log stays given up: openings, changes and power cuts in turn, from one moment of a
-//! history.
+//! Repeats: changes that were given up at the end of a log must stay given up. From one moment of a
+//! history on, openings, changes and power cuts come in turn.
 //!
-//! An initiator that repeats a write after a power cut may make the store write the same record again, byte for byte and in
-//! the same place. Records behind it of the time before may still lie there.
+//! An initiator that repeats a write after a power cut may make the store write an equal record
+//! again, byte for byte and in the old place. Records behind it of the time before may still lie
+//! there.
 
 use pages::Pages;
 
@@ -14,9 +15,9 @@ use crate::model::{ChangeId, Model, pattern};
 use crate::operation::{ChangeKind, Operation, SLICES_PER_BLOCK, VolumeId};
 use crate::subject::{Answer, Subject};
 
-/// Numbers of the requests here: neither the history's nor those that read all.
+/// First tag of the requests here, apart from those of the history and of the reads after openings.
 const FIRST_TAG: u64 = 1 << 61;
-/// Ways in which the power fails after the first changes, and after those that are made again.
+/// Number of ways in which the power fails after the first changes, and after the repeated ones.
 const WAYS: usize = 4;
 
 /// A write.
@@ -34,16 +35,16 @@ impl Made {
     }
 }
 
-/// A store from an opening on, and what it may hold.
+/// A store from an opening on, and its possible content.
 pub(super) struct Life<S> {
     machine: Machine<S>,
     pub(super) model: Model,
-    /// A durable write was answered.
+    /// Whether a durable write was answered.
     has_promised: bool,
 }
 
 impl<S: Subject> Life<S> {
-    /// Asks for these, lets so many things happen, and takes the answers.
+    /// Submits these writes, lets a number of events happen, and takes the answers.
     pub(super) fn submit(
         &mut self,
         made: &[Made],
@@ -73,14 +74,14 @@ impl<S: Subject> Life<S> {
                 break;
             }
         }
-        // What is answered now was not seen by anybody.
+        // Answers that come now were not seen by anybody.
         self.machine.answers.clear();
         Ok(())
     }
 }
 
 impl<S: Subject> Runner<'_, S> {
-    /// The store after a power cut that leaves these disks.
+    /// Opens the store after a power cut that leaves these disks.
     pub(super) fn live_on(&self, disks: Vec<Disk>, before: &Model) -> Result<Life<S>, FailureKind> {
         let mut model = before.clone();
         model.crash();
@@ -92,7 +93,7 @@ impl<S: Subject> Runner<'_, S> {
         })
     }
 
-    /// Durable writes of whole blocks to volumes that there are.
+    /// Makes durable writes of whole blocks to existing volumes.
     pub(super) fn make_writes(&mut self, model: &mut Model, count: u64) -> Vec<Made> {
         let is_volume = |id: &VolumeId| model.blocks(*id).is_some() && !model.is_snapshot(*id);
         let volumes: Vec<VolumeId> = model.volumes().filter(is_volume).collect();
@@ -130,7 +131,8 @@ impl<S: Subject> Runner<'_, S> {
         life.machine.cut_together(tearing, &mut self.random)
     }
 
-    /// Of some writes the power takes the first, which is made again; then the power fails once more.
+    /// Tries repeats. The power takes the first of some writes, and this write is made again. Then
+    /// the power fails once more.
     pub(super) fn try_repeats(&mut self) -> Result<(), FailureKind> {
         let model = self.model.clone();
         let disks = self.cut_together();
@@ -158,7 +160,8 @@ impl<S: Subject> Runner<'_, S> {
         Ok(())
     }
 
-    /// Of the marks that an opening wrote nothing is left, as where a disk loses a write and says nothing.
+    /// Tries lost marks: nothing is left of the marks that an opening wrote, as if a disk silently
+    /// lost a write.
     pub(super) fn try_lost_mark(&mut self) -> Result<(), FailureKind> {
         let model = self.model.clone();
         let disks = self.cut_together();
@@ -182,7 +185,7 @@ impl<S: Subject> Runner<'_, S> {
             let opened = self.live_on(disks, &life.model);
             self.report.attempts.needless_marks += u64::from(life.has_promised);
             match opened {
-                // What lies behind the mark was promised to nobody yet.
+                // Writes behind the mark were not promised to anybody yet.
                 Err(FailureKind::Refused(why))
                     if S::misses_a_record(&why) && !life.has_promised => {}
                 opened => drop(opened?),

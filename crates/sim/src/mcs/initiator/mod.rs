@@ -1,7 +1,8 @@
-//! An initiator whose session has several connections, simulated PDU by PDU: it spreads its commands over them,
-//! manages tasks, logs connections out and in again, and recovers from those that it lost as error recovery
-//! level 0 has it (RFC 7143 §7.2.1, §11.14): it logs the lost connection out, or takes its place, sends again
-//! with its CmdSN what the target never had, and begins anew what died with the connection.
+//! An initiator whose session has several connections, simulated PDU by PDU. It spreads its
+//! commands over the connections, manages tasks, and logs connections out and in again. It recovers
+//! from lost connections as error recovery level 0 has it (RFC 7143 §7.2.1, §11.14): it logs the
+//! lost connection out, or replaces it. It sends requests that the target never had again with
+//! their CmdSN, and begins anew the commands that died with the connection.
 
 mod answers;
 mod habits;
@@ -27,14 +28,14 @@ use crate::target::TARGET;
 const PING_AFTER: Duration = Duration::from_secs(8);
 /// Silence after which a connection is given up.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a target may leave requests waiting for a CmdSN that nobody sends.
+/// Longest time that a target may leave requests waiting for a CmdSN that nobody sends.
 const GAP_PATIENCE: Duration = Duration::from_secs(150);
-/// After this time nothing is done but the jobs, so that they come to an end.
+/// Time after which nothing but the jobs is done, so that they come to an end.
 pub const STORMS_END: Duration = Duration::from_secs(300);
-/// Functions under way at a time.
+/// Most functions that are under way at a time.
 const FUNCTIONS: usize = 4;
 
-/// What a request is.
+/// Kind of a request.
 #[derive(Debug)]
 enum What {
     Command {
@@ -42,14 +43,14 @@ enum What {
         data_in: Vec<u8>,
     },
     Ping,
-    /// The ping that confirms a connection which took another's place.
+    /// Ping that confirms a connection which replaced another.
     Confirmation,
     Function {
         function: Function,
         lun: u64,
-        /// The task that ABORT TASK means.
+        /// Task that ABORT TASK means.
         referenced: Option<(u32, Place)>,
-        /// The commands that are over when it is answered.
+        /// Commands that are over when the function is answered.
         covers: Vec<(u32, AttemptId)>,
     },
     Logout {
@@ -63,17 +64,17 @@ struct Request {
     what: What,
     place: Place,
     immediate: bool,
-    /// The connection that it was sent on, while that is there.
+    /// Connection that the request was sent on, while the connection exists.
     wire: Option<ConnectionId>,
     cid: u16,
-    /// Counts what was sent.
+    /// Number that counts the sent requests.
     sent: u64,
     since: Duration,
 }
 
 #[derive(Debug)]
 struct Session {
-    /// As the ledger knows it; known once it is established.
+    /// Number of the session in the ledger, known once the session is established.
     number: Option<u64>,
     tsih: u16,
     parameters: SessionParameters,
@@ -83,11 +84,11 @@ struct Session {
     wanted: usize,
     wires: Vec<Wire>,
     requests: BTreeMap<u32, Request>,
-    /// CIDs of connections that were lost; whether something is done about it.
+    /// CIDs of connections that were lost, each with whether its recovery is under way.
     lost: BTreeMap<u16, bool>,
-    /// Since when it does nothing about a lost connection.
+    /// Time since which the initiator ignores a lost connection.
     careless: Option<Duration>,
-    /// It is being logged out.
+    /// Whether the session is being logged out.
     ending: bool,
 }
 
@@ -98,16 +99,16 @@ pub struct Want {
     joins: bool,
 }
 
-/// How the initiator behaves; shares of a thousand bursts.
+/// Habits of the initiator: shares of a thousand bursts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Habits {
-    /// Task management functions.
+    /// Bursts with task management functions.
     pub functions: u64,
-    /// Logouts of one connection.
+    /// Bursts with a logout of one connection.
     pub logouts: u64,
-    /// Logouts of the session.
+    /// Bursts with a logout of the session.
     pub session_logouts: u64,
-    /// Losses of a connection that nothing is done about.
+    /// Bursts with a loss of a connection that the initiator ignores.
     pub careless: u64,
 }
 
@@ -120,23 +121,23 @@ pub struct Initiator {
     sends: u64,
     left: u64,
     ready: VecDeque<JobId>,
-    /// Commands of sessions that are gone: over when the next one begins.
+    /// Commands of sessions that are gone. They are over when the next session begins.
     limbo: Vec<AttemptId>,
-    /// What every cell holds.
+    /// Right content of every cell.
     model: Vec<Vec<JobId>>,
     busy: Vec<Vec<bool>>,
     over: bool,
-    /// Bytes to send; the world takes them.
+    /// Bytes to send. The world takes them.
     pub out: Vec<(ConnectionId, Vec<u8>)>,
-    /// Connections to make; the world takes them.
+    /// Connections to make. The world takes them.
     pub wants: Vec<Want>,
-    /// Connections to close; the world takes them.
+    /// Connections to close. The world takes them.
     pub closing: Vec<ConnectionId>,
-    /// Cells that a job which was aborted may have written; the world looks.
+    /// Cells that an aborted job may have written. The world checks them.
     pub unsure: Vec<(u64, usize, JobId)>,
     /// Jobs that ended.
     pub ended: u64,
-    /// Those of them that were aborted.
+    /// Jobs that were aborted, among those that ended.
     pub aborted: u64,
     /// Commands that were sent again.
     pub sent_again: u64,
@@ -144,7 +145,7 @@ pub struct Initiator {
 }
 
 impl Initiator {
-    /// An initiator that has `jobs` to do.
+    /// Makes an initiator that has `jobs` jobs to do.
     pub fn new(jobs: u64, limits: Limits, habits: Habits, random: Random) -> Self {
         let isid = Isid([0x80, 0, 0, 0, 0, 9]);
         let name = "iqn.2026-01.org.example:host-of-many".to_owned();
@@ -174,17 +175,18 @@ impl Initiator {
         }
     }
 
-    /// Whether all is done and it has logged out.
+    /// Reports whether all jobs are done and the initiator has logged out.
     pub fn is_over(&self) -> bool {
         self.over
     }
 
-    /// What a cell must hold, and what it was found to hold after a command that was aborted.
+    /// Returns the job whose bytes a cell must hold. After an aborted command, the world sets it to
+    /// the cell's real content.
     pub fn cell(&mut self, lun: u64, cell: usize) -> &mut JobId {
         &mut self.model[lun as usize][cell]
     }
 
-    /// Its connections.
+    /// Returns the initiator's connections.
     pub fn connections(&self) -> Vec<ConnectionId> {
         let wires = self.session.iter().flat_map(|session| &session.wires);
         wires.map(|wire| wire.id).collect()
@@ -215,7 +217,7 @@ impl Initiator {
         self.out.push((id, request));
     }
 
-    /// Bytes arrived.
+    /// Takes bytes that arrived.
     pub fn receive(&mut self, id: ConnectionId, bytes: &[u8], now: Duration, ledger: &mut Ledger) {
         if let Some(wire) = self.wire(id) {
             wire.push(bytes, now);
@@ -229,7 +231,7 @@ impl Initiator {
                 match progress {
                     Ok(LoginProgress::Send(bytes)) => self.out.push((id, bytes)),
                     Ok(LoginProgress::Connected(login)) => self.connected(id, &login, now, ledger),
-                    // The session ended, or a connection was not given up there yet.
+                    // The session ended, or a connection was not given up at the target yet.
                     Err(LoginError::Refused(_)) => self.lost_wire(id, now),
                     Err(error) => panic!("the login fails: {error}"),
                 }
@@ -265,7 +267,7 @@ impl Initiator {
         wire.connected(login);
         wire.phase = Phase::Active;
         if session.number.is_none() {
-            // The target numbers its sessions so.
+            // The target numbers its sessions in this way.
             session.number = Some(u64::from(login.tsih) - 1);
             session.tsih = login.tsih;
             session.parameters = login.session.clone();
@@ -281,7 +283,7 @@ impl Initiator {
         }
     }
 
-    /// A second has passed: pings, silent connections, and sessions that hang.
+    /// Notes that a second has passed: pings, silent connections, and sessions that hang.
     pub fn tick(&mut self, now: Duration, ledger: &mut Ledger) {
         let Some(session) = &self.session else { return };
         let silent = session.wires.iter();
@@ -316,7 +318,7 @@ impl Initiator {
         let hangs = waiting.find(|it| now.saturating_sub(it.since.max(since)) > GAP_PATIENCE);
         assert!(hangs.is_none(), "the target lets {hangs:?} hang");
         if now.saturating_sub(since) > 2 * GAP_PATIENCE {
-            // Nothing waited, so that nobody had reason to end the session.
+            // No request waited, so nobody had reason to end the session.
             self.abandon();
         }
     }

@@ -1,7 +1,7 @@
-//! Where blocks are on the cache device: marks in the order of their writing, found by hash.
+//! The index of the blocks on the cache device: marks in the order of their writing, found by hash.
 //!
-//! The marks are a ring like the device itself: the oldest goes where there is no place for a new one,
-//! or where the device is about to be overwritten. All memory is laid out at the start.
+//! The marks are a ring like the device itself. The oldest mark goes if a new one has no place, or
+//! if the device is about to be overwritten there. All memory is laid out at the start.
 
 use std::ops::Range;
 
@@ -10,33 +10,33 @@ const NONE: u32 = u32::MAX;
 /// One block on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// Of the key.
+    /// Hash of the key.
     pub(super) hash: u64,
-    /// Of the key and the pointer.
+    /// Hash of the key and the pointer.
     pub(super) identity: u64,
-    /// Of the bytes.
+    /// Checksum of the bytes.
     pub(super) checksum: u64,
-    /// In the ring, counted on through all rounds; it only grows.
+    /// Position in the ring, counted on through all rounds. It only grows.
     pub(super) position: u64,
-    /// Bytes; 0 where the mark was forgotten.
+    /// Length in bytes; 0 if the mark was forgotten.
     pub(super) len: u32,
 }
 
 #[derive(Debug)]
 struct Slot {
     mark: Mark,
-    /// The next one in the chain.
+    /// Next mark in the chain.
     chain: u32,
 }
 
-/// The marks.
+/// The marks, in a ring.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// Mark number `n` is at `n % most`.
+    /// Slots of the ring. Mark number `n` is at `n % most`.
     slots: Vec<Slot>,
     chains: Box<[u32]>,
     most: usize,
-    /// Numbers of the oldest mark and of the next one to come.
+    /// Number of the oldest mark, followed by the number of the next mark to come.
     oldest: u64,
     next: u64,
     blocks: u64,
@@ -44,7 +44,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// In `bytes` of memory, for at most `most_blocks`.
+    /// Makes an index in `bytes` of memory, for at most `most_blocks` blocks.
     pub(super) fn new(bytes: usize, most_blocks: usize) -> Self {
         let most = (bytes / (size_of::<Slot>() + size_of::<u32>()))
             .min(most_blocks)
@@ -72,7 +72,7 @@ impl Index {
         self.blocks
     }
 
-    /// Bytes of these on the device.
+    /// Returns the bytes that the blocks of all marks take on the device.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -83,7 +83,7 @@ impl Index {
         (mark.identity == identity).then_some(mark)
     }
 
-    /// Adds the newest mark. Its hash must not be there.
+    /// Adds the newest mark. Its hash must not be in the index.
     pub(super) fn add(&mut self, mark: Mark) {
         if !self.has_places() {
             return;
@@ -118,7 +118,7 @@ impl Index {
         }
     }
 
-    /// Forgets all marks of these bytes.
+    /// Forgets all marks of bytes in these positions.
     pub(super) fn forget_positions(&mut self, positions: Range<u64>) {
         let first = self.first_from(positions.start);
         for number in first..self.next {
@@ -131,7 +131,8 @@ impl Index {
         }
     }
 
-    /// The number of the first mark at or after a position; positions grow with the numbers.
+    /// Returns the number of the first mark at or after a position. Positions grow with the
+    /// numbers.
     fn first_from(&self, position: u64) -> u64 {
         let (mut low, mut high) = (self.oldest, self.next);
         while low < high {
@@ -153,7 +154,7 @@ impl Index {
         self.oldest += 1;
     }
 
-    /// Takes a mark out of its chain; its place in the ring stays until it is the oldest.
+    /// Takes a mark out of its chain. Its place in the ring stays until it is the oldest.
     fn unlink(&mut self, at: u32) {
         let place = self.place(self.slots[at as usize].mark.hash);
         let after = self.slots[at as usize].chain;

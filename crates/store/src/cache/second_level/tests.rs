@@ -1,4 +1,4 @@
-//! The second level against a model of a device that tears, rots and fails.
+//! Tests of the second level against a model of a device that tears, rots and fails.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ fn key(block: u64) -> Key {
     Key { volume: 7, block }
 }
 
-/// The pointer of the `version`th write of a block.
+/// Returns the pointer of the `version`th write of a block.
 fn pointer(block: u64, version: u64) -> Pointer {
     Pointer {
         address: Address::new(1, version * 1000 + block),
@@ -44,7 +44,7 @@ fn evicted(block: u64, version: u64, len: usize) -> Evicted {
     }
 }
 
-/// A device, and what is being written to it.
+/// A device, and the batches that are being written to it.
 struct Device {
     level: SecondLevel,
     leaf: Vec<u8>,
@@ -87,7 +87,7 @@ impl Device {
         }
         let batch = self.in_flight.remove(which % self.in_flight.len());
         let start = batch.offset as usize;
-        // What failed may have been written in part.
+        // A write that failed may have been written in part.
         let len = if is_ok {
             batch.data.len()
         } else {
@@ -109,7 +109,7 @@ impl Device {
         self.complete(0, true);
     }
 
-    /// What a read of the engine gets from the second level.
+    /// Returns the bytes that a read of the engine gets from the second level.
     fn read(&mut self, block: u64, version: u64) -> Option<Vec<u8>> {
         let (key, pointer) = (key(block), pointer(block, version));
         match self.level.where_is(key, &pointer)? {
@@ -266,7 +266,7 @@ fn no_more_is_written_than_allowed() {
         write_bytes_per_s: 2 << 20,
         ..limits()
     });
-    // 10 s, in which 40 MiB are offered.
+    // The writes take 10 s, in which 40 MiB are offered.
     for block in 0..10_000 {
         device.offer(block, 1, 4096);
         device.complete(0, true);
@@ -387,7 +387,7 @@ proptest! {
                     }
                 }
                 Step::ReadOld(block) => {
-                    // A snapshot's pointer: its own contents or nothing.
+                    // A snapshot's pointer must yield its own contents or nothing.
                     let version = versions.get(&block).map_or(0, |version| version - 1);
                     if let Some(data) = device.read(block, version) {
                         prop_assert!(data == bytes(block, version, lens[&(block, version)]));

@@ -1,12 +1,12 @@
-//! Hit rates of the cache beside those of LRU of the same memory, on skewed access, with scans, and
-//! on a loop. The figures are printed with `--nocapture`.
+//! Hit rates of the cache beside those of an LRU with equal memory: on skewed access, with scans,
+//! and on a loop. `--nocapture` prints the figures.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::*;
 
 const CAP: usize = 4 << 20;
-/// Blocks that LRU is given: as many as the cache can have, overhead not counted against it.
+/// Blocks that LRU is given: as many as the cache can have, with no overhead counted against LRU.
 const LRU_BLOCKS: usize = CAP / 4096;
 const UNIVERSE: u64 = 20_000;
 
@@ -23,7 +23,7 @@ impl Random {
     }
 }
 
-/// Ranks with a probability of 1 / rank^skew.
+/// Random ranks with a probability of 1 / rank^skew.
 struct Zipf(Vec<f64>);
 
 impl Zipf {
@@ -68,7 +68,8 @@ impl Lru {
     }
 }
 
-/// Shares of hits of the cache and of LRU; only accesses for which the trace says so are counted.
+/// Returns the shares of hits of the cache and of LRU. Only accesses that the trace marks are
+/// counted.
 fn compare(name: &str, trace: impl Iterator<Item = (u64, bool)>) -> (f64, f64) {
     let cache = Cache::new(CAP, 3);
     let mut lru = Lru::default();
@@ -110,7 +111,7 @@ fn skewed_access_hits_more_often_than_with_lru() {
     }
 }
 
-/// Half of the reads are a scan that never returns; those of the others are counted.
+/// Half of the reads are a scan that never returns. The hits of the other half are counted.
 #[test]
 fn a_scan_does_not_push_out_what_is_used() {
     let zipf = Zipf::new(0.9);
@@ -144,7 +145,7 @@ fn a_scan_that_reads_each_block_in_parts_does_not_either() {
     assert!(ours > theirs * 1.25, "{ours:.3} and {theirs:.3}");
 }
 
-/// A loop a fifth longer than the cache: LRU has each block just thrown out.
+/// The loop is a fifth longer than the cache. LRU has always just thrown out the next block.
 #[test]
 fn a_loop_that_is_too_long_still_hits() {
     let length = LRU_BLOCKS as u64 * 6 / 5;
@@ -153,7 +154,7 @@ fn a_loop_that_is_too_long_still_hits() {
     assert!(theirs < 0.01 && ours > 0.2, "{ours:.3} and {theirs:.3}");
 }
 
-/// The set in use moves elsewhere; the new one must be learned.
+/// The set in use moves elsewhere, and the cache must learn the new one.
 #[test]
 fn a_new_set_in_use_displaces_the_old_one() {
     let set = LRU_BLOCKS as u64 * 8 / 10;

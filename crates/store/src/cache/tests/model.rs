@@ -1,4 +1,5 @@
-//! What comes out is what went in last, or nothing; never more memory than the cap.
+//! Tests of the cache against a model: a look-up returns the last data or nothing, and memory never
+//! exceeds the cap.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +41,8 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the blocks are, and reads that are under way: what they saw, and how long the block is.
+/// Contents of the blocks, and reads that are under way: the data that they saw, and how long the
+/// block is.
 #[derive(Default)]
 struct Model {
     blocks: BTreeMap<Key, (u64, usize)>,
@@ -72,7 +74,7 @@ impl Model {
                 self.check(cache, key);
             }
             Step::EndRead(_) => {}
-            // Whatever is invalidated reads as something else on the disk from now on.
+            // An invalidated block reads as something else on the disk from now on.
             Step::Invalidate(key) => {
                 self.change(|other| other == key);
                 cache.invalidate(key);
@@ -120,7 +122,7 @@ impl Model {
 
     fn check_counts(&self, cache: &Cache) {
         let all = cache.statistics();
-        // Of up to four parts, that nothing fits in.
+        // Up to four parts, so small that nothing fits in them.
         assert!(all.bytes <= cache.cap().max(8192) as u64, "{all:?}");
         assert!(all.bytes >= all.block_bytes + all.blocks * 64);
         let volumes: Vec<_> = (0..3)

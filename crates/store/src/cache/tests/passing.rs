@@ -1,13 +1,13 @@
-//! What a long run of reads has gone past makes room before anything else does.
+//! Tests of long runs of reads: the blocks that a run has gone past make room before any others.
 
 use super::*;
 
 const CAP: usize = 4 << 20;
 const LEN: usize = 16 << 10;
-/// Far longer than the cache.
+/// Length of a run far longer than the cache.
 const LONG: u64 = 1 << 30;
 
-/// A block that a reader brings.
+/// Reads a block into the cache.
 fn read(cache: &Cache, volume: u64, number: u64) {
     let key = key(volume, number);
     if let Err(ticket) = cache.get_or_ticket(key) {
@@ -19,7 +19,7 @@ fn held(cache: &Cache, volume: u64) -> u64 {
     cache.volume_statistics(volume).blocks
 }
 
-/// A cache that is full of blocks of volume 1 that were wanted once.
+/// Makes a cache that is full of blocks of volume 1, each wanted once.
 fn full() -> Cache {
     let cache = Cache::new(CAP, 5);
     (0..300).for_each(|number| read(&cache, 1, number));
@@ -41,13 +41,13 @@ fn where_there_is_room_nothing_goes() {
 fn a_short_run_may_be_read_again_and_stays() {
     let cache = full();
     let before = held(&cache, 1);
-    // All are in the small queue, but it has no right to so much.
+    // All blocks are in the small queue, but the queue's share is only a tenth.
     cache.pass(key(1, 299), CAP as u64 / 10 - 1);
     assert!(cache.holds(key(1, 299)));
     cache.pass(key(1, 299), CAP as u64 / 10);
     assert!(!cache.holds(key(1, 299)));
     assert_eq!(held(&cache, 1), before - 1);
-    // What is not there is not missed.
+    // An absent block changes nothing.
     let evictions = cache.statistics().evictions;
     cache.pass(key(1, 299), LONG);
     cache.pass(key(9, 9), LONG);
@@ -67,7 +67,7 @@ fn a_long_run_takes_no_more_than_it_needs_and_nothing_that_others_brought() {
         }
         assert!(held(&cache, 2) <= 8, "{number}: {}", held(&cache, 2));
     }
-    // Only what the first of the run pushed out.
+    // Only the first blocks of the run pushed others out.
     assert!(held(&cache, 1) + 8 >= before);
     let still: Vec<u64> = newest.iter().copied().filter(|of| is_held(*of)).collect();
     assert!(still.len() + 8 >= newest.len());
@@ -78,7 +78,7 @@ fn what_was_used_besides_stays() {
     let cache = full();
     let number = (0..300).find(|number| cache.holds(key(1, *number)));
     let oldest = number.expect("it is full");
-    // Long after it came.
+    // The use comes long after the block came.
     assert!(cache.get(key(1, oldest)).is_some());
     cache.pass(key(1, oldest), LONG);
     assert!(cache.holds(key(1, oldest)));
@@ -89,7 +89,7 @@ fn what_comes_back_soon_is_kept() {
     let cache = full();
     cache.pass(key(1, 299), LONG);
     assert!(!cache.holds(key(1, 299)));
-    // It was passed too early: now it is known.
+    // The block was passed too early. Now its ghost is known.
     read(&cache, 1, 299);
     cache.pass(key(1, 299), LONG);
     (1000..1250).for_each(|number| read(&cache, 1, number));

@@ -1,4 +1,5 @@
-//! One thread writes, others read: nobody sees a block older than what was acknowledged.
+//! Tests with threads: one writes, others read, and nobody sees a block older than the acknowledged
+//! one.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -6,8 +7,8 @@ use super::*;
 
 const BLOCKS: u64 = 300;
 
-/// Contents of a block only grow. Before the writer puts one in it has `started` it; when `insert`
-/// has returned it is `acknowledged`.
+/// State that the threads share. Contents of a block only grow. Before the writer puts one in, it
+/// has `started` it. When `insert` has returned, the content is `acknowledged`.
 struct Shared {
     cache: Cache,
     started: Vec<AtomicU64>,
@@ -52,7 +53,7 @@ impl Shared {
         }
     }
 
-    /// Writes, invalidations and slow reads of a disk that always holds the newest.
+    /// Writes, invalidates, and reads slowly from a disk that always holds the newest content.
     fn write(&self, rounds: u64) {
         let mut read = None;
         for round in 1..=rounds {

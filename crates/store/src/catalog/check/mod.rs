@@ -1,5 +1,5 @@
-//! What must hold for an operation to be done: asked when it is planned, and again before it is
-//! applied, since what is replayed comes from a disk.
+//! The rules that an operation must obey. They are checked when the operation is planned, and again
+//! before it is applied, since a replayed operation comes from a disk.
 
 use std::collections::BTreeSet;
 
@@ -25,11 +25,11 @@ use values::{check_volume_properties, too_much_reserved};
 
 type Checked = Result<(), CatalogError>;
 
-/// The longest tag of a hold, in bytes.
+/// Length of the longest tag of a hold, in bytes.
 const MAX_TAG: usize = 255;
 
 impl Catalog {
-    /// Whether an operation fits what is there.
+    /// Checks whether an operation fits the catalogue.
     pub(super) fn check(&self, operation: &Operation) -> Checked {
         match operation {
             Operation::CreateFolder { folders } => self.check_new(folders, None),
@@ -181,8 +181,9 @@ impl Catalog {
         Ok(())
     }
 
-    /// Whether these can go together: nothing that stays lies in or builds on what they are. Of the volume
-    /// that is rolled back, `spared`, snapshots may go although it builds on them.
+    /// Checks whether these datasets can go together: no dataset that stays may lie in them or
+    /// build on them. `spared` is the volume that is rolled back. Its snapshots may go although it
+    /// builds on them.
     fn check_destroy(&self, ids: &[DatasetId], spared: Option<DatasetId>) -> Checked {
         let doomed: BTreeSet<_> = ids.iter().copied().collect();
         if doomed.len() != ids.len() || (doomed.is_empty() && spared.is_none()) {
@@ -226,7 +227,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// A clone of a volume's snapshot that stays: it builds on it directly, or by snapshots of its own that all go.
+    /// Returns a clone of a volume's snapshot that would stay. It builds on the snapshot directly,
+    /// or by snapshots of its own that all go.
     fn left_clone(
         &self,
         snapshot: DatasetId,
@@ -235,7 +237,8 @@ impl Catalog {
     ) -> Option<DatasetId> {
         let mut waiting: Vec<_> = self.followers(snapshot).collect();
         while let Some(id) = waiting.pop() {
-            // What follows on snapshots of the volume itself is asked of these.
+            // Datasets that follow on snapshots of the volume itself are found by the check of
+            // those snapshots.
             let Some(clone) = self.volume_of(id).filter(|of| *of != volume) else {
                 continue;
             };
@@ -298,7 +301,7 @@ impl Catalog {
         self.check_reservation_after(id, size, refreservation)
     }
 
-    /// After a change of its size, a volume must not reserve more than it can take.
+    /// Checks that a volume does not reserve more than it can take after a change of its size.
     pub(super) fn check_reservation_after(
         &self,
         id: DatasetId,
@@ -326,7 +329,8 @@ impl Catalog {
         self.check_not_receiving([id])?;
         let prefix = self.name(id);
         for moved in self.promoted(id) {
-            // A clone that is only being received never goes back to it: it goes, if it is given up.
+            // A clone that is only being received never goes back to the snapshot. If the receive
+            // is given up, the clone goes.
             let goes_back = |id| self.receiving(id).is_some_and(|of| !of.is_new);
             self.check_no_base(moved.id, goes_back)?;
             let name = format!("{prefix}@{}", moved.name);
@@ -345,7 +349,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// The snapshots that a clone takes over when it is promoted, newest first.
+    /// Returns the snapshots that a clone takes over when it is promoted, newest first.
     pub(super) fn promoted(&self, clone: DatasetId) -> Vec<&Dataset> {
         let mut foreign = self
             .chain(clone)

@@ -1,4 +1,4 @@
-//! Whether names and numbers are free, and where things may lie.
+//! Checks of new names, numbers and places of datasets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub(super) struct Growth<'a> {
     catalog: &'a Catalog,
     next: DatasetId,
     names: BTreeSet<(DatasetId, &'a str)>,
-    /// The names of folders that are made.
+    /// Names of the folders that are made.
     folders: BTreeMap<DatasetId, String>,
 }
 
@@ -28,7 +28,7 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// A folder or volume.
+    /// Adds a folder or volume.
     pub(super) fn add(&mut self, new: &'a NewDataset) -> Checked {
         self.next = take_id(self.next, new.id)?;
         let name = self.claim(new.parent, &new.name)?;
@@ -57,7 +57,7 @@ impl<'a> Growth<'a> {
     pub(super) fn claim_moved(&mut self, dataset: &Dataset, rename: &'a NewName) -> Checked {
         let before = self.catalog.full_name(dataset.id);
         let name = self.claim(rename.parent, &rename.name)?;
-        // A new folder lies in others, down to one that is there.
+        // A new folder lies in others, down to an existing one.
         if self.is_within(rename.parent, dataset.id) {
             return Err(CatalogError::new(
                 ErrorKind::InvalidName,
@@ -77,7 +77,7 @@ impl<'a> Growth<'a> {
 
     fn is_within(&self, parent: DatasetId, id: DatasetId) -> bool {
         match self.folders.get(&parent) {
-            // Its name begins with that of a folder that is there.
+            // The name of a new folder begins with the name of an existing one.
             Some(name) => name.starts_with(&format!("{}/", self.catalog.name(id))),
             None => self.catalog.lineage(parent).any(|above| above.id == id),
         }
@@ -116,7 +116,7 @@ impl<'a> Growth<'a> {
     }
 }
 
-/// Numbers are given out in order; returns the one after.
+/// Takes a number and returns the next one. Numbers are given out in order.
 pub(super) fn take_id(next: DatasetId, id: DatasetId) -> Result<DatasetId, CatalogError> {
     if id != next {
         let (id, next) = (id.0, next.0);

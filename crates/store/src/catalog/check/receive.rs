@@ -1,4 +1,4 @@
-//! What may be done to a volume while a stream is received into it: nothing but that.
+//! Checks of a volume into which a stream is received: nothing else may be done to it.
 
 use super::super::dataset::{Dataset, Receiving};
 use super::super::error::{CatalogError, ErrorKind};
@@ -10,7 +10,7 @@ use crate::format::DatasetId;
 use crate::stream::MAX_SOURCE;
 
 impl Catalog {
-    /// Refuses to change what is not complete.
+    /// Refuses to change a volume that is not complete.
     pub(super) fn check_not_receiving(
         &self,
         volumes: impl IntoIterator<Item = DatasetId>,
@@ -21,7 +21,7 @@ impl Catalog {
         }
     }
 
-    /// Refuses to take away the snapshot to which a volume goes back where its receive is given up.
+    /// Refuses to take away a snapshot to which a volume goes back if its receive is given up.
     pub(super) fn check_no_base(
         &self,
         snapshot: DatasetId,
@@ -43,7 +43,7 @@ impl Catalog {
         )
     }
 
-    /// What is being received into a volume.
+    /// Returns the snapshot that is being received into a volume.
     pub fn receiving(&self, volume: DatasetId) -> Option<&Receiving> {
         self.dataset(volume)?.as_volume()?.receiving.as_ref()
     }
@@ -62,7 +62,7 @@ impl Catalog {
         check_geometry(size, volume.block_size)?;
         check_receiving(Some(receiving), size, volume.block_size)?;
         let fits = match &volume.receiving {
-            // It goes on with what is there.
+            // The receive goes on with the blocks that are there.
             Some(before) => {
                 volume.size == size
                     && before.snapshot == receiving.snapshot
@@ -84,7 +84,7 @@ impl Catalog {
                 self.full_name(id)
             )));
         }
-        // What it has already it may keep until the end, also where its size is less.
+        // The volume may keep its reservation until the end, even if its new size is less.
         match refreservation {
             Some(bytes) => self.check_reservation_after(id, size, Some(bytes)),
             None => Ok(()),
@@ -130,7 +130,8 @@ impl Catalog {
     }
 }
 
-/// Whether a stream can make a clone of a snapshot with this guid: it tells what changed since that one, from its beginning.
+/// Checks whether a stream can make a clone of a snapshot with this guid. The stream must hold the
+/// changes since that snapshot, from the beginning of the volume.
 pub(super) fn check_received_clone(clone: &NewVolume, origin: u64) -> Checked {
     let receiving = clone.receiving.as_ref();
     check_receiving(receiving, clone.size, clone.block_size)?;
@@ -143,7 +144,7 @@ pub(super) fn check_received_clone(clone: &NewVolume, origin: u64) -> Checked {
     }
 }
 
-/// Whether something can be received into a volume of that shape.
+/// Checks whether a stream can be received into a volume of this shape.
 pub(in crate::catalog) fn check_receiving(
     receiving: Option<&Receiving>,
     size: u64,

@@ -1,4 +1,4 @@
-//! Whether a volume can have a size, and a dataset a property.
+//! Checks of the size of a volume and of the properties of a dataset.
 
 use super::Checked;
 use crate::catalog::error::{CatalogError, ErrorKind};
@@ -9,7 +9,7 @@ use crate::catalog::size::print_size_exactly;
 use crate::catalog::value::Value;
 use crate::format::dataset::{MAX_BLOCK_SIZE, MAX_VOLUME_SIZE, MIN_BLOCK_SIZE};
 
-/// Whether a volume can have this size and volblocksize.
+/// Checks whether a volume can have this size and volblocksize.
 pub(in crate::catalog) fn check_geometry(size: u64, block_size: u32) -> Checked {
     let is_valid = (MIN_BLOCK_SIZE..=MAX_BLOCK_SIZE).contains(&block_size);
     if !is_valid || !block_size.is_power_of_two() {
@@ -52,13 +52,13 @@ pub(in crate::catalog) fn check_geometry(size: u64, block_size: u32) -> Checked 
     ))
 }
 
-/// Whether a new volume can have these properties.
+/// Checks whether a new volume can have these properties.
 pub(super) fn check_volume_properties(new: &NewVolume) -> Checked {
     check_properties('v', new.size, &new.dataset.properties)?;
     check_properties('v', new.size, &new.dataset.received)
 }
 
-/// Whether a property is one that an administrator sets at any time.
+/// Checks whether an administrator may set a property at any time.
 pub(in crate::catalog) fn check_settable(native: Native) -> Checked {
     let info = native.info();
     let (problem, next) = match (info.change, native) {
@@ -76,7 +76,7 @@ pub(in crate::catalog) fn check_settable(native: Native) -> Checked {
     Err(CatalogError::new(ErrorKind::ReadOnly, problem, next))
 }
 
-/// Whether what has this letter and size can have these properties.
+/// Checks whether a dataset of this kind (by its letter) and size can have these properties.
 pub(in crate::catalog) fn check_properties(
     letter: char,
     size: u64,

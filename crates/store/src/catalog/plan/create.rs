@@ -1,4 +1,4 @@
-//! New folders, volumes and clones.
+//! Plans for new folders, volumes and clones.
 
 use super::request::{CloneSnapshot, CreateFolder, CreateVolume, Stamp};
 use crate::catalog::Catalog;
@@ -8,7 +8,7 @@ use crate::catalog::property::Native;
 use crate::catalog::value::Value;
 
 impl Catalog {
-    /// A new folder.
+    /// Plans a new folder.
     ///
     /// # Errors
     /// Exists, NotFound (the folder above), InvalidName, InvalidValue, ReadOnly (a property).
@@ -26,10 +26,11 @@ impl Catalog {
         self.planned(Operation::CreateFolder { folders })
     }
 
-    /// A new volume.
+    /// Plans a new volume.
     ///
     /// # Errors
-    /// As for folders; InvalidValue for a size that is no multiple of the volblocksize, saying the nearest ones.
+    /// The errors of folders; InvalidValue for a size that is no multiple of the volblocksize, with
+    /// the nearest sizes.
     pub fn plan_create_volume(
         &self,
         request: &CreateVolume,
@@ -55,10 +56,10 @@ impl Catalog {
         })
     }
 
-    /// A volume that begins as a snapshot is, and shares its blocks.
+    /// Plans a volume that begins as a snapshot is, and shares its blocks.
     ///
     /// # Errors
-    /// As for volumes; InvalidValue where what is to be cloned is no snapshot.
+    /// The errors of volumes; InvalidValue if the dataset to be cloned is no snapshot.
     pub fn plan_clone(
         &self,
         request: &CloneSnapshot,

@@ -1,4 +1,4 @@
-//! What goes when something is destroyed.
+//! Plans for the destruction of datasets.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,8 @@ use crate::catalog::{Catalog, Dataset};
 use crate::format::DatasetId;
 
 impl Catalog {
-    /// Datasets and their blocks go: [`Operation::Destroy`] lists all of them, for `-n -v` too.
+    /// Plans the destruction of datasets and their blocks. [`Operation::Destroy`] lists all of
+    /// them, for `-n -v` too.
     ///
     /// # Errors
     /// NotFound, HasSnapshots, HasClones, NotEmpty, Held, ReadOnly (the root).
@@ -39,7 +40,8 @@ impl Catalog {
         self.planned(Operation::Destroy { ids })
     }
 
-    /// Adds clones of snapshots among these, with all their snapshots, and clones of those.
+    /// Adds the clones of the doomed snapshots, with all the clones' snapshots, and the clones of
+    /// those.
     pub(super) fn add_clones(&self, doomed: &mut BTreeSet<DatasetId>) {
         let mut waiting: Vec<_> = doomed.iter().copied().collect();
         while let Some(id) = waiting.pop() {
@@ -72,7 +74,8 @@ impl Catalog {
         Ok(found)
     }
 
-    /// Snapshots from `first` (empty: the oldest) to `last` (empty: the newest), of a volume or of all below.
+    /// Returns the snapshots of a volume, or of all volumes below, from `first` (empty: the oldest)
+    /// to `last` (empty: the newest).
     fn range(
         &self,
         path: &str,

@@ -1,4 +1,4 @@
-//! What was done comes into the history.
+//! Plans for entries of the history.
 
 use crate::catalog::Catalog;
 use crate::catalog::error::CatalogError;
@@ -6,10 +6,11 @@ use crate::catalog::history::HistoryEntry;
 use crate::catalog::operation::Operation;
 
 impl Catalog {
-    /// Something was done: control characters in it become blanks, and of what is too long the rest is left out.
+    /// Plans an entry of the history. Control characters in it become blanks, and a text that is
+    /// too long is cut.
     ///
     /// # Errors
-    /// InvalidValue (it says nothing).
+    /// InvalidValue (the entry is empty).
     pub fn plan_note(&self, entry: HistoryEntry) -> Result<Operation, CatalogError> {
         self.planned(Operation::Note(entry.fitting()))
     }

@@ -1,4 +1,4 @@
-//! Holds: who keeps snapshots from being destroyed.
+//! Plans for holds, which keep snapshots from being destroyed.
 
 use super::request::{Holds, Stamp};
 use crate::catalog::Catalog;
@@ -6,7 +6,7 @@ use crate::catalog::error::{CatalogError, ErrorKind};
 use crate::catalog::operation::Operation;
 
 impl Catalog {
-    /// Snapshots cannot be destroyed until the hold is released.
+    /// Plans a hold: the snapshots cannot be destroyed until it is released.
     ///
     /// # Errors
     /// NotFound, Exists (such a hold), InvalidName (the tag).
@@ -19,7 +19,8 @@ impl Catalog {
         })
     }
 
-    /// A hold ends. With `is_recursive`, on all snapshots of the name below that have it.
+    /// Plans the end of a hold. With `is_recursive`, it ends on all snapshots of the name below
+    /// that have it.
     ///
     /// # Errors
     /// NotFound.

@@ -1,5 +1,5 @@
-//! From requests to operations: names become numbers, words become values, and what an administrator
-//! did not ask for explicitly is refused.
+//! Plans turn requests into operations. Names become numbers, words become values, and an action
+//! that needs an explicit request is refused without one.
 
 mod create;
 mod destroy;
@@ -25,19 +25,19 @@ use super::{Catalog, ROOT};
 use crate::format::DatasetId;
 use request::Stamp;
 
-/// Where a new or renamed dataset will lie.
+/// Place of a new or renamed dataset.
 struct Place {
     /// Folders that are made on the way.
     folders: Vec<NewDataset>,
     parent: DatasetId,
-    /// The last part of its name.
+    /// Last part of the name.
     name: String,
-    /// The number after those of the folders.
+    /// Next number after those of the folders.
     next: DatasetId,
 }
 
 impl Catalog {
-    /// An operation that can be applied, or why it cannot.
+    /// Returns an operation that can be applied, or the reason why it cannot.
     fn planned(&self, operation: Operation) -> Result<Operation, CatalogError> {
         self.check(&operation)?;
         let len = operation.encode().len();
@@ -51,7 +51,8 @@ impl Catalog {
         Ok(operation)
     }
 
-    /// Where a folder or volume of that name will lie; missing folders are planned where asked for.
+    /// Returns the place of a new folder or volume of this name. Missing folders are planned if the
+    /// request asks for them.
     fn place(&self, name: &str, with_parents: bool, stamp: Stamp) -> Result<Place, CatalogError> {
         let parsed = Name::parse(name)?;
         let (Some((above, last)), None) = (parsed.split(), &parsed.snapshot) else {
@@ -89,7 +90,7 @@ impl Catalog {
         })
     }
 
-    /// Refuses to let a dataset and all below it have so many more snapshots, where a limit is set on it.
+    /// Refuses to give a dataset and all below it `more` more snapshots, if a limit forbids that.
     fn check_snapshot_limit(&self, id: DatasetId, more: u64) -> Result<(), CatalogError> {
         let limit = self.property(id, &Native::SnapshotLimit.into());
         let Some(Value::Limit(Some(limit))) = limit.map(|limit| limit.value) else {
@@ -105,7 +106,8 @@ impl Catalog {
         ))
     }
 
-    /// Asks the limits of where snapshots move to; those that count them already do not matter.
+    /// Checks the limits of the place to which snapshots move. Limits that count the snapshots
+    /// already do not matter.
     fn check_moved_limits(
         &self,
         count: u64,
@@ -131,7 +133,7 @@ impl Stamp {
         }
     }
 
-    /// A guid of its own for each dataset (SplitMix64's finisher).
+    /// Returns a distinct guid for each dataset (SplitMix64's finisher).
     fn guid(self, id: DatasetId) -> u64 {
         let mut mixed = self.entropy ^ (u64::from(id.0) << 32 | u64::from(id.0));
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -140,7 +142,8 @@ impl Stamp {
     }
 }
 
-/// The number after; at the end of all numbers the same, which the check then refuses.
+/// Returns the next number. At the end of all numbers it returns its argument, which the check then
+/// refuses.
 fn following(id: DatasetId) -> DatasetId {
     DatasetId(id.0.saturating_add(1))
 }

@@ -1,4 +1,4 @@
-//! Setting properties, and letting them be inherited again.
+//! Plans to set properties, and to let them be inherited again.
 
 use super::request::{Inherit, SetProperties, Texts};
 use crate::catalog::Catalog;
@@ -10,7 +10,7 @@ use crate::catalog::property::{Native, Property};
 use crate::catalog::value::Value;
 
 impl Catalog {
-    /// Properties from texts, for a dataset of that size (0 for folders).
+    /// Parses properties from texts, for a dataset of this size (0 for folders).
     pub(super) fn parse_properties(
         &self,
         texts: &Texts,
@@ -32,7 +32,7 @@ impl Catalog {
         Ok(properties)
     }
 
-    /// New values of properties of one dataset, all of them or none. For `volsize` there is
+    /// Plans new values of properties of one dataset, all of them or none. For `volsize` there is
     /// [`Catalog::plan_resize`].
     ///
     /// # Errors
@@ -55,7 +55,8 @@ impl Catalog {
         })
     }
 
-    /// A property is what it is above, or by default.
+    /// Plans the end of a dataset's own value: the property is inherited from above, or has its
+    /// default.
     ///
     /// # Errors
     /// NotFound, InvalidValue, ReadOnly.

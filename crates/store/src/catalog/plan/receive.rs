@@ -1,4 +1,5 @@
-//! Receiving streams: which volume a snapshot goes to, of what it is a clone, and whether it fits there.
+//! Plans to receive streams: the volume to which a snapshot goes, the snapshot of which it is a
+//! clone, and whether it fits there.
 
 use std::cmp::Reverse;
 
@@ -13,12 +14,15 @@ use crate::format::DatasetId;
 use crate::stream::Begin;
 
 impl Catalog {
-    /// A stream begins: into a new volume, which is a clone where the stream goes on from another volume's snapshot; or into
-    /// one whose newest snapshot is what the stream goes on from; or one into which this very snapshot was received in part.
+    /// Plans the beginning of a stream. The stream goes into one of these:
+    ///
+    /// - a new volume, which is a clone if the stream goes on from another volume's snapshot;
+    /// - a volume whose newest snapshot is the one that the stream goes on from;
+    /// - a volume into which this very snapshot was received in part.
     ///
     /// # Errors
-    /// Exists, NotFound (also of the origin of a clone), InvalidName; Busy where something else is being received; Mismatch
-    /// where the stream does not go on from what is there.
+    /// Exists, NotFound (also of the origin of a clone), InvalidName; Busy if another stream is
+    /// being received; Mismatch if the stream does not go on from the volume's state.
     pub fn plan_begin_receive(
         &self,
         request: &ReceiveInto,
@@ -33,12 +37,13 @@ impl Catalog {
         }
     }
 
-    /// What `-F` does before a stream begins: its volume becomes again what its newest snapshot is, where the
-    /// stream goes on from that one and nothing is being received yet. With it comes how the stream begins then;
-    /// where it may not even then, nothing has to be lost for it.
+    /// Plans the rollback that `-F` does before a stream begins. The volume goes back to its newest
+    /// snapshot, if the stream goes on from that snapshot and nothing is being received yet. The
+    /// plan of the stream's beginning after that comes with it. If the stream may not begin even
+    /// then, nothing has to be lost for it.
     ///
     /// # Errors
-    /// Those of [`Catalog::plan_rollback`], and of [`Catalog::plan_begin_receive`] after it.
+    /// The errors of [`Catalog::plan_rollback`], and of [`Catalog::plan_begin_receive`] after it.
     pub fn plan_rollback_to_receive(
         &self,
         request: &ReceiveInto,
@@ -64,7 +69,7 @@ impl Catalog {
         Ok(Some((rollback, begin)))
     }
 
-    /// A stream begins into what there is.
+    /// Plans the beginning of a stream into an existing volume.
     fn plan_receive_changes(
         &self,
         dataset: &Dataset,
@@ -87,8 +92,9 @@ impl Catalog {
         })
     }
 
-    /// What refreservation has to become where a stream begins: with a larger volume more. With a smaller one it
-    /// stays until the end is proven: nobody else may take what the volume needs again where that never comes.
+    /// Returns the refreservation with which a stream begins. With a larger volume it grows. With a
+    /// smaller volume it stays until the end is proven. If the end never comes, the volume needs
+    /// the space again, and nobody else may take it.
     fn reservation_while_receiving(&self, volume: &Dataset, size: u64) -> Option<u64> {
         let is_larger = volume.geometry().is_some_and(|(before, _)| size > before);
         is_larger.then(|| self.adapted_reservation(volume.id, size))?
@@ -154,8 +160,9 @@ impl Catalog {
         })
     }
 
-    /// The snapshot of which a stream makes a clone. Where a stream was received several times there are several of its
-    /// guid: the nearest is meant, the one whose volume lies in most of the folders that the clone lies in, and least deep.
+    /// Returns the snapshot of which a stream makes a clone. If a stream was received several
+    /// times, several snapshots have its guid. The nearest is meant: its volume lies in most of the
+    /// folders that the clone lies in, and least deep.
     fn received_origin(&self, request: &ReceiveInto, guid: u64) -> Result<&Dataset, CatalogError> {
         let nearness = |dataset: &&Dataset| {
             let name = self.name(dataset.parent);
@@ -163,7 +170,7 @@ impl Catalog {
             let in_common = parts.take_while(|(its, wanted)| its == wanted).count();
             (in_common, Reverse(name.split('/').count()))
         };
-        // Of several that are as near, the first one in the order of numbers.
+        // Of several snapshots that are equally near, the first in the order of numbers is taken.
         let all = self.snapshots_by_guid(guid).rev();
         let Some(nearest) = all.max_by_key(nearness) else {
             let origin = request.begin.origin.as_deref().unwrap_or_default();
@@ -183,7 +190,7 @@ impl Catalog {
         Ok(nearest)
     }
 
-    /// Refuses a stream whose blocks are not as long as those of what it goes on from.
+    /// Refuses a stream whose block size differs from that of the snapshot that it goes on from.
     fn check_block_size(&self, before: &Dataset, begin: &Begin) -> Result<(), CatalogError> {
         let (_, block_size) = before.geometry().unwrap_or_default();
         if block_size == begin.block_size {
@@ -196,7 +203,7 @@ impl Catalog {
         )))
     }
 
-    /// What was received in part goes on.
+    /// Plans to go on with a snapshot that was received in part.
     fn resumed(
         &self,
         dataset: &Dataset,
@@ -218,7 +225,8 @@ impl Catalog {
                 ),
             ));
         }
-        // The rest comes as of one volume: how much was sent at first, only what is there already knows.
+        // The rest comes as of one volume. Only the volume's own state tells how many folders were
+        // sent at first.
         let folders = match begin.start {
             0 => begin.folders(),
             _ => before.folders,
@@ -230,7 +238,7 @@ impl Catalog {
         })
     }
 
-    /// A volume that is there gets what changed.
+    /// Plans to receive changes into an existing volume.
     fn continued(
         &self,
         dataset: &Dataset,
@@ -293,10 +301,10 @@ impl Catalog {
         Err(CatalogError::new(ErrorKind::InvalidValue, problem, next))
     }
 
-    /// All blocks below `position` are there.
+    /// Plans a note that all blocks below `position` have arrived.
     ///
     /// # Errors
-    /// Mismatch where something else is being received, or nothing.
+    /// Mismatch if another stream is being received, or none.
     pub fn plan_note_received(
         &self,
         volume: DatasetId,
@@ -307,10 +315,10 @@ impl Catalog {
         self.planned(Operation::NoteReceived { volume, position })
     }
 
-    /// Everything was received: the snapshot is taken.
+    /// Plans the end of a receive: the snapshot is taken.
     ///
     /// # Errors
-    /// Mismatch where something else is being received, or nothing; Exists; LimitReached.
+    /// Mismatch if another stream is being received, or none; Exists; LimitReached.
     pub fn plan_end_receive(
         &self,
         volume: DatasetId,
@@ -339,11 +347,11 @@ impl Catalog {
         })
     }
 
-    /// What was received in part goes: a new volume as a whole, of another the changes. With an `attempt` only
-    /// what that one received.
+    /// Plans to drop a snapshot that was received in part. A new volume goes as a whole; in another
+    /// volume the changes go. With an `attempt`, only the blocks of that attempt go.
     ///
     /// # Errors
-    /// Mismatch where nothing is being received.
+    /// Mismatch if nothing is being received.
     pub fn plan_abort_receive(
         &self,
         volume: DatasetId,
@@ -377,13 +385,14 @@ impl Catalog {
         })
     }
 
-    /// The volumes into which something is being received.
+    /// Returns the volumes into which a stream is being received.
     pub fn receiving_volumes(&self) -> Vec<DatasetId> {
         let all = self.datasets.keys().copied();
         all.filter(|id| self.receiving(*id).is_some()).collect()
     }
 
-    /// The snapshots of a guid, in the order of their numbers: several, where a stream was received several times.
+    /// Returns the snapshots of a guid, in the order of their numbers. There are several if a
+    /// stream was received several times.
     pub fn snapshots_by_guid(&self, guid: u64) -> impl DoubleEndedIterator<Item = &Dataset> {
         let all = self.datasets.values();
         all.filter(move |dataset| dataset.guid == guid && dataset.as_snapshot().is_some())
@@ -415,7 +424,7 @@ fn receiving(request: &ReceiveInto, position: u64) -> Receiving {
     }
 }
 
-/// Properties of a stream as far as this version knows them and they may come with one.
+/// Returns the properties of a stream that this version knows and that may come with a stream.
 fn known_properties(texts: &Texts) -> Properties {
     let known = texts.iter().filter_map(|(name, text)| {
         let property = Property::parse(name).ok()?;

@@ -1,4 +1,4 @@
-//! Other names and other folders.
+//! Plans for other names and other folders.
 
 use super::request::{Rename, Stamp};
 use crate::catalog::Catalog;
@@ -8,17 +8,18 @@ use crate::catalog::name::Name;
 use crate::catalog::operation::{NewName, Operation};
 
 impl Catalog {
-    /// A dataset gets another name, or moves to another folder.
+    /// Plans to give a dataset another name, or to move it to another folder.
     ///
     /// # Errors
-    /// NotFound, Exists, InvalidName, LimitReached (snapshots below the new folder), ReadOnly (the root).
+    /// NotFound, Exists, InvalidName, LimitReached (snapshots below the new folder), ReadOnly (the
+    /// root).
     pub fn plan_rename(&self, request: &Rename, stamp: Stamp) -> Result<Operation, CatalogError> {
         if request.from.contains('@') {
             return self.plan_rename_snapshots(request);
         }
         let dataset = self.find(&request.from)?;
         let place = self.place(&request.to, request.with_parents, stamp)?;
-        // A folder that is made has no limit, and lies in the last one that is there.
+        // A new folder has no limit, and lies in the last existing one.
         let above = place
             .folders
             .first()

@@ -1,4 +1,4 @@
-//! What administrators ask for. Names have no pool part; values are texts in zfs's words.
+//! Requests of administrators. Names have no pool part. Values are texts in zfs's words.
 
 use std::collections::BTreeMap;
 
@@ -8,167 +8,169 @@ use crate::stream::Begin;
 /// Properties as texts.
 pub type Texts = BTreeMap<String, String>;
 
-/// What the catalogue cannot know by itself.
+/// Facts that the catalogue cannot know by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// The epoch in which blocks are born now. Once a snapshot was taken in it, the next one begins.
+    /// Epoch in which blocks are born now. Once a snapshot was taken in it, the next one begins.
     pub epoch: Epoch,
-    /// Seconds since 1970.
+    /// Current time, in seconds since 1970.
     pub time_s: u64,
-    /// Random, for guids.
+    /// Random number, for guids.
     pub entropy: u64,
 }
 
-/// `create NAME`: a folder.
+/// Request `create NAME`: a folder.
 #[derive(Clone, Debug, Default)]
 pub struct CreateFolder {
-    /// Its name.
+    /// Name of the folder.
     pub name: String,
     /// Whether missing folders above are made too (`-p`).
     pub with_parents: bool,
-    /// `-o name=value`.
+    /// Properties, from `-o name=value`.
     pub properties: Texts,
-    /// What came with a stream.
+    /// Properties that came with a stream.
     pub received: Texts,
 }
 
-/// `create -V SIZE NAME`: a volume.
+/// Request `create -V SIZE NAME`: a volume.
 #[derive(Clone, Debug, Default)]
 pub struct CreateVolume {
-    /// Its name.
+    /// Name of the volume.
     pub name: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Bytes; the caller knows what suits the pool.
+    /// Size of a block in bytes. The caller knows which size suits the pool.
     pub block_size: u32,
     /// Whether all of its size is reserved, so that no write lacks space.
     pub is_thick: bool,
     /// Whether missing folders above are made too (`-p`).
     pub with_parents: bool,
-    /// `-o name=value`.
+    /// Properties, from `-o name=value`.
     pub properties: Texts,
-    /// What came with a stream.
+    /// Properties that came with a stream.
     pub received: Texts,
 }
 
-/// `destroy NAME…`.
+/// Request `destroy NAME…`.
 #[derive(Clone, Debug, Default)]
 pub struct Destroy {
-    /// Datasets; of one volume several snapshots, as `vol@a,b` and `vol@first%last`.
+    /// Names of datasets. Several snapshots of one volume are given as `vol@a,b` and
+    /// `vol@first%last`.
     pub names: Vec<String>,
-    /// All that lies below too; of a snapshot those of its name below its folder or volume (`-r`).
+    /// Whether all datasets below go too. For a snapshot: all of its name below its folder or
+    /// volume (`-r`).
     pub is_recursive: bool,
-    /// Clones too, wherever they are (`-R`, includes `-r`).
+    /// Whether clones go too, wherever they are (`-R`, includes `-r`).
     pub with_clones: bool,
 }
 
-/// `snapshot NAME@SNAPSHOT…`: all of the same moment.
+/// Request `snapshot NAME@SNAPSHOT…`: all snapshots are of one moment.
 #[derive(Clone, Debug, Default)]
 pub struct TakeSnapshots {
-    /// `vol@name`, or `folder@name` with `is_recursive`.
+    /// Names, each `vol@name`, or `folder@name` with `is_recursive`.
     pub names: Vec<String>,
-    /// Of all volumes below too (`-r`).
+    /// Whether all volumes below get a snapshot too (`-r`).
     pub is_recursive: bool,
-    /// Properties of users.
+    /// User properties.
     pub properties: Texts,
-    /// The guid that came with a stream; with one name only.
+    /// Guid that came with a stream; with one name only.
     pub guid: Option<u64>,
 }
 
-/// `clone SNAPSHOT NAME`.
+/// Request `clone SNAPSHOT NAME`.
 #[derive(Clone, Debug, Default)]
 pub struct CloneSnapshot {
-    /// The snapshot.
+    /// Name of the snapshot.
     pub snapshot: String,
-    /// The new volume.
+    /// Name of the new volume.
     pub name: String,
     /// Whether missing folders above are made too (`-p`).
     pub with_parents: bool,
-    /// `-o name=value`.
+    /// Properties, from `-o name=value`.
     pub properties: Texts,
 }
 
-/// `rollback SNAPSHOT`.
+/// Request `rollback SNAPSHOT`.
 #[derive(Clone, Debug, Default)]
 pub struct Rollback {
-    /// The snapshot; its volume becomes again what it was.
+    /// Name of the snapshot to which its volume goes back.
     pub snapshot: String,
-    /// Newer snapshots are destroyed (`-r`).
+    /// Whether newer snapshots are destroyed (`-r`).
     pub destroy_newer: bool,
-    /// Clones of newer snapshots too (`-R`, includes `-r`).
+    /// Whether clones of newer snapshots go too (`-R`, includes `-r`).
     pub with_clones: bool,
 }
 
-/// `rename FROM TO`.
+/// Request `rename FROM TO`.
 #[derive(Clone, Debug, Default)]
 pub struct Rename {
-    /// Its name.
+    /// Name of the dataset.
     pub from: String,
-    /// Its new name, in full; of a snapshot `vol@name` or `@name`.
+    /// New name, in full. For a snapshot, `vol@name` or `@name`.
     pub to: String,
     /// Whether missing folders above are made too (`-p`).
     pub with_parents: bool,
-    /// Of a snapshot: all of its name below too (`-r`).
+    /// Whether, for a snapshot, all of its name below are renamed too (`-r`).
     pub is_recursive: bool,
 }
 
-/// `set name=value… NAME`.
+/// Request `set name=value… NAME`.
 #[derive(Clone, Debug, Default)]
 pub struct SetProperties {
-    /// Of which dataset.
+    /// Name of the dataset.
     pub name: String,
-    /// What is set.
+    /// Properties that are set.
     pub properties: Texts,
-    /// Whether they came with a stream.
+    /// Whether the properties came with a stream.
     pub is_received: bool,
 }
 
-/// `inherit PROPERTY NAME`.
+/// Request `inherit PROPERTY NAME`.
 #[derive(Clone, Debug, Default)]
 pub struct Inherit {
-    /// Of which dataset.
+    /// Name of the dataset.
     pub name: String,
-    /// Which one.
+    /// Name of the property.
     pub property: String,
-    /// Of all that lies below too (`-r`).
+    /// Whether all datasets below inherit it too (`-r`).
     pub is_recursive: bool,
-    /// A received value holds again (`-S`).
+    /// Whether a received value holds again (`-S`).
     pub to_received: bool,
 }
 
-/// `set volsize=SIZE NAME`.
+/// Request `set volsize=SIZE NAME`.
 #[derive(Clone, Debug, Default)]
 pub struct Resize {
-    /// Which volume.
+    /// Name of the volume.
     pub name: String,
-    /// Bytes.
+    /// New size in bytes.
     pub size: u64,
-    /// What lies beyond a smaller size is lost; this says that it may be.
+    /// Whether the volume may shrink: blocks beyond a smaller size are lost.
     pub may_shrink: bool,
 }
 
-/// `receive NAME`: what a part of a stream begins with.
+/// Request `receive NAME`, with the beginning of a stream's part.
 #[derive(Clone, Debug)]
 pub struct ReceiveInto {
-    /// The volume.
+    /// Name of the volume.
     pub name: String,
-    /// What comes.
+    /// Beginning of the part.
     pub begin: Begin,
-    /// A number of this try; random.
+    /// Random number of this attempt.
     pub attempt: u64,
-    /// Whether it goes on another time where it is interrupted (`-s`).
+    /// Whether the receive can be resumed later if it is interrupted (`-s`).
     pub is_resumable: bool,
     /// Whether missing folders above are made too.
     pub with_parents: bool,
 }
 
-/// `hold TAG SNAPSHOT…` and `release TAG SNAPSHOT…`.
+/// Requests `hold TAG SNAPSHOT…` and `release TAG SNAPSHOT…`.
 #[derive(Clone, Debug, Default)]
 pub struct Holds {
-    /// Whose.
+    /// Tag of the hold.
     pub tag: String,
-    /// `vol@name`, or `folder@name` with `is_recursive`.
+    /// Names, each `vol@name`, or `folder@name` with `is_recursive`.
     pub snapshots: Vec<String>,
-    /// Of all snapshots of its name below too (`-r`).
+    /// Whether all snapshots of the name below are meant too (`-r`).
     pub is_recursive: bool,
 }

@@ -1,4 +1,4 @@
-//! Growing and shrinking volumes.
+//! Plans to grow and shrink volumes.
 
 use super::request::Resize;
 use crate::catalog::Catalog;
@@ -8,11 +8,12 @@ use crate::catalog::size::print_size_exactly;
 use crate::format::DatasetId;
 
 impl Catalog {
-    /// A volume gets another size. A thick volume stays thick: its refreservation goes with it.
+    /// Plans to give a volume another size. A thick volume stays thick: its refreservation goes
+    /// with its size.
     ///
     /// # Errors
-    /// NotFound; InvalidValue for a size that is no multiple of volblocksize, and where it would shrink although
-    /// nobody said that it may.
+    /// NotFound; InvalidValue for a size that is no multiple of volblocksize, and for a smaller
+    /// size that the request does not allow.
     pub fn plan_resize(&self, request: &Resize) -> Result<Operation, CatalogError> {
         let volume = self.find_volume(&request.name)?;
         let before = volume.geometry().map_or(0, |(size, _)| size);
@@ -36,8 +37,8 @@ impl Catalog {
         Ok(operation)
     }
 
-    /// What refreservation has to become with a new volsize: all of it where it was all of it, and never more
-    /// than it. `None` where it stays.
+    /// Returns the refreservation for a new volsize. A reservation of the whole volume stays one of
+    /// the whole volume, and it never exceeds the volume. Returns `None` if it stays.
     pub(super) fn adapted_reservation(&self, volume: DatasetId, size: u64) -> Option<u64> {
         let before = self.dataset(volume)?.geometry()?.0;
         let reserved = self.settings(volume).refreservation;

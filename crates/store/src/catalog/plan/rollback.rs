@@ -1,4 +1,4 @@
-//! Volumes that become again what they were, and clones that stand on their own.
+//! Plans for volumes that go back to an earlier state, and for clones that become independent.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,11 @@ use crate::catalog::operation::Operation;
 use crate::format::DatasetId;
 
 impl Catalog {
-    /// A volume becomes again what a snapshot of it is. Its properties stay; its size is the snapshot's.
+    /// Plans to take a volume back to one of its snapshots. The volume's properties stay; its size
+    /// is the snapshot's.
     ///
     /// # Errors
-    /// NotFound; HasSnapshots and HasClones where newer ones are in the way; Held.
+    /// NotFound; HasSnapshots and HasClones if newer ones are in the way; Held.
     pub fn plan_rollback(&self, request: &Rollback) -> Result<Operation, CatalogError> {
         let snapshot = self.find_snapshot(&request.snapshot)?;
         let volume = snapshot.parent;
@@ -34,8 +35,9 @@ impl Catalog {
         })
     }
 
-    /// What refreservation has to become where a volume gets the size of a snapshot again. One that a receive made
-    /// smaller kept it: that it has as much as the smaller volume does not make it thick.
+    /// Returns the refreservation for a volume that gets the size of a snapshot again. A receive
+    /// that made the volume smaller kept its reservation. So a reservation as large as the smaller
+    /// volume does not make the volume thick.
     pub(super) fn restored_reservation(&self, volume: DatasetId, size: u64) -> Option<u64> {
         let (now, _) = self.dataset(volume)?.geometry()?;
         match self.receiving(volume) {
@@ -44,11 +46,12 @@ impl Catalog {
         }
     }
 
-    /// A clone takes over the snapshots that it depends on; the volume that it was made of becomes its clone, and
-    /// may then be destroyed.
+    /// Plans the promotion of a clone: it takes over the snapshots that it depends on. The volume
+    /// of which it was made becomes its clone, and may then be destroyed.
     ///
     /// # Errors
-    /// NotFound; InvalidValue where it is no clone; Exists where both have a snapshot of the same name; LimitReached.
+    /// NotFound; InvalidValue if the volume is no clone; Exists if both have a snapshot of one
+    /// name; LimitReached.
     pub fn plan_promote(&self, name: &str) -> Result<Operation, CatalogError> {
         let clone = self.find_volume(name)?.id;
         let moved = self.promoted(clone);

@@ -1,4 +1,5 @@
-//! Snapshots, of one volume or of many at the same moment; which snapshots a name means.
+//! Plans for snapshots, of one volume or of many at one moment, and the snapshots that a name
+//! means.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +12,10 @@ use crate::catalog::{Catalog, Dataset};
 use crate::format::DatasetId;
 
 impl Catalog {
-    /// Snapshots of the same moment. After it, the engine's epoch is the next one.
+    /// Plans snapshots of one moment. After them, the engine's epoch is the next one.
     ///
     /// # Errors
-    /// Exists, NotFound, InvalidName, LimitReached; InvalidValue for a volume that stands twice.
+    /// Exists, NotFound, InvalidName, LimitReached; InvalidValue for a volume that is named twice.
     pub fn plan_snapshot(
         &self,
         request: &TakeSnapshots,
@@ -60,7 +61,7 @@ impl Catalog {
         }))
     }
 
-    /// The volumes of which `name` wants snapshots.
+    /// Returns the volumes of which `name` wants snapshots.
     fn volumes_of_snapshots(
         &self,
         name: &Name,
@@ -71,7 +72,7 @@ impl Catalog {
             return Ok(vec![above]);
         }
         let mut volumes = self.volumes_below(above.id);
-        // Who takes one of everything does not mean what is half received.
+        // A snapshot of everything leaves out volumes that are received only in part.
         volumes.retain(|volume| self.receiving(volume.id).is_none());
         if !is_recursive || volumes.is_empty() {
             let shown = self.full_name(above.id);
@@ -102,7 +103,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// The snapshots that `text` means: `vol@name`, or with `is_recursive` all of that name below.
+    /// Returns the snapshots that `text` means: `vol@name`, or with `is_recursive` all of that name
+    /// below.
     pub(super) fn meant_snapshots(
         &self,
         text: &str,
@@ -131,7 +133,8 @@ impl Catalog {
         Ok(found)
     }
 
-    /// As [`Catalog::meant_snapshots`] for many texts, each snapshot once.
+    /// Returns the snapshots that many texts mean, as [`Catalog::meant_snapshots`] does, each
+    /// snapshot once.
     pub(super) fn all_meant_snapshots(
         &self,
         texts: &[String],

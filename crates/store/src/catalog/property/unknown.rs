@@ -1,9 +1,9 @@
-//! Steps to take instead of a property that datasets do not have: the nearest name, or the place where zfs's administrators
-//! find here what they look for.
+//! Hints for a property that datasets do not have: the nearest name, or the place where an
+//! administrator who knows zfs finds it here.
 
 use super::{Change, PROPERTIES};
 
-/// Properties of zfs's datasets and zpool's pools that no dataset has here, and what stands in their place.
+/// Properties of zfs's datasets and zpool's pools that no dataset has here, and their replacements.
 const ELSEWHERE: &[(&[&str], &str)] = &[
     (
         &[
@@ -102,7 +102,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// The step to try instead of this name.
+/// Returns the step to try instead of this name.
 pub(super) fn next(name: &str) -> String {
     let known = ELSEWHERE.iter().find(|(names, _)| names.contains(&name));
     if let Some((_, next)) = known {
@@ -123,14 +123,14 @@ pub(super) fn next(name: &str) -> String {
     )
 }
 
-/// The one name that a slip of two letters turns into this.
+/// Returns the one name that a slip of two letters turns into this one.
 fn nearest(name: &str) -> Option<&'static str> {
     let far = |info: &super::PropertyInfo| distance(name, info.name);
     let near = PROPERTIES.iter().min_by_key(|info| far(info))?;
     (far(near) <= 2 && name.len() > 3).then_some(near.name)
 }
 
-/// How many letters must be changed, added or left away to make one word of the other.
+/// Returns how many letters must be changed, added or left out to make one word of the other.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

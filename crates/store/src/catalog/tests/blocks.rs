@@ -1,5 +1,5 @@
-//! A model of blocks that does nothing but what the steps say, by the definitions in `applied.rs`. If the
-//! steps are right, allocated is always exactly what some view has.
+//! A model of blocks that does only the steps, by the definitions in `applied.rs`. If the steps are
+//! right, a block is allocated exactly if some view has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::format::{DatasetId, Epoch};
 
 type View = BTreeMap<u64, u64>;
 
-/// Blocks are numbers; each is born once.
+/// The model of blocks. Blocks are numbers; each is born once.
 #[derive(Default)]
 pub(super) struct Blocks {
     born: Vec<Epoch>,
@@ -138,7 +138,8 @@ impl Blocks {
         self.block_sizes.insert(volume, block_size);
     }
 
-    /// Nothing leaks, nothing is freed that is in use, every dead list is what it is defined to be.
+    /// Checks that nothing leaks, that no block in use is freed, and that every dead list agrees
+    /// with its definition.
     pub(super) fn check(&self, catalog: &Catalog) {
         let with_blocks = catalog.datasets().filter(|dataset| !dataset.is_folder());
         let known: Vec<_> = with_blocks.map(|dataset| dataset.id).collect();

@@ -1,4 +1,5 @@
-//! Random histories: what was planned can be applied, all that must hold holds, replay gives the same.
+//! Tests with random histories: a planned operation can be applied, all rules hold, and replay
+//! gives the same result.
 
 use proptest::prelude::*;
 
@@ -7,14 +8,14 @@ use super::*;
 use crate::catalog::request::{Holds, Inherit, Rename, Resize, Rollback, SetProperties};
 use crate::catalog::{Dataset, Kind};
 
-/// Something to try: which kind, and numbers to choose with.
+/// An operation to try: its kind, and numbers to choose with.
 type Try = (u8, u8, u8, u8, bool);
 
 fn tries() -> impl Strategy<Value = Vec<Try>> {
     prop::collection::vec(any::<Try>(), 1..70)
 }
 
-/// The name of an existing dataset of a kind.
+/// Returns the name of an existing dataset of a kind.
 fn choose(catalog: &Catalog, is_wanted: fn(&Dataset) -> bool, number: u8) -> Option<String> {
     let wanted: Vec<_> = catalog
         .datasets()
@@ -32,7 +33,7 @@ fn is_snapshot(dataset: &Dataset) -> bool {
     dataset.as_snapshot().is_some()
 }
 
-/// A name that may or may not exist, below a folder that does.
+/// Returns a name that may or may not exist, below a folder that does.
 fn place(catalog: &Catalog, a: u8, b: u8) -> String {
     let folder = choose(catalog, Dataset::is_folder, a).unwrap_or_default();
     let name = ["a", "b", "c", "d", "e/f"][usize::from(b % 5)];
@@ -49,7 +50,7 @@ fn plan(catalog: &Catalog, stamp: Stamp, tried: Try) -> Option<Result<Operation,
     let any_name = || choose(catalog, |_| true, a);
     let names = |name: String| vec![name];
     let suffix = ["x", "y", "z", "w"][usize::from(b % 4)];
-    // Of all volumes below a folder.
+    // The snapshots are of all volumes below a folder.
     let group = || Some(format!("{}@x", choose(catalog, Dataset::is_folder, a)?));
     Some(match kind % 16 {
         0 => catalog.plan_create_folder(
@@ -185,7 +186,8 @@ fn plan_properties(
     })
 }
 
-/// Plans and applies what can be; returns the catalogue and what was done.
+/// Plans and applies all operations that can be. Returns the catalogue and the operations that were
+/// done.
 fn live(tries: &[Try]) -> (Catalog, Vec<Operation>) {
     let mut world = World::new();
     let mut blocks = Blocks::default();
@@ -233,7 +235,7 @@ fn live(tries: &[Try]) -> (Catalog, Vec<Operation>) {
     (world.catalog, world.done)
 }
 
-/// What is read back is checked whole, and has the indexes that were kept up to date.
+/// Checks that a catalogue that is read back is checked whole, and has the indexes of the original.
 fn same_after_storing(catalog: &Catalog) {
     let mut read = Catalog::decode(&catalog.encode()).expect("what was written can be read");
     read.set_pool_name("tank");
@@ -273,7 +275,7 @@ proptest! {
     }
 }
 
-/// So that the histories do not pass by refusing everything.
+/// Every kind of operation is done at times, so the histories do not pass by refusing everything.
 #[test]
 fn histories_do_something_of_everything() {
     use proptest::strategy::ValueTree;

@@ -1,4 +1,5 @@
-//! The history: what is kept of it, what is refused, and that replay has the same.
+//! Tests of the history: the entries that are kept, those that are refused, and that replay has the
+//! same ones.
 
 use super::*;
 use crate::catalog::ErrorKind;
@@ -65,7 +66,7 @@ fn the_oldest_goes_but_never_the_first() {
     assert!(texts.len() > 100 && texts.len() < 140, "{}", texts.len());
     assert!(texts[1].starts_with(&format!("{} ", 401 - texts.len())));
     assert!(texts.last().expect("some").starts_with("399 "));
-    // Replay has the same.
+    // Replay gives the same history.
     let mut again = World::new().catalog;
     for operation in &world.done {
         let operation = Operation::decode(&operation.encode()).expect("an operation");

@@ -1,5 +1,6 @@
-//! Tests of the catalogue: what each operation does (`operations`), what is refused (`refusals`), clones that come with
-//! streams (`received_clones`), what lies on disks (`stored`), and random histories with a model of blocks (`histories`).
+//! Tests of the catalogue: the effect of each operation (`operations`), refusals (`refusals`),
+//! clones that come with streams (`received_clones`), the encoding on disks (`stored`), and random
+//! histories with a model of blocks (`histories`).
 
 mod blocks;
 mod histories;
@@ -15,7 +16,7 @@ use super::request::{
 use super::{Applied, Catalog, CatalogError, Operation};
 use crate::format::{DatasetId, Epoch};
 
-/// A catalogue and the number of things that happened to it: epochs and times.
+/// A catalogue and the number of its operations so far, which gives epochs and times.
 struct World {
     catalog: Catalog,
     epoch: u64,
@@ -41,7 +42,7 @@ impl World {
         }
     }
 
-    /// Plans, applies and remembers; what was planned must always be applicable.
+    /// Plans, applies and remembers an operation. A planned operation must always be applicable.
     fn run(
         &mut self,
         plan: impl FnOnce(&Catalog, Stamp) -> Result<Operation, CatalogError>,
@@ -98,7 +99,7 @@ impl World {
         self.id(name)
     }
 
-    /// `flags`: `r` and `R`.
+    /// Destroys a dataset. `flags` are `r` and `R`.
     fn destroy(&mut self, name: &str, flags: &str) -> Result<Applied, CatalogError> {
         let request = Destroy {
             names: vec![name.to_owned()],

@@ -1,4 +1,4 @@
-//! Each operation: what becomes of datasets, and what the engine is told to do with blocks.
+//! Tests of each operation: its effect on datasets, and the steps on blocks that the engine gets.
 
 use super::*;
 use crate::catalog::request::{
@@ -7,7 +7,7 @@ use crate::catalog::request::{
 use crate::catalog::{Native, Property, ROOT, Source, Step};
 use crate::stream::Begin;
 
-/// The snapshots of a volume by name, oldest first.
+/// Returns the snapshots of a volume by name, oldest first.
 fn snapshots(world: &World, volume: &str) -> Vec<String> {
     let all = world.catalog.snapshots(world.id(volume));
     all.into_iter()
@@ -57,7 +57,7 @@ fn folders_are_made_with_those_above() {
     assert_eq!(world.catalog.name(world.id("a/b/c")), "a/b/c");
     assert_eq!(world.catalog.full_name(world.id("a/b/c")), "tank/a/b/c");
     assert_eq!(world.catalog.full_name(ROOT), "tank");
-    // Properties belong to the last one only.
+    // Properties belong to the last folder only.
     assert_eq!(
         value(&world, "a/b", "compression"),
         ("on".to_owned(), Source::Default)
@@ -145,7 +145,7 @@ fn destroying_a_snapshot_in_the_middle_merges_it_into_the_next() {
     };
     let applied = world.destroy("v@b", "").expect("b");
     assert_eq!(applied.steps, [merge(ids[1], ids[2], after)]);
-    // The newest one goes into the volume, the oldest one frees all that it alone had.
+    // The newest snapshot goes into the volume. The oldest one frees all blocks that it alone had.
     let applied = world.destroy("v@c", "").expect("c");
     assert_eq!(applied.steps, [merge(ids[2], world.id("v"), after)]);
     let applied = world.destroy("v@a", "").expect("a");
@@ -353,7 +353,7 @@ fn promotion_moves_the_snapshots_up_to_the_origin() {
     assert_eq!(world.catalog.origin(volume), Some(world.id("c@b")));
     assert_eq!(world.catalog.clones(world.id("c@b")), [volume]);
     assert_eq!([volume, clone].map(|id| links(&world, id)), before);
-    // The other may go now; and what was promoted can be promoted back.
+    // The other volume may go now, and the promoted clone can be promoted back.
     world
         .run(|catalog, _| catalog.plan_promote("v"))
         .expect("back");
@@ -460,7 +460,7 @@ fn properties_come_from_the_nearest_above() {
         (settings.compression.level(), settings.is_readonly),
         (7, true)
     );
-    // Received values lie below local ones and above inherited ones.
+    // Received values yield to local ones and override inherited ones.
     let request = SetProperties {
         name: "f/v".to_owned(),
         properties: texts(&[("compression", "off")]),
@@ -590,7 +590,8 @@ fn snapshots_are_listed_as_they_were_taken_and_all_else_by_name() {
     );
 }
 
-/// A stream into the volume "v": which snapshot, after which one, and what properties come with it.
+/// Receives a stream into the volume "v": the snapshot `from` which it goes on, and the properties
+/// that come with it.
 fn receive(world: &mut World, from: Option<u64>, properties: Option<&[(&str, &str)]>) -> Applied {
     let begin = Begin {
         pool: 99,
@@ -650,7 +651,7 @@ fn a_stream_with_properties_replaces_all_that_came_with_earlier_ones() {
         received(&world),
         texts(&[("compression", "zstd"), ("a:b", "c")])
     );
-    // What a version does not know, and what does not travel, is left out.
+    // Properties that a version does not know, and those that do not travel, are left out.
     let brought = [("d:e", "f"), ("refreservation", "1M"), ("unheardof", "x")];
     let applied = receive(&mut world, Some(502), Some(&brought));
     assert_eq!(received(&world), texts(&[("d:e", "f")]));
@@ -658,7 +659,7 @@ fn a_stream_with_properties_replaces_all_that_came_with_earlier_ones() {
         value(&world, "v", "compression"),
         ("off".to_owned(), Source::Local)
     );
-    // Snapshots have what their volume has.
+    // Snapshots have the properties of their volume.
     for name in ["v", "v@s500", "v@s501"] {
         let dataset = world.id(name);
         assert!(
@@ -666,7 +667,7 @@ fn a_stream_with_properties_replaces_all_that_came_with_earlier_ones() {
             "{name}"
         );
     }
-    // That none are left is no silence of them, also where it comes from the log.
+    // An empty set of properties differs from none sent, also if it comes from the log.
     receive(&mut world, Some(503), Some(&[]));
     assert_eq!(received(&world), texts(&[]));
     let mut again = World::new();

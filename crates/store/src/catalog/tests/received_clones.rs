@@ -1,11 +1,12 @@
-//! Streams that make clones of what is there: which operation they come to, what is refused, and what comes from the log.
+//! Tests of streams that make clones of existing snapshots: the resulting operations, refusals, and
+//! replay from the log.
 
 use super::*;
 use crate::catalog::request::ReceiveInto;
 use crate::catalog::{ErrorKind, Receiving, Step};
 use crate::stream::Begin;
 
-/// What a stream says that goes on from a snapshot of another volume.
+/// Makes the beginning of a stream that goes on from a snapshot of another volume.
 fn begin(from: u64, size: u64) -> Begin {
     Begin {
         pool: 99,
@@ -34,7 +35,7 @@ fn into(name: &str, begin: Begin) -> ReceiveInto {
     }
 }
 
-/// A volume with a snapshot, and that one's guid.
+/// Makes a volume with a snapshot, and returns the snapshot's guid.
 fn world() -> (World, u64) {
     let mut world = World::new();
     world.volume("v");
@@ -79,7 +80,7 @@ fn a_stream_makes_a_clone_of_its_own_size() {
         let own = world.catalog.snapshots(clone);
         assert_eq!((own.len(), own[0].guid), (1, 501));
         assert_eq!(world.catalog.clones(origin), [clone]);
-        // From the log the same comes again.
+        // The log gives the same result again.
         let mut again = from_the_log;
         for operation in &world.done {
             let read = Operation::decode(&operation.encode()).expect("it is one");
@@ -102,7 +103,7 @@ fn what_was_given_up_goes_as_a_whole() {
     let applied = world
         .run(|catalog, _| catalog.plan_abort_receive(clone, Some(7)))
         .expect("given up");
-    // What the origin has stays.
+    // The origin keeps all that it has.
     let after = world.catalog.dataset(world.id("v@a")).expect("it");
     let after = after.as_snapshot().expect("a snapshot").epoch;
     let free = Step::Free {
@@ -155,13 +156,13 @@ fn streams_that_no_clone_can_be_made_of_are_refused() {
         text.contains("blocks of 8192 bytes, 'tank/v@a' of 16384"),
         "{text}"
     );
-    // A clone of the same snapshot that somebody made has nothing of the stream's.
+    // An existing clone of the same snapshot, which a user made, has nothing of the stream's.
     let (kind, text) = refusal(&into("there", begin(guid, 1 << 20)));
     assert_eq!(kind, ErrorKind::Exists);
     assert!(text.contains("'tank/there' exists already"), "{text}");
 }
 
-/// What lies on a disk may be anything.
+/// Data on a disk may be anything.
 #[test]
 fn clones_that_receive_what_does_not_fit_are_not_made() {
     let (mut world, guid) = world();

@@ -1,10 +1,11 @@
-//! Each refusal: its kind, and what it says.
+//! Tests of each refusal: its kind, and its text.
 
 use super::*;
 use crate::catalog::request::{Holds, Inherit, Rename, Resize, Rollback, SetProperties};
 use crate::catalog::{ErrorKind, MAX_USER_VALUE, ROOT};
 
-/// That it is refused, with this kind and these words; what is said to be unchanged is.
+/// Checks that the operation is refused with this kind and these words, and that nothing is
+/// changed.
 fn refused(
     world: &World,
     kind: ErrorKind,
@@ -17,7 +18,7 @@ fn refused(
     assert!(error.to_string().contains("nothing was changed"), "{error}");
 }
 
-/// A folder, a volume in it with two snapshots, and a clone of the second one.
+/// Makes a folder, a volume in it with two snapshots, and a clone of the second one.
 fn world() -> World {
     let mut world = World::new();
     world.folder("f");
@@ -255,7 +256,7 @@ fn properties() {
     ] {
         let request = SetProperties {
             name: name.to_owned(),
-            // All or nothing.
+            // All properties are set, or none.
             properties: texts(&[(property, value), ("my:own", "value")]),
             is_received: false,
         };
@@ -381,7 +382,7 @@ fn limits_count_what_lies_below() {
     refused(&world, ErrorKind::LimitReached, words, |catalog, stamp| {
         catalog.plan_snapshot(&take(&["f/v@x"]), stamp)
     });
-    // What is moved inside counts already; what comes from outside does not.
+    // A snapshot that moves inside the folder counts already; one from outside does not.
     let inside = rename("f/v", "f/w");
     assert!(world.catalog.plan_rename(&inside, world.stamp()).is_ok());
     world.snapshot("c@x");
@@ -474,8 +475,8 @@ fn destruction() {
     });
 }
 
-/// The clone builds on the snapshot only by one of its own, and that goes too. What then stayed of the clone built on a
-/// snapshot that was gone: no catalogue that can be read.
+/// The clone builds on the snapshot only by a snapshot of its own, which goes too. The rest of the
+/// clone would then build on a snapshot that is gone: no readable catalogue.
 #[test]
 fn destruction_of_a_snapshot_whose_clone_loses_its_own_snapshots_too() {
     let mut world = world();
@@ -549,7 +550,7 @@ fn rollback_and_promotion() {
 fn renames() {
     let mut world = world();
     world.folder("f/g");
-    // The snapshots of the volume in it would have 256 bytes and more.
+    // The snapshots of the volume in it would have names of 256 bytes and more.
     let long = "x".repeat(252);
     for (from, to, kind, words) in [
         (
@@ -695,7 +696,7 @@ fn operations_that_do_not_fit_change_nothing() {
         refreservation: None,
     };
     let wrong = [
-        // Planned before something else happened.
+        // The operation was planned before another change.
         planned,
         Operation::CreateFolder { folders: vec![] },
         Operation::Destroy { ids: vec![] },

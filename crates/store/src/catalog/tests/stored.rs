@@ -1,4 +1,4 @@
-//! What lies on disks: its very words, and what is refused of it.
+//! Tests of the catalogue on disks: its very words, and the contents that are refused.
 
 use super::*;
 use crate::catalog::ErrorKind;
@@ -58,7 +58,7 @@ fn an_operation_is_readable_by_anyone() {
     assert_eq!(texts[2], r#"{"destroy":{"ids":[1,2]}}"#);
 }
 
-/// Each replaces a part of a good catalogue.
+/// Each case replaces a part of a good catalogue.
 #[test]
 fn damage_is_told() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! Nodes on disks: round trips, and everything that is not the node that was meant.
+//! Tests of nodes on disks: round trips, and every block that is not the node that was meant.
 
 use proptest::prelude::*;
 
@@ -145,7 +145,7 @@ fn each_damage_has_its_name() {
         NodeFault::Header,
         "something behind the end"
     );
-    // The last byte of the only pointer's shape, and a birth after the node's own.
+    // First the last byte of the only pointer's shape, then a birth after the node's own.
     assert_eq!(fault(&damaged(40 + 15, 0xf0)), NodeFault::Pointer(1));
     assert_eq!(fault(&damaged(40 + 9, 0xf0)), NodeFault::Pointer(1));
     let compressed = Pointer {
@@ -160,7 +160,7 @@ fn each_damage_has_its_name() {
     );
 }
 
-/// A node of `count` pointers as a volume of 1 TiB under random writes has them.
+/// Makes a node of `count` pointers as a volume of 1 TiB under random writes has them.
 fn scattered(count: usize) -> Node {
     let mut node = Node::new(ID, Epoch(70_000));
     let mut state = 1_u64;

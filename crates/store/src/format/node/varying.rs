@@ -1,21 +1,22 @@
-//! Numbers of 128 bits that are much alike, kept as the bits in which they differ.
+//! Numbers of 128 bits that are much alike. Only the bits in which they differ are kept.
 //!
-//! Address and shape of the pointers in a node are such numbers: neighbours lie on the same vdev, in
-//! the same part of it, and were born at about the same time.
+//! Address and shape of a node's pointers are numbers of this kind. Neighbours lie on one vdev, in
+//! one part of it, and were born at about one time.
 
-/// Which bits differ among some numbers, and what the others are.
+/// Mask of the bits that differ among some numbers, and the values of the other bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Varying {
-    /// The bits that all have in common; zero where they differ.
+    /// Bits that all numbers have in common; zero where the numbers differ.
     pub(super) common: u128,
-    /// The bits in which they differ.
+    /// Bits in which the numbers differ.
     pub(super) mask: u128,
-    /// The mask as runs of bits, the lowest first: where a run begins, and its bits moved down.
+    /// Runs of bits in the mask, the lowest first: the bit at which a run begins, and its bits
+    /// moved down.
     runs: Vec<(u32, u128)>,
 }
 
 impl Varying {
-    /// Of these numbers.
+    /// Finds the differing bits of these numbers.
     pub(super) fn of(numbers: impl IntoIterator<Item = u128>) -> Self {
         let mut numbers = numbers.into_iter();
         let first = numbers.next().unwrap_or(0);
@@ -23,7 +24,7 @@ impl Varying {
         Self::with(first & !mask, mask)
     }
 
-    /// As it was noted; `None` where no numbers have this.
+    /// Restores a mask as it was noted. Returns `None` if no numbers can have it.
     pub(super) fn open(common: u128, mask: u128) -> Option<Self> {
         (common & mask == 0).then(|| Self::with(common, mask))
     }
@@ -41,12 +42,12 @@ impl Varying {
         Self { common, mask, runs }
     }
 
-    /// How many bytes the differing bits of a number take.
+    /// Returns the number of bytes that the differing bits of a number take.
     pub(super) fn width(&self) -> usize {
         self.mask.count_ones().div_ceil(8) as usize
     }
 
-    /// The differing bits of `number`, moved together.
+    /// Returns the differing bits of `number`, moved together.
     #[inline]
     pub(super) fn pack(&self, number: u128) -> u128 {
         let mut at = 0;
@@ -57,7 +58,8 @@ impl Varying {
         })
     }
 
-    /// The number of which these are the differing bits. Bits beyond them are passed over.
+    /// Returns the number whose differing bits are `packed`. Bits beyond the differing ones are
+    /// passed over.
     #[inline]
     pub(super) fn unpack(&self, packed: u128) -> u128 {
         let mut at = 0;

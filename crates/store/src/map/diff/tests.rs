@@ -1,4 +1,4 @@
-//! Differences between snapshots against those of their models.
+//! Tests of the differences between snapshots against those of their models.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,8 @@ use crate::format::DatasetId;
 const BLOCKS: u64 = 1200;
 type Blocks = BTreeMap<u64, Pointer>;
 
-/// All changes from `start` to the end, or until `stop_after` steps, and where the comparison is then.
+/// Returns all changes from `start` to the end, or until `stop_after` steps, and the position of
+/// the comparison then.
 fn changes(
     world: &mut World,
     trees: (Tree<FAN_OUT>, Tree<FAN_OUT>),
@@ -94,7 +95,7 @@ proptest! {
         for stop in stops.into_iter().chain([usize::MAX]) {
             let (more, position) = changes(&mut world, trees, (at, stop));
             prop_assert!(position >= at);
-            // What was told is true of everything below the position.
+            // Everything that was reported below the position is true.
             let known = newer.range(..position).chain(model.range(position..));
             let known: Blocks = known.map(|(&index, &pointer)| (index, pointer)).collect();
             check(&model, &known, &more);

@@ -1,32 +1,32 @@
-//! The places of a chunk: a block number and a pointer in each.
+//! The places of a chunk, with a block number and a pointer in each.
 //!
-//! A chunk grows in ordinary memory. One that is full-grown lies in pages ([`Pointers`] says why).
+//! A chunk grows in ordinary memory. A full-grown chunk lies in pages ([`Pointers`] says why).
 
 use pages::{PAGE_SIZE, PageMut, prefetch};
 
 use super::{FREE, PLACES};
 use crate::format::pointers::{Encoded, Pointers};
 
-/// Block numbers in a page.
+/// Number of block numbers in a page.
 const PER_PAGE: usize = PAGE_SIZE / size_of::<u64>();
 
-/// Places, a power of two; [`FREE`] is the number in those without a block.
+/// Places, a power of two. [`FREE`] is the number in places without a block.
 #[derive(Debug)]
 pub(super) struct Places {
     indices: Indices,
-    /// At the same places.
+    /// Pointers at the places of the numbers.
     pointers: Pointers,
 }
 
 #[derive(Debug)]
 enum Indices {
     Few(Box<[u64]>),
-    /// [`PLACES`] of them.
+    /// Pages of [`PLACES`] numbers.
     Pages([PageMut; PLACES / PER_PAGE]),
 }
 
 impl Places {
-    /// So many without blocks.
+    /// Makes `count` places without blocks.
     pub(super) fn new(count: usize) -> Self {
         let indices = match count {
             PLACES => Indices::Pages(std::array::from_fn(|_| {
@@ -42,7 +42,7 @@ impl Places {
         }
     }
 
-    /// How many.
+    /// Returns the number of places.
     pub(super) fn len(&self) -> usize {
         match &self.indices {
             Indices::Few(few) => few.len(),
@@ -50,7 +50,7 @@ impl Places {
         }
     }
 
-    /// The block number in a place.
+    /// Returns the block number in a place.
     #[inline]
     pub(super) fn index(&self, place: usize) -> u64 {
         match &self.indices {
@@ -62,7 +62,7 @@ impl Places {
         }
     }
 
-    /// Asks for a place to be brought near the processor while it goes on.
+    /// Prefetches a place. The processor goes on meanwhile.
     #[inline]
     pub(super) fn prefetch(&self, place: usize) {
         match &self.indices {
@@ -77,7 +77,7 @@ impl Places {
         prefetch(self.pointers.get(place));
     }
 
-    /// The block numbers of all places, in their order.
+    /// Returns the block numbers of all places, in their order.
     pub(super) fn indices(&self) -> impl Iterator<Item = u64> + '_ {
         let (few, pages): (&[u64], &[PageMut]) = match &self.indices {
             Indices::Few(few) => (few, &[]),
@@ -88,13 +88,13 @@ impl Places {
         few.iter().copied().chain(pages)
     }
 
-    /// The pointer in a place.
+    /// Returns the pointer in a place.
     #[inline]
     pub(super) fn pointer(&self, place: usize) -> &Encoded {
         self.pointers.get(place)
     }
 
-    /// The same, to be exchanged.
+    /// Returns the pointer in a place, for an exchange.
     #[inline]
     pub(super) fn pointer_mut(&mut self, place: usize) -> &mut Encoded {
         self.pointers.get_mut(place)

@@ -1,4 +1,4 @@
-//! A layer against an ordered map.
+//! Tests of a layer against an ordered map.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::format::{Address, Epoch};
 
-/// A pointer like no other with another number; 0 is the hole.
+/// Makes a distinct pointer for each number; 0 gives the hole.
 fn pointer(number: u64) -> Pointer {
     if number == 0 {
         return Pointer::HOLE;
@@ -25,7 +25,7 @@ fn pointer(number: u64) -> Pointer {
 #[derive(Clone, Debug)]
 enum Change {
     Insert(u64, bool),
-    /// As many in a row.
+    /// Blocks in a row are written: the first, and how many.
     Run(u64, u64),
     Clear(u64, u64),
 }
@@ -40,7 +40,7 @@ fn changes(blocks: u64) -> impl Strategy<Value = Vec<Change>> {
     prop::collection::vec(change, 0..120)
 }
 
-/// The model: what each block was last said to be.
+/// The model: the last state of each block.
 #[derive(Default)]
 struct Model {
     hits: BTreeMap<u64, Hit>,
@@ -153,7 +153,7 @@ fn who_writes_anywhere_takes_what_limits_of_memory_count_on() {
     for count in [10_000, 100_000, 200_000_u64] {
         let mut layer = Layer::new();
         for index in 0..count {
-            // Scattered over a terabyte.
+            // The blocks are scattered over a terabyte.
             layer.insert(
                 index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 36,
                 pointer(index + 1),

@@ -1,4 +1,4 @@
-//! A stack of layers: what snapshots and clones see of it.
+//! Tests of a stack of layers, as its snapshots and clones see it.
 
 use super::*;
 use crate::format::Address;

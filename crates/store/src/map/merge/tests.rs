@@ -1,4 +1,5 @@
-//! Sequences of changes, snapshots and checkpoints against a model, however the merges are run.
+//! Tests of changes, snapshots and checkpoints in sequence against a model, however the merges are
+//! run.
 
 use proptest::prelude::*;
 
@@ -25,7 +26,8 @@ proptest! {
             prop_assert!(snapshot.map.layers.is_empty());
             let reached = world.reach(&snapshot.map.tree);
             prop_assert_eq!(&reached.blocks, &snapshot.model);
-            // Or else what a later merge drops of a snapshot would count as the volume's own.
+            // Otherwise nodes of a snapshot that a later merge drops would count as the volume's
+            // own.
             prop_assert!(reached.nodes.iter().all(|(_, node)| node.birth <= snapshot.epoch));
         }
     }
@@ -67,7 +69,7 @@ fn a_volume_that_grew_has_its_old_root_below_a_new_one() {
         nodes.contains(&(old.root_id(), old.root)),
         "the leaf of the old tree stays where it is"
     );
-    // Up from each of the two leaves, four levels and a common root.
+    // There is a path up from each of the two leaves, four levels and a common root.
     assert_eq!(nodes.len(), 1 + 3 + 4 + 1);
     assert!(
         !world
@@ -168,7 +170,7 @@ fn a_layer_that_is_not_younger_than_the_tree_is_refused() {
     let _ = Merge::new(tree, Arc::new(closed));
 }
 
-/// Loses the node `id`, changes block 101, and checks what is known after the merge.
+/// Loses the node `id`, changes block 101, and checks which blocks are known after the merge.
 fn lose(id: NodeId) {
     let ops: Vec<_> = (0..300).map(Op::Write).collect();
     let mut world = world_of(&ops);
@@ -206,7 +208,7 @@ fn lose(id: NodeId) {
                 assert!(found.is_lost(), "{index}")
             }
             Some(block) => assert_eq!(found, *block),
-            // Of what was never written below a lost node nobody knows that.
+            // Nobody knows which blocks below a lost node were never written.
             None => assert_eq!(
                 found.is_lost(),
                 blocks.contains(&index) && index != 102,

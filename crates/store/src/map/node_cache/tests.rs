@@ -1,4 +1,5 @@
-//! The cache of nodes: its bound, what it keeps, and what it must not mistake.
+//! Tests of the node cache: its bound, the nodes that it keeps, and the nodes that it must not
+//! confuse.
 
 use super::*;
 use crate::format::{DatasetId, Epoch};
@@ -170,7 +171,7 @@ fn what_nothing_leads_to_any_more_is_gone_and_takes_no_place() {
     drop(held);
     cache.discard(&pointer(7));
     assert_eq!(cache.len(), 80);
-    // Full again: what was discarded does not count, and no place is given twice.
+    // The cache is full again: discarded nodes do not count, and no place is given twice.
     for number in 10_000..10_300 {
         cache.insert(pointer(number), node());
         assert!(cache.get(&pointer(number), ID).is_ok() && cache.len() <= 100);

@@ -1,4 +1,4 @@
-//! Ranges against a set of numbers.
+//! Tests of ranges against a set of numbers.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Shapes of trees. Look-ups in deep trees are tested where trees are made: with the merge.
+//! Tests of the shapes of trees. Look-ups in deep trees are tested where trees are made: with the
+//! merge.
 
 use super::*;
 use crate::format::{Address, Epoch, Node};

@@ -1,4 +1,4 @@
-//! Walks against what a tree reaches.
+//! Tests of walks against the blocks and nodes that a tree reaches.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,8 @@ use super::*;
 
 const BLOCKS: u64 = 1200;
 
-/// All that a walk visits from `start` to its end, or until `stop_after` steps, and where it is then.
+/// Returns all visits of a walk from `start` to its end, or until `stop_after` steps, and its
+/// position then.
 fn visits(
     world: &mut World,
     tree: &Tree<4>,
@@ -102,7 +103,8 @@ proptest! {
                 Err(missing) => world.read(&missing),
             }
         }
-        // Also the nodes above it, each when all that can be found below was visited.
+        // The nodes above it are visited as well, each when everything that can be found below was
+        // visited.
         let is_hidden = |level: u8, index: u64| {
             (level..tree.height).any(|above| {
                 let index = index / 4_u64.pow((above - level).into());

@@ -1,4 +1,4 @@
-//! What a dead list knows of its blocks without reading them.
+//! The figures that a dead list knows of its blocks without reading them.
 
 use std::collections::BTreeMap;
 
@@ -10,46 +10,47 @@ use super::Dead;
 /// Blocks of a dead list, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figure {
-    /// How many, nodes of maps among them.
+    /// Number of blocks, nodes of maps among them.
     pub blocks: u64,
-    /// Sectors of all of them, parity not counted.
+    /// Sectors of all the blocks, parity not counted.
     pub sectors: u64,
     pub(super) nodes: Nodes,
     pub(super) whole: Whole,
 }
 
-/// How many of them are nodes of maps.
+/// Count of the blocks that are nodes of maps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Nodes {
     pub(super) count: u64,
     pub(super) sectors: u64,
-    /// Some of it was written by a program that did not count them.
+    /// Whether a part of the list was written by a program that did not count nodes.
     pub(super) is_unknown: bool,
 }
 
-/// How many of them are volumes' and not packed.
+/// Count of the volumes' blocks that are not packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Whole {
     pub(super) count: u64,
-    /// As of [`Nodes`].
+    /// Whether a part of the list was written by a program that did not count whole blocks.
     pub(super) is_unknown: bool,
 }
 
 /// Volumes' blocks, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockCount {
-    /// How many.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Their sectors, parity not counted.
+    /// Sectors of the blocks, parity not counted.
     pub sectors: u64,
 }
 
-/// The figures of a list at one moment: by the epoch of the snapshot after which the blocks were born.
+/// Figures of a list at one moment, by the epoch of the snapshot after which the blocks were born.
 #[derive(Clone, Debug, Default)]
 pub struct Figures(pub(super) BTreeMap<Epoch, Figure>);
 
 impl Figures {
-    /// Of the blocks that were born after the snapshot of this epoch, 0 for all.
+    /// Returns the figure of the blocks that were born after the snapshot of epoch `after`, 0 for
+    /// all.
     pub fn after(&self, after: Epoch) -> Figure {
         let parts = self.0.range(after..);
         parts.fold(Figure::default(), |sum, (_, part)| sum.and(*part))
@@ -57,7 +58,7 @@ impl Figures {
 }
 
 impl Figure {
-    /// These, and others.
+    /// Returns the sum of both figures.
     #[must_use]
     pub fn and(self, others: Self) -> Self {
         Self {
@@ -75,7 +76,7 @@ impl Figure {
         }
     }
 
-    /// Those that are no nodes of maps; `None` where they were not counted.
+    /// Returns the blocks that are no nodes of maps; `None` if nodes were not counted.
     pub fn volume_blocks(&self) -> Option<BlockCount> {
         let all = BlockCount {
             blocks: self.blocks,
@@ -88,7 +89,7 @@ impl Figure {
         (!self.nodes.is_unknown).then(|| all.without(nodes))
     }
 
-    /// How many of these are not packed; `None` as before.
+    /// Returns the number of volumes' blocks that are not packed; `None` if they were not counted.
     pub fn whole_blocks(&self) -> Option<u64> {
         (!self.whole.is_unknown).then_some(self.whole.count)
     }
@@ -122,7 +123,7 @@ impl From<Count> for Figure {
 }
 
 impl BlockCount {
-    /// These, and others.
+    /// Returns the sum of both counts.
     #[must_use]
     pub fn and(self, others: Self) -> Self {
         Self {
@@ -131,7 +132,7 @@ impl BlockCount {
         }
     }
 
-    /// These without some of them.
+    /// Returns these counts without the counts of `some`.
     #[must_use]
     pub fn without(self, some: Self) -> Self {
         Self {

@@ -1,6 +1,6 @@
-//! What a checkpoint keeps of a dead list beside its chunks.
+//! The record of a dead list that a checkpoint keeps beside the list's chunks.
 //!
-//! One record for each part, by ascending epoch, little-endian; nothing for an empty list:
+//! Each part has one record, by ascending epoch, little-endian. An empty list has none:
 //!
 //! ```text
 //!   0  epoch of the snapshot after which its blocks were born, or 0   u64
@@ -9,26 +9,26 @@
 //!  24  pointer to the first chunk                                     32 bytes
 //! ```
 //!
-//! How many of the blocks are nodes of maps, and how many of the others are not packed, is kept beside these, since the
-//! first programs did not count them.
+//! Two counts are kept beside the records, since the first programs did not count them: the blocks
+//! that are nodes of maps, and the other blocks that are not packed.
 
 use std::collections::BTreeMap;
 
 use super::{Deadlist, Figure, Nodes, Part, Whole};
 use crate::format::{Epoch, Pointer};
 
-/// Bytes of a part.
+/// Bytes of a part's record.
 pub const RECORD: usize = 24 + Pointer::SIZE;
-/// Sectors of a block at most: those of both its copies.
+/// Most sectors of a block: those of both its copies.
 const MOST_OF_A_BLOCK: u64 = 2 * Pointer::MAX_SECTORS as u64;
-/// No pool has so many sectors, so lists that are merged can be counted.
+/// Number of sectors that no pool has. With this bound, the counts of merged lists cannot overflow.
 const MOST_SECTORS: u64 = 1 << 56;
 
 impl Deadlist {
-    /// The records of its parts.
+    /// Returns the records of the list's parts.
     ///
     /// # Panics
-    /// Where the list was changed since it was [persisted](Deadlist::persist).
+    /// The list was changed since it was [persisted](Deadlist::persist).
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.parts.len() * RECORD);
         for (after, part) in &self.parts {
@@ -41,7 +41,8 @@ impl Deadlist {
         bytes
     }
 
-    /// A list from its records; `None` where no version of the format writes such bytes.
+    /// Decodes a list from its records. Returns `None` if no version of the format writes such
+    /// bytes.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (records, rest) = bytes.as_chunks::<RECORD>();
         let mut parts = BTreeMap::new();
@@ -87,8 +88,8 @@ impl Deadlist {
         rest.is_empty().then_some(Self { parts })
     }
 
-    /// For each part how many of its blocks are nodes of maps, and their sectors. `None` where the list is
-    /// empty, or that was not counted of all.
+    /// Returns the number of map nodes and their sectors for each part. Returns `None` if the list
+    /// is empty, or if the nodes of some part were not counted.
     pub fn nodes(&self) -> Option<Vec<[u64; 2]>> {
         let parts = self.parts.values();
         let nodes = parts.map(|part| {
@@ -99,8 +100,8 @@ impl Deadlist {
             .filter(|all| !all.is_empty())
     }
 
-    /// Takes what [`Deadlist::nodes`] said of the list that was decoded; false, and nothing is changed, where that
-    /// cannot be.
+    /// Takes the counts that [`Deadlist::nodes`] gave of the list that was decoded. If they cannot
+    /// be right, returns false and changes nothing.
     #[must_use]
     pub fn note_nodes(&mut self, nodes: &[[u64; 2]]) -> bool {
         let most = MOST_OF_A_BLOCK;
@@ -122,7 +123,8 @@ impl Deadlist {
         fits
     }
 
-    /// For each part how many of its blocks are volumes' and not packed. `None` as of [`Deadlist::nodes`].
+    /// Returns the number of volumes' blocks that are not packed, for each part. Returns `None` as
+    /// [`Deadlist::nodes`] does.
     pub fn whole(&self) -> Option<Vec<u64>> {
         let parts = self.parts.values();
         let whole = parts.map(|part| (!part.has.whole.is_unknown).then_some(part.has.whole.count));
@@ -131,7 +133,8 @@ impl Deadlist {
             .filter(|all| !all.is_empty())
     }
 
-    /// Takes what [`Deadlist::whole`] said, after [`Deadlist::note_nodes`] and in the same way.
+    /// Takes the counts that [`Deadlist::whole`] gave, after [`Deadlist::note_nodes`] and in the
+    /// same way.
     #[must_use]
     pub fn note_whole(&mut self, whole: &[u64]) -> bool {
         let can_be = |(part, count): (&Part, &u64)| {
@@ -152,7 +155,7 @@ impl Deadlist {
 }
 
 impl Part {
-    /// Where everything of it can be found, if it is all on disk.
+    /// Returns the chunk from which the whole part can be found, if all of the part is on disk.
     fn first_chunk(&self) -> Option<Pointer> {
         match (self.chains.as_slice(), self.written) {
             (_, Some(written)) => Some(written),

@@ -1,4 +1,5 @@
-//! Dead lists beside plain ones, through snapshots, deletions, checkpoints and imports.
+//! Tests of dead lists against a plain model, through snapshots, deletions, checkpoints and
+//! imports.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -57,7 +58,7 @@ impl Disk {
         Chunk::decode(data).expect("it was encoded")
     }
 
-    /// All blocks of a list, which misses each chunk once.
+    /// Returns all blocks of a list. Each chunk is reported missing once.
     fn drain(&mut self, mut list: Deadlist, drops_chunks: bool) -> Vec<Pointer> {
         let mut blocks = Vec::new();
         let mut at_hand: Option<(Pointer, Chunk)> = None;
@@ -114,13 +115,13 @@ fn block(number: u64, birth: u64) -> Pointer {
     }
 }
 
-/// A volume and its snapshots: each one's epoch and list; the last is the volume's.
+/// A volume and its snapshots, each with its epoch and list. The last list is the volume's.
 #[derive(Default)]
 struct Volume {
     disk: Disk,
-    /// Ascending.
+    /// Epochs of the snapshots, ascending.
     snapshots: Vec<Epoch>,
-    /// One more than snapshots.
+    /// Lists, one more than there are snapshots.
     lists: Vec<(Deadlist, Vec<Pointer>)>,
     epoch: u64,
     blocks: u64,
@@ -154,7 +155,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// Every third is a node.
+/// Makes every third block a node.
 fn what(of: &Pointer) -> Dead {
     match of.address.to_bits() % 3 {
         0 => Dead::Node,

@@ -1,4 +1,5 @@
-//! The space against a model that keeps the state of every sector, through checkpoints and crashes.
+//! Tests of the space against a model that keeps the state of every sector, through checkpoints and
+//! crashes.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +7,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Freed runs that are shorter are not told.
+/// Length below which freed runs are not reported.
 const LEAST_FREED: u32 = 4;
 
-/// What the model knows of a sector.
+/// State of a sector in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Free,
@@ -20,7 +21,7 @@ enum State {
     Deferred,
 }
 
-/// What lies on disk for one checkpoint.
+/// Content of the disk for one checkpoint.
 #[derive(Clone, Default)]
 struct Durable {
     pages: BTreeMap<Page, (Extent, Box<[u8; PAGE_BYTES]>)>,
@@ -34,13 +35,13 @@ struct Pool {
     space: Space,
     states: Vec<Vec<State>>,
     live: Vec<(Extent, bool)>,
-    /// What the log allocated since the last durable checkpoint froze, and how much of it the one
-    /// being made knows.
+    /// Extents that the log allocated since the last durable checkpoint froze, and how many of them
+    /// the checkpoint being made knows.
     log: Vec<Extent>,
     frozen: usize,
-    /// The last two.
+    /// The last two durable checkpoints.
     durable: [Durable; 2],
-    /// Extents that were held, also where the hold was lifted.
+    /// Extents that were held, also those whose hold was lifted.
     held: Vec<Extent>,
     /// Sectors that became free and were not held since.
     untold: Vec<Vec<bool>>,
@@ -163,7 +164,7 @@ impl Pool {
         self.live.push((extent, is_young));
     }
 
-    /// Neither of the last two checkpoints has it.
+    /// Asserts that neither of the last two checkpoints has the extent.
     fn assert_unreached(&self, extent: Extent) {
         for durable in &self.durable {
             let reached = durable.live.iter();
@@ -177,7 +178,7 @@ impl Pool {
         }
     }
 
-    /// Only what is free is held; the figures stay as they are.
+    /// Checks that only free sectors are held and that the figures stay as they are.
     fn hold(&mut self, vdev: u16, from: Option<u64>, least: u32, count: usize) -> Vec<Extent> {
         while !self.space.may_hold() {
             self.space.settle(1);
@@ -214,7 +215,7 @@ impl Pool {
         }
     }
 
-    /// All that became free is told, but for what lies in runs that are too short.
+    /// Tells devices of all freed sectors, apart from runs that are too short.
     fn tell_all(&mut self, least: u32) {
         for vdev in 0..self.space.vdevs() {
             while !self.hold(vdev, None, least, 3).is_empty() {
@@ -292,7 +293,7 @@ impl Pool {
         );
     }
 
-    /// Metadata of the checkpoint being made, somewhere.
+    /// Allocates metadata of the checkpoint being made, somewhere.
     fn metadata(&mut self, sectors: u32) -> Extent {
         let extent = (0..self.space.vdevs())
             .find_map(|vdev| {
@@ -368,7 +369,8 @@ impl Pool {
         self.live.iter_mut().for_each(|live| live.1 = false);
     }
 
-    /// The pages on disk say what the checkpoint reaches and what it dropped.
+    /// Checks that the pages on disk cover the extents that the checkpoint reaches and those that
+    /// it dropped.
     fn check_pages(&self, pages: &BTreeMap<Page, (Extent, Box<[u8; PAGE_BYTES]>)>) {
         for (vdev, states) in (0..).zip(&self.states) {
             for (number, states) in (0..).zip(states.chunks(PAGE_SECTORS as usize)) {
@@ -382,8 +384,8 @@ impl Pool {
         }
     }
 
-    /// Forgets all but what is on disk, and comes back from the last checkpoint and its log, or from
-    /// the one before it without.
+    /// Forgets all but the content of the disk. Comes back from the last checkpoint and its log, or
+    /// from the checkpoint before it without a log.
     fn crash(&mut self, rewind: bool) {
         if rewind && !self.durable[1].live.is_empty() {
             self.durable[0] = self.durable[1].clone();
@@ -442,7 +444,7 @@ impl Pool {
         assert_eq!(self.space.double_drops(), 0);
     }
 
-    /// When all is settled, both bitmaps say what they should.
+    /// Checks, when all is settled, that both bitmaps are right.
     fn check_all(&mut self) {
         self.let_all_go();
         assert!(self.space.settle(usize::MAX));
@@ -509,7 +511,8 @@ impl Pool {
                 }
             }
             Step::GiveBack { which, keep } => {
-                // Only what the log does not know durably: the last that it allocated.
+                // Only an extent that the log does not know durably may go: the last that it
+                // allocated.
                 let last = self.log[self.frozen..].last().copied();
                 let Some(at) = self.live.iter().position(|live| Some(live.0) == last) else {
                     return;
@@ -541,7 +544,7 @@ impl Pool {
                 }
             }
             Step::Drop { which } => {
-                // The places of pages and lists are dropped by checkpoints only.
+                // Only checkpoints drop the places of pages and lists.
                 let lists = &self.durable[0];
                 let mut kept = lists.pages.values().map(|page| &page.0).chain(&lists.lists);
                 let index = which.checked_rem(self.live.len()).unwrap_or(0);
@@ -584,7 +587,7 @@ impl Pool {
             } => {
                 let size = self.states[usize::from(vdev)].len() as u64;
                 let from = from.map(|from| from.min(size));
-                // Whoever asks for what was freed asks for runs of one length.
+                // A caller that asks for freed sectors asks for runs of one length.
                 let least = if from.is_none() { LEAST_FREED } else { least };
                 self.hold(vdev, from, least, count);
             }

@@ -1,8 +1,9 @@
-//! Each rule of the space by itself: where extents are taken, what is kept back, what is refused, what it costs.
+//! Tests of each rule of the space: where extents are taken, which sectors are kept back, which
+//! requests are refused, and the costs.
 
 use super::*;
 
-/// A vdev of which so many percent are in use at random.
+/// Makes a vdev of which `percent` percent are in use at random.
 fn random(sectors: u64, percent: u64) -> Space {
     let mut space = Space::new(&[sectors]);
     let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
@@ -21,7 +22,7 @@ fn random(sectors: u64, percent: u64) -> Space {
     space
 }
 
-/// How often an allocation lies before the last, until nothing is free.
+/// Counts how often an allocation lies before the last, until nothing is free.
 fn descents(space: &mut Space, sectors: u32) -> u32 {
     let (mut descents, mut last) = (0, 0);
     while let Some(extent) = space.allocate(Stream::Data, 0, sectors, Purpose::Checkpoint) {
@@ -35,7 +36,7 @@ fn descents(space: &mut Space, sectors: u32) -> u32 {
 fn an_evenly_filled_vdev_is_swept_from_its_beginning_to_its_end() {
     for (percent, sectors) in [(0, 1), (0, 32), (70, 1), (70, 3), (95, 1)] {
         let mut space = random(1_000_000, percent);
-        // The sweep goes around once more for what lies in regions of another sixteenth.
+        // The sweep goes around once more for regions of another sixteenth.
         let times = descents(&mut space, sectors);
         assert!(times <= 3, "{times} steps back at {percent} %");
         assert_eq!(
@@ -72,7 +73,7 @@ fn the_emptiest_region_is_swept_first() {
         sector: 41 * u64::from(LONGEST),
         sectors: LONGEST,
     };
-    // What is in use there is dropped by two checkpoints.
+    // Two checkpoints drop the sectors that are in use there.
     let bits: Vec<_> = (whole.sector..whole.end()).collect();
     for sector in bits {
         let extent = Extent {
@@ -108,14 +109,14 @@ fn a_reserved_record_has_its_data_right_behind_it() {
             .expect("room");
         assert_eq!((record.sectors, record.end()), (1, data.sector));
     }
-    // Where nothing has room behind it, a sector is enough.
+    // If no sector has room behind it, a sector is enough.
     while space.allocate(Stream::Data, 0, 2, Purpose::Young).is_some() {}
     assert!(space.reserve(Stream::Data, 0, 1, Purpose::Young).is_some());
 }
 
 #[test]
 fn a_record_has_one_block_behind_it_where_runs_are_short() {
-    // Of runs of 17 there is none here.
+    // There is no run of 17 sectors here.
     let mut space = random(1 << 18, 85);
     for _ in 0..1_000 {
         let record = space
@@ -143,7 +144,7 @@ fn what_is_given_back_is_taken_next_if_it_was_the_last() {
         ..first
     });
     assert_eq!(run(&mut space, 8).sector, 60);
-    // What lies behind the stream waits until it comes around.
+    // Space behind the stream waits until the stream comes around.
     space.give_back(Extent {
         sector: 0,
         sectors: 60,
@@ -250,7 +251,7 @@ fn faults_are_told_and_change_nothing() {
     assert_eq!(text, "sectors 5..7 of top-level vdev 0 are in use already");
 }
 
-/// The pool was opened from a checkpoint behind which another one was durable, and is lost.
+/// The pool was opened from a checkpoint. A later checkpoint was durable, and is lost.
 #[test]
 fn what_a_checkpoint_dropped_may_be_in_use_again_by_the_log_behind_a_later_one() {
     let extent = |sector, sectors| Extent {
@@ -269,7 +270,7 @@ fn what_a_checkpoint_dropped_may_be_in_use_again_by_the_log_behind_a_later_one()
     space
         .load_deferred(extent(20, 4))
         .expect("it is in use there");
-    // What the checkpoint keeps is in use, whatever the log says.
+    // Sectors that the checkpoint keeps are in use, whatever the log says.
     let kept = extent(15, 2);
     assert_eq!(
         space.mark_allocated(kept, Purpose::Young),
@@ -282,7 +283,7 @@ fn what_a_checkpoint_dropped_may_be_in_use_again_by_the_log_behind_a_later_one()
         space.mark_allocated(again, Purpose::Young),
         Err(Fault::DoubleAllocation(again))
     );
-    // The rest of what it dropped is free as well: the later checkpoint was durable.
+    // The other extents that it dropped are free as well: the later checkpoint was durable.
     let counts = space.counts();
     assert_eq!((counts.deferred, counts.allocated), (0, 12 + 8));
 }
@@ -410,7 +411,7 @@ fn data_never_takes_what_is_kept_for_metadata() {
             assert_eq!(space.allocate(Stream::Data, 0, 7, Purpose::Young), None);
             let last = space.allocate(Stream::Metadata, 0, 5, Purpose::Checkpoint);
             assert!(last.is_some_and(|extent| extent.sector >= size - kept));
-            // And what becomes free in front is found again.
+            // Space that becomes free in front is found again.
             let freed = Extent {
                 vdev: 0,
                 sector: 40,
@@ -423,17 +424,17 @@ fn data_never_takes_what_is_kept_for_metadata() {
     }
 }
 
-/// Takes all that one stream gets, a few sectors at a time.
+/// Takes all sectors that one stream gets, a few at a time.
 fn take_all(space: &mut Space, stream: Stream, sectors: u32) -> Vec<Extent> {
     std::iter::from_fn(|| space.allocate(stream, 0, sectors, Purpose::Checkpoint)).collect()
 }
 
-/// Sectors of the first vdev's tail.
+/// Returns the sectors of the first vdev's tail.
 fn tail_of(space: &Space) -> u64 {
     space.size(0) - u64::from(space.vdevs[0].tail()) * u64::from(REGION)
 }
 
-/// A vdev of 32 regions whose tail has room for so many nodes of five sectors.
+/// Makes a vdev of 32 regions whose tail has room for `runs` nodes of five sectors.
 fn with_tail(runs: u64) -> Space {
     let mut space = Space::new(&[32 * u64::from(REGION)]);
     space.count_node_runs(&[5], 0);
@@ -458,7 +459,7 @@ fn data_goes_into_the_tail_when_nothing_else_is_left() {
     let (first, last) = taken.split_at(before as usize - 1);
     assert!(first.iter().all(|extent| extent.end() <= before));
     assert!(last.iter().all(|extent| extent.sector >= before));
-    // What becomes free before it comes first again.
+    // Space that becomes free before the tail comes first again.
     let free = |sector| Extent {
         vdev: 0,
         sector,
@@ -496,7 +497,7 @@ fn a_tail_changes_only_where_it_has_far_too_few_runs_or_far_too_many() {
         (1700..2000, 3),
         (1000..2500, 3),
         (100..1000, 1),
-        // An eighth is not for data then, and no more.
+        // At most an eighth is kept from data then.
         (100_000..200_000, 4),
         (0..100_000, 4),
         (0..1, 0),
@@ -504,7 +505,7 @@ fn a_tail_changes_only_where_it_has_far_too_few_runs_or_far_too_many() {
         space.keep_tail(0, runs.clone());
         assert_eq!(tail_of(&space), regions * region, "{runs:?}");
     }
-    // Nodes that lie there make it longer.
+    // Nodes that lie there make the tail longer.
     space.keep_tail(0, 700..900);
     let nodes =
         (0..500).filter_map(|_| space.allocate(Stream::Metadata, 0, 5, Purpose::Checkpoint));
@@ -544,14 +545,14 @@ fn near_a_place_the_shortest_run_is_taken_from_its_end() {
         let marked = space.mark_allocated(extent, Purpose::Young);
         marked.expect("it is free");
     }
-    // 9960, 9961 and 9962 are free, and 9993.
+    // Sectors 9960, 9961, 9962 and 9993 are free.
     let found = [1, 2, 1, 1].map(|sectors| near(&mut space, sectors));
     assert_eq!(found, [Some(9_993), Some(9_960), Some(9_962), None]);
     let beyond = space.allocate_near(Address::new(0, (1 << 16) - 1), 100, 1, Purpose::Young);
     assert_eq!(beyond.map(|extent| extent.sector), Some((1 << 16) - 1));
 }
 
-/// A vdev of 64 sectors, of which only these runs are free.
+/// Makes a vdev of 64 sectors, of which only these runs are free.
 fn full_but(runs: &[(u64, u32)]) -> Space {
     let mut space = Space::new(&[64]);
     let of = |(sector, sectors)| Extent {
@@ -598,7 +599,7 @@ fn what_is_kept_and_not_used_is_known_to_no_checkpoint() {
     assert_eq!(space.counts().available, 64);
 }
 
-/// Streams go forwards: so it stays near for longest.
+/// Streams go forwards, so the sectors stay near for longest.
 #[test]
 fn near_a_place_the_last_of_runs_that_are_as_short_is_taken() {
     let mut space = full_but(&[(5, 1), (25, 1), (50, 1)]);

@@ -1,5 +1,5 @@
-//! What follows a read that found its block: bad copies are counted, and rewritten if they are bad twice; a leaf that
-//! is being rebuilt gets its part.
+//! The steps after a read that found its block. Bad copies are counted, and rewritten if they are
+//! bad twice. A leaf that is being rebuilt gets its part.
 
 use pages::Pages;
 use smallvec::{SmallVec, smallvec};
@@ -17,12 +17,12 @@ use crate::vdev::operation::{
 use crate::vdev::queue::{Job, Work};
 use crate::vdev::read::{ColumnCopy, CopyState, Goal, ReadOperation, Round};
 
-/// Right bytes that are written over bad ones.
+/// A repair: right bytes that are written over bad ones.
 #[derive(Debug)]
 pub(in crate::vdev) struct RepairOperation {
     asker: Asker,
     goal: Goal,
-    /// The epoch of the block.
+    /// Epoch of the block.
     birth: Epoch,
     found: Scrubbed,
     pending: u32,
@@ -33,16 +33,17 @@ pub(in crate::vdev) struct RepairOperation {
 struct Rewrite {
     leaf: LeafId,
     column: usize,
-    /// Something bad was there, so that an administrator is told.
+    /// Whether bad bytes were there, so that an administrator is told.
     is_repair: bool,
 }
 
 impl Array {
-    /// The block's bytes are known: whoever waits for them gets them. Copies that are not what they should be are read
-    /// once more before anything is written over them; whether that is so.
+    /// Takes the block's bytes, and gives them to the asker. Copies that are wrong are read once
+    /// more before they are overwritten. Reports whether a second read is under way.
     ///
-    /// A device may fail a read, or return another place's bytes, of a copy that is right. To write over it would put it
-    /// at risk for nothing: where the power fails meanwhile, its sectors may be neither new nor old.
+    /// A device may fail a read, or return another place's bytes, though the copy is right.
+    /// Overwriting it would put it at risk for nothing: if the power fails meanwhile, its sectors
+    /// may be neither new nor old.
     pub(in crate::vdev) fn read_succeeded(
         &mut self,
         id: u64,
@@ -59,15 +60,16 @@ impl Array {
         }
         let top = &mut self.top_levels[usize::from(read.block.address.vdev())];
         top.io.read.count(payload.len() as u64);
-        // Whoever scrubs a block that lies twice needs its bytes for the other copy.
+        // A scrub of a block that lies twice needs the block's bytes for the other copy.
         let is_of_two = matches!(read.asker, Asker::Double { .. }) && read.known.is_none();
         if read.goal == Goal::Read || is_of_two && is_current {
             self.tell(read.asker, ArrayDone::Read(Ok(payload.clone())), out);
         }
         if read.goal == Goal::Read {
-            // Several records may fit where one is looked for, of a group that was given up and of the one that was
-            // written over it. Which is right is known when the log was followed: a repair with the other one would
-            // destroy it. Those that nothing proves to have been durable are scrubbed then, each as the very one it is.
+            // Several records may fit where one is looked for: of a group that was given up, and of
+            // the group that overwrote it. Only the end of the log shows which one is right. A
+            // repair with the wrong one would destroy the right one. When the end is known, records
+            // that nothing proves to have been durable are scrubbed, each exactly as it is.
             if !is_current || read.round == Round::Best || read.is_sought() {
                 self.watches.forget(&read.watch);
                 return false;
@@ -86,7 +88,7 @@ impl Array {
         }
         (read.round, read.waiting, read.slow) = (Round::Again, 0, 0);
         read.payload = payload;
-        // Nobody waits for it.
+        // Nobody waits for the second read.
         read.priority = Priority::Background;
         for (column, leaf) in suspects {
             self.ask(id, read, column, leaf, true, now_us, out);
@@ -94,7 +96,7 @@ impl Array {
         true
     }
 
-    /// What was bad has been read once more.
+    /// Goes on after bad copies have been read once more.
     pub(in crate::vdev) fn looked_again(
         &mut self,
         read: &ReadOperation,
@@ -105,17 +107,18 @@ impl Array {
         self.repair(read, &columns, now_us, out);
     }
 
-    /// Other bytes may be there by now, written for another block: those are neither judged nor touched.
+    /// Ends a read whose place was overwritten. Other bytes may be there by now, written for
+    /// another block. They are neither judged nor touched.
     fn end_overwritten(&mut self, read: &ReadOperation, out: &mut Output) {
         self.watches.forget(&read.watch);
         self.tell(read.asker, read.goal.overwritten(&read.block), out);
     }
 
-    /// Writes over what is bad, and what is to be rebuilt.
+    /// Writes over bad copies, and writes columns that are to be rebuilt.
     fn repair(&mut self, read: &ReadOperation, columns: &[Pages], now_us: u64, out: &mut Output) {
         if !self.watches.is_untouched(&read.watch) {
             match read.goal {
-                // It has its answer.
+                // The asker has its answer.
                 Goal::Read => self.watches.forget(&read.watch),
                 Goal::Scrub | Goal::Rebuild(_) => self.end_overwritten(read, out),
             }
@@ -132,7 +135,8 @@ impl Array {
         rewrites.retain(|rewrite| {
             let (offset, len) = byte_range(read, rewrite.column);
             let leaf = self.leaf(rewrite.leaf);
-            // What is to be rebuilt and has no place there fails; what is bad there is not repaired.
+            // A rebuild without a place on the leaf fails. Bad bytes behind the end of the leaf are
+            // not repaired.
             let is_there = offset + len <= leaf.reach || read.goal == Goal::Rebuild(rewrite.leaf);
             leaf.is_usable() && is_there
         });
@@ -168,7 +172,8 @@ impl Array {
         }
     }
 
-    /// Columns and leaves that should have had them, and have not; those that returned wrong bytes are counted.
+    /// Returns columns and leaves that should have had them, and do not. Leaves that returned wrong
+    /// bytes are counted.
     fn suspects(
         &mut self,
         read: &ReadOperation,
@@ -190,7 +195,8 @@ impl Array {
         suspects
     }
 
-    /// What is to be written over, and how many copies were bad; what cannot be written over is told.
+    /// Returns the copies to be overwritten, and the number of bad copies. Copies that cannot be
+    /// overwritten are reported.
     fn find_damage(
         &self,
         read: &ReadOperation,
@@ -202,7 +208,7 @@ impl Array {
             for copy in read.latest(column) {
                 if read.is_bad(copy, right) {
                     bad += u32::from(copy.is_trusted);
-                    // Of a leaf that could not be asked again it was seen once.
+                    // A leaf that could not be asked again was seen to be bad only once.
                     if copy.is_again || !copy.is_trusted {
                         rewrites.push(Rewrite {
                             leaf: copy.leaf,
@@ -214,7 +220,7 @@ impl Array {
                     && read.goal == Goal::Scrub
                     && copy.is_trusted
                 {
-                    // It was bad before.
+                    // The copy was bad before.
                     bad += u32::from(copy.is_again);
                     let (offset, len) = byte_range(read, column);
                     out.events.push(VdevEvent::Unrepaired {
@@ -229,7 +235,7 @@ impl Array {
         (rewrites, bad)
     }
 
-    /// Every copy that was read of a block of which none is right.
+    /// Counts every copy that was read of a block of which none is right.
     pub(in crate::vdev) fn count_bad_copies(&mut self, read: &ReadOperation, out: &mut Output) {
         for (column, copies) in read.copies.iter().enumerate() {
             for copy in copies {
@@ -253,7 +259,7 @@ impl Array {
             .push(VdevEvent::ChecksumError { leaf, offset, len });
     }
 
-    /// The columns that a leaf is to get anew.
+    /// Adds the columns that a leaf is to get anew.
     fn add_rebuilt(
         &self,
         read: &ReadOperation,
@@ -290,7 +296,7 @@ impl Array {
             column: rewrite.column as u16,
             copy: u16::from(rewrite.is_repair),
         };
-        // A rebuilt block that is lost before it is flushed is missing again, by its own epoch.
+        // If a rebuilt block is lost before it is flushed, it is missing again, by its own epoch.
         let epoch = match read.goal {
             Goal::Rebuild(_) => read.block.birth.min(self.epoch),
             Goal::Read | Goal::Scrub => self.epoch,
@@ -354,7 +360,7 @@ impl Array {
 }
 
 impl ReadOperation {
-    /// What each leaf said last of a column.
+    /// Returns the last answer of each leaf about a column.
     fn latest(&self, column: usize) -> impl Iterator<Item = &ColumnCopy> {
         let copies = &self.copies[column];
         copies.iter().enumerate().filter_map(|(number, copy)| {
@@ -363,10 +369,11 @@ impl ReadOperation {
         })
     }
 
-    /// Whether a copy is known not to be what it should be, and can be written over.
+    /// Reports whether a copy is known to be wrong, and can be overwritten.
     fn is_bad(&self, copy: &ColumnCopy, right: &Pages) -> bool {
         match &copy.state {
-            // Without a checksum a device is believed; not one that could not read it before and now says something else.
+            // Without a checksum a device is believed. It is not believed if it could not read the
+            // copy before and now returns other bytes.
             CopyState::Read(data) => {
                 (self.block.verify.is_proof() || copy.is_again) && !is_same(data, right)
             }
@@ -376,7 +383,7 @@ impl ReadOperation {
     }
 }
 
-/// Where a column lies on its leaves, in bytes.
+/// Returns the place of a column on its leaves, in bytes.
 fn byte_range(read: &ReadOperation, column: usize) -> (u64, u64) {
     let place = read.geometry.columns[column];
     let start = layout::sector_offset(place.sector);

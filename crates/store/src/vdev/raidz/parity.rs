@@ -5,15 +5,15 @@
 //! in ZFS. All loops run over byte arrays of fixed size and without branches, so that the compiler
 //! makes vector code of them.
 
-/// Bytes worked on at once: a multiple of every vector's width.
+/// Bytes processed at once: a multiple of every vector's width.
 const LANE: usize = 64;
 type Lane = [u8; LANE];
 
 const POLYNOMIAL: u8 = 0x1d;
 
-/// A number times 2.
+/// Returns a number times 2.
 const fn double(value: u8) -> u8 {
-    // All ones where the top bit falls out.
+    // The carry is all ones if the top bit falls out.
     let carry = 0_u8.wrapping_sub(value >> 7);
     (value << 1) ^ (carry & POLYNOMIAL)
 }
@@ -31,12 +31,12 @@ const POWERS: ([u8; 255], [u8; 256]) = {
     (powers, exponents)
 };
 
-/// `base` to the power of `exponent`; `base` is not 0.
+/// Returns `base` to the power of `exponent`; `base` is not 0.
 pub(in crate::vdev) fn power(base: u8, exponent: usize) -> u8 {
     POWERS.0[usize::from(POWERS.1[usize::from(base)]) * exponent % 255]
 }
 
-/// The product.
+/// Returns the product of two numbers.
 pub(in crate::vdev) fn product(left: u8, right: u8) -> u8 {
     if left == 0 || right == 0 {
         return 0;
@@ -46,7 +46,7 @@ pub(in crate::vdev) fn product(left: u8, right: u8) -> u8 {
     POWERS.0[exponent % 255]
 }
 
-/// One divided by `value`, which is not 0.
+/// Returns one divided by `value`, which is not 0.
 pub(in crate::vdev) fn inverse(value: u8) -> u8 {
     POWERS.0[(255 - usize::from(POWERS.1[usize::from(value)])) % 255]
 }
@@ -64,7 +64,7 @@ fn lanes<'a>(
     targets.iter_mut().zip(sources)
 }
 
-/// `target += source`
+/// Computes `target += source`.
 pub(in crate::vdev) fn add(target: &mut [u8], source: &[u8]) {
     for (target, source) in lanes(target, source) {
         for at in 0..LANE {
@@ -73,7 +73,7 @@ pub(in crate::vdev) fn add(target: &mut [u8], source: &[u8]) {
     }
 }
 
-/// `target = 2·target + source`
+/// Computes `target = 2·target + source`.
 pub(in crate::vdev) fn double_and_add(target: &mut [u8], source: &[u8]) {
     for (target, source) in lanes(target, source) {
         for at in 0..LANE {
@@ -82,7 +82,7 @@ pub(in crate::vdev) fn double_and_add(target: &mut [u8], source: &[u8]) {
     }
 }
 
-/// `target = 4·target + source`
+/// Computes `target = 4·target + source`.
 pub(in crate::vdev) fn quadruple_and_add(target: &mut [u8], source: &[u8]) {
     for (target, source) in lanes(target, source) {
         for at in 0..LANE {
@@ -91,14 +91,14 @@ pub(in crate::vdev) fn quadruple_and_add(target: &mut [u8], source: &[u8]) {
     }
 }
 
-/// `target = 2·target`
+/// Computes `target = 2·target`.
 pub(in crate::vdev) fn double_all(target: &mut [u8]) {
     target.iter_mut().for_each(|byte| *byte = double(*byte));
 }
 
-/// `target += factor·source`
+/// Computes `target += factor·source`.
 pub(in crate::vdev) fn add_product(target: &mut [u8], source: &[u8], factor: u8) {
-    // All ones for each bit of the factor that is set.
+    // A mask is all ones for each set bit of the factor.
     let masks: [u8; 8] = std::array::from_fn(|bit| 0_u8.wrapping_sub(factor >> bit & 1));
     for (target, source) in lanes(target, source) {
         let mut multiple = *source;
@@ -115,7 +115,7 @@ pub(in crate::vdev) fn add_product(target: &mut [u8], source: &[u8], factor: u8)
 mod tests {
     use super::*;
 
-    /// Multiplication by the book: shift and subtract.
+    /// Multiplies by the book: shift and subtract.
     fn slow_product(left: u8, right: u8) -> u8 {
         let mut product = 0_u16;
         for bit in 0..8 {

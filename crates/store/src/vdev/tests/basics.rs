@@ -1,4 +1,5 @@
-//! Blocks come back, wrong copies are healed, losses beyond the redundancy are errors.
+//! Tests of the basics: blocks come back, wrong copies are healed, and losses beyond the redundancy
+//! are errors.
 
 use pages::Pages;
 
@@ -16,7 +17,7 @@ const KINDS: [(Kind, u64, usize); 7] = [
     (Kind::Raidz { parity: 2 }, 3, 2),
 ];
 
-/// Blocks of several sizes, one behind the other.
+/// Writes blocks of several sizes, one behind the other.
 fn fill(rig: &mut Rig) -> Vec<(Block, Pages)> {
     let mut sector = 3;
     let mut blocks = Vec::new();
@@ -60,7 +61,7 @@ fn any_leaves_up_to_the_redundancy_may_go() {
                 rig.disks[leaf].broken = Some(DeviceErrorKind::Gone);
             }
             expect_all(&mut rig, &blocks);
-            // And those that are known to be gone are not asked.
+            // Leaves that are known to be gone are not asked.
             expect_all(&mut rig, &blocks);
             assert!(
                 rig.array
@@ -127,14 +128,14 @@ fn rotten_leaves_are_healed_and_counted() {
     }
 }
 
-/// An opening relies on it: it brings the end of the log onto all leaves so, and goes on behind it.
+/// An opening relies on this. It scrubs the end of the log onto all leaves, and goes on behind it.
 #[test]
 fn a_scrub_tells_which_leaf_it_could_not_bring_the_block_onto() {
     let mut rig = Rig::new(Kind::Mirror, 2);
     let data = content(1, 2);
     rig.write(Address::new(0, 4), &data).expect("written");
     rig.disks[1].rot(|| true);
-    // It cannot be spared: only it has this.
+    // The leaf cannot be spared: only it has this block.
     rig.with(|array, out| array.offline(LeafId(0), 0, out))
         .expect("can be spared");
     rig.with(|array, _| array.set_epochs(Epoch(2), Epoch(2)));
@@ -159,7 +160,7 @@ fn a_scrub_tells_which_leaf_it_could_not_bring_the_block_onto() {
     assert!(missing(&rig).is_empty());
     rig.with(|array, out| array.note_lack(LeafId(1), Epoch(1)..=Epoch(1), out));
     assert_eq!(missing(&rig).ranges(), [(Epoch(1), Epoch(1))]);
-    // As after any write that it missed, it can be brought up to date.
+    // The leaf can be brought up to date, as after any write that it missed.
     rig.disks[1].fail_writes = false;
     let resilver = rig.array.start_resilver(LeafId(1)).expect("online");
     rig.rebuild(&block, LeafId(1)).expect("rebuilt");

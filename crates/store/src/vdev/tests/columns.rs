@@ -1,5 +1,5 @@
-//! The columns of raidz against what the words say: every sector once, parity as the sum it is,
-//! any erasures rebuilt.
+//! Tests of the columns of raidz against their definition: every sector once, parity as the right
+//! sum, and any erasures rebuilt.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::vdev::geometry::Column;
 use crate::vdev::raidz;
 use crate::vdev::raidz::parity;
 
-/// Random bytes, all different.
+/// Makes random bytes, all different.
 fn noise(seed: u64, sectors: usize) -> Pages {
     let mut random = Random(seed);
     let mut bytes = vec![0; sectors * PAGE_SIZE];
@@ -40,7 +40,7 @@ proptest! {
         }
         let expected: BTreeSet<u64> = (sector..sector + u64::from(footprint)).collect();
         prop_assert_eq!(taken, expected);
-        // No two columns on one leaf, so that the loss of a leaf is the loss of one.
+        // No two columns lie on one leaf, so that the loss of a leaf is the loss of one column.
         let slots: BTreeSet<_> = geometry.columns.iter().map(|column| column.slot).collect();
         prop_assert_eq!(slots.len(), geometry.columns.len());
         prop_assert_eq!(geometry.parity, parity as usize);

@@ -1,4 +1,5 @@
-//! What is counted of what devices do: by leaf what it was asked, by top-level vdev what it was asked for.
+//! Tests of the counts of devices' work: by leaf the requests to it, by top-level vdev the blocks
+//! asked of it.
 
 use super::rig::{Rig, block, content, tree};
 use crate::format::Address;
@@ -8,7 +9,7 @@ fn io(rig: &Rig, leaf: u32) -> LeafIo {
     rig.status(leaf).io
 }
 
-/// The sum of both times over leaves, disk and total.
+/// Returns the sums of both times over leaves, disk and total.
 fn times(all: &[Transfers]) -> (u64, u64) {
     let sum = |of: fn(&Transfers) -> u64| all.iter().map(of).sum();
     (sum(|of| of.disk_us), sum(|of| of.total_us))
@@ -24,7 +25,7 @@ fn a_mirror_writes_to_each_leaf_and_reads_from_one() {
         assert_eq!(read, Transfers::default());
         assert_eq!((write.requests, write.bytes), (1, 12_288), "leaf {leaf}");
     }
-    // Both were asked at once; one answered after 10 µs, the other after 20.
+    // Both were asked at once. One answered after 10 µs, the other after 20.
     assert_eq!(times(&[io(&rig, 0).write, io(&rig, 1).write]), (30, 30));
     rig.read(&block(5, &data, 1)).expect("read");
     let reads = [io(&rig, 0).read, io(&rig, 1).read];
@@ -64,7 +65,7 @@ fn what_waits_in_a_queue_is_told_from_what_the_device_takes() {
         ..Limits::default()
     };
     let mut rig = Rig::of(&tree(Kind::Leaf, 1), 1, limits);
-    // The first goes at once; the last two lie together and go as one.
+    // The first goes at once. The last two lie together and go as one.
     for sector in [1000, 8, 9] {
         rig.start_write(Address::new(0, sector), &content(sector, 1));
     }
@@ -97,7 +98,7 @@ fn what_fails_or_moves_no_bytes_is_not_counted() {
     let tag = rig.start_read(&block(5, &data, 1));
     rig.pass(40_000_000);
     rig.was_read(tag).expect_err("given up");
-    // What is answered after it was given up is nobody's any more.
+    // An answer after its request was given up counts no more.
     rig.disks[0].mute = false;
     rig.disks[0].unreadable.clear();
     rig.run();

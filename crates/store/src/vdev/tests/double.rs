@@ -1,4 +1,5 @@
-//! Blocks that lie twice, on vdevs of any kind: one right copy is enough, and both are right afterwards.
+//! Tests of blocks that lie twice, on vdevs of any kind. One right copy is enough, and both copies
+//! are right afterwards.
 
 use proptest::prelude::*;
 
@@ -10,7 +11,7 @@ use crate::vdev::*;
 
 const SECTORS: usize = 5;
 
-/// Two top-level vdevs, of which the leaves are numbered one after the other.
+/// Makes two top-level vdevs whose leaves are numbered one after the other.
 fn rig(first: (Kind, u64), second: (Kind, u64)) -> Rig {
     let mut guids = leaves(first.1 + second.1);
     let mut top = |(kind, count): (Kind, u64)| {
@@ -21,7 +22,7 @@ fn rig(first: (Kind, u64), second: (Kind, u64)) -> Rig {
     Rig::of(&VdevTree { top_levels }, 1, Limits::default())
 }
 
-/// A block that is written in both places.
+/// Writes a block in both places.
 fn written(rig: &mut Rig, first: Address, second: Address) -> (Block, Pages) {
     let data = content(7, SECTORS);
     for place in [first, second] {
@@ -50,12 +51,12 @@ fn written(rig: &mut Rig, first: Address, second: Address) -> (Block, Pages) {
     (block, data)
 }
 
-/// Something else lies in a place from now on.
+/// Writes other bytes into a place.
 fn damage(rig: &mut Rig, place: Address) {
     rig.write(place, &content(99, SECTORS)).expect("written");
 }
 
-/// What lies in a place, as a block that lies only there.
+/// Reads a place as a block that lies only there.
 fn lies(rig: &mut Rig, place: Address, block: &Block) -> Result<Pages, ArrayError> {
     let once = Block {
         address: place,
@@ -65,7 +66,7 @@ fn lies(rig: &mut Rig, place: Address, block: &Block) -> Result<Pages, ArrayErro
     rig.read(&once)
 }
 
-/// The places of copies: on one vdev, or on two.
+/// Returns places of copies: on one vdev, or on two.
 fn places() -> [(Address, Address); 2] {
     let first = Address::new(0, 9);
     [(first, Address::new(0, 2000)), (first, Address::new(1, 30))]
@@ -90,7 +91,7 @@ fn a_wrong_first_copy_is_counted_and_written_anew_from_the_second() {
         assert_eq!((rig.errors(0).checksum, rig.top().unreadable), (1, 0));
         let now = lies(&mut rig, first, &block).expect("repaired");
         assert_eq!(now.to_vec(), data.to_vec());
-        // What is right is not read twice.
+        // The right copy is not read twice.
         let reads = rig.disks[1].reads;
         rig.read(&block).expect("read");
         assert_eq!(rig.disks[1].reads, reads);
@@ -165,7 +166,7 @@ fn a_scrub_proves_both_copies_and_repairs_either() {
     }
 }
 
-/// All leaves that were to rebuild it from are wrong: the copy on the other vdev is right.
+/// All leaves from which the leaf would be rebuilt are wrong. The copy on the other vdev is right.
 #[test]
 fn a_leaf_is_rebuilt_from_the_copy_on_another_vdev() {
     let (first, second) = places()[1];
@@ -186,7 +187,7 @@ fn a_leaf_is_rebuilt_from_the_copy_on_another_vdev() {
     }
 }
 
-/// The place of the second copy is freed and used again while the first one is read.
+/// The place of the second copy is freed and used again while the first copy is read.
 #[test]
 fn a_block_that_was_freed_meanwhile_is_not_written_over_what_lies_there_now() {
     for (first, second) in places() {
@@ -218,8 +219,9 @@ fn a_block_that_was_freed_meanwhile_is_not_written_over_what_lies_there_now() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Whatever the vdevs are, and whichever copies are damaged: the block is found where one copy is right, both are
-    /// right after a scrub, and no bytes are returned that are not the block's.
+    /// One right copy suffices, whatever the vdevs are and whichever copies are damaged. The block
+    /// is found, both copies are right after a scrub, and no bytes are returned that are not the
+    /// block's.
     #[test]
     fn one_right_copy_is_enough(
         kinds in (0..4_usize, 0..4_usize),

@@ -1,4 +1,4 @@
-//! What a flush promises, and what a failed one takes away.
+//! Tests of the promise of a flush, and of the losses of a failed one.
 
 use super::rig::{Rig, block, content, leaves, tree};
 use crate::format::{Address, Epoch};
@@ -21,7 +21,7 @@ fn only_leaves_that_were_written_to_are_flushed_and_one_flush_serves_all_who_wai
         rig.flushed(tag).expect("flushed");
     }
     for disk in &rig.disks {
-        // The first was under way already; the others needed no other.
+        // The first flush was under way already. The others shared one.
         assert_eq!(disk.flushes, 1);
     }
     rig.flush().expect("nothing to do");
@@ -56,7 +56,7 @@ fn a_lost_flush_stays_lost_whatever_is_cleared() {
     assert_eq!(rig.flush().expect_err("lost").kind, ArrayErrorKind::Lost);
     assert!(rig.events.contains(&VdevEvent::Lost { vdev: 0 }));
     rig.disks[0].fail_flushes = false;
-    // As after Linux's fsync: the next one would succeed, and means nothing.
+    // As after Linux's fsync, the next flush would succeed, and means nothing.
     assert_eq!(rig.flush().expect_err("lost").kind, ArrayErrorKind::Lost);
     write(&mut rig, 8);
     assert_eq!(rig.flush().expect_err("lost").kind, ArrayErrorKind::Lost);
@@ -64,7 +64,7 @@ fn a_lost_flush_stays_lost_whatever_is_cleared() {
     rig.array.clear(LeafId(0)).expect("a leaf");
     assert_eq!(rig.errors(0), ErrorCounts::default());
     write(&mut rig, 16);
-    // Whoever was told that the first one is written has not been told that it is lost.
+    // A caller that was told that the first write is written was not told that it is lost.
     assert_eq!(rig.flush().expect_err("lost").kind, ArrayErrorKind::Lost);
     assert_eq!(rig.top().state, State::Degraded);
 }
@@ -118,7 +118,7 @@ fn a_leaf_that_fails_a_flush_is_faulted_and_misses_what_it_lost() {
     assert_eq!(rig.top().state, State::Degraded);
     let missing = rig.array.missing(LeafId(1)).expect("a leaf");
     assert_eq!(missing.ranges(), [(Epoch(5), Epoch(9))]);
-    // Its own flush is no success, whatever the others hold.
+    // The leaf's own flush is no success, whatever the others hold.
     let tag = rig.ask(|array, tag, now_us, out| {
         array.write_leaf(tag, LeafId(1), 0, content(1, 1), now_us, out);
     });
@@ -131,7 +131,7 @@ fn a_leaf_that_fails_a_flush_is_faulted_and_misses_what_it_lost() {
         rig.flushed(tag).expect_err("failed").kind,
         ArrayErrorKind::Device
     );
-    // The second one to fail is one too many.
+    // The second leaf to fail is one too many.
     write(&mut rig, 16);
     rig.disks[0].fail_flushes = true;
     assert_eq!(rig.flush().expect_err("lost").kind, ArrayErrorKind::Lost);
@@ -213,7 +213,7 @@ fn labels_of_leaves_put_aside_fail_alone_and_at_once() {
     );
     rig.disks[1].mute = false;
     rig.run();
-    // The other leaf lacks something as well: still no block depends on these labels.
+    // The other leaf lacks writes as well. Still no block depends on these labels.
     rig.with(|array, out| array.online(LeafId(1), out))
         .expect("online");
     rig.with(|array, out| array.offline(LeafId(1), 0, out))

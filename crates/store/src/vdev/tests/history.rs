@@ -1,6 +1,6 @@
-//! Random histories: writes, reads, flushes, epochs, leaves that fail in every way and come back.
-//! As long as no more leaves misbehave than the redundancy allows, every operation succeeds and
-//! every read is right; with more of them, no read is ever wrong.
+//! Tests with random histories: writes, reads, flushes, epochs, and leaves that fail in every way
+//! and come back. While no more leaves misbehave than the redundancy allows, every operation
+//! succeeds and every read is right. With more of them, no read is ever wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ const KINDS: [(Kind, u64); 7] = [
 ];
 const SECOND: u64 = 1_000_000;
 
-/// The seeds of a test, or the one that is to be repeated.
+/// Returns the seeds of a test, or the one that is to be repeated.
 fn seeds(all: std::ops::Range<u64>) -> std::ops::Range<u64> {
     match std::env::var("SANDSTONE_SEED").map(|seed| seed.parse()) {
         Ok(Ok(seed)) => seed..seed + 1,
@@ -29,11 +29,11 @@ fn seeds(all: std::ops::Range<u64>) -> std::ops::Range<u64> {
     }
 }
 
-/// A block that was written, or is.
+/// A block that was written, or is being written.
 struct Written {
     block: Block,
     data: Pages,
-    /// A flush that began after it was done was successful.
+    /// Whether a flush that began after the write was done was successful.
     is_durable: bool,
 }
 
@@ -41,14 +41,14 @@ struct History {
     rig: Rig,
     random: Random,
     victims: Vec<usize>,
-    /// No more victims than the redundancy allows.
+    /// Whether there are no more victims than the redundancy allows.
     is_covered: bool,
     blocks: Vec<Written>,
     writing: BTreeMap<u64, Written>,
     reading: BTreeMap<u64, usize>,
-    /// With how many blocks were done when it began.
+    /// Number of blocks that were done when each flush began.
     flushing: BTreeMap<u64, usize>,
-    /// A flush failed.
+    /// Whether a flush failed.
     is_lost: bool,
     next_sector: u64,
     epoch: u64,
@@ -117,7 +117,7 @@ impl History {
         self.finish_all();
     }
 
-    /// Time passes for those who do not answer.
+    /// Lets time pass for disks that do not answer.
     fn pass(&mut self, us: u64) {
         self.rig.run();
         self.rig.pass(us);
@@ -145,7 +145,7 @@ impl History {
         }
         let priority = [Priority::SyncWrite, Priority::AsyncWrite][self.random.below(2)];
         for ((address, data), (block, _)) in blocks.into_iter().zip(written) {
-            // Each under its own tag, so that each has its own fate.
+            // Each block has its own tag, so that each has its own fate.
             let kept = Written {
                 block,
                 data: data.clone(),
@@ -178,7 +178,7 @@ impl History {
         self.flushing.insert(tag, self.blocks.len());
     }
 
-    /// Something happens to one of the victims.
+    /// Makes one of the victims misbehave.
     fn misbehave(&mut self) {
         if self.victims.is_empty() {
             return;
@@ -203,7 +203,7 @@ impl History {
         }
     }
 
-    /// Disks work again, and what they missed is rebuilt.
+    /// Makes disks work again, and rebuilds the blocks that they missed.
     fn come_back(&mut self) {
         for disk in &mut self.rig.disks {
             disk.broken = None;
@@ -284,7 +284,7 @@ impl History {
         }
     }
 
-    /// Power goes; the array is opened again as its labels would say.
+    /// Cuts the power, and opens the array again as its labels would say.
     fn cut_power(&mut self) {
         let tree = self.rig.array.tree();
         self.rig.disks.iter_mut().for_each(|disk| disk.lose_cache());
@@ -301,7 +301,7 @@ fn what_redundancy_covers_always_succeeds_and_heals() {
         let mut history = History::new(seed, true);
         history.go(300);
         history.come_back();
-        // All is rebuilt; what rotted is scrubbed away.
+        // All is rebuilt, and a scrub repairs rotten blocks.
         let rig = &mut history.rig;
         for event in &rig.events {
             seen[match event {

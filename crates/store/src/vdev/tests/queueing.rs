@@ -1,4 +1,4 @@
-//! The order and the bounds of a leaf's requests, and writes of the same place.
+//! Tests of the order and the bounds of a leaf's requests, and of writes to one place.
 
 use pages::Pages;
 
@@ -43,7 +43,7 @@ fn neighbours_of_one_write_become_one_request_up_to_the_bound() {
 
 #[test]
 fn blocks_of_a_raidz_leave_no_gaps_between_requests() {
-    // 3 sectors of data and 2 of parity are padded to 6, and are written as if they were not.
+    // 3 sectors of data and 2 of parity are padded to 6, and the padding is written with them.
     let mut rig = Rig::new(Kind::Raidz { parity: 1 }, 3);
     assert_eq!(rig.array.footprint(0, 3), 6);
     let blocks = (0..20)
@@ -152,7 +152,7 @@ fn reads(rig: &Rig) -> Vec<(u64, usize)> {
     rig.pending.iter().filter_map(read).collect()
 }
 
-/// Scrubs blocks of one sector that were written; says by which tags.
+/// Scrubs blocks of one sector that were written. Returns their tags.
 fn scrub_all(rig: &mut Rig, sectors: std::ops::Range<u64>) -> Vec<u64> {
     let mut tags = Vec::new();
     rig.with(|array, out| {
@@ -203,7 +203,7 @@ fn reads_in_the_background_that_follow_one_another_are_one_request_up_to_the_bou
     for tag in tags {
         assert_eq!(scrubbed(&mut rig, tag), Scrubbed::default());
     }
-    // Beside others they are smaller.
+    // Beside other requests, the reads are smaller.
     start_write(&mut rig);
     scrub_all(&mut rig, 0..100);
     let largest = reads(&rig).into_iter().map(|(_, len)| len).max();

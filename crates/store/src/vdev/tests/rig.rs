@@ -1,5 +1,5 @@
-//! An array on disks in memory. Disks answer in an order that a seed decides, keep what was written
-//! in a volatile cache until a flush, and fail as they are told.
+//! An array on disks in memory. Disks answer in an order that a seed decides. They keep writes in a
+//! volatile cache until a flush, and fail on demand.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,15 +31,15 @@ impl Random {
 pub(super) struct Disk {
     durable: BTreeMap<u64, Page>,
     cache: BTreeMap<u64, Page>,
-    /// Every request fails so.
+    /// Kind of failure of every request, if any.
     pub(super) broken: Option<DeviceErrorKind>,
     pub(super) fail_writes: bool,
     pub(super) fail_flushes: bool,
-    /// Requests are not answered.
+    /// Whether requests are not answered.
     pub(super) mute: bool,
     /// Sectors that cannot be read until they are written.
     pub(super) unreadable: BTreeSet<u64>,
-    /// Reads return what lies so many sectors further.
+    /// Distance in sectors between the place that is asked for and the place that a read returns.
     pub(super) misdirected: u64,
     pub(super) reads: usize,
     pub(super) writes: usize,
@@ -49,12 +49,12 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// Loses what was not flushed.
+    /// Loses unflushed writes.
     pub(super) fn lose_cache(&mut self) {
         self.cache.clear();
     }
 
-    /// Turns a bit of each sector in the data area that was ever written, where `is_rotten`.
+    /// Turns a bit of each sector in the data area that was ever written, if `is_rotten`.
     pub(super) fn rot(&mut self, mut is_rotten: impl FnMut() -> bool) -> usize {
         let mut count = 0;
         for map in [&mut self.durable, &mut self.cache] {
@@ -151,7 +151,7 @@ pub(super) struct Rig {
     pub(super) events: Vec<VdevEvent>,
     pub(super) now_us: u64,
     pub(super) random: Random,
-    /// All that ever happened, to compare runs.
+    /// Record of all events, to compare runs.
     pub(super) history: Vec<String>,
     tags: u64,
 }
@@ -214,7 +214,7 @@ impl Rig {
         result
     }
 
-    /// One disk answers one request; whether there was any.
+    /// Lets one disk answer one request, and reports whether there was any.
     pub(super) fn step(&mut self) -> bool {
         let able: Vec<usize> = (0..self.pending.len())
             .filter(|at| !self.disks[self.pending[*at].leaf.0 as usize].mute)
@@ -231,12 +231,12 @@ impl Rig {
         true
     }
 
-    /// Until no disk has anything to answer.
+    /// Runs until no disk has anything to answer.
     pub(super) fn run(&mut self) {
         while self.step() {}
     }
 
-    /// Time passes; disks that answer do so at once.
+    /// Lets time pass. Disks whose answers are due answer at once.
     pub(super) fn pass(&mut self, us: u64) {
         let end = self.now_us + us;
         while let Some(deadline) = self.array.deadline_us().filter(|deadline| *deadline <= end) {
@@ -342,7 +342,7 @@ impl Rig {
     }
 }
 
-/// Bytes that no other seed has.
+/// Makes bytes that no other seed has.
 pub(super) fn content(seed: u64, sectors: usize) -> Pages {
     let mut random = Random(seed);
     let mut bytes = vec![0; sectors * PAGE_SIZE];

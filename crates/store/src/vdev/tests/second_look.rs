@@ -1,4 +1,4 @@
-//! Copies that were bad are read a second time before anything is written over them.
+//! Tests of the second look: bad copies are read a second time before they are overwritten.
 
 use pages::Pages;
 
@@ -18,7 +18,7 @@ fn scrubbed(rig: &mut Rig, tag: u64) -> Scrubbed {
     }
 }
 
-/// Bytes that were never written.
+/// Returns bytes that were never written.
 fn wrong() -> Pages {
     Pages::from_bytes(&vec![9; 4 * 4096])
 }
@@ -27,7 +27,7 @@ fn unreadable() -> DeviceOutcome {
     Err(DeviceError::new(DeviceErrorKind::Medium, "a bad sector"))
 }
 
-/// A mirror with one block, and its read or scrub with the requests that it made.
+/// Makes a mirror with one block, and starts a read or scrub of the block.
 fn asked(leaves: u64, is_scrub: bool) -> (Rig, Pages, u64) {
     let mut rig = Rig::new(Kind::Mirror, leaves);
     let data = content(1, 4);
@@ -48,9 +48,9 @@ fn take(rig: &mut Rig, leaf: LeafId) -> DeviceRequest {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Rewritten {
     Never,
-    /// While it is read.
+    /// The place is rewritten while it is read.
     First,
-    /// While what was bad is read once more.
+    /// The place is rewritten while bad copies are read once more.
     Again,
 }
 
@@ -71,7 +71,7 @@ fn an_old_block_is_never_repaired_over_a_new_one() {
         if when == Rewritten::First {
             write_new(&mut rig);
         }
-        // It returns wrong bytes, the other leaf the old ones, as if it had been asked early.
+        // One leaf returns wrong bytes, the other the old ones, as if it had been asked early.
         let other = LeafId(1 - asked.leaf.0);
         rig.with(|array, out| array.completed(asked.io, Ok(wrong()), 1, out));
         let second = rig.pending.pop().expect("the other leaf is asked");
@@ -87,7 +87,7 @@ fn an_old_block_is_never_repaired_over_a_new_one() {
             }
             rig.with(|array, out| array.completed(again.io, Ok(wrong()), 3, out));
         }
-        // Repaired only where nothing new was written.
+        // The block is repaired only if nothing new was written.
         assert_eq!(is_writing(&rig), when == Rewritten::Never);
         rig.run();
         let now = match when {
@@ -101,7 +101,7 @@ fn an_old_block_is_never_repaired_over_a_new_one() {
     }
 }
 
-/// The power may fail while a copy is written over, and its sectors be neither old nor new.
+/// A power cut while a copy is overwritten may leave its sectors neither old nor new.
 #[test]
 fn a_copy_that_is_right_when_it_is_read_again_is_not_written_over() {
     let kinds = [(Kind::Mirror, 2), (Kind::Raidz { parity: 1 }, 2)];
@@ -135,7 +135,8 @@ fn a_copy_that_is_right_when_it_is_read_again_is_not_written_over() {
     }
 }
 
-/// Whoever is put aside is asked nothing: its device may be closed already, and its answer would say that it is gone.
+/// A leaf that was put aside is asked nothing. Its device may be closed already, and its answer
+/// would say that it is gone.
 #[test]
 fn a_leaf_that_was_put_aside_is_not_read_again() {
     let (mut rig, data, tag) = asked(2, true);
@@ -153,7 +154,7 @@ fn a_leaf_that_was_put_aside_is_not_read_again() {
     assert_eq!(rig.errors(0).checksum, 1);
 }
 
-/// A late answer of the first round is no second look: it counts, and nothing is written over that copy.
+/// A late answer of the first round is no second look. It counts, and that copy is not overwritten.
 #[test]
 fn what_comes_late_is_not_written_over_after_one_look() {
     for outcome in [unreadable(), Ok(wrong())] {
@@ -173,7 +174,7 @@ fn what_comes_late_is_not_written_over_after_one_look() {
     }
 }
 
-/// It is known that it was bad, and not what it is now.
+/// The copy is known to have been bad; its present state is unknown.
 #[test]
 fn a_copy_that_was_bad_and_cannot_be_looked_at_again_is_told_by_a_scrub() {
     let (mut rig, data, tag) = asked(2, true);
@@ -199,7 +200,8 @@ fn a_copy_that_was_bad_and_cannot_be_looked_at_again_is_told_by_a_scrub() {
     assert_eq!(rig.events.iter().filter(|event| is_told(event)).count(), 1);
 }
 
-/// Without a checksum a device is believed, but not one that could not read it and then says something else.
+/// A device is believed without a checksum. It is not believed if it could not read the copy and
+/// then returns other bytes.
 #[test]
 fn without_a_checksum_a_copy_that_failed_must_be_the_same_when_it_is_read_again() {
     for is_right in [true, false] {
@@ -224,7 +226,7 @@ fn without_a_checksum_a_copy_that_failed_must_be_the_same_when_it_is_read_again(
     }
 }
 
-/// Its leaf comes back while another one is read again.
+/// The copy's leaf comes back while another one is read again.
 #[test]
 fn who_could_not_be_asked_again_is_not_written_over() {
     let (mut rig, data, tag) = asked(3, true);

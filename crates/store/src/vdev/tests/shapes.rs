@@ -1,4 +1,4 @@
-//! Leaves that come, go, and take one another's place.
+//! Tests of leaves that come, go, and replace one another.
 
 use pages::Pages;
 
@@ -51,7 +51,7 @@ fn a_leaf_becomes_a_mirror_and_a_leaf_again() {
     );
     expect_all(&mut rig, &blocks);
     assert_eq!(rig.disks[1].reads, 0, "it has nothing yet");
-    // Written to from the start, and not to be relied on.
+    // The new leaf is written to from the start, and not to be relied on.
     rig.array.set_epochs(Epoch(2), Epoch(2));
     rig.write(Address::new(0, 500), &content(500, 4))
         .expect("written");
@@ -136,7 +136,7 @@ fn a_replacement_can_be_undone() {
         .expect("detached");
     assert_eq!(rig.top().state, State::Online);
     expect_all(&mut rig, &blocks);
-    // Its GUID may come again.
+    // The GUID may be used again.
     rig.array
         .replace(LeafId(1), &new, SlotKind::Replacing)
         .expect("replaced");
@@ -157,7 +157,7 @@ fn an_offline_leaf_misses_the_epochs_it_was_away() {
     let data = content(900, 4);
     rig.array.set_epochs(Epoch(6), Epoch(6));
     rig.write(Address::new(0, 900), &data).expect("written");
-    // The labels say it, so that it is known after a restart, and go on saying it.
+    // The labels record it, so that it is known after a restart.
     let tree = rig.array.tree();
     let again = Array::new(&tree, Epoch(7), Limits::default()).expect("a tree");
     let missing = again.missing(LeafId(0)).expect("a leaf");
@@ -177,7 +177,7 @@ fn an_offline_leaf_misses_the_epochs_it_was_away() {
     let block = block(900, &data, 6);
     assert_eq!(rig.read(&block).expect("read").to_vec(), data.to_vec());
     assert_eq!(rig.disks[0].reads, 0);
-    // As a last resort it is asked nevertheless, and proves that it has not.
+    // As a last resort the leaf is asked, and proves that it does not have the block.
     rig.disks[1].broken = Some(DeviceErrorKind::Failed);
     rig.read(&block).expect_err("only the other leaf has it");
     assert_eq!(rig.disks[0].reads, 1);
@@ -254,7 +254,7 @@ fn a_vdev_grows_when_it_is_told_to() {
     assert_eq!(kind_of(result), ShapeErrorKind::TooSmall);
 }
 
-/// A file can pretend to be larger than anything that has an address.
+/// A file can pretend to be larger than any address reaches.
 #[test]
 fn a_vdev_grows_no_further_than_addresses_reach() {
     for (kind, leaves) in [
@@ -271,7 +271,7 @@ fn a_vdev_grows_no_further_than_addresses_reach() {
         let after = rig.array.grow(0).expect("a vdev");
         assert!(after <= Address::SECTORS, "{after}");
         assert!(after > Address::SECTORS / 3, "{after}");
-        // So that it is a tree that can be opened again.
+        // The tree must be one that can be opened again.
         let again = Array::new(&rig.array.tree(), Epoch(1), Limits::default()).expect("a tree");
         assert_eq!(again.tree(), rig.array.tree());
     }
@@ -335,7 +335,7 @@ fn a_lone_leaf_that_is_away_misses_what_the_one_that_joined_it_took() {
         let data = content(500, 4);
         rig.write(Address::new(0, 500), &data).expect("written");
         blocks.push((block(500, &data, 1), data));
-        // As the labels say it, should the power fail now.
+        // The labels say this if the power fails now.
         let missing = rig.array.missing(LeafId(0)).expect("a leaf");
         assert_eq!(missing.ranges(), [(Epoch(1), Epoch(1))]);
         rig.with(|array, out| array.online(LeafId(0), out))
@@ -363,7 +363,8 @@ fn what_is_rebuilt_is_written_however_much_is_written_elsewhere_meanwhile() {
             rig.ask(|array, tag, now_us, out| array.rebuild_block(tag, block, leaf, now_us, out))
         })
         .collect();
-    // More than are remembered; one of them where a block was, which is another one from then on.
+    // There are more writes than are remembered. One of them is at the place of a block, which is
+    // another block from then on.
     let other = content(99, 5);
     let writes: Vec<u64> = (0..10_000_u64)
         .map(|number| match number {

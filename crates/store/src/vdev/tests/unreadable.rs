@@ -1,11 +1,11 @@
-//! What the answer is where devices say that they cannot read: a block that no device will ever bring is lost, one
-//! that a leaf may bring when it comes back is not.
+//! Tests of the answer when devices cannot read. A block that no device will ever bring is lost. A
+//! block that a leaf may bring when it comes back is not.
 
 use super::rig::{LEAF_SIZE, Rig, block, content};
 use crate::format::Address;
 use crate::vdev::*;
 
-/// What a read of a block says, where some leaves cannot read anything and others are gone.
+/// Returns the error of a read if some leaves cannot read anything and others are gone.
 fn answer(kind: Kind, leaves: u64, unreadable: &[usize], gone: &[usize]) -> ArrayErrorKind {
     let mut rig = Rig::new(kind, leaves);
     let data = content(1, 4);

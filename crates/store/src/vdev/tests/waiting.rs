@@ -1,4 +1,4 @@
-//! Devices that are slow or do not answer at all.
+//! Tests of devices that are slow or do not answer at all.
 
 use super::rig::{Disk, LEAF_SIZE, Rig, block, content};
 use crate::format::Address;
@@ -37,8 +37,9 @@ fn a_slow_copy_is_overtaken_by_another() {
     }
 }
 
-/// What a device had that is let go is on the one that takes its place: a read that waits for the old one only is answered
-/// all the same. Without a checksum the new one was not asked, since it did not have all yet; with one it was, too early.
+/// Blocks of a device that is let go are on the device that replaces it. So a read that waits only
+/// for the old device is still answered. Without a checksum the new device was not asked, since it
+/// did not have all blocks yet. With a checksum it was asked, but too early.
 #[test]
 fn who_waits_for_a_leaf_that_is_replaced_is_answered_by_the_new_one() {
     for is_proven in [false, true] {
@@ -58,7 +59,7 @@ fn who_waits_for_a_leaf_that_is_replaced_is_answered_by_the_new_one() {
         let leaf = replaced.expect("replaced");
         rig.disks.push(Disk::default());
         let resilver = rig.array.start_resilver(leaf).expect("online");
-        // The old one loses what this read asks for, and answers all others.
+        // The old device loses the answer to this read, and answers all others.
         rig.disks[0].mute = true;
         let tag = rig.start_read(&block);
         rig.pass(SECOND);
@@ -92,9 +93,9 @@ fn a_device_that_never_answers_is_given_up_and_its_late_answer_changes_nothing()
     assert!(!rig.done.contains_key(&tag));
     rig.pass(SECOND);
     rig.written(tag).expect("the other leaf holds it");
-    // It failed nothing: it is away, not broken.
+    // The device failed nothing: it is away, not broken.
     assert_eq!(rig.status(1).state, State::Removed);
-    // The device may still write: it cannot come back before it has answered.
+    // The device may still write, so it cannot come back before it has answered.
     let busy = rig
         .with(|array, out| array.online(LeafId(1), out))
         .expect_err("busy");

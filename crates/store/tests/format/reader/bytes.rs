@@ -2,7 +2,7 @@
 
 use twox_hash::XxHash3_128;
 
-/// A number of up to 8 bytes.
+/// Reads a number of up to 8 bytes.
 pub(crate) fn number(bytes: &[u8]) -> u64 {
     assert!(bytes.len() <= 8);
     bytes
@@ -11,7 +11,7 @@ pub(crate) fn number(bytes: &[u8]) -> u64 {
         .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
-/// A number of 16 bytes.
+/// Reads a number of 16 bytes.
 pub(crate) fn wide(bytes: &[u8]) -> u128 {
     u128::from(number(&bytes[8..16])) << 64 | u128::from(number(&bytes[..8]))
 }
@@ -25,7 +25,7 @@ pub(crate) fn from_hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(digit).collect()
 }
 
-/// 5: by algorithm 1 or 2.
+/// Computes a checksum by algorithm 1 or 2 (section 5).
 pub(crate) fn checksum(algorithm: u8, bytes: &[u8]) -> u128 {
     match algorithm {
         1 => XxHash3_128::oneshot(bytes),
@@ -34,14 +34,14 @@ pub(crate) fn checksum(algorithm: u8, bytes: &[u8]) -> u128 {
     }
 }
 
-/// 5: the checksum of all bytes, keyed, with zeros where it lies, at `at`.
+/// Computes the keyed checksum of all bytes, with zeros at its own place `at` (section 5).
 pub(crate) fn keyed(key: u64, bytes: &[u8], at: usize) -> u128 {
     let mut blank = bytes.to_vec();
     blank[at..at + 16].fill(0);
     XxHash3_128::oneshot_with_seed(key, &blank)
 }
 
-/// 5: whether it is what is said at `at`.
+/// Reports whether the keyed checksum at `at` is right (section 5).
 pub(crate) fn is_keyed(key: u64, bytes: &[u8], at: usize) -> bool {
     keyed(key, bytes, at) == wide(&bytes[at..])
 }

@@ -1,4 +1,4 @@
-//! Copies of groups on log vdevs: section 8.3.
+//! Copies of groups on log vdevs (section 8.3).
 
 use super::Refusal;
 use super::labels::Found;
@@ -6,20 +6,20 @@ use super::map::Pointer;
 use super::record::Record;
 use super::vdevs::Vdevs;
 
-/// As many sectors of a log vdev, from its first on, hold copies.
+/// Most sectors of a log vdev that hold copies, from its first on.
 const COPIES: u64 = 65_536;
 
-/// A copy, and where it lies.
+/// A copy, and its place.
 struct Copy {
     address: u64,
     record: Record,
 }
 
-/// All copies of groups that the root has not.
+/// All copies of groups that the root does not have.
 pub(super) struct Copies(Vec<Copy>);
 
 impl Copies {
-    /// Reads all of every log vdev. Refused where one is away that may have copies which are nowhere else.
+    /// Reads all of every log vdev. Refuses if a vdev is away that may have the only copies.
     pub(super) fn find(vdevs: &Vdevs<'_>, found: &Found<'_>) -> Result<Self, Refusal> {
         let mut all = Vec::new();
         for (first, sectors) in vdevs.logs(found.root.epoch)? {
@@ -38,14 +38,14 @@ impl Copies {
         Ok(Self(all))
     }
 
-    /// One that may take the place of a record which is not in the chain.
+    /// Returns a copy that may replace a record that is missing in the chain.
     pub(super) fn record(&self, seq: u64, previous: u128) -> Option<Record> {
         let mut records = self.0.iter().map(|copy| &copy.record);
         let fits = |record: &&Record| record.seq == seq && record.previous == previous;
         records.find(fits).cloned()
     }
 
-    /// The payloads of a group in their order, where a copy of it has all of them.
+    /// Returns the payloads of a group in their order, if a copy of it has all of them.
     pub(super) fn payloads(&self, vdevs: &Vdevs<'_>, group: &Record) -> Option<Vec<Vec<u8>>> {
         let of_group =
             |copy: &&Copy| (copy.record.seq, copy.record.checksum) == (group.seq, group.checksum);
@@ -60,7 +60,7 @@ impl Copies {
         })
     }
 
-    /// Whether one proves that a group was durable which is missing.
+    /// Reports whether a copy proves that a missing group was durable.
     pub(super) fn prove(&self, missing: u64) -> bool {
         let mut records = self.0.iter().map(|copy| &copy.record);
         records.any(|record| record.seq > missing && record.proves >= missing)

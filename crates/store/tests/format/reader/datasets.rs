@@ -1,4 +1,5 @@
-//! Volumes and snapshots: their names, sizes and views, and what operations do to them. Sections 7 and 8.2.
+//! Volumes and snapshots: their names, sizes and views, and the effects of operations (sections 7
+//! and 8.2).
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ struct Dataset {
     size: u64,
     block_size: u64,
     previous: Option<u64>,
-    /// A stream on its way.
+    /// Stream on its way.
     receiving: Option<Value>,
     view: BTreeMap<u64, Pointer>,
 }
@@ -68,7 +69,7 @@ impl Datasets {
         all
     }
 
-    /// With number, place and name as JSON has them.
+    /// Adds a dataset with the number, place and name of its JSON.
     fn add(&mut self, json: &Value, dataset: Dataset) {
         let (parent, name) = (number(&json["parent"]), text(&json["name"]));
         let dataset = Dataset {
@@ -86,18 +87,18 @@ impl Datasets {
             .unwrap_or_else(|| panic!("dataset {id} is none"))
     }
 
-    /// 8: a block of a volume has these bytes.
+    /// Gives a block of a volume these bytes (section 8).
     pub(crate) fn write(&mut self, id: u64, block: u64, pointer: Pointer) {
         self.at(id).view.insert(block, pointer);
     }
 
-    /// 8: blocks are zeros.
+    /// Makes blocks zeros (section 8).
     pub(crate) fn clear(&mut self, id: u64, block: u64, count: u64) {
         let end = block + count;
         self.at(id).view.retain(|at, _| !(block..end).contains(at));
     }
 
-    /// 8.2
+    /// Applies an operation (section 8.2).
     pub(crate) fn operate(&mut self, operation: &Value) {
         let operation = operation.as_object().expect("an object");
         let (what, of) = operation.iter().next().expect("one member");
@@ -180,7 +181,7 @@ impl Datasets {
         }
     }
 
-    /// The volume, with another size.
+    /// Returns the volume, with another size.
     fn resize(&mut self, volume: u64, size: &Value) -> &mut Dataset {
         let volume = self.at(volume);
         volume.size = number(size);
@@ -237,14 +238,14 @@ impl Datasets {
         }
     }
 
-    /// What is said of streams on their way, by volume.
+    /// Returns the facts about streams on their way, by volume.
     pub(crate) fn receiving(&self) -> BTreeMap<String, Value> {
         let all = self.0.iter();
         all.filter_map(|(id, dataset)| Some((self.name(*id), dataset.receiving.clone()?)))
             .collect()
     }
 
-    /// The bytes of all volumes and snapshots. Every block is verified.
+    /// Returns the bytes of all volumes and snapshots. Every block is verified.
     pub(crate) fn read(&self, vdevs: &Vdevs<'_>) -> BTreeMap<String, Expected> {
         let with_blocks = self.0.iter().filter(|(_, dataset)| !dataset.is_folder);
         let all = with_blocks.map(|(id, dataset)| {

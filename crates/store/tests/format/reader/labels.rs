@@ -1,4 +1,4 @@
-//! Leaf, label and root: sections 1 to 3.
+//! Leaf, label and root (sections 1 to 3).
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ pub(super) const LABEL: u64 = 256 << 10;
 
 const MIB: u64 = 1 << 20;
 
-/// The features that this reader knows.
+/// Features that this reader knows.
 const FEATURES: [&str; 4] = ["signposts", "reguid", "two_copies", "inner_labels"];
 
-/// What the labels say.
+/// Content of the labels.
 pub(crate) struct Found<'a> {
     pub(crate) config: Value,
-    /// That which roots and records carry.
+    /// Guid that roots and records carry.
     pub(crate) key_guid: u64,
     pub(crate) secret: u64,
-    /// By guid.
+    /// Leaves by guid.
     pub(crate) leaves: BTreeMap<u64, &'a Disk>,
     pub(crate) root: Root,
 }
@@ -82,13 +82,13 @@ pub(crate) fn find(disks: &[Disk]) -> Found<'_> {
     }
 }
 
-/// 2
+/// Returns the configuration of a label (section 2).
 pub(super) fn config_of(label: &[u8]) -> Value {
     let len = number(&label[40..48]) as usize;
     serde_json::from_slice(&label[96..96 + len]).expect("JSON")
 }
 
-/// 1
+/// Returns the copies of a leaf's label (section 1).
 pub(super) fn copies(disk: &Disk) -> Vec<Vec<u8>> {
     let end = disk.size - disk.size % LABEL;
     let places = [0, LABEL, end - 2 * LABEL, end - LABEL];
@@ -99,7 +99,7 @@ pub(super) fn copies(disk: &Disk) -> Vec<Vec<u8>> {
     }
 }
 
-/// 1: those inside of the data area, the first and the second.
+/// Returns the first and the second label inside of the data area (section 1).
 fn inner(disk: &Disk) -> Vec<Vec<u8>> {
     let mut found = vec![vec![0; LABEL as usize]; 2];
     for at in (MIB..disk.size - LABEL).step_by(MIB as usize) {
@@ -126,14 +126,14 @@ fn inner(disk: &Disk) -> Vec<Vec<u8>> {
     found
 }
 
-/// 2
+/// Reports whether a copy is a valid label (section 2).
 pub(super) fn is_label(copy: &[u8]) -> bool {
     let len = number(&copy[40..48]) as usize;
     let is_known = copy.starts_with(b"SANDLABL") && number(&copy[8..10]) == 1;
     is_known && len <= 126_880 && is_keyed(0, &copy[..96 + len], 48)
 }
 
-/// 3
+/// Parses a root (section 3).
 fn parse_root(sector: &[u8], guid: u64) -> Root {
     assert_eq!(number(&sector[8..10]), 1);
     assert_eq!(number(&sector[16..24]), guid);

@@ -1,4 +1,4 @@
-//! Replay of the log: sections 8.1 and 8.3.
+//! Replay of the log (sections 8.1 and 8.3).
 
 use std::collections::VecDeque;
 
@@ -11,12 +11,12 @@ use super::record::{Entry, Record};
 use super::search::is_durable_missing;
 use super::vdevs::Vdevs;
 
-/// Where a record is looked for, and which.
+/// A record that is looked for, and its place.
 pub(super) struct Place {
     pub(super) seq: u64,
     pub(super) address: u64,
     pub(super) previous: u128,
-    /// The epoch of the record before.
+    /// Epoch of the record before.
     epoch: u64,
 }
 
@@ -24,11 +24,11 @@ pub(super) struct Place {
 struct Group {
     address: u64,
     record: Record,
-    /// The chain has no record of it.
+    /// Whether the chain has no record of the group.
     is_copy: bool,
 }
 
-/// What the log had: fields of [`super::Contents`].
+/// Facts about the log: fields of [`super::Contents`].
 #[derive(Default)]
 pub(super) struct Replayed {
     pub(super) places: Vec<u64>,
@@ -47,7 +47,7 @@ struct Log<'a, 'b> {
     replayed: Replayed,
 }
 
-/// Does what the log says.
+/// Replays the log.
 pub(super) fn replay<'b>(
     vdevs: &mut Vdevs<'b>,
     found: &Found<'b>,
@@ -83,7 +83,7 @@ pub(super) fn replay<'b>(
 }
 
 impl Log<'_, '_> {
-    /// Step 1.
+    /// Follows the chain (step 1).
     fn follow_chain(&mut self) -> Result<(), Refusal> {
         while let Some(group) = self.next_group() {
             let record = &group.record;
@@ -121,14 +121,14 @@ impl Log<'_, '_> {
         })
     }
 
-    /// The records that the leaves have at an address.
+    /// Returns the records that the leaves have at an address.
     fn records(&self, address: u64) -> Vec<Record> {
         let sectors = self.vdevs.copies(address).into_iter();
         let records = sectors.filter_map(|sector| Record::parse(&sector, self.found));
         records.collect()
     }
 
-    /// Steps 2 and 3.
+    /// Applies the groups (steps 2 and 3).
     fn do_groups(&mut self, datasets: &mut Datasets) -> Result<(), Refusal> {
         let mut epoch = self.found.root.epoch + 1;
         while let Some(mut group) = self.groups.pop_front() {
@@ -168,7 +168,7 @@ impl Log<'_, '_> {
         Ok(())
     }
 
-    /// A mark on another leaf where this group is.
+    /// Returns a mark on another leaf at the place of this group.
     fn mark_beside(&self, group: &Group) -> Option<Record> {
         let own = &group.record;
         let is_it = |record: &Record| {
@@ -178,7 +178,8 @@ impl Log<'_, '_> {
         marks.filter(|_| !own.is_mark()).find(is_it)
     }
 
-    /// Whether every block of a group is there. What was read is known from now on.
+    /// Reports whether every block of a group is there. Blocks that were read are known from now
+    /// on.
     fn restore(&mut self, group: &Group) -> bool {
         let pointers: Vec<Pointer> = group.record.pointers().copied().collect();
         let in_chain = pointers.iter().map(|pointer| self.vdevs.try_read(pointer));

@@ -1,4 +1,4 @@
-//! Pointers, nodes and trees: sections 4, 7.1 and 7.2.
+//! Pointers, nodes and trees (sections 4, 7.1 and 7.2).
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::bytes::{checksum, is_zero, number, wide};
 use super::vdevs::Vdevs;
 
-/// 4
+/// A pointer (section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pointer {
     pub(crate) address: u64,
-    /// Where it lies once more; of its checksum only the low half is known then.
+    /// Address of the second copy. If there is one, only the low half of the checksum is known.
     pub(crate) second: Option<u64>,
     pub(crate) birth: u64,
     pub(crate) sectors: u64,
@@ -53,7 +53,7 @@ impl Pointer {
         self.sectors == 0
     }
 
-    /// Whether this is its payload.
+    /// Reports whether the payload is this pointer's.
     pub(crate) fn is_of(&self, payload: &[u8]) -> bool {
         let made = checksum(self.algorithm.max(1), payload);
         match self.second {
@@ -62,13 +62,13 @@ impl Pointer {
         }
     }
 
-    /// Where its copies lie.
+    /// Returns the places of the copies.
     pub(crate) fn places(&self) -> impl Iterator<Item = u64> + use<> {
         [self.address].into_iter().chain(self.second)
     }
 }
 
-/// A tree: what the manifest says of it.
+/// A tree, as the manifest describes it.
 pub(crate) struct Tree {
     map: u64,
     root: Pointer,
@@ -86,7 +86,7 @@ impl Tree {
         }
     }
 
-    /// All of its blocks; `visit` sees the pointers to its nodes.
+    /// Returns all blocks of the tree. `visit` sees the pointers to its nodes.
     pub(crate) fn blocks(
         &self,
         vdevs: &Vdevs<'_>,
@@ -106,7 +106,7 @@ impl Tree {
     }
 }
 
-/// The pointers of a node that are no holes, by their slots.
+/// Returns the pointers of a node that are no holes, by their slots.
 pub(crate) fn node(
     vdevs: &Vdevs<'_>,
     map: u64,

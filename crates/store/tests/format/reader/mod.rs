@@ -1,7 +1,7 @@
-//! A reader of pools, written from `docs/format.md` and from nothing else: it shares no code with the
-//! store, and takes the simplest way everywhere. Whatever the document does not allow, it refuses to
-//! read: it panics, but for what may happen to a pool of which everything was written rightly: that it
-//! refuses by name. The numbers in the comments are sections of the document.
+//! A reader of pools, written from `docs/format.md` and from nothing else. It shares no code with
+//! the store, and takes the simplest way everywhere. It panics on any bytes that the document does
+//! not allow. But some states may happen to a pool of which everything was written rightly; these
+//! it refuses by name. The numbers in the comments are sections of the document.
 
 mod bytes;
 mod copies;
@@ -28,35 +28,36 @@ pub(crate) use bytes::from_hex;
 pub(crate) use labels::Found;
 pub(crate) use vdevs::Vdevs;
 
-/// What was read.
+/// Content of a pool.
 #[derive(Debug)]
 pub(crate) struct Contents {
-    /// All volumes and snapshots by name.
+    /// Volumes and snapshots by name.
     pub(crate) datasets: BTreeMap<String, Expected>,
-    /// Groups of the log behind the checkpoint.
+    /// Number of groups of the log behind the checkpoint.
     pub(crate) groups: u64,
-    /// How many of them nothing proves durable, so that they had to be verified.
+    /// Number of those groups that nothing proves durable, so that they had to be verified.
     pub(crate) unproven: u64,
-    /// Where the chain has, or should have, their records.
+    /// Places at which the chain has, or should have, their records.
     pub(crate) places: Vec<u64>,
-    /// Records that are on a log vdev and not in the chain, and blocks.
+    /// Number of records that are on a log vdev and not in the chain, followed by the number of
+    /// such blocks.
     pub(crate) copied_records: u64,
     pub(crate) copied_blocks: u64,
-    /// What is said of streams on their way, by the volume into which they go.
+    /// Facts about streams on their way, by the volume into which they go.
     pub(crate) receiving: BTreeMap<String, Value>,
-    /// Sectors that the checkpoint says are in use, and those that it reaches.
+    /// Number of sectors that the checkpoint calls in use, followed by the number that it reaches.
     pub(crate) in_use: usize,
     pub(crate) reached: usize,
 }
 
-/// Why a pool is not read.
+/// Reason why a pool is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// 8.1: something durable is lost.
+    /// Durable data is lost (section 8.1).
     Damaged,
-    /// 8.1: too few leaves are there to tell where the log ends.
+    /// Leaves are missing that are needed to tell where the log ends (section 8.1).
     EndUnknown,
-    /// 8.3: a log vdev is away that may be the only place of durable writes.
+    /// A log vdev is away that may be the only place of durable writes (section 8.3).
     LogMissing,
 }
 
@@ -65,7 +66,7 @@ pub(crate) fn read(disks: &[Disk]) -> Contents {
     try_read(disks).expect("a pool that can be read")
 }
 
-/// The same, or says why not.
+/// Reads a pool, or returns the refusal.
 pub(crate) fn try_read(disks: &[Disk]) -> Result<Contents, Refusal> {
     let found = labels::find(disks);
     let mut vdevs = Vdevs::new(&found.config, &found.leaves);
@@ -87,7 +88,7 @@ pub(crate) fn try_read(disks: &[Disk]) -> Result<Contents, Refusal> {
     })
 }
 
-/// 7
+/// Reads the manifest of a root (section 7).
 pub(crate) fn manifest(vdevs: &Vdevs<'_>, root: &labels::Root) -> Value {
     let blocks = root.manifest.iter();
     let bytes: Vec<u8> = blocks.flat_map(|at| vdevs.read(at)).collect();
@@ -96,12 +97,12 @@ pub(crate) fn manifest(vdevs: &Vdevs<'_>, root: &labels::Root) -> Value {
     manifest
 }
 
-/// 4: a pointer in JSON.
+/// Parses a pointer in JSON (section 4).
 fn pointer(text: &Value) -> Pointer {
     Pointer::parse(&from_hex(text.as_str().expect("a text")))
 }
 
-/// 6
+/// Unpacks a payload (section 6).
 fn unpack(payload: Vec<u8>, compression: u8, block_size: usize) -> Vec<u8> {
     if compression == 0 {
         assert_eq!(payload.len(), block_size);

@@ -1,4 +1,5 @@
-//! What leaves miss that the configuration does not know of, and which roots count: sections 2 and 3.
+//! The blocks that leaves miss without a note in the configuration, and the roots that count
+//! (sections 2 and 3).
 
 use std::collections::BTreeMap;
 
@@ -8,14 +9,14 @@ use super::super::disks::{Disk, SECTOR};
 use super::bytes::{is_keyed, number};
 use super::labels::{LABEL, config_of, copies, is_label};
 
-/// A root in the rings: its epoch, and its bytes.
+/// A root in the rings: its epoch and its bytes.
 type Key = (u64, Vec<u8>);
 
-/// The roots of a pool's leaves, and which copies of which leaves have them.
+/// The roots of a pool's leaves, and the copies of the leaves that have them.
 pub(super) struct Roots<'a> {
     leaves: &'a BTreeMap<u64, &'a Disk>,
     all: BTreeMap<Key, Vec<(u64, usize)>>,
-    /// Labels that can be read.
+    /// Number of labels that can be read.
     labels: usize,
 }
 
@@ -41,7 +42,7 @@ impl<'a> Roots<'a> {
         }
     }
 
-    /// 3: those that count, ascending.
+    /// Returns the roots that count, ascending (section 3).
     pub(super) fn counting(&self, config: &Value) -> Vec<&Key> {
         let twice = self
             .all
@@ -78,7 +79,7 @@ impl<'a> Roots<'a> {
         })
     }
 
-    /// 2: notes in the configuration what old copies miss.
+    /// Notes in the configuration which epochs old copies miss (section 2).
     pub(super) fn note_old_copies(&self, config: &mut Value, generation: u64) {
         let counting: Vec<Key> = self.counting(config).into_iter().cloned().collect();
         let newest = counting.last().expect("a root that counts").0;
@@ -108,7 +109,7 @@ impl<'a> Roots<'a> {
     }
 }
 
-/// What a leaf's own, older configuration says that it misses.
+/// Returns the epochs that a leaf misses by its own, older configuration.
 fn said_missing(config: &Value, leaf: &Value) -> Vec<Value> {
     let mut own = leaves_of(config).into_iter();
     let Some(own) = own.find(|own| own["guid"] == leaf["guid"] && joined(own) == joined(leaf))

@@ -1,4 +1,4 @@
-//! A record of the log, in the chain or as a copy on a log vdev: sections 8 and 8.3.
+//! A record of the log, in the chain or as a copy on a log vdev (sections 8 and 8.3).
 
 use super::bytes::{is_keyed, is_zero, keyed, number, wide};
 use super::labels::Found;
@@ -8,13 +8,14 @@ use super::map::Pointer;
 pub(super) struct Record {
     pub(super) seq: u64,
     pub(super) epoch: u64,
-    /// Up to which group this record proves that all were durable.
+    /// Number of the last group that the record proves to have been durable, with all groups
+    /// before.
     pub(super) proves: u64,
-    /// The same, of what the chain has only.
+    /// Number of the last group that the record proves durable in the chain alone.
     pub(super) durable_seq: u64,
     pub(super) next: u64,
     pub(super) previous: u128,
-    /// Of a copy: that of the record in the chain.
+    /// Checksum. For a copy, the checksum of the record in the chain.
     pub(super) checksum: u128,
     pub(super) entries: Vec<Entry>,
 }
@@ -39,7 +40,7 @@ pub(super) enum Entry {
 }
 
 impl Record {
-    /// What a sector of the chain says, if it is a record of this pool.
+    /// Parses a sector of the chain, if it is a record of this pool.
     pub(super) fn parse(sector: &[u8], found: &Found<'_>) -> Option<Self> {
         is_valid(sector, found).then(|| {
             assert!(is_zero(&sector[12..14]) && is_zero(&sector[88..96]));
@@ -47,7 +48,7 @@ impl Record {
         })
     }
 
-    /// 8.3: what a sector of a log vdev says, if it is a copy.
+    /// Parses a sector of a log vdev, if it is a copy (section 8.3).
     pub(super) fn parse_copy(sector: &[u8], found: &Found<'_>) -> Option<Self> {
         is_valid(sector, found).then(|| {
             assert_eq!(number(&sector[12..14]), 1);
@@ -77,12 +78,12 @@ impl Record {
         }
     }
 
-    /// 8.1: whether it stands where the log ended once.
+    /// Reports whether the record marks an earlier end of the log (section 8.1).
     pub(super) fn is_mark(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The blocks that the group has, in the order of its entries.
+    /// Returns the blocks of the group, in the order of its entries.
     pub(super) fn pointers(&self) -> impl Iterator<Item = &Pointer> {
         self.entries.iter().filter_map(|entry| match entry {
             Entry::Map { pointer, .. } | Entry::Stored { pointer, .. } => Some(pointer),

@@ -1,4 +1,5 @@
-//! Looking around the end of the log, whether something durable is missing there: step 4 of section 8.1.
+//! The search around the end of the log for proof that something durable is missing there (step 4
+//! of section 8.1).
 
 use std::collections::BTreeSet;
 
@@ -7,11 +8,11 @@ use super::log::Place;
 use super::record::Record;
 use super::vdevs::Vdevs;
 
-/// So many sectors before and behind a place are looked through.
+/// Number of sectors before a place, and behind it, that are searched.
 const AROUND: u64 = 2047;
 
-/// Whether a record behind the end of the log proves that what is missing there was durable. `known` are
-/// the places of the records before, in their order.
+/// Reports whether a record behind the end of the log proves that the missing group was durable.
+/// `known` are the places of the records before, in their order.
 pub(super) fn is_durable_missing(
     vdevs: &Vdevs<'_>,
     found: &Found<'_>,

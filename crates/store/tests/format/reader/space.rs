@@ -1,4 +1,4 @@
-//! The checkpoint's bitmap against what it reaches: sections 9 and 10.
+//! The checkpoint's bitmap against the sectors that the checkpoint reaches (sections 9 and 10).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +12,14 @@ use super::vdevs::Vdevs;
 
 const PAGE: u64 = 32_768;
 
-/// Everything that was reached, as addresses of sectors.
+/// All sectors that were reached, by address.
 struct Reached<'a> {
     vdevs: &'a Vdevs<'a>,
     sectors: BTreeSet<u64>,
 }
 
-/// Checks that the bitmap has what is reached. Returns how many sectors it has, and how many were reached.
+/// Checks that the bitmap has all sectors that are reached. Returns how many sectors it has, and
+/// how many were reached.
 pub(crate) fn check(vdevs: &Vdevs<'_>, root: &Root, manifest: &Value) -> (usize, usize) {
     let sectors = BTreeSet::new();
     let mut reached = Reached { vdevs, sectors };
@@ -72,7 +73,7 @@ impl Reached<'_> {
         }
     }
 
-    /// 9
+    /// Follows a dead list (section 9).
     fn dead_list(&mut self, records: &Value) {
         for record in from_hex(records.as_str().expect("a text")).chunks(56) {
             let (blocks, sectors) = self.list(&Pointer::parse(&record[24..]));
@@ -83,7 +84,7 @@ impl Reached<'_> {
         }
     }
 
-    /// Follows a chain of chunks; returns how many entries it has that are no chunks, and their sectors.
+    /// Follows a chain of chunks. Returns how many of its entries are no chunks, and their sectors.
     fn list(&mut self, first: &Pointer) -> (u64, u64) {
         let (mut at, mut entries, mut sectors) = (*first, 0, 0);
         while !at.is_hole() {

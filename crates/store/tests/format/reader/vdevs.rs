@@ -1,5 +1,5 @@
-//! Where the sectors of a vdev lie on its leaves: section 11. Everything redundant is compared: copies
-//! with each other, parity with what it was made of.
+//! The places of a vdev's sectors on its leaves (section 11). Everything redundant is compared:
+//! copies with each other, parity with its data.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +12,23 @@ use super::map::Pointer;
 /// The top-level vdevs of a pool.
 pub(crate) struct Vdevs<'a> {
     tops: Vec<Top<'a>>,
-    /// 8.3: what the log has of blocks.
+    /// Blocks of the log that were restored (section 8.3).
     restored: BTreeMap<Pointer, Vec<u8>>,
 }
 
 struct Top<'a> {
-    /// 0 for a leaf or mirror.
+    /// Number of parity columns; 0 for a leaf or mirror.
     parity: u64,
     is_log: bool,
     leaf_sectors: u64,
-    /// 1
+    /// Sectors of inner labels (section 1).
     inner_labels: Vec<u64>,
     slots: Vec<Vec<Leaf<'a>>>,
 }
 
-/// 2
+/// A leaf (section 2).
 struct Leaf<'a> {
-    /// None: it is away.
+    /// Disk of the leaf; `None` if it is away.
     disk: Option<&'a Disk>,
     size: u64,
     is_online: bool,
@@ -49,7 +49,7 @@ impl<'a> Vdevs<'a> {
         Some((top, address & ((1 << 48) - 1)))
     }
 
-    /// A block that must be there, with all that is redundant.
+    /// Reads a block that must be there, with all its redundancy.
     pub(crate) fn read(&self, pointer: &Pointer) -> Vec<u8> {
         let restored = self.restored.get(pointer).cloned().into_iter();
         let copies = pointer.places();
@@ -59,7 +59,7 @@ impl<'a> Vdevs<'a> {
             .unwrap_or_else(|| panic!("{pointer:x?} is not there"))
     }
 
-    /// A block, if it is there: of a mirror on any leaf, of a raidz with its parity.
+    /// Reads a block, if it is there: from any leaf of a mirror, or from a raidz with its parity.
     pub(crate) fn try_read(&self, pointer: &Pointer) -> Option<Vec<u8>> {
         let all =
             pointer
@@ -71,13 +71,13 @@ impl<'a> Vdevs<'a> {
         all.into_iter().find(|payload| pointer.is_of(payload))
     }
 
-    /// 8.3: a block has these bytes, wherever they were.
+    /// Gives a block these bytes, wherever they were (section 8.3).
     pub(super) fn restore(&mut self, pointer: Pointer, payload: Vec<u8>) {
         self.restored.insert(pointer, payload);
     }
 
-    /// What lies in one of the places that a pointer says, on leaves that did not miss it; nothing where copies or
-    /// parity do not fit.
+    /// Returns the content of one of a pointer's places, on leaves that did not miss it. Returns
+    /// nothing if copies or parity do not fit.
     fn payload(&self, pointer: &Pointer, place: u64) -> Option<Vec<u8>> {
         let (top, sector) = self.top(place)?;
         if top.parity == 0 {
@@ -97,7 +97,7 @@ impl<'a> Vdevs<'a> {
         fits.then(|| data.concat())
     }
 
-    /// What each leaf of a mirror has at an address.
+    /// Returns the content of each leaf of a mirror at an address.
     pub(super) fn runs(&self, address: u64, sectors: u64) -> Vec<Vec<u8>> {
         let Some((top, sector)) = self.top(address) else {
             return Vec::new();
@@ -108,14 +108,15 @@ impl<'a> Vdevs<'a> {
             .collect()
     }
 
-    /// What leaves have where a record may lie: one sector, of which each parity is a copy.
+    /// Returns the content of the leaves where a record may lie: one sector, of which each parity
+    /// is a copy.
     pub(super) fn copies(&self, address: u64) -> Vec<Vec<u8>> {
         let all = self.holders(address).into_iter();
         all.filter_map(|(leaf, sector)| leaf.data(sector, 1))
             .collect()
     }
 
-    /// 8.1, step 4: the same on leaves that miss nothing.
+    /// Returns the copies on leaves that miss nothing (section 8.1, step 4).
     pub(super) fn copies_of_whole_leaves(&self, address: u64) -> Vec<Vec<u8>> {
         let all = self.holders(address).into_iter();
         all.filter(|(leaf, _)| leaf.is_online && leaf.missing.is_empty())
@@ -123,7 +124,8 @@ impl<'a> Vdevs<'a> {
             .collect()
     }
 
-    /// 8.3: what is read of one sector of leaves that are online; `read` tells the epoch too, which they must not miss.
+    /// Reads one sector of leaves that are online (section 8.3). `read` also tells the epoch, which
+    /// the leaves must not miss.
     pub(super) fn online_copies<T>(
         &self,
         address: u64,
@@ -138,14 +140,15 @@ impl<'a> Vdevs<'a> {
             .collect()
     }
 
-    /// 8.1, step 1: whether it is believed that no record is at an address. `epoch` is that of the record before.
+    /// Reports whether it is believed that no record is at an address (section 8.1, step 1).
+    /// `epoch` is the epoch of the record before.
     pub(super) fn is_believed(&self, address: u64, epoch: u64) -> bool {
         let all = self.holders(address).into_iter();
         all.filter(|(leaf, _)| leaf.disk.is_some())
             .any(|(leaf, _)| leaf.has_all_from(epoch))
     }
 
-    /// The leaves that have a block of one sector, and where.
+    /// Returns the leaves that have a block of one sector, and its place there.
     fn holders(&self, address: u64) -> Vec<(&Leaf<'a>, u64)> {
         let Some((top, sector)) = self.top(address) else {
             return Vec::new();
@@ -162,7 +165,8 @@ impl<'a> Vdevs<'a> {
         on_slot.collect()
     }
 
-    /// 8.3: the first address of each log vdev, and its sectors. None may be away that may have what nothing else has.
+    /// Returns the first address of each log vdev, and its sectors (section 8.3). Refuses if a log
+    /// vdev is away that may have the only copies.
     pub(super) fn logs(&self, root: u64) -> Result<Vec<(u64, u64)>, Refusal> {
         let logs = (0..).zip(&self.tops).filter(|(_, top)| top.is_log);
         logs.map(|(number, top)| {
@@ -178,7 +182,7 @@ impl<'a> Vdevs<'a> {
         .collect()
     }
 
-    /// 10: the sectors of inner labels, as addresses.
+    /// Returns the sectors of inner labels, as addresses (section 10).
     pub(crate) fn inner_labels(&self) -> impl Iterator<Item = u64> {
         let tops = (0..).zip(&self.tops).filter(|(_, top)| !top.is_log);
         tops.flat_map(|(number, top)| {
@@ -194,7 +198,7 @@ impl<'a> Vdevs<'a> {
         })
     }
 
-    /// The sectors of its space that a block takes.
+    /// Returns the sectors of the vdev's space that a block takes.
     pub(crate) fn taken(&self, address: u64, sectors: u64) -> std::ops::Range<u64> {
         let (top, _) = self.top(address).expect("a vdev");
         let width = top.slots.len() as u64 - top.parity;
@@ -272,13 +276,13 @@ impl<'a> Leaf<'a> {
         }
     }
 
-    /// 1
+    /// Returns the sectors in the data area (section 1).
     fn data_sectors(&self) -> u64 {
         let end = self.size - self.size % (256 << 10);
         (end - (512 << 10) - (1 << 20)) / (1 << 20) * 256
     }
 
-    /// 1: what lies in these sectors of the data area, if the leaf is there.
+    /// Returns the content of these sectors of the data area, if the leaf is there (section 1).
     fn data(&self, sector: u64, sectors: u64) -> Option<Vec<u8>> {
         let offset = (1 << 20) + sector * SECTOR as u64;
         let disk = self.disk?;
@@ -286,18 +290,18 @@ impl<'a> Leaf<'a> {
             .then(|| disk.read(offset, sectors as usize * SECTOR))
     }
 
-    /// 2: whether it got what was born then.
+    /// Reports whether the leaf got the blocks that were born in this epoch (section 2).
     fn has(&self, epoch: u64) -> bool {
         let is_in = |(first, last): &(u64, u64)| (*first..=*last).contains(&epoch);
         !self.missing.iter().any(is_in) && epoch < self.gone_from()
     }
 
-    /// Whether it got all that was born then or later.
+    /// Reports whether the leaf got all blocks that were born in this epoch or later.
     fn has_all_from(&self, epoch: u64) -> bool {
         self.missing.iter().all(|(_, last)| *last < epoch) && self.gone_from() == u64::MAX
     }
 
-    /// From which epoch on it gets nothing.
+    /// Returns the epoch from which on the leaf gets nothing.
     fn gone_from(&self) -> u64 {
         match self.missing.last() {
             Some((first, _)) if !self.is_online => *first,
@@ -310,7 +314,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().expect("a list")
 }
 
-/// Parity column `number` of these data columns.
+/// Computes parity column `number` of these data columns.
 fn made_of(data: &[Vec<u8>], number: u32) -> Vec<u8> {
     let mut parity = vec![0_u8; data[0].len()];
     for column in data {
