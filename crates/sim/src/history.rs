@@ -1,6 +1,6 @@
-//! Histories: what happens to a store, step by step, and their making from seeds.
+//! Histories: the events of a store's life, step by step, and their generation from seeds.
 //!
-//! A history is data. So it can be shortened, and what is left of it run again.
+//! A history is data. It can therefore be shortened, and the shorter history can run again.
 
 mod generate;
 
@@ -13,58 +13,65 @@ use crate::model::Rules;
 use crate::operation::Operation;
 use crate::subject::{FlawKind, Geometry};
 
-/// What befalls a disk.
+/// Trouble of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// A fault strikes the `nth` request of its kind from now on.
     Fault {
-        /// Which request; 1 is the next.
+        /// Number of the request; 1 is the next.
         nth: u64,
-        /// What happens to it.
+        /// Fault that strikes the request.
         fault: Fault,
     },
-    /// A bit turns over in each of so many sectors.
+    /// A bit turns over in each of several sectors.
     Rot {
-        /// How many.
+        /// Number of sectors.
         sectors: u64,
     },
     /// The disk is gone.
     Vanish,
-    /// The disk does not answer any more.
+    /// The disk no longer answers.
     Hang,
-    /// What lies on the disk is remembered for a return.
+    /// The content of the disk is remembered for a return.
     Remember,
     /// The disk is back as it was.
     Return,
-    /// The disk is back without what was not safe: its power was gone.
+    /// The disk lost its power and is back without the bytes that were not safe.
     ReturnAfterPowerCut,
-    /// The disk is back with what was remembered.
+    /// The disk is back with the remembered content.
     ReturnOld,
-    /// The disk is back with some sectors as they were remembered.
+    /// The disk is back, and some of its sectors have their remembered content.
     ReturnMixed,
 }
 
-/// What the power may leave behind at one moment, in a way that is harsher than a power cut alone. It is only tried: the history
-/// goes on as if nothing had happened.
+/// Trial of the states that the power may leave behind at one moment, harsher than a power cut
+/// alone.
+///
+/// The attempt is only a trial: the history goes on as if nothing had happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// Nothing else goes wrong, but caches are lost on all disks together.
+    /// Nothing else goes wrong, but all disks lose their caches together.
     Cut,
-    /// Disks that were lost are back, and one from `first` up to `end` is away. An error tells of that; nothing is missing
-    /// without a word.
+    /// Lost disks are back, and one disk from `first` up to `end` is away.
+    ///
+    /// An error tells of the missing disk. No content is missing silently.
     Parting {
-        /// The first disk that may be away.
+        /// First disk that may be away.
         first: usize,
-        /// The disk behind the last.
+        /// Disk behind the last that may be away.
         end: usize,
     },
-    /// No label has the newest checkpoint any more; every second time all but one label of each disk may be gone, too. Nothing
-    /// is missing.
+    /// No label holds the newest checkpoint any more.
+    ///
+    /// Every second time, all but one label of each disk may also be gone. No content is missing.
     LostRoot,
-    /// A change that the power cut took is made again with the same bytes, while those behind it are not. They do not come
-    /// back.
+    /// A change that the power cut took is made again with the same bytes.
+    ///
+    /// The changes behind it are not made again, and they do not come back.
     Repeat,
-    /// The mark that an opening wrote is lost, and what lay there before is back. What was promised since does not need it.
+    /// The mark that an opening wrote is lost, and the earlier bytes are back in its place.
+    ///
+    /// Changes that were promised since then do not need the mark.
     LostMark,
 }
 
@@ -73,127 +80,142 @@ pub enum Attempt {
 pub enum Step {
     /// An operation is submitted.
     Submit(Operation),
-    /// Disks give so many answers.
+    /// The disks give this number of answers.
     Advance(u32),
-    /// All operations are waited for.
+    /// The run waits for all operations.
     Drain,
-    /// The power fails and returns; and fails again in each opening after so many answers of disks.
+    /// The power fails and returns. In each opening it fails again after a number of disk answers.
     PowerCut {
-        /// After how many answers, one for each opening that is cut.
+        /// Numbers of answers before the next power cut, one for each opening that is cut.
         again_after: Vec<u32>,
     },
     /// The program ends and is started again; the disks keep their power.
     Kill,
-    /// The store is let go in order, with everything that it took; then the power fails, and it is opened again.
+    /// The store is exported in order, with every change that it took. Then the power fails, and
+    /// the store is opened again.
     Export,
-    /// All is written out and scrubbed; then no copy of anything is bad.
+    /// All changes are written out and scrubbed. Then no copy of any block is bad.
     Heal,
-    /// Disks get so many sectors more; the pool is not told.
+    /// Disks become larger; the pool is not told.
     Grow {
-        /// Which disk; `None`: all of them.
+        /// Disk that grows; `None` means all disks.
         disk: Option<usize>,
-        /// How many.
+        /// Number of added sectors.
         sectors: u64,
     },
-    /// What would be found if the power failed now, for so many ways in which it may fail. The history
-    /// goes on as if it had not.
+    /// A power failure is tried in several ways, and the recovered state is judged.
+    ///
+    /// The history goes on as if the power had not failed.
     TryCuts {
-        /// How many ways.
+        /// Number of ways in which the power may fail.
         ways: usize,
     },
-    /// The same where besides one place cannot be read any more that leads to what was promised: that is told, and what is not
-    /// needed any more is not missed.
+    /// A power failure is tried as in [`Step::TryCuts`], and one place that leads to promised
+    /// changes becomes unreadable.
+    ///
+    /// The store must report that place, and must not miss a place that it no longer needs.
     LoseRecords {
-        /// How many ways.
+        /// Number of ways in which the power may fail.
         ways: usize,
     },
-    /// What would be found if the power failed now, for so many ways, in each of which one sector rots that leads to others:
-    /// everything. The history goes on as if nothing had happened.
+    /// A power failure is tried in several ways; in each, one sector that leads to others rots.
+    ///
+    /// All content must still be found. The history goes on as if nothing had happened.
     RotMetadata {
-        /// How many ways.
+        /// Number of ways in which the power may fail.
         ways: usize,
     },
-    /// What lies on all disks is remembered, with what was remembered before.
+    /// The content of all disks is remembered, beside the contents that were remembered before.
     RememberAll,
-    /// The power fails or the program is killed, and some disks come back as they were remembered, as many as redundancy
-    /// covers.
+    /// Disks come back with their remembered content, as many as redundancy covers.
+    ///
+    /// Before that, the power fails or the program is killed.
     OldCopies {
-        /// After how many answers the power fails again, one for each opening that is cut.
+        /// Numbers of answers before the next power cut, one for each opening that is cut.
         again_after: Vec<u32>,
         /// Whether the power fails.
         power: bool,
     },
-    /// The power fails, and of each disk up to three labels of four are lost.
+    /// The power fails, and each disk loses up to three of its four labels.
     LoseLabels,
-    /// The power fails, and some disks lose all labels at their ends, which are made anew from the inner ones. The power may
-    /// fail while they are written.
+    /// The power fails, and some disks lose all labels at their ends.
+    ///
+    /// These labels are made again from the inner ones. The power may fail while they are written.
     LoseAllLabels,
     /// The power fails, and one disk that redundancy covers is shorter from then on.
     Shrink,
-    /// The same as [`Step::OldCopies`] for so many ways in which the power may fail; when all is rebuilt, as many other disks are lost. The history
-    /// goes on as if this had not happened.
+    /// [`Step::OldCopies`] is tried for several ways in which the power may fail.
+    ///
+    /// When the store has rebuilt everything, as many other disks are lost. The history goes on as
+    /// if nothing had happened.
     TryOldCopies {
-        /// How many ways.
+        /// Number of ways in which the power may fail.
         ways: usize,
     },
-    /// A copy is made of a disk that is in use, and stays beside it from now on: at every later opening the store is shown it
-    /// too, and must not take it.
+    /// A disk in use is copied, and the copy stays beside it from now on.
+    ///
+    /// Every later opening is shown the copy too, and the store must not take it.
     Copy {
-        /// Which disk.
+        /// Disk that is copied.
         disk: usize,
     },
-    /// All disks are copied in one moment, as a snapshot of an array does it; the copies become a store of their own, which
-    /// must hold what was promised by then.
+    /// All disks are copied at one moment, as a snapshot of an array does it.
+    ///
+    /// The copies become a store of their own, which must hold every change that was promised by
+    /// then.
     CopyAll,
-    /// See [`Attempt`].
+    /// An [`Attempt`] is made.
     Try(Attempt),
-    /// Something befalls a disk.
+    /// A disk meets trouble.
     Trouble {
-        /// Which disk.
+        /// Disk that meets the trouble.
         disk: usize,
-        /// What.
+        /// Trouble that the disk meets.
         trouble: Trouble,
     },
 }
 
-/// What happens to a store.
+/// Events of a store's life, with the disks and promises that they start from.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// Where it came from.
+    /// Seed that the history was made from.
     pub seed: u64,
-    /// The seed of all that is left to chance while it runs; at first the same.
+    /// Seed of all chance during the run; at first the same as [`History::seed`].
     pub chance: u64,
-    /// What the store is made on.
+    /// Disks and volumes that the store is made on.
     pub geometry: Geometry,
-    /// How its disks behave.
+    /// Behaviour of the unreliable disks.
     pub behaviour: Behaviour,
-    /// The disks that lie and fail; all others are honest.
+    /// Disks that lie and fail; all others are honest.
     pub unreliable: Vec<usize>,
-    /// What the store promises on them.
+    /// Promises of the store on these disks.
     pub rules: Rules,
     /// Whether operations and openings may fail. Wrong bytes are never allowed.
     pub tolerates_errors: bool,
-    /// Of these only a lack of space: what needs none never fails.
+    /// Whether lack of space is the only error that may occur. An operation that needs no space
+    /// never fails.
     pub lacks_only_space: bool,
-    /// Before every answered flush of a disk, try so many ways in which the power may fail.
+    /// Number of power failures that are tried before each answered flush of a disk.
     pub cuts_per_flush: usize,
-    /// So many flushes of a thousand; every one with 1000.
+    /// Share of the flushes at which power failures are tried, in a thousand; 1000 means every
+    /// flush.
     pub cut_flushes_per_mille: u64,
-    /// This is tried before so many flushes of a thousand.
+    /// Attempt to make, and the share of the flushes before which it is made, in a thousand.
     pub attempt: Option<(Attempt, u64)>,
-    /// And also before those of openings.
+    /// Whether power failures are also tried before the flushes of openings.
     pub cuts_openings: bool,
-    /// What has space and what is a hole is asked of everything after each opening.
+    /// Whether each opening is followed by a query of all extents and holes.
     pub asks_extents: bool,
-    /// What happens.
+    /// Steps of the history.
     pub steps: Vec<Step>,
 }
 
 impl History {
-    /// Whether a pool that went through this may have such a flaw.
+    /// Reports whether a pool that went through this history may have a flaw of this kind.
     ///
-    /// Bad copies come from disks that do not say what they did to them. Nothing is lost where the store promises that
-    /// what is durable stays, but where more disks fail than redundancy covers. Nothing ever contradicts itself.
+    /// Bad copies come from disks that do not tell which harm they did. If the store promises
+    /// durability, content is lost only when more disks fail than redundancy covers. The store
+    /// never contradicts itself.
     pub fn allows(&self, flaw: FlawKind) -> bool {
         match flaw {
             FlawKind::BadCopy => self.has_silent_damage() || self.rots_metadata(),
@@ -203,23 +225,23 @@ impl History {
         }
     }
 
-    /// Whether what is read may be an error.
+    /// Reports whether a read may return an error.
     pub fn reads_may_fail(&self) -> bool {
         self.tolerates_errors && !self.lacks_only_space
     }
 
-    /// Whether sectors that lead to others rot where that is tried.
+    /// Reports whether the history rots sectors that lead to others.
     fn rots_metadata(&self) -> bool {
         let mut steps = self.steps.iter();
         steps.any(|step| matches!(step, Step::RotMetadata { .. }))
     }
 
-    /// Whether disks do harm that they do not tell of.
+    /// Reports whether disks do harm that they do not tell of.
     fn has_silent_damage(&self) -> bool {
         let silent = |trouble: &Trouble| match trouble {
             Trouble::Fault { fault, .. } => fault.is_silent(),
             Trouble::Rot { .. } | Trouble::ReturnOld | Trouble::ReturnMixed => true,
-            // Nobody may have asked it anything while it was away.
+            // Nobody may have sent the disk a request while it was away.
             Trouble::ReturnAfterPowerCut => true,
             Trouble::Vanish | Trouble::Hang | Trouble::Remember | Trouble::Return => false,
         };
@@ -232,82 +254,90 @@ impl History {
     }
 }
 
-/// What the histories of a family are like; the rest is left to the seed.
+/// Character of the histories of a family; the seed decides the rest.
 #[derive(Clone, Debug)]
 pub struct Climate {
-    /// How many disks.
+    /// Number of disks.
     pub disks: usize,
-    /// Sectors of 4 KiB of each.
+    /// Size of each disk, in sectors of 4 KiB.
     pub disk_sectors: u64,
-    /// How many volumes there are from the beginning.
+    /// Number of volumes that exist from the beginning.
     pub volumes: Range<u64>,
-    /// The largest size of a volume, in blocks of 4 KiB.
+    /// Largest size of a volume, in blocks of 4 KiB.
     pub blocks: u64,
-    /// Volume blocks to choose from, in blocks of 4 KiB.
+    /// Sizes of volume blocks to choose from, in blocks of 4 KiB.
     pub units: Vec<u64>,
-    /// How many of a thousand volumes are thick.
+    /// Share of the volumes that are thick, in a thousand.
     pub thick_per_mille: u64,
-    /// The largest size of a thick volume, in blocks of 4 KiB.
+    /// Largest size of a thick volume, in blocks of 4 KiB.
     pub thick_blocks: u64,
-    /// How many steps.
+    /// Number of steps.
     pub steps: Range<u64>,
-    /// Whether all volumes are written before, as far as there is room, the thick ones last.
+    /// Whether all volumes are first written as far as there is room, the thick ones last.
     pub fills: bool,
-    /// How the disks behave; the seed chooses the tearing.
+    /// Behaviour of the disks; the seed chooses the tearing.
     pub behaviour: Behaviour,
-    /// What the store promises on them.
+    /// Promises of the store on these disks.
     pub rules: Rules,
-    /// See [`History::tolerates_errors`].
+    /// Value of [`History::tolerates_errors`].
     pub tolerates_errors: bool,
-    /// See [`History::lacks_only_space`].
+    /// Value of [`History::lacks_only_space`].
     pub lacks_only_space: bool,
-    /// How many of a thousand changes do not end at blocks.
+    /// Share of the changes that do not end at block boundaries, in a thousand.
     pub unaligned_per_mille: u64,
-    /// How many of a thousand steps are administration.
+    /// Share of the steps that are administration, in a thousand.
     pub admin_per_mille: u64,
-    /// How many of a thousand steps change what disks the pool lies on.
+    /// Share of the steps that change the disks of the pool, in a thousand.
     pub reshapes_per_mille: u64,
-    /// How many of a thousand steps are power cuts or kills.
+    /// Share of the steps that are power cuts or kills, in a thousand.
     pub crashes_per_mille: u64,
-    /// How many of a thousand steps befall a disk.
+    /// Share of the steps that bring trouble to a disk, in a thousand.
     pub troubles_per_mille: u64,
-    /// How many disks may come back with old contents, if they are among those that fail at all.
+    /// Number of disks that may come back with old contents, if they are among the disks that fail
+    /// at all.
     pub losable: usize,
-    /// Whether only those that may come back with old contents lie, fail or vanish at all: then nothing
-    /// that is asked of the pool may fail.
+    /// Whether only the disks that may come back with old contents lie, fail or vanish.
+    ///
+    /// Then no request to the pool may fail.
     pub only_losable_fail: bool,
-    /// Only these disks fail or vanish, where it is given.
+    /// Disks that may fail or vanish; `None` sets no limit.
     pub troubled: Option<Range<usize>>,
-    /// How many of a thousand histories try cuts at every flush.
+    /// Share of the histories that try power cuts at flushes, in a thousand.
     pub cut_histories_per_mille: u64,
-    /// In how many ways at each.
+    /// Number of power cuts to try at each of these flushes.
     pub cuts_per_flush: usize,
-    /// At how many of a thousand of their flushes.
+    /// Share of the flushes of these histories at which power cuts are tried, in a thousand.
     pub cut_flushes_per_mille: u64,
-    /// How many of a thousand steps ask what has space and what is a hole.
+    /// Share of the steps that query extents and holes, in a thousand.
     pub extents_per_mille: u64,
-    /// How many of a thousand steps let disks grow, or tell the pool so.
+    /// Share of the steps that let disks grow, or tell the pool of the growth, in a thousand.
     pub grows_per_mille: u64,
-    /// How many of a thousand steps begin, pause or end trims of disks.
+    /// Share of the steps that begin, pause or end trims of disks, in a thousand.
     pub trims_per_mille: u64,
-    /// How many of a thousand steps change how much of a volume space is kept for.
+    /// Share of the steps that change the size of a volume's reservation, in a thousand.
     pub reserves_per_mille: u64,
-    /// How many of a thousand steps destroy several volumes or snapshots, or take the snapshots for that.
+    /// Share of the steps that destroy several volumes or snapshots, or take the snapshots for
+    /// that, in a thousand.
     pub destroys_per_mille: u64,
-    /// How many of a thousand steps turn over bits of disks that may come back with old contents.
+    /// Share of the steps that turn over bits of disks that may come back with old contents, in a
+    /// thousand.
     pub rots_per_mille: u64,
-    /// Whether power cuts tear most often, and treat what a flush covers otherwise than what came later.
+    /// Whether power cuts tear most often, and treat the writes that a flush covers unlike later
+    /// ones.
     pub cuts_at_flushes: bool,
-    /// Whether the seed may also choose disks that stall or keep what was trimmed, openings that are cut late, and all
-    /// kinds of administration.
+    /// Whether the seed may also choose harder conditions.
+    ///
+    /// These are disks that stall or keep trimmed bytes, openings that are cut late, and all kinds
+    /// of administration.
     pub is_hard: bool,
-    /// Whether what a power cut tore may be unreadable. Of the log that may be what tells where it ends: the store may
-    /// then refuse to open.
+    /// Whether a write that a power cut tore may be unreadable.
+    ///
+    /// If the unreadable part tells where the log ends, the store may refuse to open.
     pub ruins: bool,
 }
 
 impl Default for Climate {
-    /// Honest disks that lose their power often, under small volumes.
+    /// Returns honest disks that lose their power often, under small volumes.
     fn default() -> Self {
         Self {
             disks: 1,

@@ -1,18 +1,20 @@
-//! What a pool's volumes may hold: the judge of every history.
+//! Model of the allowed contents of a pool's volumes: the judge of every history.
 //!
-//! Each change of a volume has four moments: submitted, settled (it cannot take effect any more),
-//! acknowledged, durable. From these alone follows, for every slice of 512 bytes, which changes may be
-//! found there: any, unless one that is *certainly there* came after it. Certainly there are
-//! - while the store runs: what was acknowledged before the read was submitted;
-//! - after a power cut: what was durable; whatever stands elsewhere in the same volume block, since a
-//!   change of one volume block is applied whole or not at all; and, where [`Rules::order`] says so,
-//!   everything that came before anything that is found;
-//! - in a snapshot: what was acknowledged before it was asked for.
+//! Each change of a volume has four moments: submitted, settled (it can no longer take effect),
+//! acknowledged, durable. These moments alone decide which changes may be found in each slice of
+//! 512 bytes. Any change may be found, unless a change that is *certainly there* came after it.
+//! These are certainly there:
+//! - while the store runs: a change that was acknowledged before the read was submitted;
+//! - after a power cut: a durable change, and a change that is found elsewhere in the same volume
+//!   block, because a change of one volume block is applied whole or not at all. If
+//!   [`Rules::order`] says so, every change that came before any found change is there too;
+//! - in a snapshot: a change that was acknowledged before the snapshot was asked for.
 //!
-//! "After" means submitted after the other one had settled: of changes in flight together either may win.
-//! What is found after a power cut is pinned: nothing else may ever be found there again, unless it is
-//! changed. Where it cannot be read, what was certainly there is pinned; the rest may be there or not, whatever was
-//! answered before the power failed.
+//! "After" means submitted after the other change had settled: of two changes in flight together,
+//! either may win. Content that is found after a power cut is pinned: nothing else may ever be
+//! found there again, unless the slice is changed. If a slice cannot be read, the changes that were
+//! certainly there are pinned. The rest may be there or not, whatever was answered before the power
+//! failed.
 
 pub mod extents;
 mod judge;
@@ -29,43 +31,52 @@ pub use pattern::Found;
 pub use crate::disk::SLICE_SIZE;
 use crate::operation::{Admin, ChangeKind, SLICES_PER_BLOCK, VolumeId};
 
-/// A change of a volume, counted from 1; 0 is the zeros that a volume begins with.
+/// Change of a volume, counted from 1; 0 is the zeros that a volume begins with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChangeId(pub u32);
 
-/// Counts everything that the model is told.
+/// Count of everything that the model is told.
 pub type Moment = u64;
 
 const NEVER: Moment = Moment::MAX;
-/// Space is kept for as many blocks as a volume has.
+/// Reservation that covers as many blocks as the volume has.
 const ALL_OF_IT: u64 = u64::MAX;
 
-/// What survives together with a change that survived a power cut.
+/// Changes that must survive together with a change that survived a power cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// Nothing but itself.
+    /// No other change.
     Free,
-    /// Every change of the pool that was acknowledged before it was submitted: a log of groups that is
-    /// replayed up to its end.
+    /// Every change of the pool that was acknowledged before the survivor was submitted.
+    ///
+    /// This is a log of groups that is replayed up to its end.
     #[default]
     AfterAcknowledged,
-    /// Every change of the pool that was submitted before it and did not fail: also where the first to
-    /// be submitted is the first in the log.
+    /// Every change of the pool that was submitted before the survivor and did not fail.
+    ///
+    /// This is a log that keeps the order of submission: the change that was submitted first is
+    /// first.
     AsSubmitted,
 }
 
-/// What the store promises.
+/// Promises of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// What survives together.
+    /// Changes that survive together.
     pub order: Order,
-    /// Whether what was durable survives a power cut; not so on disks without redundancy whose flushes lie
-    /// and whose bits rot. The last groups of the log may be gone there, and nothing tells: what lies where
-    /// they lay is what a power cut leaves of a record that was being written. With them goes what they made,
-    /// volumes too; and what an opening wrote over their beginning may be gone after the next power cut, and they be
-    /// back. A group that a later one knew to be durable is not lost silently, and bytes are right or
-    /// an error also here. Without this promise there can be no administration in a history, since nothing
-    /// would follow from its answers.
+    /// Whether a durable change survives a power cut.
+    ///
+    /// It does not on disks without redundancy whose flushes lie and whose bits rot. The last
+    /// groups of the log may be gone there, and nothing tells: in their place lie bytes that look
+    /// like a record that the power cut interrupted. The changes and volumes of these groups go
+    /// with them. The bytes that an opening wrote over their beginning may be lost in the next
+    /// power cut, and then the groups are back.
+    ///
+    /// A group that a later one knew to be durable is not lost silently. Bytes are right or an
+    /// error here too.
+    ///
+    /// Without this promise a history can have no administration, since nothing would follow from
+    /// its answers.
     pub durability: bool,
 }
 
@@ -82,13 +93,13 @@ struct Change {
     submitted: Moment,
     settled: Moment,
     acknowledged: Moment,
-    /// It was answered, and not well.
+    /// Whether the change was answered with an error.
     has_failed: bool,
     is_durable: bool,
-    /// To become durable when it is acknowledged.
+    /// Whether the change becomes durable when it is acknowledged.
     wants_durable: bool,
     volume: VolumeId,
-    /// Space was kept for it when it was submitted.
+    /// Whether space was kept for the change when it was submitted.
     has_space: bool,
 }
 
@@ -104,18 +115,18 @@ const BEGINNING: Change = Change {
     has_space: false,
 };
 
-/// Whether a change of a block is there.
+/// Certainty that a change of a block is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hold {
-    /// Its moments tell.
+    /// The moments of the change decide.
     ByMoments,
-    /// Certainly.
+    /// The change is certainly there.
     Certain,
-    /// It may be: it was in flight when the snapshot was taken.
+    /// The change may be there: it was in flight when the snapshot was taken.
     Perhaps,
 }
 
-/// A change of some slices of a block.
+/// Change of some slices of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     change: ChangeId,
@@ -123,54 +134,58 @@ struct Entry {
     hold: Hold,
 }
 
-/// Per block, what may be found in it besides zeros.
+/// Changes that may be found in each block besides zeros.
 type Contents = Vec<Vec<Entry>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Existence {
     Certain,
-    /// Its making was not acknowledged.
+    /// The creation was not acknowledged.
     Perhaps,
-    /// Its end was not acknowledged.
+    /// The destruction was not acknowledged.
     Doomed,
 }
 
 #[derive(Clone, Debug)]
 struct Volume {
-    /// Blocks per volume block, the unit that is never torn.
+    /// Size of a volume block, in blocks: the unit that is never torn.
     unit: u64,
     existence: Existence,
     is_snapshot: bool,
-    /// Blocks of 4 KiB for which space is kept; [`ALL_OF_IT`] where that follows its size.
+    /// Number of blocks of 4 KiB for which space is kept; [`ALL_OF_IT`] if the number follows the
+    /// size.
     kept: u64,
-    /// More than one while a rollback or resize is not acknowledged, and where what was found after a power cut
-    /// does not tell which of them it is.
+    /// Possible contents of the volume.
+    ///
+    /// There are several while a rollback or resize is not acknowledged, and while the content
+    /// found after a power cut does not tell which of them the volume has.
     alternatives: Vec<Contents>,
 }
 
-/// Administration that was submitted, for [`Model::settle_admin`].
+/// Handle of submitted administration, for [`Model::settle_admin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AdminId(Moment);
 
-/// What a pool may hold.
+/// Allowed contents of a pool.
 #[derive(Clone, Debug)]
 pub struct Model {
     rules: Rules,
     now: Moment,
-    /// When the store was opened last.
+    /// Moment at which the store was opened last.
     opened: Moment,
-    /// By [`ChangeId`].
+    /// Changes, indexed by [`ChangeId`].
     changes: Vec<Change>,
     volumes: BTreeMap<VolumeId, Volume>,
     admin: BTreeMap<AdminId, Admin>,
-    /// When the reads in flight were submitted.
+    /// Moments at which the reads in flight were submitted.
     reads: Vec<Moment>,
-    /// What was to be destroyed in one operation of which nobody knows whether it happened.
+    /// Groups of volumes that one operation was to destroy; whether each operation happened is
+    /// unknown.
     together: Vec<Vec<VolumeId>>,
 }
 
 impl Volume {
-    /// It gets another size, to which what is kept is cut, unless that follows it.
+    /// Cuts the reservation to the new size of the volume, unless it follows the size.
     fn keep_at_most(&mut self, blocks: u64) {
         if self.kept != ALL_OF_IT {
             self.kept = self.kept.min(blocks);
@@ -179,7 +194,7 @@ impl Volume {
 }
 
 impl Model {
-    /// A pool without volumes.
+    /// Returns a pool without volumes.
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,
@@ -193,12 +208,12 @@ impl Model {
         }
     }
 
-    /// How many blocks of 4 KiB a volume's own blocks have.
+    /// Returns the number of 4 KiB blocks in one of the volume's own blocks.
     pub fn unit(&self, volume: VolumeId) -> Option<u64> {
         self.volumes.get(&volume).map(|known| known.unit)
     }
 
-    /// A volume that is there from the beginning, with volume blocks of `unit` blocks of 4 KiB.
+    /// Adds a volume that exists from the beginning, with volume blocks of `unit` blocks of 4 KiB.
     pub fn insert(&mut self, volume: VolumeId, blocks: u64, unit: u64) {
         let contents = vec![Vec::new(); blocks as usize];
         self.volumes.insert(
@@ -213,29 +228,33 @@ impl Model {
         );
     }
 
-    /// Space is kept for all of a volume, also when it is resized or rolled back: none of its changes lacks space.
+    /// Keeps space for all of a volume, also when it is resized or rolled back: none of its changes
+    /// lacks space.
     ///
     /// # Panics
-    /// Where there is no such volume.
+    /// If there is no volume of this name.
     pub fn keep_space(&mut self, volume: VolumeId) {
         self.volume_mut(volume).kept = ALL_OF_IT;
     }
 
-    /// Whether space is kept for some volume.
+    /// Reports whether space is kept for some volume.
     pub fn keeps_space(&self) -> bool {
         self.volumes.values().any(|volume| volume.kept > 0)
     }
 
-    /// Whether space was kept for a change, so that on disks that do not fail it cannot.
+    /// Reports whether space was kept for a change. On disks that do not fail, the change then
+    /// cannot fail.
     pub fn has_space_for(&self, change: ChangeId) -> bool {
         let change = self.change(change);
         let volume = self.volumes.get(&change.volume);
-        // What was kept when it was submitted, and still is.
+        // Space was kept when the change was submitted, and still is.
         change.has_space && volume.is_some_and(|volume| self.fits_in_kept(volume))
     }
 
-    /// Whether all that a volume may hold is within what is kept for it. What it wrote since its newest snapshot, for
-    /// which space is kept anew, is no more than that.
+    /// Reports whether the largest possible content of the volume fits in the space that is kept
+    /// for it.
+    ///
+    /// The writes since its newest snapshot, for which space is kept anew, are no more than that.
     fn fits_in_kept(&self, volume: &Volume) -> bool {
         let is_written = |entry: &Entry| !self.change(entry.change).is_zero;
         let is_used = |unit: &[Vec<Entry>]| unit.iter().flatten().any(is_written);
@@ -251,12 +270,13 @@ impl Model {
         self.now
     }
 
-    /// The volumes that may exist.
+    /// Returns the volumes that may exist.
     pub fn volumes(&self) -> impl Iterator<Item = VolumeId> + '_ {
         self.volumes.keys().copied()
     }
 
-    /// The size in blocks of a volume that certainly exists and whose contents are not in question.
+    /// Returns the size in blocks of a volume that certainly exists and whose contents are not in
+    /// question.
     pub fn blocks(&self, volume: VolumeId) -> Option<u64> {
         let volume = self.volumes.get(&volume)?;
         let [contents] = &volume.alternatives[..] else {
@@ -265,16 +285,16 @@ impl Model {
         (volume.existence == Existence::Certain).then_some(contents.len() as u64)
     }
 
-    /// Whether it is a snapshot.
+    /// Reports whether a volume is a snapshot.
     pub fn is_snapshot(&self, volume: VolumeId) -> bool {
         let volume = self.volumes.get(&volume);
         volume.is_some_and(|volume| volume.is_snapshot)
     }
 
-    /// A change is submitted; it may take effect from now on.
+    /// Submits a change; it may take effect from now on.
     ///
     /// # Panics
-    /// Where the volume has no such slices for certain.
+    /// If the volume may lack these slices.
     pub fn submit_change(
         &mut self,
         volume: VolumeId,
@@ -316,10 +336,11 @@ impl Model {
         id
     }
 
-    /// A change that is settled is submitted again, with the same bytes: from now on it is a change of this moment.
+    /// Submits a settled change again, with the same bytes. From now on it is a change of this
+    /// moment.
     ///
     /// # Panics
-    /// As [`Model::submit_change`].
+    /// In the same cases as [`Model::submit_change`].
     pub fn submit_again(&mut self, change: ChangeId, slices: Range<u64>) {
         let Change {
             volume,
@@ -334,11 +355,11 @@ impl Model {
                 entry.change = change;
             }
         }
-        // It has no number of its own.
+        // The repeated change has no number of its own.
         self.changes.pop();
     }
 
-    /// Drops what can never be found again.
+    /// Drops the changes that can never be found again.
     fn forget_replaced(&self, entries: &mut Vec<Entry>) {
         if !self.rules.durability {
             return;
@@ -348,7 +369,8 @@ impl Model {
         let since = oldest.unwrap_or(self.now);
         let replaces = |new: &Entry, old: &Entry| {
             let (newer, older) = (self.change(new.change), self.change(old.change));
-            // What was durable in the volume may not be in the snapshot that it was rolled back to.
+            // The snapshot that the volume was rolled back to may lack content that was durable in
+            // the volume.
             let is_in = new.hold != Hold::Perhaps;
             let is_there = is_in && newer.is_durable && newer.acknowledged < since;
             is_there && old.slices & !new.slices == 0 && older.settled < newer.submitted
@@ -361,7 +383,7 @@ impl Model {
         &self.changes[id.0 as usize]
     }
 
-    /// A change was answered. One that failed may have happened, but will not any more.
+    /// Records the answer of a change. A failed change may have taken effect, but no longer can.
     pub fn settle_change(&mut self, id: ChangeId, ok: bool) {
         let now = self.tick();
         let change = &mut self.changes[id.0 as usize];
@@ -373,15 +395,15 @@ impl Model {
         }
     }
 
-    /// A flush is submitted; the moment is for [`Model::flushed`].
+    /// Submits a flush; the moment is for [`Model::flushed`].
     pub fn submit_flush(&mut self) -> Moment {
         self.tick()
     }
 
-    /// A flush of a volume was answered well.
+    /// Records that a flush of a volume succeeded.
     pub fn flushed(&mut self, volume: VolumeId, submitted: Moment) {
         for change in &mut self.changes {
-            // What a power cut took away before does not come back with it.
+            // The flush does not bring back a change that an earlier power cut took away.
             let is_there = self.opened < change.submitted && change.acknowledged < submitted;
             if change.volume == volume && is_there {
                 change.is_durable = true;
@@ -389,22 +411,22 @@ impl Model {
         }
     }
 
-    /// A read is submitted; the moment is for [`Model::judge_read`] or [`Model::end_read`].
+    /// Submits a read; the moment is for [`Model::judge_read`] or [`Model::end_read`].
     pub fn submit_read(&mut self) -> Moment {
         let now = self.tick();
         self.reads.push(now);
         now
     }
 
-    /// A read ended, however.
+    /// Records the end of a read, successful or not.
     pub fn end_read(&mut self, submitted: Moment) {
         self.reads.retain(|read| *read != submitted);
     }
 
-    /// Administration is submitted: from now on it may have happened.
+    /// Submits administration: from now on it may have happened.
     ///
     /// # Panics
-    /// Where a volume that it needs does not exist for certain.
+    /// If a volume that it needs may not exist.
     pub fn submit_admin(&mut self, admin: &Admin) -> AdminId {
         let id = AdminId(self.tick());
         let perhaps = |unit, contents: Option<Contents>| Volume {
@@ -451,7 +473,8 @@ impl Model {
                 }
             }
             Admin::Reserve { volume, blocks } => {
-                // Until that is answered nobody knows which of the two it is.
+                // Until the operation is answered, nobody knows which of the two contents the
+                // volume has.
                 let volume = self.volume_mut(*volume);
                 volume.kept = volume.kept.min(*blocks);
             }
@@ -466,8 +489,10 @@ impl Model {
         self.volumes.get_mut(&volume).expect("the volume exists")
     }
 
-    /// Administration was answered. What failed may have happened: its volumes are in question until the
-    /// store was opened again.
+    /// Records the answer of administration.
+    ///
+    /// A failed operation may have happened: its volumes are in question until the store is opened
+    /// again.
     pub fn settle_admin(&mut self, id: AdminId, ok: bool) {
         self.tick();
         let admin = self.admin.remove(&id).expect("it was submitted");
@@ -512,7 +537,7 @@ impl Model {
         }
     }
 
-    /// Gives snapshots that were asked for at `submitted` what they may hold.
+    /// Gives snapshots that were asked for at `submitted` the contents that they may hold.
     fn freeze(&mut self, of: &[(VolumeId, VolumeId)], submitted: Moment) {
         for (volume, snapshot) in of {
             let Some(origin) = self.volumes.get(volume) else {
@@ -532,8 +557,10 @@ impl Model {
         }
     }
 
-    /// The store is gone, by a power cut or by its own end: whatever was not answered happened or never
-    /// will. [`Model::judge_recovered`] comes next.
+    /// Ends the store's life, by a power cut or by its own end.
+    ///
+    /// An operation without an answer has happened or never will. [`Model::judge_recovered`] comes
+    /// next.
     pub fn crash(&mut self) {
         let now = self.tick();
         for change in &mut self.changes {
@@ -548,14 +575,14 @@ impl Model {
         self.reads.clear();
     }
 
-    /// Nobody knows whether an operation happened.
+    /// Marks the volumes of an operation as uncertain: nobody knows whether the operation happened.
     fn doubt(&mut self, admin: &Admin) {
         if let Admin::DestroyAll { volumes, .. } = admin {
             self.together.push(volumes.clone());
         }
     }
 
-    /// What became of a change, for reports.
+    /// Describes the state of a change, for reports.
     pub fn describe(&self, id: ChangeId) -> &'static str {
         let change = self.change(id);
         match change {

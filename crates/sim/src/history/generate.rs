@@ -1,7 +1,7 @@
-//! Makes histories from seeds.
+//! Generator that makes histories from seeds.
 //!
-//! The generator knows roughly what exists at each step. What does not any more, because something
-//! failed or was cut out of the history, the run leaves out.
+//! The generator knows roughly which volumes exist at each step. A volume may be missing because an
+//! operation failed or was cut out of the history. The run leaves out the steps that need it.
 
 mod together;
 
@@ -14,14 +14,15 @@ use crate::operation::{Admin, ChangeKind, Operation, Reshape, SLICES_PER_BLOCK, 
 use crate::random::Random;
 use crate::subject::{Geometry, VolumeSpec};
 
-/// The history of a seed.
+/// Returns the history of a seed.
 pub fn generate(seed: u64, climate: &Climate) -> History {
     let mut random = Random::new(seed).fork();
     let count = random.within(climate.volumes.clone()).max(1);
     let volumes: Vec<VolumeSpec> = (0..count)
         .map(|number| {
             let unit = random.one_of(&climate.units);
-            // Drawn only where there are any: the histories of other families stay what they are.
+            // Drawn only if the family has thick volumes, so that the histories of other families
+            // stay the same.
             let is_thick = climate.thick_per_mille > 0 && random.per_mille(climate.thick_per_mille);
             let most = match is_thick {
                 true => climate.thick_blocks,
@@ -44,7 +45,7 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
         Tearing::Slices,
         Tearing::Slices,
     ]);
-    // From disks that are all alike to such on which nearly every order occurs.
+    // From disks that are all alike to disks on which nearly every order occurs.
     let slowest_us = random.one_of(&[21, 60, 200, 2000]);
     behaviour.latency_us.end = behaviour.latency_us.start + slowest_us;
     if climate.is_hard {
@@ -52,7 +53,7 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
     }
     if climate.cuts_at_flushes {
         behaviour.cuts_at_flushes = true;
-        // Where nothing is ever torn, little is attacked at flushes.
+        // If nothing is ever torn, power cuts at flushes find little.
         if behaviour.tearing == Tearing::Never && random.per_mille(750) {
             behaviour.tearing = random.one_of(&[Tearing::Sectors, Tearing::Slices]);
         }
@@ -71,7 +72,7 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
         next_volume: count as u32,
         next_group: 0,
         durable_per_mille: random.one_of(&[0, 100, 500, 1000]),
-        // Few hot places make operations meet.
+        // A few hot places make operations meet.
         hot: random.within(2..climate.blocks.max(2) + 1),
         first_losable: random.within(0..climate.disks as u64) as usize,
         random,
@@ -107,12 +108,12 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
     }
 }
 
-/// What some disks do besides.
+/// Adds harder behaviour to some disks.
 fn harden(behaviour: &mut Behaviour, climate: &Climate, random: &mut Random) {
     if climate.ruins {
         behaviour.tearing = Tearing::Ruin;
     }
-    // What leaves a pool is wiped by a trim.
+    // A trim wipes a disk that leaves the pool.
     behaviour.trim_keeps_bytes = climate.reshapes_per_mille == 0 && random.per_mille(300);
     if random.per_mille(200) {
         behaviour.stalls_per_mille = random.one_of(&[5, 50]);
@@ -120,7 +121,7 @@ fn harden(behaviour: &mut Behaviour, climate: &Climate, random: &mut Random) {
     }
 }
 
-/// Writes all of these volumes, the thick ones last: what is kept for them must still be there.
+/// Writes all of these volumes, the thick ones last: the space kept for them must still be there.
 fn fill(volumes: &[VolumeSpec]) -> Vec<Step> {
     const AT_ONCE: usize = 32;
     let mut steps = Vec::new();
@@ -141,7 +142,7 @@ fn fill(volumes: &[VolumeSpec]) -> Vec<Step> {
     steps
 }
 
-/// A volume that exists, if all went well.
+/// A volume that exists, if no step failed.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     id: VolumeId,
@@ -174,7 +175,8 @@ impl Author<'_> {
         if climate.reshapes_per_mille > 0 && self.random.per_mille(climate.reshapes_per_mille) {
             return Step::Submit(Operation::Admin(Admin::Reshape(self.reshape())));
         }
-        // Nothing is drawn for what a family does not have: the histories of others stay what they are.
+        // Nothing is drawn for a feature that the family lacks, so that the histories of other
+        // families stay the same.
         if climate.grows_per_mille > 0 && self.random.per_mille(climate.grows_per_mille) {
             return self.grow();
         }
@@ -227,14 +229,15 @@ impl Author<'_> {
             }
             6 if self.climate.is_hard && !self.climate.tolerates_errors => Step::Export,
             6..8 => Step::Kill,
-            // With twelve some are torn, however many writes there are.
+            // With twelve ways some writes are torn, however many writes there are.
             _ if self.climate.is_hard => Step::TryCuts { ways: 12 },
             _ => Step::TryCuts { ways: 8 },
         }
     }
 
-    /// Answers of disks in an opening that is cut. The labels of five disks take twenty, and what follows them is
-    /// what writes.
+    /// Returns the number of disk answers before an opening is cut.
+    ///
+    /// The labels of five disks take twenty answers. The writes of the opening follow.
     fn longest_cut_opening(&mut self) -> u64 {
         match self.climate.is_hard {
             true => self.random.one_of(&[20, 60, 200, 600]),
@@ -278,13 +281,14 @@ impl Author<'_> {
         }
     }
 
-    /// Any disks, but always the same of one history.
+    /// Reports whether a disk may come back with old contents. The answer never changes within one
+    /// history.
     fn is_losable(&self, disk: usize) -> bool {
         let disks = self.climate.disks;
         (disk + self.first_losable) % disks < self.climate.losable.min(disks)
     }
 
-    /// Some disks grow, or the pool is told that some did: both in any order and number.
+    /// Lets disks grow, or tells the pool that some did; both happen in any order and number.
     fn grow(&mut self) -> Step {
         let disks = self.climate.disks as u64;
         let one = self.random.within(0..disks);
@@ -293,7 +297,7 @@ impl Author<'_> {
             0..2 => tell(Reshape::Expand(one as u32)),
             2..6 => tell(Reshape::ExpandAll),
             way => {
-                // Less than the grain of the data area, so that labels move and nothing else; or some MiB.
+                // Less than the grain of the data area, so that only labels move; or some MiB.
                 let sectors = self.random.one_of(&[1, 64, 128, 256, 512, 1024]);
                 let disk = (way < 8).then_some(one as usize);
                 Step::Grow { disk, sectors }
@@ -323,7 +327,7 @@ impl Author<'_> {
         Step::Trouble { disk, trouble }
     }
 
-    /// Mostly all of a volume.
+    /// Returns a range of a volume to query: most often the whole volume.
     fn asked(&mut self, known: Known) -> Range<u64> {
         match self.random.per_mille(600) {
             true => 0..known.blocks * SLICES_PER_BLOCK,
@@ -389,7 +393,7 @@ impl Author<'_> {
 
     fn admin(&mut self) -> Admin {
         let kinds = if self.climate.is_hard { 16 } else { 12 };
-        // Snapshots are at the heart of it; most others need one.
+        // Snapshots are at the heart of administration; most other kinds need one.
         match self.random.within(0..kinds) {
             0..5 => self.snapshot(),
             5 => self.clone_snapshot(),
@@ -422,7 +426,7 @@ impl Author<'_> {
         }
     }
 
-    /// A clone, where there is one.
+    /// Promotes a clone, if there is one.
     fn promote(&mut self) -> Admin {
         let clones = self.known.iter();
         let clones: Vec<VolumeId> = clones
@@ -484,7 +488,7 @@ impl Author<'_> {
         Admin::Clone { snapshot, volume }
     }
 
-    /// To the newest snapshot of a volume: no other survives it.
+    /// Rolls a volume back to its newest snapshot, the only one that survives the rollback.
     fn roll_back(&mut self) -> Admin {
         let Some(any) = self.any_snapshot() else {
             return self.snapshot();
@@ -521,7 +525,7 @@ impl Author<'_> {
         Admin::Resize { volume, blocks }
     }
 
-    /// Something that nothing stems from; the last volume stays.
+    /// Destroys a volume or snapshot that has no clones or snapshots. The last volume stays.
     fn destroy(&mut self) -> Admin {
         let volumes = self.known.iter().filter(|known| !known.is_snapshot).count();
         let can_go = |candidate: &Known| {

@@ -1,7 +1,8 @@
-//! What a store tells has space in a volume, and what it tells is a hole, held against what the volume may hold.
+//! Judge of the extents and holes that a store reports, against the content that the volume may
+//! hold.
 //!
-//! A volume block that holds anything but zeros has space. One that was never written, was unmapped whole, or whose
-//! bytes have all become zeros is a hole: zeros free blocks.
+//! A volume block that holds anything but zeros has space. A volume block is a hole if it was never
+//! written, was unmapped whole, or if all its bytes have become zeros: zeros free blocks.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,10 +11,12 @@ use super::judge::{FoundVolume, Sight, Wrong, WrongKind, entries_of, whole_volum
 use super::{Contents, Found, Model, Moment, SLICE_SIZE};
 use crate::operation::{SLICES_PER_BLOCK, VolumeId};
 
-/// For each slice whether it has space, by runs of bytes that begin at the first of `asked` slices.
+/// Returns for each slice whether it has space, from runs of bytes that begin at the first of
+/// `asked` slices.
 ///
 /// # Errors
-/// Where they are no answer: none, or runs that are empty, end within slices, or tell more than was asked.
+/// If the runs are no answer: there are none, or they are empty, end within slices, or exceed the
+/// query.
 pub fn slices(runs: &[(u64, bool)], asked: u64) -> Result<Vec<bool>, String> {
     let mut told = Vec::new();
     for (len, has_space) in runs {
@@ -31,10 +34,10 @@ pub fn slices(runs: &[(u64, bool)], asked: u64) -> Result<Vec<bool>, String> {
 }
 
 impl Model {
-    /// Judges what was told of the slices from `first` on.
+    /// Judges the extents that the store reported for the slices from `first` on.
     ///
     /// # Errors
-    /// Where it must not have been told.
+    /// If the store must not have reported them.
     pub fn judge_extents(
         &mut self,
         volume: VolumeId,
@@ -71,7 +74,7 @@ impl Model {
         Ok(())
     }
 
-    /// Whether something but zeros may be in a slice.
+    /// Reports whether a slice may hold anything but zeros.
     fn may_be_written(&self, contents: &Contents, slice: u64, sight: Sight) -> bool {
         let entries = entries_of(contents, slice);
         entries.iter().any(|entry| {
@@ -80,7 +83,7 @@ impl Model {
         })
     }
 
-    /// Holds what was told after an opening against what was read then.
+    /// Judges the extents reported after an opening against the bytes that were read then.
     pub(super) fn judge_found_extents(
         &self,
         found: &BTreeMap<VolumeId, FoundVolume>,
@@ -113,7 +116,7 @@ impl Model {
     }
 }
 
-/// The slices of each volume block of which some of these are.
+/// Returns the slices of each volume block that contains some of these slices.
 fn blocks(
     unit: u64,
     contents: &Contents,
@@ -126,7 +129,7 @@ fn blocks(
     numbers.map(move |number| number * size..((number + 1) * size).min(all))
 }
 
-/// What was told of the slices of a block.
+/// Returns the reported state of the slices of a block.
 fn told_of(block: &Range<u64>, first: u64, told: &[bool]) -> Vec<(u64, bool)> {
     let end = block.end.min(first + told.len() as u64);
     let slices = block.start.max(first)..end;

@@ -1,4 +1,4 @@
-//! Holds what was found against what may be found.
+//! Judge that compares the content found with the content allowed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,43 +11,43 @@ use super::{
 };
 use crate::operation::{SLICES_PER_BLOCK, VolumeId};
 
-/// What is wrong.
+/// Kind of a wrong content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WrongKind {
-    /// Bytes that nobody wrote, or wrote elsewhere.
+    /// Bytes that nobody wrote, or that were written elsewhere.
     Bytes,
-    /// A change that cannot be there any more, or never could.
+    /// A change that can no longer be there, or never could.
     Stale,
-    /// A part of this change without the rest of it.
+    /// A part of this change without the rest of the change.
     Torn(ChangeId),
-    /// Something survived although this change, which came before it, did not.
+    /// A change that survived although this earlier change did not.
     Order(ChangeId),
-    /// A hole where something was written.
+    /// A hole in a place that was written.
     Hole,
-    /// Space where nothing but zeros can be.
+    /// Space in a place where nothing but zeros can be.
     Space,
-    /// A volume is not there.
+    /// A missing volume.
     Missing,
-    /// A volume is there that was destroyed, or never made.
+    /// A volume that was destroyed, or never made.
     Undead,
-    /// A volume is there, and this one, which was to go with it, is not.
+    /// A volume that is there although this one, which was to go with it, is not.
     Half(VolumeId),
-    /// A volume has another size, in blocks.
+    /// A volume of another size, in blocks.
     Size(u64),
 }
 
-/// Something that may not be found.
+/// Content that must not be found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// What is wrong with it.
+    /// Kind of the error.
     pub kind: WrongKind,
-    /// Of which volume.
+    /// Volume that has the error.
     pub volume: VolumeId,
-    /// In which slice of 512 bytes.
+    /// Slice of 512 bytes that has the error.
     pub slice: u64,
-    /// What was found.
+    /// Content that was found.
     pub found: Found,
-    /// What may be found there; 0 is zeros from the beginning.
+    /// Changes that may be found there; 0 is zeros from the beginning.
     pub allowed: Vec<ChangeId>,
 }
 
@@ -103,12 +103,12 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// A volume as it was found when the store was opened.
+/// Volume as it was found when the store was opened.
 #[derive(Clone, Debug, Default)]
 pub struct FoundVolume {
-    /// What each of its slices holds.
+    /// Content of each slice.
     pub slices: Vec<Found>,
-    /// Whether each has space, as far as that was asked and told.
+    /// Whether each slice has space, as far as the store was asked and answered.
     pub space: Vec<bool>,
 }
 
@@ -126,10 +126,11 @@ impl FoundVolume {
 }
 
 impl FoundVolume {
-    /// Adds what was told of the next of `asked` slices; of how many that was.
+    /// Adds the reported extents of the next `asked` slices, and returns how many slices they
+    /// cover.
     ///
     /// # Errors
-    /// It is no answer.
+    /// If the runs are no answer.
     pub fn push_extents(&mut self, runs: &[(u64, bool)], asked: u64) -> Result<u64, String> {
         let told = super::extents::slices(runs, asked)?;
         self.space.extend_from_slice(&told);
@@ -137,7 +138,7 @@ impl FoundVolume {
     }
 }
 
-/// Says what each slice of `data` holds, the first being slice `found.len()` of the volume.
+/// Recognises the content of each slice of `data`. The first is slice `found.len()` of the volume.
 fn recognise_all(data: &Pages, found: &mut Vec<Found>) {
     for chunk in data.chunks() {
         if !chunk.len().is_multiple_of(SLICE_SIZE) {
@@ -149,26 +150,26 @@ fn recognise_all(data: &Pages, found: &mut Vec<Found>) {
     }
 }
 
-/// As [`recognise_all`], for data whose pages end within slices.
+/// Does the work of [`recognise_all`] for data whose pages end within slices.
 fn recognise_scattered(data: &Pages, found: &mut Vec<Found>) {
     for slice in data.to_vec().chunks_exact(SLICE_SIZE) {
         found.push(recognise(slice, found.len() as u64));
     }
 }
 
-/// What counts as certainly there.
+/// Limits that decide which changes count as certainly there.
 #[derive(Clone, Copy)]
 pub(super) struct Sight {
-    /// What was acknowledged before this.
+    /// Moment before which acknowledged changes count.
     acknowledged_before: Moment,
-    /// What was submitted before this and did not fail.
+    /// Moment before which submitted changes that did not fail count.
     submitted_before: Moment,
-    /// What was durable.
+    /// Whether durable changes count.
     durable: bool,
 }
 
 impl Sight {
-    /// That of whatever was asked then.
+    /// Returns the limits for anything that was asked at this moment.
     pub(super) fn of_read(submitted: Moment) -> Self {
         Self {
             acknowledged_before: submitted,
@@ -179,10 +180,10 @@ impl Sight {
 }
 
 impl Model {
-    /// Judges what a read returned for the slices from `first` on.
+    /// Judges the bytes that a read returned for the slices from `first` on.
     ///
     /// # Errors
-    /// Where it must not have returned that.
+    /// If the read must not have returned them.
     pub fn judge_read(
         &mut self,
         volume: VolumeId,
@@ -203,10 +204,10 @@ impl Model {
         Ok(())
     }
 
-    /// Judges all that was found after [`Model::crash`] and pins it.
+    /// Judges everything that was found after [`Model::crash`] and pins it.
     ///
     /// # Errors
-    /// Where something must not be so.
+    /// If some content must not be so.
     pub fn judge_recovered(
         &mut self,
         found: &BTreeMap<VolumeId, FoundVolume>,
@@ -224,7 +225,7 @@ impl Model {
         let mut possible = BTreeMap::new();
         for (id, volume) in &self.volumes {
             let Some(slices) = found.get(id).map(|found| &found.slices[..]) else {
-                // Made in the log's last groups, it goes with them where flushes lied.
+                // If flushes lied, a volume made in the log's last groups goes with them.
                 if volume.existence == Existence::Certain && self.rules.durability {
                     return Err(whole_volume(WrongKind::Missing, *id));
                 }
@@ -262,12 +263,13 @@ impl Model {
         Ok(())
     }
 
-    /// What was to go in one operation is there as a whole, or gone as a whole.
+    /// Checks that volumes destroyed in one operation are all there or all gone.
     fn judge_together(&mut self, found: &BTreeMap<VolumeId, FoundVolume>) -> Result<(), Wrong> {
         for volumes in std::mem::take(&mut self.together) {
             let (left, gone): (Vec<VolumeId>, Vec<VolumeId>) =
                 volumes.into_iter().partition(|id| found.contains_key(id));
-            // Where flushes lie, what was made in the log's last groups may have gone with these.
+            // If flushes lie, a volume made in the log's last groups may have gone with these
+            // groups.
             if let (Some(left), Some(gone)) = (left.first(), gone.first())
                 && self.rules.durability
             {
@@ -277,8 +279,10 @@ impl Model {
         Ok(())
     }
 
-    /// Which of these alternatives a volume may still have, and the newest change that shows in each of them. More
-    /// than one where what tells them apart cannot be read.
+    /// Returns the alternatives that a volume may still have, and the newest change that shows in
+    /// each.
+    ///
+    /// Several remain if the slices that tell them apart cannot be read.
     fn judge_volume(
         &self,
         id: VolumeId,
@@ -307,7 +311,7 @@ impl Model {
         Ok((fitting, newest))
     }
 
-    /// Judges slices of a volume from block `start` on; says which change is the newest that shows.
+    /// Judges slices of a volume from block `start` on, and returns the newest change that shows.
     fn judge_slices(
         &self,
         id: VolumeId,
@@ -367,7 +371,8 @@ impl Model {
         Ok(newest)
     }
 
-    /// A change that shows in one slice of a volume block shows in all of them, or was replaced there.
+    /// Checks that a change found in one slice of a volume block shows in all of them, or was
+    /// replaced there.
     fn judge_whole(
         &self,
         id: VolumeId,
@@ -398,7 +403,7 @@ impl Model {
         Ok(())
     }
 
-    /// The entries that `found` may stem from.
+    /// Returns the entries that `found` may stem from.
     fn candidates<'a>(
         &'a self,
         entries: &'a [Entry],
@@ -430,7 +435,7 @@ impl Model {
             .find(|candidate| self.is_allowed(candidate, entries, slice, sight))
     }
 
-    /// Whether nothing that is certainly there came after it.
+    /// Reports whether no change that is certainly there came after the candidate.
     fn is_allowed(&self, candidate: &Entry, entries: &[Entry], slice: u64, sight: Sight) -> bool {
         let change = match candidate.change {
             ChangeId(0) => &BEGINNING,
@@ -457,7 +462,7 @@ impl Model {
             Hold::Perhaps => false,
             Hold::ByMoments => {
                 let change = self.change(entry.change);
-                // What was only answered in an earlier life was pinned, or may be lost.
+                // A change that was only answered in an earlier life was pinned, or may be lost.
                 let is_of_this_life = change.submitted > self.opened;
                 let in_order = change.submitted < sight.submitted_before && !change.has_failed;
                 is_of_this_life && (change.acknowledged < sight.acknowledged_before || in_order)
@@ -494,7 +499,8 @@ impl Model {
         }
     }
 
-    /// From now on nothing but what was found may be found, where it is not changed.
+    /// Pins the content found: from now on nothing else may be found, where the volume is not
+    /// changed.
     fn pin(
         &mut self,
         found: &BTreeMap<VolumeId, FoundVolume>,
@@ -506,8 +512,9 @@ impl Model {
         volumes.retain(|id, _| possible.contains_key(id) || !is_certain);
         for (id, volume) in &mut volumes {
             if !possible.contains_key(id) {
-                // It went with the log's last groups. What an opening wrote to end the log there may be lost in the same
-                // way, and then they are found again: of a disk without a second one, nothing could tell.
+                // The volume went with the log's last groups. The mark that an opening wrote to end
+                // the log there may be lost in the same way, and then the groups are found again.
+                // On a single disk nothing could tell.
                 volume.existence = Existence::Perhaps;
                 continue;
             }
@@ -519,7 +526,7 @@ impl Model {
             for contents in &mut volume.alternatives {
                 let blocks = found[id].slices.chunks(SLICES_PER_BLOCK as usize);
                 for (entries, slices) in contents.iter_mut().zip(blocks) {
-                    // Where flushes lie, the next power cut may take it back.
+                    // If flushes lie, the next power cut may take the content back.
                     if self.rules.durability {
                         self.pin_block(entries, slices, sight);
                     }

@@ -1,33 +1,33 @@
-//! What a change writes: bytes that tell, of every slice of 512 bytes, which change wrote it and where.
+//! Bytes of changes: every slice of 512 bytes tells which change wrote it and where.
 //!
-//! So a slice that is found needs no look-up to be named, and one that landed elsewhere is found out.
+//! A slice is therefore named without a look-up, and a slice that landed elsewhere is noticed.
 
 use pages::{Pages, PagesMut};
 
 use super::{ChangeId, SLICE_SIZE};
 
-/// Makes words of one slice differ, so that most slices do not compress; odd.
+/// Factor that makes the words of one slice differ, so that most slices do not compress; odd.
 const STRIDE: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a slice holds.
+/// Content of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Zeros.
     Zeros,
-    /// What a change wrote, in its place.
+    /// Bytes that a change wrote, in their place.
     Change(ChangeId),
-    /// What a change wrote to this other slice.
+    /// Bytes that a change wrote to this other slice.
     Elsewhere(ChangeId, u64),
-    /// No bytes that any change wrote.
+    /// Bytes that no change wrote.
     Garbage,
-    /// An error instead of bytes, or nothing was asked.
+    /// An error instead of bytes, or no query.
     Unreadable,
 }
 
-/// The first word and what is added from word to word.
+/// Returns the first word and the step from word to word.
 fn words(change: ChangeId, slice: u64) -> (u64, u64) {
     let first = u64::from(change.0) << 32 | (slice & u64::from(u32::MAX));
-    // A quarter of all changes write what compresses.
+    // A quarter of all changes write bytes that compress.
     let stride = if change.0.is_multiple_of(4) {
         0
     } else {
@@ -36,7 +36,7 @@ fn words(change: ChangeId, slice: u64) -> (u64, u64) {
     (first, stride)
 }
 
-/// Writes what `change` writes to this slice of a volume.
+/// Writes the bytes of `change` for this slice of a volume.
 pub fn fill(bytes: &mut [u8], change: ChangeId, slice: u64) {
     let (mut word, stride) = words(change, slice);
     for eight in bytes.chunks_exact_mut(8) {
@@ -45,7 +45,7 @@ pub fn fill(bytes: &mut [u8], change: ChangeId, slice: u64) {
     }
 }
 
-/// The bytes that `change` writes to `count` slices from this one on.
+/// Returns the bytes that `change` writes to `count` slices from `first` on.
 pub fn pages(change: ChangeId, first: u64, count: u64) -> Pages {
     let len = count as usize * SLICE_SIZE;
     let mut buffer = PagesMut::allocate(len);
@@ -60,10 +60,10 @@ pub fn pages(change: ChangeId, first: u64, count: u64) -> Pages {
     buffer.freeze()
 }
 
-/// Says what was found in this slice.
+/// Recognises the content of this slice.
 ///
 /// # Panics
-/// Where it is not one slice of bytes.
+/// If `bytes` is not one slice.
 pub fn recognise(bytes: &[u8], slice: u64) -> Found {
     let bytes: &[u8; SLICE_SIZE] = bytes.try_into().expect("one slice");
     let (eights, _) = bytes.as_chunks::<8>();
@@ -74,7 +74,7 @@ pub fn recognise(bytes: &[u8], slice: u64) -> Found {
     let change = ChangeId((first >> 32) as u32);
     let at = first & u64::from(u32::MAX);
     let (_, stride) = words(change, at);
-    // Without a branch per word: this is most of what judging a history costs.
+    // The loop has no branch per word: it is most of the cost of judging a history.
     let mut expected = first;
     let mut difference = 0;
     for eight in eights {

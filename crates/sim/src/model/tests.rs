@@ -1,4 +1,4 @@
-//! Each rule of the model: what it allows, and what it must not.
+//! Tests of each rule of the model: what it allows, and what it must not allow.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ const V: VolumeId = VolumeId(0);
 const S: VolumeId = VolumeId(1);
 const BLOCKS: u64 = 8;
 
-/// Which change each block of each volume holds.
+/// Change that each block of each volume holds.
 type Held<'a> = &'a [(VolumeId, &'a [u32])];
 
-/// A pool of one volume with volume blocks of two blocks.
+/// Pool of one volume with volume blocks of two blocks.
 struct Pool(Model);
 
 impl Pool {
@@ -55,7 +55,7 @@ impl Pool {
         judged.map_err(|wrong| wrong.kind)
     }
 
-    /// What is judged of volumes that hold, block by block, these changes after a power cut.
+    /// Judges volumes that hold these changes, block by block, after a power cut.
     fn found(&self, volumes: Held<'_>) -> Result<Self, WrongKind> {
         let mut model = self.0.clone();
         model.crash();
@@ -208,7 +208,7 @@ fn what_was_found_is_pinned() {
     assert!(found.holds(&[1, 0, 3]).is_ok() && found.holds(&[1, 0, 0]).is_ok());
 }
 
-/// The first two blocks, which are one volume block, cannot be read when the pool is opened.
+/// Leaves the first two blocks, which are one volume block, unreadable when the pool is opened.
 #[test]
 fn what_could_not_be_read_when_it_was_opened_may_be_gone_unless_it_was_certain() {
     let unread = |pool: &Pool, third: u32| {
@@ -225,18 +225,19 @@ fn what_could_not_be_read_when_it_was_opened_may_be_gone_unless_it_was_certain()
     pool.write_durably(0..1);
     pool.write(0..1);
     pool.write(2..3);
-    // What the second life makes durable says nothing of what the first one lost.
+    // A change that the second life makes durable says nothing of the changes that the first life
+    // lost.
     let mut lost = unread(&pool, 0);
     lost.write_durably(4..5);
     assert!(lost.holds(&[1, 0, 0, 0, 4]).is_ok() && lost.holds(&[2, 0, 0, 0, 4]).is_ok());
     assert_eq!(lost.holds(&[0, 0, 0, 0, 4]).err(), Some(WrongKind::Stale));
-    // What came later was found, and so it was there as well.
+    // A later change was found, so the earlier one was there too.
     let found = unread(&pool, 3);
     assert!(found.holds(&[2, 0, 3]).is_ok());
     assert_eq!(found.holds(&[1, 0, 3]).err(), Some(WrongKind::Stale));
 }
 
-/// Nothing of the volume can be read when the pool is opened.
+/// Leaves the whole volume unreadable when the pool is opened.
 #[test]
 fn a_rollback_that_nothing_tells_of_happened_or_not() {
     let mut pool = Pool::new(Order::Free);
@@ -260,7 +261,7 @@ fn a_rollback_that_nothing_tells_of_happened_or_not() {
         let other = told.found(&[(V, &[3 - change]), (S, &[1])]);
         assert_eq!(other.err(), Some(WrongKind::Stale));
     }
-    // It can be read again, and is what it was.
+    // The volume can be read again, and has its old content.
     for slices in found.values_mut() {
         *slices = FoundVolume::default();
         slices.push(&block_of(0, 1));
@@ -420,7 +421,8 @@ fn a_volume_is_missing_only_where_flushes_lie() {
     }
 }
 
-/// What hid it may itself be lost: the mark that an opening wrote at the end of the log, say.
+/// Loses also the content that hid the volume, for example the mark of an opening at the end of the
+/// log.
 #[test]
 fn a_volume_that_went_where_flushes_lie_may_be_back_as_it_was() {
     let order = Order::AfterAcknowledged;
@@ -437,7 +439,7 @@ fn a_volume_that_went_where_flushes_lie_may_be_back_as_it_was() {
     assert!(back.0.blocks(V).is_some() && gone.holds(&[]).is_ok());
     assert!(gone.holds(&[2]).is_err(), "never there");
     assert!(gone.found(&[]).is_ok(), "or stays away");
-    // Where flushes do what they say, nothing comes back.
+    // If flushes do what they say, nothing comes back.
     let mut pool = Pool::new(order);
     pool.0.volumes.get_mut(&V).expect("there").existence = Existence::Perhaps;
     let gone = pool.found(&[]).expect("it never was");
@@ -518,7 +520,7 @@ fn no_answer_is_taken_for_one() {
     }
 }
 
-/// Whether a change of these blocks may fail for lack of space, where so much is kept.
+/// Reports whether a change of these blocks may fail for lack of space, with this reservation.
 #[test]
 fn space_is_kept_for_as_many_blocks_as_were_asked_for() {
     let reserve = |pool: &mut Pool, blocks, ok| {

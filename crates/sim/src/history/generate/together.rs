@@ -1,4 +1,7 @@
-//! Several volumes and snapshots at once: snapshots of one name, and their destruction in one operation.
+//! Operations on several volumes and snapshots at once.
+//!
+//! The module takes snapshots with one name, and destroys several volumes or snapshots in one
+//! operation.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +9,7 @@ use super::{Author, Known};
 use crate::operation::{Admin, FOLDERS, Named, VolumeId};
 
 impl Author<'_> {
-    /// Snapshots of many volumes, or the end of many.
+    /// Takes snapshots of many volumes, or destroys many volumes or snapshots.
     pub(super) fn together(&mut self) -> Admin {
         let folder = self.random.within(0..u64::from(FOLDERS)) as u32;
         let doomed = match self.random.within(0..10) {
@@ -25,7 +28,7 @@ impl Author<'_> {
         }
     }
 
-    /// Snapshots of one name: of all volumes, or of those in a folder.
+    /// Takes snapshots with one name: of all volumes, or of the volumes in a folder.
     pub(super) fn snapshot_group(&mut self) -> Admin {
         let group = self.next_group;
         self.next_group += 1;
@@ -55,14 +58,14 @@ impl Author<'_> {
         Admin::Snapshot { of: of.collect() }
     }
 
-    /// Two or three, with all that stems from them.
+    /// Returns two or three volumes or snapshots, with all their snapshots and clones.
     fn some(&mut self) -> BTreeSet<VolumeId> {
         let count = self.random.within(2..4);
         let chosen: BTreeSet<VolumeId> = (0..count).map(|_| self.any_volume(true).id).collect();
         self.with_all_that_stems_from(chosen)
     }
 
-    /// All that lies in a folder.
+    /// Returns all volumes and snapshots that lie in a folder.
     fn below(&self, folder: u32) -> BTreeSet<VolumeId> {
         let owner = |known: &Known| match known.is_snapshot {
             true => known.origin.unwrap_or(known.id),
@@ -75,7 +78,7 @@ impl Author<'_> {
         within.map(|known| known.id).collect()
     }
 
-    /// The snapshots of a group that there is, of all volumes or of those in the folder.
+    /// Returns the existing snapshots of a group, of all volumes or of the volumes in the folder.
     fn of_group(&mut self, folder: u32) -> Option<(BTreeSet<VolumeId>, Named)> {
         let groups = self
             .known
@@ -112,7 +115,7 @@ impl Author<'_> {
         }
     }
 
-    /// Whether nothing stems from these that stays, and a volume is left.
+    /// Reports whether these can go: a volume is left, and no remaining one depends on them.
     fn may_go(&self, doomed: &BTreeSet<VolumeId>) -> bool {
         let left = || {
             self.known
