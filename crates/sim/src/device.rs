@@ -1,5 +1,6 @@
-//! The device server of `scsi` over memory, behind the task router of `iscsi`: some commands end at
-//! once, others when the simulated disk is ready.
+//! Device server of `scsi` over memory, behind the task router of `iscsi`.
+//!
+//! Some commands end at once, others when the simulated disk is ready.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,37 +20,37 @@ use crate::random::Random;
 
 /// Bytes of a block.
 pub const BLOCK: usize = 512;
-/// Blocks of the unit.
+/// Number of blocks of the unit.
 pub const BLOCKS: u64 = 1024;
 
-/// What a command does with blocks once the disk is ready.
+/// Effect of a command on blocks once the disk is ready.
 #[derive(Debug)]
 enum Work {
     Read(BlockRange),
     Write(BlockRange, Vec<u8>),
 }
 
-/// A command whose disk is ready: the session, its task, and how it ended.
+/// Command whose disk is ready: its session, its task, and its completion.
 pub type Finished = (u64, TaskId, Completion<Arc<[u8]>>);
 
-/// A command that waits for the disk.
+/// Command that waits for the disk.
 #[derive(Debug)]
 pub struct Waiting {
-    /// Whose it is.
+    /// Session of the command.
     pub session: u64,
-    /// Which task of the session.
+    /// Task of the session.
     pub task: TaskId,
     work: Work,
 }
 
-/// A logical unit and its disk.
+/// Logical unit with its disk.
 #[derive(Debug)]
 pub struct Device {
-    /// The unit.
+    /// Logical unit.
     pub unit: Arc<LogicalUnit>,
     medium: Vec<u8>,
     waiting: BTreeMap<u64, Waiting>,
-    /// Commands that became pending, with when they are due; the world takes them.
+    /// Times and numbers of commands that became pending; the world takes them.
     pub due: Vec<(Duration, u64)>,
     last_waiting: u64,
     random: Random,
@@ -57,7 +58,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// A unit of zeros whose disk answers within `max_delay_ms` (0: at once).
+    /// Returns a unit of zeros whose disk answers within `max_delay_ms` (0: at once).
     pub fn new(random: Random, max_delay_ms: u64) -> Self {
         let layout = GroupLayout {
             mode: TpgsMode::None,
@@ -82,12 +83,13 @@ impl Device {
         }
     }
 
-    /// All bytes.
+    /// Returns all bytes of the unit.
     pub fn medium(&self) -> &[u8] {
         &self.medium
     }
 
-    /// The disk is ready for a command that waited; `None` where its session was lost meanwhile.
+    /// Finishes a command that waited for the disk; returns `None` if its session was lost
+    /// meanwhile.
     pub fn finish(&mut self, number: u64) -> Option<Finished> {
         let Waiting {
             session,
@@ -97,7 +99,7 @@ impl Device {
         Some((session, task, self.carry_out(work)))
     }
 
-    /// A session is lost: each of its writes has happened or never will.
+    /// Ends a lost session: each of its writes has happened or never will.
     pub fn lose(&mut self, session: u64) {
         let lost: Vec<u64> = self
             .waiting
@@ -211,7 +213,7 @@ fn completion(response: Response) -> Completion<Arc<[u8]>> {
     }
 }
 
-/// What one session sees: the unit at LUN 0.
+/// View of one session: the unit at LUN 0.
 #[derive(Debug)]
 pub struct View(pub Arc<ItlNexus>);
 
@@ -233,7 +235,7 @@ impl TargetView for View {
     }
 }
 
-/// Data-out on its way in, with what it is for.
+/// Data-out on its way in, and the work that it is for.
 #[derive(Debug)]
 pub struct Collected {
     bytes: Vec<u8>,
@@ -260,18 +262,18 @@ impl DataOutBuffer for Collected {
     }
 }
 
-/// One session's way to the device.
+/// Route of one session to the device.
 #[derive(Debug)]
 pub struct Router<'a> {
-    /// The device.
+    /// Device of the session.
     pub device: &'a mut Device,
-    /// What the session sees.
+    /// View of the session.
     pub view: &'a View,
-    /// Which session.
+    /// Number of the session.
     pub session: u64,
     /// Simulated time.
     pub now: Duration,
-    /// The CDBs in the order in which they came.
+    /// CDBs in the order in which they came.
     pub seen: &'a mut Vec<[u8; 16]>,
 }
 

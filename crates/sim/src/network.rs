@@ -1,25 +1,26 @@
-//! TCP connections as the protocol sees them: bytes in order, cut anywhere, late; connections that
-//! break, and connections that go silent without a word.
+//! TCP connections as the protocol sees them: bytes in order, cut anywhere, late.
+//!
+//! Connections also break, or go silent without a word.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::random::Random;
 
-/// A connection; never used again.
+/// Name of a connection; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub usize);
 
-/// An end of a connection.
+/// End of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The one that connected.
+    /// End that connected.
     Initiator,
-    /// The one that listens.
+    /// End that listens.
     Target,
 }
 
-/// How the network treats bytes.
+/// Treatment of bytes by the network.
 #[derive(Clone, Copy, Debug)]
 pub struct Weather {
     /// Longest delay of a piece.
@@ -43,7 +44,7 @@ struct Wire {
     silent: bool,
 }
 
-/// All connections.
+/// All connections of the simulation.
 #[derive(Debug)]
 pub struct Network {
     weather: Weather,
@@ -51,7 +52,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// No connections yet.
+    /// Returns a network without connections.
     pub fn new(weather: Weather) -> Self {
         Self {
             weather,
@@ -59,13 +60,15 @@ impl Network {
         }
     }
 
-    /// A new connection.
+    /// Makes a new connection.
     pub fn connect(&mut self) -> ConnectionId {
         self.wires.push(Wire::default());
         ConnectionId(self.wires.len() - 1)
     }
 
-    /// Sends bytes to `end`. Returns when pieces of them arrive: then [`Network::take`] has them.
+    /// Sends bytes to `end`, and returns the times at which pieces of them arrive.
+    ///
+    /// [`Network::take`] returns a piece from then on.
     pub fn send(
         &mut self,
         id: ConnectionId,
@@ -99,7 +102,7 @@ impl Network {
         arrivals
     }
 
-    /// What has arrived at `end`, as one read of a socket returns it.
+    /// Returns the bytes that have arrived at `end`, as one read of a socket returns them.
     pub fn take(&mut self, id: ConnectionId, end: End, now: Duration) -> Vec<u8> {
         let wire = &mut self.wires[id.0];
         if wire.broken || wire.silent {
@@ -116,22 +119,22 @@ impl Network {
         bytes
     }
 
-    /// When the last of what was sent to `end` arrives.
+    /// Returns the time at which the last byte sent to `end` arrives.
     pub fn last_arrival(&mut self, id: ConnectionId, end: End) -> Duration {
         self.wires[id.0].pipe(end).last_arrival
     }
 
-    /// Breaks the connection: what is on its way is lost.
+    /// Breaks the connection: bytes on their way are lost.
     pub fn cut(&mut self, id: ConnectionId) {
         self.wires[id.0].broken = true;
     }
 
-    /// Nothing passes any more, and nobody is told.
+    /// Silences the connection: nothing passes any more, and nobody is told.
     pub fn silence(&mut self, id: ConnectionId) {
         self.wires[id.0].silent = true;
     }
 
-    /// Whether the connection was silenced.
+    /// Reports whether the connection was silenced.
     pub fn is_silent(&self, id: ConnectionId) -> bool {
         self.wires[id.0].silent
     }

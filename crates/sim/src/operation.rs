@@ -1,18 +1,18 @@
-//! What a history asks of a store: reads and changes of volumes, and administration.
+//! Operations that a history asks of a store: reads and changes of volumes, and administration.
 //!
-//! The engine's adapter carries them out; the model knows what each may lead to.
+//! The engine's adapter carries them out; the model knows the possible results of each.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::disk::SLICE_SIZE;
 
-/// Bytes of a block of a volume, of which its size is a multiple.
+/// Bytes of a block; the size of a volume is a multiple of it.
 pub const BLOCK_SIZE: usize = 4096;
-/// Slices of 512 bytes in a block; what operations are measured in.
+/// Number of 512-byte slices in a block; operations are measured in slices.
 pub const SLICES_PER_BLOCK: u64 = (BLOCK_SIZE / SLICE_SIZE) as u64;
 
-/// A volume or snapshot; never used again.
+/// Name of a volume or snapshot; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VolumeId(pub u32);
 
@@ -22,202 +22,207 @@ impl fmt::Display for VolumeId {
     }
 }
 
-/// What a change does to its slices.
+/// Effect of a change on its slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// Writes bytes that tell who wrote them.
+    /// Writes bytes that name the change.
     Write,
     /// Writes zeros.
     Zero,
-    /// Unmaps, so that zeros are read.
+    /// Unmaps the slices, so that zeros are read.
     Unmap,
 }
 
-/// Volumes lie in so many folders, by their numbers, where a history has any.
+/// Number of folders that the volumes lie in, by their numbers, if a history has folders.
 pub const FOLDERS: u32 = 3;
 
-/// The numbers of snapshots that were taken together begin here: so many for each group, one for each volume.
+/// First number of the snapshots that were taken together, and the count of numbers for each group.
+///
+/// A group has one number for each volume.
 const GROUP: u32 = 1000;
 
 impl VolumeId {
-    /// The snapshot of a volume that is one of a group: all of one group have the same name behind `@`.
+    /// Returns the name of this volume's snapshot in a group. All names of a group are equal behind
+    /// `@`.
     ///
     /// # Panics
-    /// Where so many volumes have no numbers.
+    /// If the numbers do not suffice for the group.
     pub fn snapshot_of_group(self, group: u32) -> Self {
         assert!(self.0 < GROUP, "volumes have small numbers");
         Self((group + 1) * GROUP + self.0)
     }
 
-    /// The group of a snapshot, where it is one of a group, and the volume that it was taken of.
+    /// Returns the group of a snapshot and its volume, if the snapshot is one of a group.
     pub fn group(self) -> Option<(u32, Self)> {
         let group = (self.0 / GROUP).checked_sub(1)?;
         Some((group, Self(self.0 % GROUP)))
     }
 
-    /// The folder of a volume.
+    /// Returns the folder of a volume.
     pub fn folder(self) -> u32 {
         self.0 % FOLDERS
     }
 }
 
-/// How an operation names what it destroys.
+/// Way in which an operation names the volumes that it destroys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// Each by its own name.
+    /// Each volume by its own name.
     Each,
-    /// As all that lies below a folder.
+    /// All volumes below a folder.
     Below(u32),
-    /// As the snapshots of a group, of all volumes in a folder or in the pool.
+    /// All snapshots of a group, in a folder or in the whole pool.
     Group(u32, Option<u32>),
 }
 
-/// One operation.
+/// Operation of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Reads slices.
     Read {
-        /// Of this volume.
+        /// Volume to read.
         volume: VolumeId,
-        /// Which; not empty.
+        /// Slices to read; not empty.
         slices: Range<u64>,
     },
     /// Changes slices.
     Change {
-        /// Of this volume.
+        /// Volume to change.
         volume: VolumeId,
-        /// Which; not empty.
+        /// Slices to change; not empty.
         slices: Range<u64>,
-        /// To what.
+        /// New content of the slices.
         kind: ChangeKind,
-        /// Not answered before it survives a power cut.
+        /// Whether the answer waits until the change survives a power cut.
         durable: bool,
     },
-    /// Tells which slices have space, and which are holes.
+    /// Queries which slices have space, and which are holes.
     Extents {
-        /// Of this volume.
+        /// Volume to query.
         volume: VolumeId,
-        /// Which; not empty.
+        /// Slices to query; not empty.
         slices: Range<u64>,
     },
     /// Makes all changes of a volume durable that were answered before.
     Flush {
-        /// Of this volume.
+        /// Volume to flush.
         volume: VolumeId,
     },
     /// Administration.
     Admin(Admin),
 }
 
-/// Administration of a pool. What was answered survives a power cut; what was not may have happened.
+/// Administration of a pool.
+///
+/// An answered operation survives a power cut. An operation without an answer may have happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admin {
     /// Makes a volume of zeros with volume blocks of 4 KiB.
     Create {
-        /// Its name from now on.
+        /// Name of the new volume.
         volume: VolumeId,
-        /// Its size in blocks of 4 KiB.
+        /// Size of the volume, in blocks of 4 KiB.
         blocks: u64,
     },
     /// Takes snapshots of volumes at one moment.
     Snapshot {
-        /// Of which volume, and the snapshot's name from now on.
+        /// Pairs of a volume and the name of its new snapshot.
         of: Vec<(VolumeId, VolumeId)>,
     },
-    /// Makes a volume of a snapshot's contents.
+    /// Makes a volume with a snapshot's contents.
     Clone {
-        /// Whose.
+        /// Snapshot to clone.
         snapshot: VolumeId,
-        /// Its name from now on.
+        /// Name of the new volume.
         volume: VolumeId,
     },
-    /// Gives a volume the contents of a snapshot that was taken of it.
+    /// Gives a volume the contents of one of its snapshots.
     Rollback {
-        /// Which volume.
+        /// Volume to roll back.
         volume: VolumeId,
-        /// To what.
+        /// Snapshot to return to.
         snapshot: VolumeId,
     },
     /// Gives a volume another size; new blocks are zeros.
     Resize {
-        /// Which volume.
+        /// Volume to resize.
         volume: VolumeId,
-        /// The size in blocks of 4 KiB.
+        /// New size, in blocks of 4 KiB.
         blocks: u64,
     },
-    /// Destroys a volume or a snapshot of which there is no clone.
+    /// Destroys a volume or a snapshot that has no clone.
     Destroy {
-        /// Which.
+        /// Volume or snapshot to destroy.
         volume: VolumeId,
     },
-    /// Destroys several at once: all of them, or none.
+    /// Destroys several volumes or snapshots at once: all of them, or none.
     DestroyAll {
-        /// Which.
+        /// Volumes and snapshots to destroy.
         volumes: Vec<VolumeId>,
-        /// By which names.
+        /// Names that the operation gives.
         named: Named,
     },
-    /// Makes a clone what its origin was cloned from: no content changes.
+    /// Exchanges the roles of a clone and its origin: no content changes.
     Promote {
-        /// The clone.
+        /// Clone to promote.
         volume: VolumeId,
     },
     /// Gives a volume or snapshot another name: no content changes.
     Rename {
-        /// Which.
+        /// Volume or snapshot to rename.
         volume: VolumeId,
     },
-    /// Has what is written from now on written otherwise: no content changes.
+    /// Changes a property of later writes: no content changes.
     SetProperty {
-        /// Of which volume.
+        /// Volume that has the property.
         volume: VolumeId,
-        /// The number of a property and its value.
+        /// Number of the property and of its value.
         choice: u32,
     },
-    /// Keeps space for so much of a volume: no content changes.
+    /// Keeps space for a part of a volume: no content changes.
     Reserve {
-        /// Which volume.
+        /// Volume that space is kept for.
         volume: VolumeId,
-        /// Blocks of 4 KiB; 0 is none.
+        /// Size of the reservation, in blocks of 4 KiB; 0 is none.
         blocks: u64,
     },
-    /// Writes out what the log holds: no content changes.
+    /// Writes out the content of the log: no content changes.
     Checkpoint,
     /// Reads and repairs every copy: no content changes.
     Scrub,
-    /// Changes what the pool lies on, where it lets itself be changed so: no content changes.
+    /// Changes the disks of the pool, if its vdevs allow it: no content changes.
     Reshape(Reshape),
 }
 
-/// What is done with the disks of a pool. Numbers choose among those that there are.
+/// Change of the disks of a pool. Numbers choose among the existing disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reshape {
-    /// Another disk takes the place of one.
+    /// Puts another disk in the place of a disk.
     Replace(u32),
-    /// A disk gets a mirror.
+    /// Adds a mirror to a disk.
     Attach(u32),
-    /// A disk is taken out of a mirror, or out of a replacement.
+    /// Takes a disk out of a mirror, or out of a replacement.
     Detach(u32),
-    /// A disk is put aside.
+    /// Puts a disk aside.
     Offline(u32),
-    /// All that were put aside are used again.
+    /// Uses all disks again that were put aside.
     Online,
-    /// Another top-level vdev.
+    /// Adds a top-level vdev.
     Add,
-    /// Another log vdev.
+    /// Adds a log vdev.
     AddLog,
-    /// A log vdev is taken away.
+    /// Removes a log vdev.
     RemoveLog(u32),
-    /// The pool is told how large a disk is by now.
+    /// Tells the pool the present size of a disk.
     Expand(u32),
-    /// The same of all disks, one after the other.
+    /// Tells the pool the present sizes of all disks, one after the other.
     ExpandAll,
-    /// All free space of a disk is trimmed; or its trim is paused or ended.
+    /// Trims all free space of a disk, or pauses or ends its trim.
     Trim(u32),
 }
 
 impl Admin {
-    /// The blocks for which it keeps space, where that is what it does.
+    /// Returns the size of the reservation in blocks, if the operation makes one.
     pub fn reserved(&self) -> Option<u64> {
         match self {
             Self::Reserve { blocks, .. } => Some(*blocks),
@@ -225,7 +230,7 @@ impl Admin {
         }
     }
 
-    /// Whether other operations may run beside it.
+    /// Reports whether other operations may run beside this one.
     pub fn is_concurrent(&self) -> bool {
         matches!(
             self,
@@ -266,7 +271,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// Slices as blocks where they are whole ones.
+/// Display of slices, as blocks if they are whole blocks.
 struct Span<'a>(&'a Range<u64>);
 
 impl fmt::Display for Span<'_> {

@@ -1,15 +1,15 @@
-//! Random numbers from a seed: every choice of a simulation comes from here.
+//! Random numbers from a seed, the source of every choice of a simulation.
 
 use std::ops::Range;
 
 use iscsi::chap::Entropy;
 
-/// SplitMix64.
+/// Generator of random numbers (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence of this seed.
+    /// Returns the sequence of this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -22,29 +22,29 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number of this range.
+    /// Returns a number of this range.
     pub fn within(&mut self, range: Range<u64>) -> u64 {
         range.start + self.next() % (range.end - range.start)
     }
 
-    /// True so many times in a thousand.
+    /// Returns true with a probability of `share` in a thousand.
     pub fn per_mille(&mut self, share: u64) -> bool {
         self.within(0..1000) < share
     }
 
-    /// Puts them into any order.
+    /// Puts the items into a random order.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {
             items.swap(end, self.within(0..end as u64 + 1) as usize);
         }
     }
 
-    /// A sequence of its own: what is drawn from it moves nothing here.
+    /// Returns a sequence of its own: drawing from it does not move this one.
     pub fn fork(&mut self) -> Self {
         Self(self.next())
     }
 
-    /// One of these.
+    /// Returns one of these choices.
     pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.within(0..choices.len() as u64) as usize]
     }

@@ -1,11 +1,11 @@
-//! The simulated clock, and what happens when: the future as a queue.
+//! Simulated clock, with a queue of future events.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// Events at points of simulated time. Those of the same time happen in the order in which they were
-/// added.
+/// Queue of events at points of simulated time. Events of one time happen in the order of their
+/// addition.
 #[derive(Debug)]
 pub struct Schedule<E> {
     now: Duration,
@@ -31,7 +31,7 @@ impl<E> Default for Schedule<E> {
 }
 
 impl<E> Schedule<E> {
-    /// Time since the simulation began.
+    /// Returns the time since the simulation began.
     pub fn now(&self) -> Duration {
         self.now
     }
@@ -46,7 +46,7 @@ impl<E> Schedule<E> {
         }));
     }
 
-    /// Moves the clock to the next event and returns it; `None` if nothing happens any more.
+    /// Moves the clock to the next event and returns it, or `None` if no event is left.
     pub fn advance(&mut self) -> Option<E> {
         let Reverse(entry) = self.queue.pop()?;
         self.now = entry.at;

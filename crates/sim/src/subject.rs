@@ -1,7 +1,9 @@
-//! What the crash laboratory attacks: anything that keeps volumes on disks and says when.
+//! Interface of a store that the crash laboratory attacks: it keeps volumes on disks and
+//! acknowledges changes.
 //!
-//! Shaped as the store's engine is: nothing waits, requests for disks come out, their answers and the
-//! time go in. The engine's adapter implements it; so do the toys that prove the laboratory.
+//! The interface has the shape of the store's engine. Nothing waits: requests for disks come out,
+//! and their answers and the time go in. The engine's adapter implements it, and so do the toys
+//! that prove the laboratory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,39 +14,39 @@ use crate::disk::{DeviceOp, DeviceOutcome, Disk, Medium};
 use crate::operation::{Operation, VolumeId};
 use crate::random::Random;
 
-/// A volume that is there from the beginning.
+/// Volume that is there from the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VolumeSpec {
-    /// Its name.
+    /// Name of the volume.
     pub id: VolumeId,
-    /// Its size in blocks of 4 KiB.
+    /// Size of the volume, in blocks of 4 KiB.
     pub blocks: u64,
-    /// Its volume block, in blocks of 4 KiB: what is written whole or not at all.
+    /// Size of a volume block, in blocks of 4 KiB: it is written whole or not at all.
     pub unit: u64,
-    /// Whether space is kept for all of it: a write never fails for lack of space.
+    /// Whether space is kept for the whole volume, so that a write never fails for lack of space.
     pub is_thick: bool,
 }
 
-/// What a subject is made on.
+/// Disks and volumes that a subject is made on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// How many disks.
+    /// Number of disks.
     pub disks: usize,
-    /// Sectors of 4 KiB of each.
+    /// Size of each disk, in sectors of 4 KiB.
     pub disk_sectors: u64,
-    /// The volumes of the beginning.
+    /// Volumes of the beginning.
     pub volumes: Vec<VolumeSpec>,
-    /// Sectors of the disks that have another size by now.
+    /// Sizes, in sectors, of the disks that have another size by now.
     pub grown: BTreeMap<usize, u64>,
 }
 
 impl Geometry {
-    /// Sectors of a disk.
+    /// Returns the size of a disk, in sectors.
     pub fn sectors(&self, disk: usize) -> u64 {
         self.grown.get(&disk).copied().unwrap_or(self.disk_sectors)
     }
 
-    /// The same on disks as large as these.
+    /// Returns this geometry with the sizes of these disks.
     pub fn on(&self, disks: &[Disk]) -> Self {
         let sizes = disks.iter().map(Disk::sectors).enumerate();
         let others = sizes.filter(|(_, sectors)| *sectors != self.disk_sectors);
@@ -55,83 +57,88 @@ impl Geometry {
     }
 }
 
-/// Whether a subject takes operations.
+/// State of a subject: whether it takes operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Not yet: it reads or writes its disks.
+    /// Not open yet: the subject reads or writes its disks.
     Opening,
-    /// It does.
+    /// Open: the subject takes operations.
     Open,
-    /// It never will: why.
+    /// Refused for good, with the reason.
     Refused(String),
 }
 
-/// A request for a disk.
+/// Request for a disk.
 #[derive(Clone, Debug)]
 pub struct DiskRequest {
-    /// Which disk, from 0.
+    /// Number of the disk, from 0.
     pub disk: usize,
-    /// To be named in [`Subject::completed`]; never used twice by one subject.
+    /// Number that [`Subject::completed`] names; a subject never uses one twice.
     pub id: u64,
-    /// What to do.
+    /// Operation of the disk.
     pub op: DeviceOp,
 }
 
-/// How an operation ended.
+/// Answer to an operation.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// What it was submitted with.
+    /// Tag that the operation was submitted with.
     pub tag: u64,
-    /// What came of it, or why it failed.
+    /// Result of the operation, or the reason why it failed.
     pub outcome: Result<Outcome, String>,
 }
 
-/// How an operation ended well.
+/// Result of an operation that succeeded.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// It is done.
+    /// The operation is done.
     Done,
-    /// A read's bytes.
+    /// Bytes of a read.
     Data(Pages),
-    /// Runs of a non-empty part of what was asked about, from its start on: length in bytes, and whether it holds data.
+    /// Runs of a non-empty part of the queried slices, from their start on.
+    ///
+    /// A run is its length in bytes, and whether it holds data.
     Extents(Vec<(u64, bool)>),
 }
 
-/// What a store does besides serving, at one moment.
+/// Work of a store at one moment, besides serving.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnderWay {
-    /// What a leaf lacks is rebuilt on it.
+    /// A resilver rebuilds the content that a leaf lacks.
     pub resilver: bool,
-    /// Every copy is read.
+    /// A scrub reads every copy.
     pub scrub: bool,
-    /// Blocks of what was destroyed become free.
+    /// Blocks of destroyed datasets become free.
     pub freeing: bool,
-    /// What the log holds is written out.
+    /// A checkpoint writes out the content of the log.
     pub checkpoint: bool,
     /// The labels do not say yet that the pool is larger.
     pub growth: bool,
 }
 
-/// What a [`Flaw`] costs.
+/// Cost of a [`Flaw`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlawKind {
-    /// A copy is wrong, and another one is right.
+    /// A copy is wrong, and another copy is right.
     BadCopy,
-    /// No copy is right, or what only such a copy leads to cannot be proven.
+    /// No copy is right, or a block that only a wrong copy leads to cannot be proven.
     Lost,
-    /// The same where more leaves lack a part than redundancy covers, and the store knows that they do.
+    /// A [`FlawKind::Lost`] of a part that more leaves lack than redundancy covers; the store knows
+    /// that they do.
     Lacking,
-    /// The store contradicts itself. No disk may bring that about, whatever it does: what it returns is checked
-    /// before it is believed.
+    /// The store contradicts itself.
+    ///
+    /// No disk may bring that about, whatever it does: the store checks every returned byte before
+    /// it believes it.
     Contradiction,
 }
 
-/// Something that is wrong with what lies on disks.
+/// Error in the content of the disks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flaw {
-    /// What it costs.
+    /// Cost of the flaw.
     pub kind: FlawKind,
-    /// What and where it is.
+    /// Description and place of the flaw.
     pub text: String,
 }
 
@@ -141,16 +148,16 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// How often the disks of a store changed.
+/// Counts of the changes of a store's disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
-    /// A disk that stood ready took the place of another by itself.
+    /// Number of spares that took the place of a disk by themselves.
     pub takeovers: u64,
-    /// A [`Reshape`](crate::operation::Reshape) was taken.
+    /// Number of [`Reshape`](crate::operation::Reshape)s that the store accepted.
     pub reshapes: u64,
-    /// A vdev became larger.
+    /// Number of vdevs that became larger.
     pub growths: u64,
-    /// Disks were told that so many sectors are free.
+    /// Number of sectors that disks were told are free.
     pub trimmed: u64,
 }
 
@@ -167,36 +174,41 @@ impl std::ops::Add for Moves {
     }
 }
 
-/// Where something lies that leads to changes that were promised, and that another place proves to have been durable.
+/// Place of a log record that leads to promised changes. Another place proves that it was durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProvenRecord {
-    /// Its number: later ones are found by it.
+    /// Number of the record: later records are found by it.
     pub number: u64,
-    /// The disk.
+    /// Disk of the record.
     pub disk: usize,
-    /// The sector of it.
+    /// Sector of the record.
     pub sector: u64,
-    /// Whether it lies somewhere else once more, which does not take its place but shows that it is missing.
+    /// Whether a second copy lies elsewhere.
+    ///
+    /// The copy does not replace the record, but shows that the record is missing.
     pub is_twice: bool,
 }
 
-/// A store under attack.
+/// Store under attack.
 pub trait Subject: Sized {
-    /// What else it is made with.
+    /// Further settings that the store is made with.
     type Setup;
 
     /// Makes a pool with its volumes on disks of zeros.
     fn create(setup: &Self::Setup, geometry: &Geometry, now_us: u64) -> Self;
 
-    /// Opens what lies on the disks. The geometry says how many there are; its volumes are those of the
-    /// beginning.
+    /// Opens the store on these disks. The geometry gives their number; its volumes are those of
+    /// the beginning.
     fn open(setup: &Self::Setup, geometry: &Geometry, now_us: u64) -> Self;
 
-    /// Whether it takes operations.
+    /// Returns the state: whether the store takes operations.
     fn state(&self) -> State;
 
-    /// Where the newest checkpoint lies that an opening would follow, and where it should lie besides, as disk and sector.
-    /// Nothing where there is none before it.
+    /// Returns the places of the newest checkpoint that an opening would follow, and the places
+    /// where it should also lie.
+    ///
+    /// A place is a disk and a sector. The lists are empty if no checkpoint comes before the newest
+    /// one.
     fn newest_root(
         setup: &Self::Setup,
         disks: &[Medium],
@@ -206,108 +218,122 @@ pub trait Subject: Sized {
         Vec::new()
     }
 
-    /// Where marks lie that openings left at the ends of logs, as disk and sector.
+    /// Returns the places of the marks that openings left at the ends of logs, as disk and sector.
     fn marks(setup: &Self::Setup, disks: &[Medium]) -> Vec<(usize, u64)> {
         let _ = (setup, disks);
         Vec::new()
     }
 
-    /// Lets go of the disks in order: all that was answered is safe when that is done. Nothing is asked from now on.
+    /// Begins to let go of the disks in order. Every answered change is safe when that is done.
+    ///
+    /// Nothing is asked from now on.
     fn close(&mut self, now_us: u64) {
         let _ = now_us;
     }
 
-    /// Whether that is done.
+    /// Reports whether the store has let go of its disks.
     fn is_closed(&self) -> bool {
         true
     }
 
-    /// A disk has so many sectors now.
+    /// Tells the store that a disk now has this number of sectors.
     fn resized(&mut self, disk: usize, sectors: u64) {
         let _ = (disk, sectors);
     }
 
-    /// Sectors that it has for blocks: those in use, and those of them that it will have after any power cut. `None` where
-    /// it does not know by now.
+    /// Returns the sectors for blocks: the number in use, and the number in use after any power
+    /// cut.
+    ///
+    /// `None` if the store does not know them yet.
     fn sectors(&self) -> Option<(u64, u64)> {
         None
     }
 
-    /// What it does besides.
+    /// Returns the work of the store besides serving.
     fn under_way(&self) -> UnderWay {
         UnderWay::default()
     }
 
-    /// Disks of which some may be lost now, in groups, and how many of each. None where something is lacking already.
+    /// Returns groups of disks of which some may be lost now, and how many of each group.
+    ///
+    /// The list is empty if something is lacking already.
     fn losable(&self) -> Vec<(Vec<usize>, usize)> {
         Vec::new()
     }
 
-    /// Whether disks lack what they should have.
+    /// Reports whether disks lack content that they should have.
     fn is_lacking(&self) -> bool {
         false
     }
 
-    /// What became of its disks.
+    /// Returns the counts of the changes of the store's disks.
     fn moves(&self) -> Moves {
         Moves::default()
     }
 
-    /// The volumes and snapshots that there are, and their sizes in blocks of 4 KiB. Asked after opening.
+    /// Returns the existing volumes and snapshots, and their sizes in blocks of 4 KiB.
+    ///
+    /// Called after opening.
     fn volumes(&self) -> Vec<(VolumeId, u64)>;
 
-    /// Takes an operation; writes have `data`. Answered once, under `tag`.
+    /// Takes an operation; a write has `data`. The operation is answered once, under `tag`.
     fn submit(&mut self, tag: u64, operation: &Operation, data: Pages, now_us: u64);
 
-    /// A disk answered.
+    /// Takes the answer of a disk.
     fn completed(&mut self, disk: usize, id: u64, outcome: DeviceOutcome, now_us: u64);
 
-    /// When [`Subject::tick`] wants to be called, if nothing else happens.
+    /// Returns the time for the next call of [`Subject::tick`], if nothing else happens.
     fn next_tick_us(&self) -> Option<u64>;
 
-    /// Time has passed.
+    /// Tells the store that time has passed.
     fn tick(&mut self, now_us: u64);
 
-    /// Moves the requests for disks that have come up to `out`.
+    /// Moves the new requests for disks to `out`.
     fn take_requests(&mut self, out: &mut Vec<DiskRequest>);
 
     /// Moves the answers that are ready to `out`.
     fn take_answers(&mut self, out: &mut Vec<Answer>);
 
-    /// Places without any one of which changes cannot be found that were promised, oldest first. What is on the disks was left
-    /// there by a power cut.
+    /// Returns the places without any one of which promised changes cannot be found, oldest first.
+    ///
+    /// A power cut left the content of these disks.
     fn proven_records(setup: &Self::Setup, disks: &[Medium]) -> Vec<ProvenRecord> {
         let _ = (setup, disks);
         Vec::new()
     }
 
-    /// Sectors of disks that lead to others, each of which may rot without a loss: disk and sector.
+    /// Returns sectors that lead to others, as disk and sector. Each may rot without a loss.
     fn metadata(setup: &Self::Setup, disks: &[Medium]) -> Vec<(usize, u64)> {
         let _ = (setup, disks);
         Vec::new()
     }
 
-    /// Whether a refusal to open says that one of these is missing.
+    /// Reports whether a refusal to open says that one of the [proven
+    /// records](Self::proven_records) is missing.
     fn misses_a_record(why: &str) -> bool {
         let _ = why;
         false
     }
 
-    /// Whether what lies on another disk says to be a disk of this store, so that nobody could tell the two apart. `None`: it
-    /// says so in a part.
+    /// Reports whether the content of another disk claims to be a disk of this store.
+    ///
+    /// Nobody could then tell the two apart. `None` if only a part of the content claims so.
     fn is_twin(&self, medium: &Medium, sectors: u64) -> Option<bool> {
         let _ = (medium, sectors);
         Some(false)
     }
 
-    /// Whether a refusal to open says that there are two of one disk.
+    /// Reports whether a refusal to open says that one disk is there twice.
     fn refuses_twins(why: &str) -> bool {
         let _ = why;
         false
     }
 
-    /// Makes copies of all disks a store of its own, while the power fails as chance has it and the same is done again:
-    /// with what it is opened from then on, and how often the power failed. `None`: this store cannot.
+    /// Makes copies of all disks a store of its own, and returns its setup and the number of power
+    /// cuts.
+    ///
+    /// The power fails by chance, and then the work is done again. The setup opens the store from
+    /// then on. `None` if this store has no way to do that.
     fn become_another(
         setup: &Self::Setup,
         copies: &mut [Medium],
@@ -318,8 +344,9 @@ pub trait Subject: Sized {
         None
     }
 
-    /// Proves what lies on the disks, where the store can: asked right after an opening and before anything else,
-    /// and the last that it is asked. Tells what is wrong.
+    /// Proves the content of the disks if the store can, and returns the flaws.
+    ///
+    /// Called right after an opening and before anything else. It is the last call of this subject.
     fn prove(&mut self, disks: &mut [Disk], now_us: u64) -> Vec<Flaw> {
         let _ = (disks, now_us);
         Vec::new()

@@ -1,5 +1,4 @@
-//! Everything together: initiators, network, target, faults, and the model that every read is held
-//! against.
+//! Simulated world: initiators, network, target, faults, and the model that judges every read.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,35 +14,35 @@ use crate::schedule::Schedule;
 use crate::target::{Action, LOGIN_TIMEOUT, PING_AFTER, PING_TIMEOUT, Reason, Target};
 
 const TICK: Duration = Duration::from_secs(1);
-/// Longer than the longest command takes in the worst weather.
+/// Time longer than the longest command takes in the worst weather.
 const HANGS: Duration = Duration::from_secs(600);
 const GOOD: u8 = 0x00;
 const CHECK_CONDITION: u8 = 0x02;
 const UNIT_ATTENTION: u8 = 0x06;
 
-/// What a world is like; most of it is left to the seed.
+/// Character of a world; the seed decides most of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Climate {
-    /// Commands of each initiator.
+    /// Number of commands of each initiator.
     pub commands: u64,
-    /// How many of a thousand commands come with a cut of some connection.
+    /// Share of the commands that come with a cut of a connection, in a thousand.
     pub cuts_per_mille: u64,
-    /// How many of a thousand commands come with a connection that goes silent.
+    /// Share of the commands that come with a connection that goes silent, in a thousand.
     pub silences_per_mille: u64,
-    /// Every piece is one byte.
+    /// Whether every piece is one byte.
     pub single_bytes: bool,
 }
 
-/// What happened.
+/// Counts of the events in a world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Commands that ended well.
+    /// Number of commands that ended well.
     pub good: u64,
-    /// Ends with a unit attention, to be repeated.
+    /// Number of ends with a unit attention; the command is repeated.
     pub repeated: u64,
-    /// Connections made.
+    /// Number of connections made.
     pub connections: u64,
-    /// Connections that the target gave up as silent.
+    /// Number of connections that the target gave up as silent.
     pub given_up: u64,
     /// Simulated time.
     pub time: Duration,
@@ -59,12 +58,12 @@ enum Event {
     Tick,
 }
 
-/// What a command was meant to do, for the model.
+/// Intended effect of a command, for the model.
 #[derive(Debug)]
 struct Meant {
     initiator: usize,
     blocks: Range<u64>,
-    /// The bytes that will be there; `None` for a read.
+    /// Bytes that will be there; `None` for a read.
     bytes: Option<Vec<u8>>,
 }
 
@@ -89,7 +88,7 @@ struct World {
 /// Runs the world of a seed to its end.
 ///
 /// # Panics
-/// Where something is not as it should be.
+/// If something is not as it should be.
 pub fn run(seed: u64, climate: Climate) -> Report {
     let mut world = World::new(seed, climate);
     for initiator in 0..world.initiators.len() {
@@ -207,7 +206,8 @@ impl World {
                         assert!(self.network.is_silent(id), "a slow peer was given up");
                         self.report.given_up += 1;
                     }
-                    // After what was sent before: the close of a socket loses nothing.
+                    // The close arrives after the bytes that were sent before: closing a socket
+                    // loses nothing.
                     let soon = self.schedule.now() + TICK;
                     self.schedule.add(soon, Event::Closed(id, End::Initiator));
                 }
@@ -245,7 +245,7 @@ impl World {
         let left = self.left[initiator];
         self.think(initiator);
         if self.left[initiator] < left {
-            // Not while all wait for each other: faults must come to an end.
+            // No faults while all wait for each other: faults must come to an end.
             self.faults();
         }
         if self.left[initiator] > 0 {
@@ -254,7 +254,7 @@ impl World {
         }
     }
 
-    /// A burst of commands.
+    /// Submits a burst of commands.
     fn think(&mut self, initiator: usize) {
         let burst = self.random.within(1..8).min(self.left[initiator]);
         for _ in 0..burst {
@@ -276,7 +276,7 @@ impl World {
         self.take_ended(initiator);
     }
 
-    /// A command on blocks that no other command uses, so that the model knows what must come of it.
+    /// Returns a command on blocks that no other command uses, so that the model knows its result.
     fn new_command(&mut self, initiator: usize) -> Option<Job> {
         let count = self.random.one_of(&[1, 2, 8, 60]);
         let start = self.random.within(0..BLOCKS - count);
@@ -355,7 +355,7 @@ impl World {
         let actions = self.target.tick(now);
         self.carry_out(actions);
         for (id, since) in &self.silenced {
-            // Two ticks, since both spans are looked at once a second only.
+            // Two ticks are added because each of the two spans is checked only once a second.
             let limit = LOGIN_TIMEOUT.max(PING_AFTER + PING_TIMEOUT) + 2 * TICK;
             assert!(
                 !self.target.serves(*id) || now - *since <= limit,
@@ -389,7 +389,8 @@ impl World {
         }
     }
 
-    /// On each connection the target saw commands in the order in which they were issued.
+    /// Checks that the target saw the commands of each connection in the order in which they were
+    /// issued.
     fn check_order(&self) {
         for (id, seen) in &self.target.seen {
             let issued = self.initiators[self.owners[id]].issued.get(id);
@@ -399,7 +400,7 @@ impl World {
     }
 }
 
-/// A command on `blocks`, and what is there after it if it changes anything.
+/// Returns a command on `blocks`, and the content after it if the command changes any.
 fn command(random: &mut Random, number: u64, blocks: &Range<u64>) -> (Job, Option<Vec<u8>>) {
     let count = (blocks.end - blocks.start) as usize;
     let mut cdb = [0; 16];

@@ -1,7 +1,9 @@
-//! What a power cut may leave behind: what was safe, and of every other write any part.
+//! Possible states of a disk after a power cut: the safe content, and any part of every other
+//! write.
 //!
-//! Order needs no thought of its own: of two unsafe writes to one slice, "the second, then the first"
-//! leaves what "only the first" leaves, so all subsets in the order of their answers are all outcomes.
+//! Order needs no special treatment. For two unsafe writes to one slice, "the second, then the
+//! first" leaves the content that "only the first" leaves. All subsets, in the order of their
+//! answers, are therefore all outcomes.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -11,35 +13,37 @@ use pages::{Page, Pages};
 use super::medium::{Medium, SECTOR_SIZE};
 use crate::random::Random;
 
-/// How finely a power cut tears a write that was not safe.
+/// Grain at which a power cut tears a write that was not safe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tearing {
     /// Each write survives whole or not at all.
     Never,
-    /// Each sector of 4 KiB does.
+    /// Each sector of 4 KiB survives whole or not at all.
     Sectors,
-    /// Each slice of 512 bytes does.
+    /// Each slice of 512 bytes survives whole or not at all.
     #[default]
     Slices,
-    /// As `Slices`, and a torn sector may be unreadable, as on disks that lose power in mid-sector.
+    /// Slices survive as with `Slices`, and a torn sector may be unreadable.
+    ///
+    /// This is a disk that loses power in mid-sector.
     Ruin,
 }
 
-/// A write or trim that is not safe yet.
+/// Write or trim that is not safe yet.
 #[derive(Clone, Debug)]
 pub struct LooseWrite {
-    /// Counts up in the order in which writes took effect.
+    /// Number in the order in which writes took effect.
     pub number: u64,
-    /// The first sector.
+    /// First sector.
     pub sector: u64,
-    /// How many.
+    /// Number of sectors.
     pub count: u64,
-    /// What was written; `None` for a trim.
+    /// Bytes that were written; `None` for a trim.
     pub data: Option<Pages>,
 }
 
 impl LooseWrite {
-    /// The sectors and what is to be on them.
+    /// Returns the sectors and their new content.
     pub fn sectors(&self) -> impl Iterator<Item = (u64, Page)> + '_ {
         let page = |at: u64| match &self.data {
             Some(data) => page_at(data, at as usize * SECTOR_SIZE),
@@ -48,7 +52,7 @@ impl LooseWrite {
         (0..self.count).map(move |at| (self.sector + at, page(at)))
     }
 
-    /// The parts of it before and behind a range.
+    /// Returns the parts of the write before and behind a range.
     pub fn outside(&self, range: &Range<u64>) -> impl Iterator<Item = Self> + use<> {
         let end = self.sector + self.count;
         let before = self.sector..end.min(range.start);
@@ -67,14 +71,14 @@ impl LooseWrite {
         })
     }
 
-    /// All of it.
+    /// Applies the whole write.
     pub fn apply(&self, medium: &mut Medium) {
         for (sector, page) in self.sectors() {
             medium.put(sector, page);
         }
     }
 
-    /// The part that the seed says.
+    /// Applies the part that the seed chooses.
     fn tear(&self, image: &mut Image, tearing: Tearing, random: &mut Random) {
         let medium = &mut image.medium;
         let mut masks = Vec::new();
@@ -96,8 +100,10 @@ impl LooseWrite {
         image.count(&masks);
     }
 
-    /// A part that is neither all of it nor nothing, where that can be: so many of the first or of the last sectors, any
-    /// of them, or all but one; and of one of them some slices.
+    /// Applies a part that is neither the whole write nor nothing, if the write has one.
+    ///
+    /// The part is a number of the first or last sectors, any sectors, or all sectors but one. One
+    /// of these sectors is itself torn into slices.
     fn tear_surely(&self, image: &mut Image, tearing: Tearing, random: &mut Random) {
         let count = self.count;
         let some = random.within(0..count + 1);
@@ -130,14 +136,14 @@ impl LooseWrite {
     }
 }
 
-/// What may be found when the power is back.
+/// State of a disk that may be found when the power is back.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
-    /// It.
+    /// Content of the disk.
     pub medium: Medium,
-    /// Writes of which some sectors or slices are there and others not.
+    /// Number of writes of which some sectors or slices are there and others are not.
     pub torn_writes: u64,
-    /// Sectors of which some slices are there and others not.
+    /// Number of sectors of which some slices are there and others are not.
     pub torn_sectors: u64,
 }
 
@@ -159,19 +165,20 @@ impl Image {
     }
 }
 
-/// What a power cut at a flush does to the writes that the flush covers, or to those that came later.
+/// Fate of the writes that a flush covers, or of the writes that came later, at a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Kept,
     Lost,
-    /// Each is kept or lost.
+    /// Each write is kept or lost.
     Any,
-    /// One at least is torn, and each other one kept, lost or torn.
+    /// At least one write is torn, and each other write is kept, lost or torn.
     Torn,
 }
 
-/// What comes of the writes that a flush covers, and of later ones. That later ones are kept where earlier ones are
-/// lost is what volatile caches do, and what nobody expects.
+/// Fates of the writes that a flush covers, and of later ones.
+///
+/// A volatile cache may keep later writes although earlier ones are lost. Nobody expects that.
 const FATES: [(Fate, Fate); 8] = [
     (Fate::Torn, Fate::Torn),
     (Fate::Torn, Fate::Kept),
@@ -183,7 +190,7 @@ const FATES: [(Fate, Fate); 8] = [
     (Fate::Any, Fate::Any),
 ];
 
-/// The page at an offset of sectors, by reference where it can be.
+/// Returns the page at an offset of sectors, by reference if possible.
 fn page_at(data: &Pages, offset: usize) -> Page {
     match data.whole_page(offset) {
         Some(page) => page.clone(),
@@ -196,22 +203,23 @@ fn page_at(data: &Pages, offset: usize) -> Page {
     }
 }
 
-/// A disk at the moment of a power cut.
+/// Disk at the moment of a power cut.
 #[derive(Clone, Debug)]
 pub struct Cut {
-    /// What is safe.
+    /// Safe content.
     pub durable: Medium,
-    /// What is not, in the order in which it took effect; what was in flight comes last.
+    /// Writes that are not safe, in the order in which they took effect. Writes in flight come
+    /// last.
     pub loose: Vec<LooseWrite>,
-    /// So many of the first of these the flush makes safe that is under way, when it ends well.
+    /// Number of the first loose writes that the flush under way makes safe when it ends well.
     pub covered: usize,
 }
 
 impl Cut {
-    /// One of the media that may be found when the power is back.
+    /// Returns a state that may be found when the power is back.
     pub fn image(&self, tearing: Tearing, random: &mut Random) -> Image {
         let mut image = Image::of(self.durable.clone());
-        // Cuts after which nearly all or nearly nothing is there find what even odds never find.
+        // States with nearly all or nearly no writes show errors that even odds never show.
         let survive_per_mille = random.one_of(&[0, 60, 500, 500, 940, 1000]);
         let tear_per_mille = match tearing {
             Tearing::Never => 0,
@@ -227,8 +235,10 @@ impl Cut {
         image
     }
 
-    /// One of those that may be found after a power cut at a flush: what the flush covers has one fate, what came later
-    /// another, and most often some of it is torn.
+    /// Returns a state that may be found after a power cut at a flush.
+    ///
+    /// The writes that the flush covers have one fate, later writes another. Most often some writes
+    /// are torn.
     pub fn image_at_flush(&self, tearing: Tearing, random: &mut Random) -> Image {
         let mut image = Image::of(self.durable.clone());
         let fates = random.one_of(&FATES);
@@ -260,8 +270,11 @@ impl Cut {
         image
     }
 
-    /// Up to `limit` media that may be found: all subsets of whole writes where they are that few; else
-    /// those with none, all, all but one, only one, and all before one. The rest is torn by the seed.
+    /// Returns up to `limit` states that may be found.
+    ///
+    /// If the limit suffices, these are all subsets of whole writes. Otherwise they are the states
+    /// with no write, all writes, all but one, only one, and all before one. The seed tears the
+    /// rest.
     pub fn images(&self, limit: usize, tearing: Tearing, random: &mut Random) -> Vec<Image> {
         let count = self.loose.len();
         let mut subsets: Vec<BTreeSet<usize>> = Vec::new();
@@ -288,7 +301,7 @@ impl Cut {
         media
     }
 
-    /// What is there when exactly these loose writes survived.
+    /// Returns the content if exactly these loose writes survived.
     pub fn with(&self, survivors: &BTreeSet<usize>) -> Medium {
         let mut medium = self.durable.clone();
         for survivor in survivors {

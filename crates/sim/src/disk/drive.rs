@@ -1,5 +1,7 @@
-//! The disk: takes requests, answers them late and in the seed's order, keeps what is safe apart from
-//! what a power cut may take, and can vanish, hang and come back.
+//! Simulated disk that takes requests and answers them late, in the order that the seed decides.
+//!
+//! The disk keeps safe content apart from content that a power cut may take. It can vanish, hang
+//! and come back.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +13,16 @@ use super::medium::{Medium, SECTOR_SIZE};
 use crate::random::Random;
 use store::vdev::{DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome};
 
-/// An answer.
+/// Answer of the disk.
 #[derive(Debug)]
 pub struct Completion {
-    /// The number that the request was submitted with.
+    /// Number that the request was submitted with.
     pub id: u64,
-    /// How it ended.
+    /// Outcome of the request.
     pub outcome: DeviceOutcome,
 }
 
-/// Whether the disk answers.
+/// Presence of the disk: whether it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presence {
     Here,
@@ -30,14 +32,14 @@ enum Presence {
     Hung,
 }
 
-/// As what a disk comes back.
+/// State in which a disk comes back.
 #[derive(Clone, Debug)]
 pub enum Return {
-    /// As it went: a cable.
+    /// With the content that it had: only the cable was gone.
     Unharmed,
-    /// Without what was not safe: its power was gone.
+    /// Without the content that was not safe: its power was gone.
     AfterPowerCut,
-    /// With the contents of another time.
+    /// With the content of another time.
     Old(Medium),
     /// With each sector either as it was or as it was at another time.
     Mixed(Medium),
@@ -47,29 +49,29 @@ pub enum Return {
 struct InFlight {
     id: u64,
     op: DeviceOp,
-    /// What a flush will make safe: all that took effect before this.
+    /// Bound of the flush: it makes every write safe whose number is below.
     below: u64,
-    /// The disk went away meanwhile.
+    /// Whether the disk went away meanwhile.
     doomed: bool,
 }
 
-/// A disk.
+/// Simulated disk.
 #[derive(Clone, Debug)]
 pub struct Disk {
     sectors: u64,
-    /// What reads return.
+    /// Content that reads return.
     current: Medium,
-    /// What survives a power cut for certain.
+    /// Content that certainly survives a power cut.
     safe: Medium,
-    /// Writes between the two.
+    /// Writes that reads return but that are not safe.
     loose: Vec<LooseWrite>,
-    /// The number of the next loose write.
+    /// Number of the next loose write.
     next_number: u64,
-    /// Reads return what no flush will make safe.
+    /// Whether reads return content that no flush will make safe.
     has_forgotten: bool,
-    /// By when they are answered.
+    /// Requests in flight, by the time of their answer.
     in_flight: BTreeMap<(u64, u64), InFlight>,
-    /// How many of these may change sectors.
+    /// Number of requests in flight that may change sectors.
     changing: usize,
     submitted: u64,
     presence: Presence,
@@ -79,12 +81,12 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A disk of zeros with so many sectors of 4 KiB.
+    /// Returns a disk of zeros with this number of 4 KiB sectors.
     pub fn new(sectors: u64, behaviour: Behaviour, random: Random) -> Self {
         Self::from_medium(sectors, Medium::default(), behaviour, random)
     }
 
-    /// A disk on which `medium` lies safe.
+    /// Returns a disk whose safe content is `medium`.
     pub fn from_medium(sectors: u64, medium: Medium, behaviour: Behaviour, random: Random) -> Self {
         Self {
             sectors,
@@ -103,13 +105,14 @@ impl Disk {
         }
     }
 
-    /// A disk of this one's size and temper with other contents, after a power cut; it tells no lies.
+    /// Returns a disk with this one's size and behaviour and with other content, after a power cut;
+    /// it tells no lies.
     pub fn with_medium(&self, medium: Medium, random: Random) -> Self {
         let mut behaviour = self.behaviour.clone();
         behaviour.chances = Chances::default();
         Self {
             presence: match self.presence {
-                // Its power was gone: it answers again.
+                // The power was gone, so the disk answers again.
                 Presence::Hung => Presence::Here,
                 presence => presence,
             },
@@ -117,30 +120,30 @@ impl Disk {
         }
     }
 
-    /// A disk that returns what this one returns, and tells no lies.
+    /// Returns a disk that returns the content of this one, and tells no lies.
     pub fn honest_copy(&self) -> Self {
         self.with_medium(self.current.clone(), self.random.clone())
     }
 
-    /// Its size in sectors.
+    /// Returns the size in sectors.
     pub fn sectors(&self) -> u64 {
         self.sectors
     }
 
-    /// How it behaves from now on.
+    /// Gives access to the behaviour of the disk from now on.
     pub fn behaviour_mut(&mut self) -> &mut Behaviour {
         &mut self.behaviour
     }
 
-    /// The faults that have happened.
+    /// Returns the counts of the faults that have happened.
     pub fn struck(&self) -> Struck {
         self.fates.struck
     }
 
-    /// Takes a request, to be answered under `id` by [`Disk::complete`].
+    /// Takes a request; [`Disk::complete`] answers it under `id`.
     ///
     /// # Panics
-    /// Where the range is not sectors of this disk: no outcome of a correct store.
+    /// If the range exceeds this disk: a correct store never asks for that.
     pub fn submit(&mut self, now_us: u64, id: u64, op: DeviceOp) {
         let (offset, len) = match &op {
             DeviceOp::Read { offset, len } => (*offset, u64::from(*len)),
@@ -175,7 +178,7 @@ impl Disk {
         self.in_flight.insert(due, request);
     }
 
-    /// When the next answer is due; `None` where none will come of itself.
+    /// Returns the time of the next answer, or `None` if no answer will come by itself.
     pub fn next_due_us(&self) -> Option<u64> {
         if self.presence == Presence::Hung {
             return None;
@@ -183,8 +186,9 @@ impl Disk {
         self.in_flight.keys().next().map(|(due_us, _)| *due_us)
     }
 
-    /// Whether the next answer is that of a flush or of a durable write: the moment before it is the worst
-    /// for a power cut.
+    /// Reports whether the next answer is that of a flush or of a durable write.
+    ///
+    /// The moment before that answer is the worst for a power cut.
     pub fn is_flush_next(&self) -> bool {
         let next = self.in_flight.values().next();
         next.is_some_and(|request| {
@@ -195,12 +199,12 @@ impl Disk {
         })
     }
 
-    /// Requests that were not answered yet.
+    /// Returns the number of requests without an answer.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// The next answer that is due by `now_us`.
+    /// Returns the next answer that is due by `now_us`.
     pub fn complete(&mut self, now_us: u64) -> Option<Completion> {
         self.next_due_us().filter(|due_us| *due_us <= now_us)?;
         let (_, request) = self.in_flight.pop_first()?;
@@ -251,7 +255,7 @@ impl Disk {
         Ok(self.with_glimpses(sector, count, data))
     }
 
-    /// A read may see parts of the writes that are in flight with it.
+    /// Mixes parts of the writes in flight into the data of a read.
     fn with_glimpses(&mut self, sector: u64, count: u64, data: Pages) -> Pages {
         if self.changing == 0 {
             return data;
@@ -300,8 +304,10 @@ impl Disk {
         Ok(Pages::new())
     }
 
-    /// A write that is safe when it is answered. What was there before and was not safe yet never
-    /// will be: nothing brings it back.
+    /// Makes a write safe when it is answered.
+    ///
+    /// Earlier content of these sectors that was not safe yet never will be: nothing brings it
+    /// back.
     fn make_safe(&mut self, sector: u64, count: u64, data: Pages) {
         let written = sector..sector + count;
         let loose = std::mem::take(&mut self.loose);
@@ -322,7 +328,7 @@ impl Disk {
         Ok(Pages::new())
     }
 
-    /// Bytes that nobody wrote, one sector again and again.
+    /// Returns bytes that nobody wrote: one sector again and again.
     fn garbage(&mut self, sectors: u64) -> Pages {
         let mut page = PageMut::zeroed();
         for word in page.chunks_mut(8) {
@@ -345,7 +351,7 @@ impl Disk {
         self.next_number += 1;
     }
 
-    /// Each sector of a write, or not.
+    /// Lets each sector of a write take effect or not.
     fn take_effect_partly(&mut self, write: &LooseWrite) {
         for (sector, page) in write.sectors() {
             if self.random.per_mille(500) {
@@ -372,7 +378,7 @@ impl Disk {
         Ok(Pages::new())
     }
 
-    /// What a failed flush covered: some of it became safe before it failed.
+    /// Loses the writes that a failed flush covered. Some became safe before the flush failed.
     fn lose_dirty(&mut self, covered: usize, dirty: Dirty) {
         if dirty == Dirty::Kept {
             return;
@@ -391,7 +397,7 @@ impl Disk {
         }
     }
 
-    /// Reads no longer return what can never become safe.
+    /// Drops the content that can never become safe, so that reads no longer return it.
     fn drop_forgotten(&mut self) {
         self.has_forgotten = false;
         self.current = self.safe.clone();
@@ -412,7 +418,7 @@ impl Disk {
         self.fates.struck.rotten_bits += 1;
     }
 
-    /// Turns a bit over in each of so many of the sectors that were written, by the seed.
+    /// Turns a bit over in each of several written sectors, chosen by the seed.
     pub fn rot_written(&mut self, sectors: u64) {
         for _ in 0..sectors {
             let near = self.random.within(0..self.sectors);
@@ -436,42 +442,45 @@ impl Disk {
         }
     }
 
-    /// Lets a sector no longer be read until it is written.
+    /// Makes a sector unreadable until it is written.
     pub fn ruin(&mut self, sector: u64) {
         self.current.ruin(sector);
         self.safe.ruin(sector);
     }
 
-    /// Takes the disk away: everything fails from now on. Of writes in flight any sector may be written.
+    /// Takes the disk away: everything fails from now on. Any sector of the writes in flight may be
+    /// written.
     pub fn vanish(&mut self) {
         self.presence = Presence::Gone;
         self.abandon();
     }
 
-    /// Lets the disk answer nothing any more.
+    /// Hangs the disk: it answers nothing any more.
     pub fn hang(&mut self) {
         self.presence = Presence::Hung;
     }
 
-    /// Whether it answers nothing.
+    /// Reports whether the disk hangs.
     pub fn is_hung(&self) -> bool {
         self.presence == Presence::Hung
     }
 
-    /// Whether it vanished.
+    /// Reports whether the disk vanished.
     pub fn is_gone(&self) -> bool {
         self.presence == Presence::Gone
     }
 
-    /// Lets a disk that hung answer again, as after a power cycle.
+    /// Lets a hung disk answer again, as after a power cycle.
     pub fn wake(&mut self) {
         if self.is_hung() {
             self.presence = Presence::Here;
         }
     }
 
-    /// Brings a disk back that vanished or hung. One that hung unharmed does what it owes; else what was
-    /// in flight fails.
+    /// Brings back a disk that vanished or hung.
+    ///
+    /// A disk that hung and comes back unharmed answers the requests in flight. Otherwise they
+    /// fail.
     pub fn come_back(&mut self, how: Return) {
         self.presence = Presence::Here;
         match how {
@@ -507,8 +516,9 @@ impl Disk {
         (self.in_flight, self.changing) = (in_flight, changing);
     }
 
-    /// The power fails and returns: requests in flight are never answered, and of what is not safe the
-    /// seed decides what is left.
+    /// Cuts the power and returns it.
+    ///
+    /// Requests in flight are never answered. The seed decides which unsafe content is left.
     pub fn power_cut(&mut self) {
         let (cut, tearing) = (self.cut(), self.behaviour.tearing);
         let at_flush = self.behaviour.cuts_at_flushes && self.random.per_mille(500);
@@ -519,7 +529,7 @@ impl Disk {
         self.restore(image.medium);
     }
 
-    /// Sectors hold something else from now on, whatever happens.
+    /// Replaces the content of sectors for good, whatever happens.
     pub fn spoil(&mut self, sectors: std::ops::Range<u64>, page: &pages::Page) {
         for sector in sectors {
             self.current.put(sector, page.clone());
@@ -527,18 +537,18 @@ impl Disk {
         }
     }
 
-    /// The disk ends behind so many sectors; what lay there is gone.
+    /// Shortens the disk to this number of sectors; the content behind them is gone.
     pub fn shrink(&mut self, sectors: u64) {
         self.spoil(sectors..self.sectors, &pages::Page::zero());
         self.sectors = self.sectors.min(sectors);
     }
 
-    /// The disk gets so many sectors more.
+    /// Adds sectors to the disk.
     pub fn grow(&mut self, sectors: u64) {
         self.sectors += sectors;
     }
 
-    /// Up to `limit` media that may be found after a power cut at this moment.
+    /// Returns up to `limit` contents that may be found after a power cut at this moment.
     pub fn images(&self, limit: usize, tearing: Tearing, random: &mut Random) -> Vec<Image> {
         let cut = self.cut();
         match self.behaviour.cuts_at_flushes && !cut.loose.is_empty() {
@@ -549,8 +559,10 @@ impl Disk {
         }
     }
 
-    /// The program that used it ends: requests in flight are never answered, but the power stays, so that
-    /// what was answered stays as well. What a failed flush forgot was in a cache of the program's.
+    /// Ends the program that used the disk, without a power cut.
+    ///
+    /// Requests in flight are never answered, and answered changes stay. Content that a failed
+    /// flush forgot was in a cache of the program.
     pub fn detach(&mut self) {
         if self.has_forgotten {
             self.drop_forgotten();
@@ -560,7 +572,7 @@ impl Disk {
         self.changing = 0;
     }
 
-    /// Lets any part of each write in flight take effect, and nothing more of it.
+    /// Lets any part of each write in flight take effect, and nothing more of the write.
     fn abandon(&mut self) {
         let in_flight = self.in_flight.clone();
         for request in in_flight.values() {
@@ -572,7 +584,7 @@ impl Disk {
         in_flight.for_each(|request| request.doomed = true);
     }
 
-    /// The disk as a power cut would meet it now.
+    /// Returns the state of the disk that a power cut would meet now.
     pub fn cut(&self) -> Cut {
         let mut loose = self.loose.clone();
         let mut in_flight = self.in_flight.values();
@@ -589,12 +601,12 @@ impl Disk {
         }
     }
 
-    /// What reads return, as an image to be restored.
+    /// Returns the content that reads return, as an image for [`Disk::restore`].
     pub fn snapshot(&self) -> Medium {
         self.current.clone()
     }
 
-    /// Replaces all there is by an image, safely; requests in flight are forgotten.
+    /// Replaces the content by a safe image; requests in flight are forgotten.
     pub fn restore(&mut self, medium: Medium) {
         self.current = medium.clone();
         self.safe = medium;
@@ -611,7 +623,7 @@ impl InFlight {
     }
 }
 
-/// The write that a request in flight may turn out to be.
+/// Returns the write that a request in flight may turn out to be.
 fn as_write(request: &InFlight, behaviour: &Behaviour) -> Option<LooseWrite> {
     let sector_size = SECTOR_SIZE as u64;
     match &request.op {
@@ -630,7 +642,7 @@ fn as_write(request: &InFlight, behaviour: &Behaviour) -> Option<LooseWrite> {
     }
 }
 
-/// A write that has not taken effect: none comes after it.
+/// Returns a write that has not taken effect: no other write comes after it.
 fn in_flight_write(sector: u64, count: u64, data: Option<Pages>) -> LooseWrite {
     LooseWrite {
         number: u64::MAX,

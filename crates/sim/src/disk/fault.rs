@@ -1,34 +1,35 @@
-//! The lies of a disk: how often each is told, which are told on demand, and how many were.
+//! Lies of a disk: their chances, the faults told on demand, and their counts.
 
 use std::ops::Range;
 
 use super::cut::Tearing;
 use crate::random::Random;
 
-/// How a disk behaves.
+/// Behaviour of a disk.
 #[derive(Clone, Debug)]
 pub struct Behaviour {
-    /// What a request takes, in microseconds.
+    /// Time that a request takes, in microseconds.
     pub latency_us: Range<u64>,
-    /// How many requests of a thousand take [`Behaviour::stall_us`] longer.
+    /// Share of the requests that take [`Behaviour::stall_us`] longer, in a thousand.
     pub stalls_per_mille: u64,
-    /// What a stall takes, in microseconds.
+    /// Time that a stall takes, in microseconds.
     pub stall_us: u64,
-    /// What a power cut does to writes that are not safe.
+    /// Effect of a power cut on writes that are not safe.
     pub tearing: Tearing,
-    /// A trimmed sector keeps its bytes until it is written, as on disks without RZAT.
+    /// Whether a trimmed sector keeps its bytes until it is written, as on disks without RZAT.
     pub trim_keeps_bytes: bool,
-    /// A trimmed sector reads as something that nobody wrote until it is written, as on disks without RZAT.
+    /// Whether a trimmed sector reads as bytes that nobody wrote until it is written, as on disks
+    /// without RZAT.
     pub trim_garbles: bool,
-    /// Power cuts treat what a flush covers, and what came after it was asked for, each in its own way, and tear most
-    /// often.
+    /// Whether power cuts give the writes that a flush covers one fate and later writes another,
+    /// and tear most often.
     pub cuts_at_flushes: bool,
-    /// How often it lies.
+    /// Chances of the faults.
     pub chances: Chances,
 }
 
 impl Default for Behaviour {
-    /// An honest disk of 20 to 200 µs.
+    /// Returns an honest disk that answers in 20 to 200 µs.
     fn default() -> Self {
         Self {
             latency_us: 20..200,
@@ -43,45 +44,46 @@ impl Default for Behaviour {
     }
 }
 
-/// How often a fault strikes a request of its kind, in a thousand.
+/// Chances that a fault strikes a request of its kind, in a thousand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chances {
-    /// [`Fault::LyingFlush`].
+    /// Chance of [`Fault::LyingFlush`].
     pub lying_flush: u64,
-    /// [`Fault::FailedFlush`].
+    /// Chance of [`Fault::FailedFlush`].
     pub failed_flush: u64,
-    /// [`Fault::FailedWrite`].
+    /// Chance of [`Fault::FailedWrite`].
     pub failed_write: u64,
-    /// [`Fault::LostWrite`].
+    /// Chance of [`Fault::LostWrite`].
     pub lost_write: u64,
-    /// [`Fault::MisdirectedWrite`].
+    /// Chance of [`Fault::MisdirectedWrite`].
     pub misdirected_write: u64,
-    /// [`Fault::MisdirectedRead`].
+    /// Chance of [`Fault::MisdirectedRead`].
     pub misdirected_read: u64,
-    /// [`Fault::FailedRead`].
+    /// Chance of [`Fault::FailedRead`].
     pub failed_read: u64,
-    /// [`Fault::BitRot`].
+    /// Chance of [`Fault::BitRot`].
     pub bit_rot: u64,
-    /// [`Fault::Ruin`].
+    /// Chance of [`Fault::Ruin`].
     pub ruin: u64,
 }
 
-/// What becomes of writes that were not safe when a flush fails.
+/// Fate of the unsafe writes when a flush fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dirty {
-    /// They stay, and the next flush may make them safe.
+    /// The writes stay, and the next flush may make them safe.
     Kept,
-    /// They are gone at once: reads return what was there before.
+    /// The writes are gone at once: reads return the earlier content.
     Dropped,
-    /// Reads return them until the program ends, but no later flush makes them safe: Linux's page cache
-    /// after a failed fsync.
+    /// Reads return the writes until the program ends, but no later flush makes them safe.
+    ///
+    /// Linux's page cache behaves so after a failed fsync.
     Forgotten,
 }
 
-/// What can go wrong with one request.
+/// Fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A flush is answered well and made nothing safe.
+    /// A flush is answered well but made nothing safe.
     LyingFlush,
     /// A flush fails.
     FailedFlush(Dirty),
@@ -91,17 +93,17 @@ pub enum Fault {
     LostWrite,
     /// A write is answered well and lands on other sectors.
     MisdirectedWrite,
-    /// A read returns other sectors.
+    /// A read returns the content of other sectors.
     MisdirectedRead,
-    /// A read fails this once.
+    /// A read fails once.
     FailedRead,
-    /// Before a read a bit of a sector turns over, mostly of one that is read.
+    /// Before a read a bit of a sector turns over, mostly in a sector that is read.
     BitRot,
-    /// Before a read a sector of it becomes unreadable, until it is written.
+    /// Before a read one of its sectors becomes unreadable, until it is written.
     Ruin,
 }
 
-/// The kinds of requests that faults strike.
+/// Kinds of requests that faults strike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Read,
@@ -110,7 +112,7 @@ pub(super) enum Kind {
 }
 
 impl Fault {
-    /// Whether it harms what lies on the disk, and the disk does not say so.
+    /// Reports whether the fault silently harms the content of the disk.
     pub fn is_silent(self) -> bool {
         match self {
             Self::LyingFlush
@@ -134,7 +136,7 @@ impl Fault {
 }
 
 impl Chances {
-    /// Whether any of these harms what lies on the disk without a word.
+    /// Reports whether any of these faults silently harms the content of the disk.
     pub fn are_silent(&self) -> bool {
         let silent = [
             self.lying_flush,
@@ -146,7 +148,7 @@ impl Chances {
         silent.iter().any(|chance| *chance > 0)
     }
 
-    /// Whether a fault strikes this request, and which.
+    /// Draws the fault that strikes this request, if one does.
     fn draw(&self, kind: Kind, random: &mut Random) -> Option<Fault> {
         let mut hit = |share: u64| share > 0 && random.per_mille(share);
         match kind {
@@ -167,26 +169,26 @@ impl Chances {
     }
 }
 
-/// Faults that happened, so that a test can tell an attack from a quiet day.
+/// Counts of faults that happened, so that a test can tell an attack from a quiet run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Struck {
-    /// Flushes that lied.
+    /// Number of flushes that lied.
     pub lying_flushes: u64,
-    /// Flushes that failed.
+    /// Number of flushes that failed.
     pub failed_flushes: u64,
-    /// Writes that failed.
+    /// Number of writes that failed.
     pub failed_writes: u64,
-    /// Writes that were lost.
+    /// Number of writes that were lost.
     pub lost_writes: u64,
-    /// Writes that landed elsewhere.
+    /// Number of writes that landed elsewhere.
     pub misdirected_writes: u64,
-    /// Reads of other sectors.
+    /// Number of reads that returned other sectors.
     pub misdirected_reads: u64,
-    /// Reads that failed, of themselves or for an unreadable sector.
+    /// Number of reads that failed, by a fault of their own or for an unreadable sector.
     pub failed_reads: u64,
-    /// Bits that turned over.
+    /// Number of bits that turned over.
     pub rotten_bits: u64,
-    /// Sectors that became unreadable, power cuts not counted.
+    /// Number of sectors that became unreadable, without those of power cuts.
     pub ruined_sectors: u64,
 }
 
@@ -224,7 +226,7 @@ impl Struck {
     }
 }
 
-/// Faults to come: by chance, and those that were ordered.
+/// Future faults: those by chance, and those that were ordered.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fates {
     armed: Vec<(u64, Fault)>,
@@ -237,7 +239,7 @@ impl Fates {
         self.armed.push((nth.max(1), fault));
     }
 
-    /// What strikes this request.
+    /// Returns the fault that strikes this request.
     pub(super) fn strike(
         &mut self,
         kind: Kind,
@@ -253,7 +255,7 @@ impl Fates {
         let fault = match due {
             Some(at) => {
                 let (_, fault) = self.armed.remove(at);
-                // Two that were ordered for one request: the other takes the next.
+                // If two faults were ordered for one request, the second takes the next request.
                 for (left, _) in &mut self.armed {
                     *left = (*left).max(1);
                 }

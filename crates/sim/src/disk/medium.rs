@@ -1,6 +1,8 @@
-//! What lies on a disk: sectors of 4 KiB, those never written being zeros, and which cannot be read.
+//! Content of a disk: sectors of 4 KiB, and the sectors that cannot be read. Unwritten sectors are
+//! zeros.
 //!
-//! Copies are made by reference, so that an image of a disk costs nothing until one of the two changes.
+//! Copies are made by reference, so that an image of a disk costs nothing until one of the two
+//! changes.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -12,10 +14,10 @@ use pages::{Page, PageMut, Pages};
 pub const SECTOR_SIZE: usize = store::format::SECTOR_SIZE;
 /// Bytes of a slice, the finest grain at which a power cut tears.
 pub const SLICE_SIZE: usize = 512;
-/// Slices of a sector.
+/// Number of slices of a sector.
 pub const SLICES: u32 = (SECTOR_SIZE / SLICE_SIZE) as u32;
 
-/// Sectors that are copied together when an image changes.
+/// Number of sectors that are copied together when an image changes.
 const CHUNK: usize = 64;
 
 type Chunk = [Option<Page>; CHUNK];
@@ -28,7 +30,7 @@ pub struct Medium {
 }
 
 impl Medium {
-    /// A sector's bytes, whether or not it can be read.
+    /// Returns the bytes of a sector, whether or not it can be read.
     pub fn sector(&self, sector: u64) -> Page {
         self.written_sector(sector)
             .cloned()
@@ -53,12 +55,12 @@ impl Medium {
         Arc::make_mut(chunk)[slot] = page;
     }
 
-    /// Whether neither of the two was changed since one was made of the other.
+    /// Reports whether neither of the two was changed since one was copied from the other.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.chunks, &other.chunks) && Arc::ptr_eq(&self.unreadable, &other.unreadable)
     }
 
-    /// Sectors as one run of bytes; `None` where one of them cannot be read.
+    /// Returns sectors as one run of bytes, or `None` if one of them cannot be read.
     pub fn read(&self, sectors: Range<u64>) -> Option<Pages> {
         if !self.unreadable.is_empty() && self.unreadable.range(sectors.clone()).next().is_some() {
             return None;
@@ -72,7 +74,7 @@ impl Medium {
         ))
     }
 
-    /// Replaces a sector. A sector that could not be read can be read again.
+    /// Replaces a sector. An unreadable sector can then be read again.
     pub fn put(&mut self, sector: u64, page: Page) {
         if !self.unreadable.is_empty() && self.unreadable.contains(&sector) {
             Arc::make_mut(&mut self.unreadable).remove(&sector);
@@ -105,12 +107,12 @@ impl Medium {
         self.set(sector, Some(page.freeze()));
     }
 
-    /// Lets a sector no longer be read until it is written.
+    /// Makes a sector unreadable until it is written.
     pub fn ruin(&mut self, sector: u64) {
         Arc::make_mut(&mut self.unreadable).insert(sector);
     }
 
-    /// The sectors that are not zeros by never having been written, ascending.
+    /// Returns the sectors that were ever written, ascending.
     pub fn written(&self) -> impl Iterator<Item = u64> + '_ {
         self.written_from(0)
     }
@@ -126,14 +128,14 @@ impl Medium {
         sectors.filter(move |at| *at >= sector)
     }
 
-    /// The written sector at or after `sector`, or else the first one.
+    /// Returns the written sector at or after `sector`, or else the first one.
     pub fn written_near(&self, sector: u64) -> Option<u64> {
         let after = self.written_from(sector).next();
         after.or_else(|| self.written().next())
     }
 }
 
-/// The chunk of a sector, and where in it.
+/// Returns the chunk of a sector, and the sector's index in it.
 fn place(sector: u64) -> (usize, usize) {
     let sector = sector as usize;
     (sector / CHUNK, sector % CHUNK)

@@ -1,18 +1,20 @@
-//! A simulated disk for the store: everything a real one may do to data, decided by a seed.
+//! Simulated disk for the store: it does everything to data that a real one may do, decided by a
+//! seed.
 //!
-//! | what | where |
+//! | part | module |
 //! |---|---|
 //! | the disk itself: requests in, answers out | [`drive`] |
-//! | sectors, and what cannot be read of them | [`medium`] |
-//! | what a power cut may leave behind | [`cut`] |
-//! | which lies it tells, how often, and on demand | [`fault`] |
+//! | sectors, and whether they can be read | [`medium`] |
+//! | possible states after a power cut | [`cut`] |
+//! | lies of the disk, by chance and on demand | [`fault`] |
 //!
-//! # What it promises, and nothing beyond
-//! - A write is safe once it was answered and a flush that was submitted after that answer was answered
-//!   as well. Until then a power cut may leave all of it, nothing, or any of its 512-byte slices.
-//! - Writes that are in flight together take effect in any order. A read that overlaps a write in flight
-//!   may see either content of each sector.
-//! - Latency, and so the order of answers, is the seed's.
+//! # Promises of the disk, and nothing beyond
+//! - A write is safe once it was answered, and a flush that was submitted after that answer was
+//!   answered too. Until then a power cut may leave the whole write, nothing, or any of its
+//!   512-byte slices.
+//! - Writes that are in flight together take effect in any order. A read that overlaps a write in
+//!   flight may see either content of each sector.
+//! - The seed decides the latency, and therefore the order of answers.
 
 pub mod cut;
 pub mod drive;

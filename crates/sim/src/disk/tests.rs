@@ -1,4 +1,4 @@
-//! Each promise and each lie of the disk.
+//! Tests of each promise and each lie of the disk.
 
 use std::collections::BTreeSet;
 
@@ -294,7 +294,7 @@ fn a_trim_may_leave_what_nobody_wrote() {
     bench.run(DeviceOp::Trim { offset, len }).unwrap();
     let page = bench.disk.snapshot().sector(1);
     assert!(!page.is_zero() && page.iter().any(|byte| *byte != page[0]));
-    // Bytes that are written then are there.
+    // Bytes that are written afterwards are there.
     bench.write(1, 1).unwrap();
     assert_eq!(bench.read(1), Ok(1));
 }
@@ -334,8 +334,9 @@ fn a_seed_is_one_disk() {
     assert_eq!(life(), life());
 }
 
-/// What a flush covers has one fate, and what came after it another: of both everything is found, nothing, and parts,
-/// at sectors and within them.
+/// Checks that writes which a flush covers have one fate, and later writes another.
+///
+/// Both kinds are found whole, missing, and in parts, at sectors and within them.
 #[test]
 fn cuts_at_flushes_keep_lose_and_tear_what_the_flush_covers_and_what_came_later() {
     let outcome = |tearing, seed| {
