@@ -1,5 +1,7 @@
-//! An initiator's runtime, simulated: it logs in as often as it must, repeats what a lost session gave
-//! back, pings a silent target. The protocol itself is `iscsi::initiator`.
+//! Simulated runtime of an initiator.
+//!
+//! The runtime logs in as often as it must, repeats the commands that a lost session gave back, and
+//! pings a silent target. The protocol itself is `iscsi::initiator`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -15,28 +17,28 @@ use crate::network::ConnectionId;
 use crate::random::Random;
 use crate::target::TARGET;
 
-/// Silence after which the target is pinged.
+/// Silence after which the initiator pings the target.
 const PING_AFTER: Duration = Duration::from_secs(10);
-/// How long a ping may stay unanswered, and a login may take.
+/// Time in which a ping must be answered and a login must end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A command, until it has ended well.
+/// Command, until it has ended well.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What to ask for.
+    /// CDB of the command.
     pub cdb: [u8; 16],
     /// Data to write.
     pub data_out: Vec<u8>,
-    /// Bytes to read.
+    /// Number of bytes to read.
     pub length_in: usize,
-    /// What was read.
+    /// Bytes that were read.
     pub data_in: Vec<u8>,
 }
 
-/// A command that ended in its session.
+/// Command that ended in its session.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its number.
+    /// Number of the command.
     pub cookie: u64,
     /// SCSI status.
     pub status: u8,
@@ -54,7 +56,7 @@ enum State {
         since: Duration,
     },
     Running(Box<Running>),
-    /// Logged out.
+    /// The initiator has logged out.
     Over,
 }
 
@@ -64,11 +66,11 @@ struct Running {
     session: Session,
     heard: Duration,
     pinged: Option<Duration>,
-    /// Commands given to the session that have not ended.
+    /// Numbers of the commands given to the session that have not ended.
     outstanding: BTreeSet<u64>,
 }
 
-/// An initiator.
+/// Simulated initiator.
 #[derive(Debug)]
 pub struct Initiator {
     settings: LoginSettings,
@@ -76,9 +78,9 @@ pub struct Initiator {
     /// Every command that has not ended well, by number.
     pub jobs: HashMap<u64, Job>,
     ready: VecDeque<u64>,
-    /// What ended; the world takes it.
+    /// Commands that ended; the world takes them.
     pub ended: Vec<Ended>,
-    /// The CDBs given to each connection's session, in order.
+    /// CDBs given to the session of each connection, in order.
     pub issued: BTreeMap<ConnectionId, Vec<[u8; 16]>>,
     random: Random,
 }
@@ -123,7 +125,7 @@ impl SessionUser for User<'_> {
 }
 
 impl Initiator {
-    /// Initiator number `number`.
+    /// Returns initiator number `number`.
     pub fn new(number: u8, limits: Limits, random: Random) -> Self {
         let isid = Isid([0x80, 0, 0, 0, 0, number]);
         let name = format!("iqn.2026-01.org.example:host-{number}");
@@ -142,17 +144,17 @@ impl Initiator {
         }
     }
 
-    /// Whether it waits to be connected.
+    /// Reports whether the initiator waits for a connection.
     pub fn wants_connection(&self) -> bool {
         matches!(self.state, State::Idle)
     }
 
-    /// Whether it has logged out.
+    /// Reports whether the initiator has logged out.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Over)
     }
 
-    /// The connection in use.
+    /// Returns the connection in use.
     pub fn connection(&self) -> Option<ConnectionId> {
         match &self.state {
             State::LoggingIn { connection, .. } => Some(*connection),
@@ -161,7 +163,7 @@ impl Initiator {
         }
     }
 
-    /// Begins to log in on a new connection; returns what to send.
+    /// Begins to log in on a new connection, and returns the bytes to send.
     pub fn connect(&mut self, connection: ConnectionId, now: Duration) -> Vec<u8> {
         let (login, request) = Login::start(self.settings.clone());
         self.state = State::LoggingIn {
@@ -186,7 +188,7 @@ impl Initiator {
         self.ready.push_back(cookie);
     }
 
-    /// Bytes arrived; returns what to send.
+    /// Takes bytes that arrived, and returns the bytes to send.
     pub fn receive(&mut self, bytes: &[u8], now: Duration) -> Vec<u8> {
         match &mut self.state {
             State::LoggingIn { input, .. } => {
@@ -237,7 +239,7 @@ impl Initiator {
         }
     }
 
-    /// Gives all commands that wait to the session; returns what to send.
+    /// Gives all waiting commands to the session, and returns the bytes to send.
     pub fn start_commands(&mut self, now: Duration) -> Vec<u8> {
         let State::Running(running) = &mut self.state else {
             return Vec::new();
@@ -325,12 +327,12 @@ impl Initiator {
         out
     }
 
-    /// Logs out; returns what to send.
+    /// Logs out, and returns the bytes to send.
     pub fn log_out(&mut self, now: Duration) -> Vec<u8> {
         self.act(now, |session, _, out| session.logout(out))
     }
 
-    /// A second has passed: returns what to send, or `None` to give the connection up.
+    /// Handles a passed second; returns the bytes to send, or `None` to give the connection up.
     pub fn tick(&mut self, now: Duration) -> Option<Vec<u8>> {
         match &mut self.state {
             State::LoggingIn { since, .. } if now.saturating_sub(*since) > PATIENCE => None,
@@ -349,7 +351,7 @@ impl Initiator {
         }
     }
 
-    /// The connection is gone: what was under way is to be repeated.
+    /// Handles the loss of the connection: commands under way are to be repeated.
     pub fn closed(&mut self) {
         if let State::Running(running) = &mut self.state {
             let mut given_back = running.session.abandon();

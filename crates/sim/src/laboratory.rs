@@ -1,8 +1,9 @@
-//! The crash laboratory: runs histories against a [`Subject`], cuts the power, opens it again, and holds
-//! everything that is read against the [model](crate::model).
+//! Crash laboratory: runs histories against a [`Subject`] and cuts the power.
 //!
-//! [`run`] runs one history, [`attack`] those of many seeds; what fails is shortened ([`shrink`]) and told
-//! with what led to it. [`trace`] tells every step of a history.
+//! The laboratory opens the subject again, and judges everything that is read by the
+//! [model](crate::model). [`run`] runs one history, and [`attack`] runs those of many seeds. A
+//! failed history is shortened ([`shrink`]) and reported with the events that led to the failure.
+//! [`trace`] reports every step of a history.
 
 mod family;
 mod lineage;
@@ -23,7 +24,7 @@ use crate::history::History;
 use crate::subject::Subject;
 use runner::Runner;
 
-/// Runs a history to its end: everything is waited for, and the power is cut twice more.
+/// Runs a history to its end: every operation is waited for, and the power is cut twice more.
 ///
 /// # Errors
 /// The first thing that is not as it should be; a panic of the subject is one.
@@ -31,7 +32,7 @@ pub fn run<S: Subject>(setup: &S::Setup, history: &History) -> Result<Report, Fa
     run_told::<S>(setup, history, &mut None)
 }
 
-/// Runs a history and tells all that happens, line by line.
+/// Runs a history and reports every event, line by line.
 pub fn trace<S: Subject>(
     setup: &S::Setup,
     history: &History,

@@ -60,7 +60,7 @@ impl Geometry {
 /// State of a subject: whether it takes operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Not open yet: the subject reads or writes its disks.
+    /// Opening: the subject still reads or writes its disks.
     Opening,
     /// Open: the subject takes operations.
     Open,
@@ -204,11 +204,11 @@ pub trait Subject: Sized {
     /// Returns the state: whether the store takes operations.
     fn state(&self) -> State;
 
-    /// Returns the places of the newest checkpoint that an opening would follow, and the places
-    /// where it should also lie.
+    /// Returns the places of the newest checkpoint that an opening would follow, as disk and
+    /// sector.
     ///
-    /// A place is a disk and a sector. The lists are empty if no checkpoint comes before the newest
-    /// one.
+    /// The list also holds the places where that checkpoint should lie besides. The list is empty
+    /// if no checkpoint comes before the newest one.
     fn newest_root(
         setup: &Self::Setup,
         disks: &[Medium],

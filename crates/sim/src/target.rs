@@ -1,5 +1,6 @@
-//! The target's runtime, simulated: connections that log in, sessions, reinstatement, pings, what is
-//! to be sent. The protocol itself is `iscsi::target`.
+//! Simulated runtime of the target: logins, sessions, reinstatement, pings, and bytes to send.
+//!
+//! The protocol itself is `iscsi::target`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,36 +19,36 @@ use crate::device::{Collected, Device, Router, View};
 use crate::network::ConnectionId;
 use crate::random::Random;
 
-/// The only target.
+/// Name of the only target.
 pub const TARGET: &str = "iqn.2026-01.org.example:simulated";
-/// Silence after which an initiator is pinged.
+/// Silence after which the target pings an initiator.
 pub const PING_AFTER: Duration = Duration::from_secs(15);
-/// How long a ping may stay unanswered.
+/// Time in which a ping must be answered.
 pub const PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long data that is owed may stand still.
+/// Time for which owed data may stand still.
 const DATA_OUT_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a login may take.
+/// Time in which a login must end.
 pub const LOGIN_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What the target does to the network.
+/// Action of the target on the network.
 #[derive(Debug)]
 pub enum Action {
-    /// Send these bytes.
+    /// Sends these bytes.
     Send(ConnectionId, Vec<u8>),
-    /// Close the connection.
+    /// Closes the connection.
     Close(ConnectionId, Reason),
 }
 
-/// Why a connection was closed.
+/// Reason why a connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It was closed by the other end, or cut.
+    /// The other end closed the connection, or the connection was cut.
     Gone,
-    /// No answer to a ping, or no end of the login.
+    /// A ping was not answered, or a login did not end.
     Silent,
-    /// Its session began anew on another connection.
+    /// The session began anew on another connection.
     Reinstated,
-    /// Logged out.
+    /// The initiator logged out.
     LoggedOut,
 }
 
@@ -69,10 +70,10 @@ struct Served {
     seen: Vec<[u8; 16]>,
 }
 
-/// The target.
+/// Simulated target.
 #[derive(Debug)]
 pub struct Target {
-    /// Its logical unit.
+    /// Logical unit of the target.
     pub device: Device,
     limits: Limits,
     depth: u32,
@@ -80,7 +81,7 @@ pub struct Target {
     sessions: BTreeMap<ConnectionId, Served>,
     last_session: u64,
     random: Random,
-    /// The CDBs that each connection brought, in order.
+    /// CDBs that each connection brought, in order.
     pub seen: BTreeMap<ConnectionId, Vec<[u8; 16]>>,
 }
 
@@ -111,7 +112,7 @@ impl LoginPolicy for Policy<'_> {
 }
 
 impl Target {
-    /// A target that negotiates within `limits` and takes `depth` commands of each session.
+    /// Returns a target that negotiates within `limits` and takes `depth` commands of each session.
     pub fn new(device: Device, limits: Limits, depth: u32, random: Random) -> Self {
         Self {
             device,
@@ -125,17 +126,17 @@ impl Target {
         }
     }
 
-    /// Whether nobody is connected.
+    /// Reports whether nobody is connected.
     pub fn is_idle(&self) -> bool {
         self.logins.is_empty() && self.sessions.is_empty()
     }
 
-    /// Whether this connection is served.
+    /// Reports whether this connection is served.
     pub fn serves(&self, id: ConnectionId) -> bool {
         self.logins.contains_key(&id) || self.sessions.contains_key(&id)
     }
 
-    /// Somebody connected.
+    /// Accepts a new connection.
     pub fn accept(&mut self, id: ConnectionId, now: Duration) {
         let login = LoggingIn {
             login: Login::new(),
@@ -145,7 +146,7 @@ impl Target {
         self.logins.insert(id, login);
     }
 
-    /// Bytes arrived.
+    /// Takes bytes that arrived.
     pub fn receive(&mut self, id: ConnectionId, bytes: &[u8], now: Duration) -> Vec<Action> {
         if self.sessions.contains_key(&id) {
             return self.receive_in_session(id, bytes, now);
@@ -277,7 +278,7 @@ impl Target {
                 served.protocol.in_flight() <= self.depth as usize,
                 "more commands than the window allows"
             );
-            // A logout is answered by the session itself; nothing else is asked for.
+            // The session itself answers a logout; nothing else is asked for.
             if event.is_none() {
                 break;
             }
@@ -285,7 +286,7 @@ impl Target {
         self.flush(id)
     }
 
-    /// What a session has to send, and its end after a logout.
+    /// Sends the bytes that a session has to send, and ends the session after a logout.
     fn flush(&mut self, id: ConnectionId) -> Vec<Action> {
         let Some(served) = self.sessions.get_mut(&id) else {
             return Vec::new();
@@ -307,7 +308,7 @@ impl Target {
         actions
     }
 
-    /// The disk is ready for a command.
+    /// Completes a command whose disk is ready.
     pub fn disk(&mut self, number: u64) -> Vec<Action> {
         let Some((session, task, completion)) = self.device.finish(number) else {
             return Vec::new();
@@ -330,7 +331,7 @@ impl Target {
         self.flush(id)
     }
 
-    /// A second has passed: pings, dead connections, windows that narrow and widen.
+    /// Handles a passed second: pings, dead connections, windows that narrow and widen.
     pub fn tick(&mut self, now: Duration) -> Vec<Action> {
         let mut actions = Vec::new();
         let late = self.logins.iter();
@@ -353,7 +354,7 @@ impl Target {
         actions
     }
 
-    /// The other end closed the connection, or it was cut.
+    /// Handles a connection that the other end closed, or that was cut.
     pub fn closed(&mut self, id: ConnectionId) {
         if self.serves(id) {
             self.close(id, Reason::Gone);

@@ -172,7 +172,7 @@ enum Fate {
     Lost,
     /// Each write is kept or lost.
     Any,
-    /// At least one write is torn, and each other write is kept, lost or torn.
+    /// One or more writes are torn, and each other write is kept, lost or torn.
     Torn,
 }
 

@@ -35,13 +35,13 @@ enum Presence {
 /// State in which a disk comes back.
 #[derive(Clone, Debug)]
 pub enum Return {
-    /// With the content that it had: only the cable was gone.
+    /// The disk has its content: only the cable was gone.
     Unharmed,
-    /// Without the content that was not safe: its power was gone.
+    /// The disk lost its power and the content that was not safe.
     AfterPowerCut,
-    /// With the content of another time.
+    /// The disk has the content of another time.
     Old(Medium),
-    /// With each sector either as it was or as it was at another time.
+    /// The disk has each sector either as it was or as it was at another time.
     Mixed(Medium),
 }
 

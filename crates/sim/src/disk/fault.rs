@@ -97,9 +97,9 @@ pub enum Fault {
     MisdirectedRead,
     /// A read fails once.
     FailedRead,
-    /// Before a read a bit of a sector turns over, mostly in a sector that is read.
+    /// A bit of a sector turns over before a read, mostly in a sector that is read.
     BitRot,
-    /// Before a read one of its sectors becomes unreadable, until it is written.
+    /// A sector becomes unreadable before it is read, until it is written.
     Ruin,
 }
 

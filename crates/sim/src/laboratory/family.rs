@@ -9,21 +9,21 @@ use crate::disk::Chances;
 use crate::history::{Climate, History, generate};
 use crate::subject::Subject;
 
-/// Histories that are run to shorten one that failed.
+/// Number of histories that are run to shorten one that failed.
 const SHRINKING: u32 = 2000;
-/// Steps that a person reads at a glance.
+/// Number of steps that a person reads at a glance.
 const SHORT: usize = 8;
 
-/// What a family of histories went through.
+/// Counts of a family of histories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// How many.
+    /// Number of histories.
     pub histories: u64,
-    /// The sum of all.
+    /// Sum of all reports.
     pub total: Report,
-    /// How many the store refused to open, where it may.
+    /// Number of histories in which the store refused to open, where it may.
     pub refused: u64,
-    /// How many a tried cut at a flush tore a write in.
+    /// Number of histories in which a tried power cut at a flush tore a write.
     pub tearing: u64,
 }
 
@@ -71,14 +71,14 @@ impl fmt::Display for Summary {
     }
 }
 
-/// A history that failed and the shortest found that does.
+/// Failed history, and the shortest one found that fails.
 #[derive(Clone, Debug)]
 pub struct Defeat {
-    /// What the seed's history came to.
+    /// Failure of the seed's history.
     pub failure: Failure,
-    /// A shorter one.
+    /// Shorter history that fails.
     pub shortest: History,
-    /// What that came to.
+    /// Failure of the shorter history.
     pub shortest_failure: Failure,
 }
 
@@ -100,10 +100,11 @@ impl fmt::Display for Defeat {
     }
 }
 
-/// Runs the histories of these seeds until one fails. `finish` makes of what is generated what is run.
+/// Runs the histories of these seeds until one fails. `finish` turns a generated history into the
+/// one to run.
 ///
 /// # Errors
-/// The first that fails, shortened.
+/// The first history that fails, shortened.
 pub fn attack<S: Subject>(
     setup: &S::Setup,
     climate: &Climate,
@@ -134,7 +135,9 @@ pub fn attack<S: Subject>(
     Ok(summary)
 }
 
-/// The shortest history found that fails: what is left of this one, or of one that was short from the
+/// Returns the shortest history found that fails.
+///
+/// The candidates are shortened forms of this history, and of a history that was short from the
 /// beginning.
 fn shorten<S: Subject>(
     setup: &S::Setup,

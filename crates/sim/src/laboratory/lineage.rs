@@ -1,4 +1,5 @@
-//! What stems from what in a history, and so which operations make sense by now.
+//! Descent of snapshots and clones in a history, which decides whether an operation makes sense by
+//! now.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +9,16 @@ use crate::operation::{Admin, Named, Operation, SLICES_PER_BLOCK, VolumeId};
 /// Snapshots, clones and promotions that were asked for.
 #[derive(Debug, Default)]
 pub(super) struct Lineage {
-    /// What a snapshot was taken of, and a clone made of.
+    /// Origin of each snapshot and clone.
     origins: BTreeMap<VolumeId, VolumeId>,
     /// Snapshots in the order in which they were taken.
     taken: BTreeMap<VolumeId, usize>,
-    /// Clones that were promoted, and what they stemmed from.
+    /// Clones that were promoted, and their former origins.
     promoted: BTreeSet<VolumeId>,
 }
 
 impl Lineage {
-    /// Whether an operation makes sense by now.
+    /// Reports whether an operation makes sense by now.
     pub(super) fn makes_sense(&self, model: &Model, operation: &Operation) -> bool {
         let blocks = |volume| model.blocks(volume);
         let holds = |volume, end: u64| {
@@ -79,7 +80,7 @@ impl Lineage {
         }
     }
 
-    /// Whether all of these are there, and nothing is left that stems from them.
+    /// Reports whether all of these are there, and nothing is left that stems from them.
     fn go_together(&self, model: &Model, volumes: &[VolumeId]) -> bool {
         volumes.iter().all(|volume| {
             let mut children = self.children(model, *volume);
@@ -89,7 +90,7 @@ impl Lineage {
         })
     }
 
-    /// Whether these are all that the name means.
+    /// Reports whether these are all the volumes that the name means.
     fn is_all(model: &Model, volumes: &[VolumeId], named: Named) -> bool {
         let owner = |volume: VolumeId| volume.group().map_or(volume, |(_, of)| of);
         let is_meant = |volume: &VolumeId| match named {
@@ -103,7 +104,7 @@ impl Lineage {
         meant == volumes.iter().copied().collect()
     }
 
-    /// The snapshots of a volume or clones of a snapshot that may exist.
+    /// Returns the snapshots of a volume, or clones of a snapshot, that may exist.
     fn children<'a>(
         &'a self,
         model: &'a Model,
@@ -113,7 +114,9 @@ impl Lineage {
         known.filter(move |child| self.origins.get(child) == Some(&volume))
     }
 
-    /// Whether it stems from a volume whose snapshots may have become another's: nobody here knows whose they are.
+    /// Reports whether the volume stems from one whose snapshots may have moved to another volume.
+    ///
+    /// The laboratory does not know the owner of these snapshots.
     fn is_of_promoted(&self, volume: VolumeId) -> bool {
         let mut at = Some(volume);
         while let Some(volume) = at {
@@ -125,7 +128,7 @@ impl Lineage {
         false
     }
 
-    /// Notes what an operation that is submitted makes of what.
+    /// Notes the snapshots and clones that a submitted operation makes.
     pub(super) fn note(&mut self, admin: &Admin) {
         match admin {
             Admin::Promote { volume } => {

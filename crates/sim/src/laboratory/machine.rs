@@ -1,4 +1,4 @@
-//! One life of a subject: it, its disks and the clock, from opening to its end.
+//! One life of a subject, from opening to its end, with its disks and the clock.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::random::Random;
 use crate::subject::{Answer, DiskRequest, Flaw, Geometry, Outcome, State, Subject};
 use pages::Pages;
 
-/// Tags of the reads that look at everything after an opening.
+/// First tag of the reads that verify all content after an opening.
 const VERIFYING: u64 = 1 << 63;
-/// Blocks that one of these reads.
+/// Number of blocks that one of these reads covers.
 const VERIFIED_BLOCKS: u64 = 16;
-/// More answers of disks than any opening or operation of a history takes.
+/// Number of disk answers above that of any opening or operation of a history.
 const ENDLESS: u32 = 10_000_000;
 
-/// What happens next.
+/// Next event.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     Disk(usize),
@@ -28,12 +28,12 @@ enum Next {
 /// Disks as a power cut may leave them.
 pub(super) struct Way {
     pub disks: Vec<Disk>,
-    /// Writes and sectors that were torn on them.
+    /// Number of writes and sectors that were torn on them.
     pub torn_writes: u64,
     pub torn_sectors: u64,
 }
 
-/// A subject on its disks.
+/// Subject on its disks.
 pub(super) struct Machine<S> {
     pub subject: S,
     pub disks: Vec<Disk>,
@@ -53,7 +53,7 @@ impl<S: Subject> Machine<S> {
         }
     }
 
-    /// The faults that have struck its disks.
+    /// Returns the faults that have struck the disks.
     pub(super) fn struck(&self) -> Struck {
         let disks = self.disks.iter();
         disks.fold(Struck::default(), |sum, disk| sum + disk.struck())
@@ -89,12 +89,12 @@ impl<S: Subject> Machine<S> {
         }
     }
 
-    /// Whether a flush of a disk is answered next.
+    /// Reports whether the next answer is that of a flush of a disk.
     pub(super) fn is_flush_next(&self) -> bool {
         matches!(self.next(), Some((_, Next::Disk(disk))) if self.disks[disk].is_flush_next())
     }
 
-    /// The disks as power cuts at this moment may leave them, in so many ways.
+    /// Returns the disks as power cuts at this moment may leave them, in several ways.
     pub(super) fn cut(&self, ways: usize, tearing: Tearing, random: &mut Random) -> Vec<Way> {
         let images = self.disks.iter().map(|disk| {
             let mut of_disk = disk.images(ways, tearing, random);
@@ -124,8 +124,10 @@ impl<S: Subject> Machine<S> {
         (0..most).map(disks_of).collect()
     }
 
-    /// The disks as one power cut may leave them that does the same to all caches: they lose all that is not safe, or keep it,
-    /// or each has a fate of its own.
+    /// Returns the disks as one power cut may leave them that treats all caches alike.
+    ///
+    /// The caches all lose the content that is not safe, or all keep it, or each has a fate of its
+    /// own.
     pub(super) fn cut_together(&self, tearing: Tearing, random: &mut Random) -> Vec<Disk> {
         let fate = random.within(0..8);
         let of = |disk: &Disk| {
@@ -143,7 +145,7 @@ impl<S: Subject> Machine<S> {
         self.disks.iter().map(of).collect()
     }
 
-    /// Lets the next thing happen; false where nothing ever will.
+    /// Lets the next event happen; returns false if no event will ever come.
     pub(super) fn advance(&mut self) -> bool {
         self.collect();
         let Some((at_us, next)) = self.next() else {
@@ -176,7 +178,7 @@ impl<S: Subject> Machine<S> {
         Err(FailureKind::Hangs("opening".into()))
     }
 
-    /// Lets `answers` disks answer, or fewer if it is open before.
+    /// Lets `answers` disks answer, or fewer if the subject opens earlier.
     pub(super) fn open_partly(&mut self, answers: u32) {
         for _ in 0..answers {
             if self.subject.state() != State::Opening || !self.advance() {
@@ -185,7 +187,7 @@ impl<S: Subject> Machine<S> {
         }
     }
 
-    /// Reads everything.
+    /// Reads all content.
     pub(super) fn read_all(
         &mut self,
         tolerates_errors: bool,
@@ -236,7 +238,7 @@ impl<S: Subject> Machine<S> {
         Ok(found)
     }
 
-    /// Asks of everything what has space and what is a hole.
+    /// Queries extents and holes of everything.
     pub(super) fn ask_extents(
         &mut self,
         found: &mut BTreeMap<VolumeId, FoundVolume>,
@@ -280,8 +282,9 @@ impl<S: Subject> Machine<S> {
     }
 }
 
-/// Opens copies of disks that tell no lies, and proves what lies there. What is read from the disks themselves, and
-/// what chance does to them, stays as if this had not been asked.
+/// Opens copies of disks that tell no lies, and proves their content.
+///
+/// The proof changes neither the reads from the disks themselves nor their chance events.
 pub(crate) fn prove<S: Subject>(
     setup: &S::Setup,
     geometry: &Geometry,
@@ -301,32 +304,32 @@ pub(crate) fn prove<S: Subject>(
     Ok(subject.prove(disks, *now_us))
 }
 
-/// An opening after the end of a life, and its judgement.
+/// Opening after the end of a life, with its judgement.
 pub(super) struct Recovery<'a> {
     pub history: &'a History,
     pub now_us: u64,
-    /// Sectors for blocks that the pool has for good.
+    /// Number of sectors for blocks that the pool has for good.
     pub promised_sectors: u64,
-    /// Answers of disks after which the power is cut again, one for each opening that is cut.
+    /// Numbers of disk answers before the next power cut, one for each opening that is cut.
     pub interruptions: &'a [u32],
-    /// What the power may leave behind at each flush of the opening is opened as well.
+    /// Power cuts to try at each flush of the opening. Each resulting state is opened as well.
     pub cuts: Option<Cuts>,
     pub model: &'a mut Model,
-    /// What struck the disks meanwhile, also where they are lost in a failure.
+    /// Faults that struck the disks meanwhile, kept even if a failure loses the disks.
     pub struck: &'a mut Struck,
 }
 
 /// Power cuts that are only tried.
 pub(super) struct Cuts {
-    /// At each flush.
+    /// Number of power cuts at each flush.
     pub ways: usize,
     pub random: Random,
-    /// How many were.
+    /// Number of power cuts that were tried.
     pub tried: u64,
 }
 
 impl Recovery<'_> {
-    /// Opens what lies on disks and judges all that is found.
+    /// Opens the content of disks and judges everything that is found.
     pub(super) fn run<S: Subject>(
         &mut self,
         setup: &S::Setup,
@@ -365,7 +368,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Opens, and before each flush what a power cut would leave there.
+    /// Opens the subject. Before each flush it also opens the state that a power cut would leave
+    /// there.
     fn try_cuts<S: Subject>(
         &mut self,
         setup: &S::Setup,
@@ -396,7 +400,7 @@ impl Recovery<'_> {
     }
 }
 
-/// What power cuts may leave, of which each is opened and judged.
+/// States that power cuts may leave; each is opened and judged.
 pub(super) struct Trying<'a> {
     pub history: &'a History,
     pub model: &'a Model,
@@ -405,7 +409,7 @@ pub(super) struct Trying<'a> {
 }
 
 impl Trying<'_> {
-    /// Tries all; how many they are, or in which way it fails.
+    /// Tries all states, and returns their number or the failure.
     pub(super) fn all<S: Subject>(
         &self,
         setup: &S::Setup,
@@ -422,7 +426,7 @@ impl Trying<'_> {
         Ok(tried)
     }
 
-    /// Tries what lies on these disks.
+    /// Tries the state of these disks.
     pub(super) fn one<S: Subject>(
         &self,
         setup: &S::Setup,

@@ -1,5 +1,6 @@
-//! Panics of a subject are failures like any other; while a history is shortened, hundreds of them say
-//! the same, and are not printed.
+//! Capture of a subject's panics, which are failures like any other.
+//!
+//! While a history is shortened, hundreds of panics are alike, and they are not printed.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -11,12 +12,12 @@ thread_local! {
 }
 static HOOK: Once = Once::new();
 
-/// Runs something whose panic is an answer: its words.
+/// Runs a function, and returns the message if it panics.
 pub(super) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| words_of(&*panic))
 }
 
-/// Runs something without printing the panics of this thread.
+/// Runs a function without printing the panics of this thread.
 pub(super) fn quietly<T>(run: impl FnOnce() -> T) -> T {
     HOOK.call_once(|| {
         let print = take_hook();

@@ -1,4 +1,4 @@
-//! Operations that were not answered yet, and what the model learns of an answer.
+//! Operations without an answer, and the effect of an answer on the model.
 
 use std::fmt;
 
@@ -9,28 +9,28 @@ use crate::model::{AdminId, ChangeId, Model, Moment, extents};
 use crate::operation::VolumeId;
 use crate::subject::Outcome;
 
-/// What the model was told about one.
+/// Operation that the model was told about.
 #[derive(Debug)]
 pub(super) enum Pending {
     Read(VolumeId, u64, u64, Moment),
     Extents(VolumeId, u64, u64, Moment),
     Change {
         change: ChangeId,
-        /// It may fail in a pool that is full.
+        /// Whether the operation may fail in a full pool.
         needs_space: bool,
     },
     Flush(VolumeId, Moment),
     Admin {
         id: AdminId,
-        /// Nothing else runs beside it.
+        /// Whether nothing else runs beside the operation.
         is_exclusive: bool,
-        /// It may fail in a pool that is full.
+        /// Whether the operation may fail in a full pool.
         needs_space: bool,
     },
 }
 
 impl Pending {
-    /// Whether it works in a pool that is full.
+    /// Reports whether the operation works in a full pool.
     fn needs_no_space(&self) -> bool {
         match self {
             Self::Read(..) | Self::Extents(..) | Self::Flush(..) => true,
@@ -38,10 +38,10 @@ impl Pending {
         }
     }
 
-    /// Tells the model what the operation `tag` came to, and judges what it brought.
+    /// Tells the model the result of the operation `tag`, and judges the returned data.
     ///
     /// # Errors
-    /// What must not be.
+    /// If the result must not be.
     pub(super) fn answered(
         self,
         tag: u64,

@@ -1,4 +1,4 @@
-//! What came of a history: counts, or the one thing that was wrong, with what led to it.
+//! Result of a history: counts, or the one error with the events that led to it.
 
 use std::fmt;
 
@@ -6,73 +6,73 @@ use crate::disk::Struck;
 use crate::model::Wrong;
 use crate::subject::{Flaw, Moves, UnderWay};
 
-/// Flaws of which a failure tells.
+/// Largest number of flaws that a failure lists.
 const MAX_FLAWS: usize = 8;
 
-/// What a history went through.
+/// Counts of the events of a history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Operations that were submitted.
+    /// Number of operations that were submitted.
     pub operations: u64,
-    /// Operations that failed, where they may.
+    /// Number of operations that failed where they may.
     pub errors: u64,
-    /// Power cuts and kills that the history went on after.
+    /// Number of power cuts and kills after which the history went on.
     pub crashes: u64,
-    /// Power cuts that were only tried, each opened and read.
+    /// Number of power cuts that were only tried, each opened and read.
     pub tried_cuts: u64,
-    /// Those of them at flushes.
+    /// Number of tried power cuts at flushes.
     pub flush_cuts: u64,
-    /// Those at flushes that tore a write on some disk.
+    /// Number of tried power cuts at flushes that tore a write on some disk.
     pub torn_cuts: u64,
-    /// Sectors that these tore.
+    /// Number of sectors that these power cuts tore.
     pub torn_sectors: u64,
-    /// Places taken away that lead to what was promised, each of which was missed.
+    /// Number of removed records that led to promised changes, each of which the store missed.
     pub missed_records: u64,
-    /// Those of them that lay somewhere else once more.
+    /// Number of missed records of which a second copy lay elsewhere.
     pub missed_by_signposts: u64,
-    /// And those without which everything was there.
+    /// Number of removed records that the store did not need.
     pub needless_records: u64,
-    /// Sectors that led to others and rotted, without a loss.
+    /// Number of sectors that led to others and rotted without a loss.
     pub rotten_metadata: u64,
-    /// Disks that came back old.
+    /// Number of disks that came back old.
     pub old_copies: u64,
-    /// Times that these were rebuilt, and as many others lost then.
+    /// Number of times that old disks were rebuilt, and as many others lost then.
     pub rebuilt_old_copies: u64,
-    /// Labels that were lost.
+    /// Number of labels that were lost.
     pub lost_labels: u64,
-    /// Disks that lost all labels at their ends and got them back.
+    /// Number of disks that lost all labels at their ends and got them back.
     pub rebuilt_labels: u64,
-    /// Times that the power failed while they got them.
+    /// Number of power failures while disks got their labels back.
     pub torn_rebuilds: u64,
-    /// Disks that shrank.
+    /// Number of disks that shrank.
     pub short_disks: u64,
-    /// What moments of power cuts fell into, tried or not.
+    /// Work of the store at the moments of power cuts, tried or not.
     pub cut: CutInto,
-    /// Times that it was asked what has space and what is a hole.
+    /// Number of queries of extents and holes.
     pub extents: u64,
-    /// How many of those found that there are both.
+    /// Number of queries that found both extents and holes.
     pub mixed_extents: u64,
-    /// Times that what lay on the disks was proven.
+    /// Number of proofs of the content of the disks.
     pub proofs: u64,
-    /// Times that all was scrubbed, and no copy was bad then.
+    /// Number of scrubs after which no copy was bad.
     pub heals: u64,
-    /// Openings that were shown a disk and its copy, and refused.
+    /// Number of openings that were shown a disk and its copy, and refused.
     pub refused_twins: u64,
-    /// Openings that were shown a copy of what the store does not know any more.
+    /// Number of openings that were shown a copy of a disk that the store no longer knows.
     pub strangers: u64,
-    /// Copies of all disks that became a store of their own, and power cuts meanwhile.
+    /// Number of copies of all disks that became a store of their own.
     pub separated: u64,
-    /// See there.
+    /// Number of power cuts while the copies became a store of their own.
     pub torn_separations: u64,
-    /// What was tried besides.
+    /// Counts of the attempts.
     pub attempts: Attempts,
-    /// Changes for which space was kept, of those that may lack it.
+    /// Number of changes for which space was kept, in pools where a change may lack space.
     pub kept: u64,
-    /// Operations that destroyed several volumes or snapshots.
+    /// Number of operations that destroyed several volumes or snapshots.
     pub destructions: u64,
-    /// What became of its disks.
+    /// Counts of the changes of the disks.
     pub moves: Moves,
-    /// Whether it ended early because the store refused to open, where it may.
+    /// Whether the history ended early because the store refused to open, where it may.
     pub refused: bool,
     /// Faults of all disks.
     pub struck: Struck,
@@ -80,22 +80,22 @@ pub struct Report {
     pub time_us: u64,
 }
 
-/// Attempts of each kind ([`Attempt`](crate::history::Attempt)).
+/// Counts of the attempts of each kind ([`Attempt`](crate::history::Attempt)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attempts {
-    /// Caches that were lost together.
+    /// Number of times that all caches were lost together.
     pub cuts: u64,
-    /// Disks that were back while another was away.
+    /// Number of disks that were back while another disk was away.
     pub partings: u64,
-    /// Of these: nothing was told of it.
+    /// Number of these partings of which no error told.
     pub untold: u64,
-    /// Newest checkpoints that were lost.
+    /// Number of newest checkpoints that were lost.
     pub lost_roots: u64,
-    /// Changes that were made again.
+    /// Number of changes that were made again.
     pub repeats: u64,
-    /// Marks that were lost.
+    /// Number of marks that were lost.
     pub lost_marks: u64,
-    /// Of these: something had been promised since.
+    /// Number of lost marks after which a change had been promised.
     pub needless_marks: u64,
 }
 
@@ -111,23 +111,23 @@ impl Attempts {
     }
 }
 
-/// Moments of power cuts by what a store did then, besides serving.
+/// Counts of power cuts by the work of the store at that moment, besides serving.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CutInto {
-    /// A resilver.
+    /// Power cuts during a resilver.
     pub resilvers: u64,
-    /// A scrub.
+    /// Power cuts during a scrub.
     pub scrubs: u64,
-    /// What was destroyed became free.
+    /// Power cuts while destroyed blocks became free.
     pub freeing: u64,
-    /// A checkpoint.
+    /// Power cuts during a checkpoint.
     pub checkpoints: u64,
-    /// The pool became larger.
+    /// Power cuts while the pool became larger.
     pub growths: u64,
 }
 
 impl CutInto {
-    /// Counts one.
+    /// Counts one power cut.
     pub(super) fn count(&mut self, under_way: UnderWay) {
         let UnderWay {
             resilver,
@@ -153,7 +153,7 @@ impl CutInto {
 }
 
 impl Report {
-    /// Counts what another history went through too.
+    /// Adds the counts of another history.
     pub(super) fn add(&mut self, other: &Self) {
         self.operations += other.operations;
         self.errors += other.errors;
@@ -190,30 +190,30 @@ impl Report {
     }
 }
 
-/// What is not as it should be.
+/// Kind of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// Something was found that must not be.
+    /// Content that must not be found.
     Wrong(Wrong),
-    /// The store waits for something that never comes.
+    /// A store that waits for an event that never comes.
     Hangs(String),
-    /// The store does not open what lies on its disks: why.
+    /// A store that does not open its disks, with the reason.
     Refused(String),
-    /// An operation failed: which, and why.
+    /// A failed operation: the operation and the reason.
     Failed(String, String),
-    /// An answer to nothing that was asked.
+    /// An answer to no operation.
     UnknownAnswer(u64),
-    /// An answer that is none to what was asked.
+    /// An answer that does not fit its operation.
     NoAnswer(String),
     /// A read of another length.
     WrongLength(usize),
-    /// What lies on the disks has flaws that it must not have, by the store's own proof.
+    /// Flaws of the disks that the store's own proof found, and that they must not have.
     Flawed(Vec<Flaw>),
-    /// The pool has fewer sectors than it said that it has for good: so many, and so many before.
+    /// A pool with fewer sectors than it promised for good: the number now, and the number before.
     Shrunk(u64, u64),
-    /// A disk and its copy are not told apart as they must be: what happened.
+    /// A disk and its copy that are not told apart as they must be, with a description.
     Twins(String),
-    /// The store panicked.
+    /// A panic of the store.
     Panicked(String),
 }
 
@@ -241,16 +241,16 @@ impl fmt::Display for FailureKind {
     }
 }
 
-/// A history that failed.
+/// Failure of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The history's seed.
+    /// Seed of the history.
     pub seed: u64,
-    /// During which step, from 0; as many as there are steps means the end.
+    /// Step of the failure, from 0; the number of steps means the end.
     pub step: usize,
-    /// What is wrong.
+    /// Kind of the failure.
     pub kind: FailureKind,
-    /// What was going on: the step, and the changes that `kind` names.
+    /// Context of the failure: the step, and the changes that `kind` names.
     pub context: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Runs one history, step by step.
+//! Runner of one history, step by step.
 
 mod attempts;
 mod labels;
@@ -20,21 +20,26 @@ use crate::operation::{Admin, ChangeKind, Operation, SLICES_PER_BLOCK, VolumeId}
 use crate::random::Random;
 use crate::subject::{Answer, State, Subject};
 
-/// Of so many histories one proves the pool after all its crashes, also those that are only tried.
+/// Share of the histories that prove the pool after all their crashes, also after tried ones: one
+/// in this number.
 const PROVING: u64 = 8;
 
-/// Sectors of a disk with less than 2 MiB for data. In a pool of such disks what checkpoints hold back takes much of what
-/// UNMAP may take beside volumes that reserved their space. Nobody makes pools below 64 MiB.
+/// Size, in sectors, of a disk with less than 2 MiB for data.
+///
+/// In a pool of such disks, checkpoints hold back much of the space that UNMAP may take beside
+/// volumes that reserved their space. Nobody makes pools below 64 MiB.
 const TINY: u64 = (2 * 1024 + 1536) / 4;
 
-/// So many of the last records are those of which one is lost.
+/// Number of the last records among which one is lost.
 const LATE: usize = 6;
 
-/// Flushes behind a change of the disks in which labels are written: two rounds, once more where something else changed, and
-/// what relies on them.
+/// Number of flushes behind a change of the disks in which labels are written.
+///
+/// These are two rounds of labels, one more if something else changed, and the writes that rely on
+/// them.
 const UNREST: u32 = 16;
 
-/// More answers of disks and ticks than all operations of a history take.
+/// Number of disk answers and ticks above that of all operations of a history.
 const ENDLESS: u32 = 300_000;
 
 pub(super) struct Runner<'a, S: Subject> {
@@ -44,25 +49,25 @@ pub(super) struct Runner<'a, S: Subject> {
     pub(super) machine: Machine<S>,
     model: Model,
     pending: BTreeMap<u64, Pending>,
-    /// At which step each change was submitted.
+    /// Step at which each change was submitted.
     changes: BTreeMap<ChangeId, usize>,
     lineage: Lineage,
     remembered: Vec<Medium>,
-    /// What lay on all disks at earlier moments.
+    /// Contents of all disks at earlier moments.
     moments: Vec<Vec<Medium>>,
-    /// What disks hold when the store is opened the next time.
+    /// New contents of disks at the next opening.
     replaced: Vec<(usize, Medium)>,
-    /// A disk that ends earlier from then on.
+    /// Disk that ends earlier from the next opening on.
     shortened: Option<(usize, u64)>,
-    /// A disk shrank already.
+    /// Whether a disk has shrunk already.
     has_shrunk: bool,
     loses_labels: bool,
     loses_all_labels: bool,
-    /// Flushes for which labels may have to say something new.
+    /// Number of flushes during which labels may have something new to say.
     unrest: u32,
-    /// Copies that lie beside the disks: of which disk each is.
+    /// Copies that lie beside the disks, each with the number of its disk.
     pub(super) copies: Vec<(usize, Medium)>,
-    /// Sectors for blocks that the pool said that it has for good.
+    /// Number of sectors for blocks that the pool promised for good.
     promised_sectors: u64,
     pub(super) random: Random,
     step: usize,
@@ -78,7 +83,7 @@ impl<'a, S: Subject> Runner<'a, S> {
     ) -> Self {
         let mut random = Random::new(history.chance);
         let geometry = &history.geometry;
-        // Honest while the store is made: what is there from the beginning is certain.
+        // The disks are honest while the store is made: the content of the beginning is certain.
         let mut disk = |_| {
             let (sectors, mut behaviour) = (geometry.disk_sectors, history.behaviour.clone());
             behaviour.chances = Chances::default();
@@ -139,7 +144,7 @@ impl<'a, S: Subject> Runner<'a, S> {
         self.gives_up(outcome).map(drop)
     }
 
-    /// Whether the history ends here: the store refused to open and may.
+    /// Reports whether the history ends here because the store refused to open and may.
     fn gives_up(&mut self, outcome: Result<(), FailureKind>) -> Result<bool, FailureKind> {
         match outcome {
             Ok(()) => Ok(false),
@@ -152,7 +157,8 @@ impl<'a, S: Subject> Runner<'a, S> {
         }
     }
 
-    /// Everything is answered, read, and still there after two power cuts with nothing between.
+    /// Checks that all operations are answered and all content is read, also after two power cuts
+    /// in a row.
     fn end(&mut self) -> Result<(), FailureKind> {
         self.drain()?;
         let volumes: Vec<VolumeId> = self.model.volumes().collect();
@@ -170,12 +176,12 @@ impl<'a, S: Subject> Runner<'a, S> {
         self.prove(&disks)
     }
 
-    /// Whether this history proves the pool after crashes, and not only at its end.
+    /// Reports whether this history proves the pool after crashes, and not only at its end.
     fn proves(&self) -> bool {
         self.history.seed.is_multiple_of(PROVING)
     }
 
-    /// Nothing is wrong with what lies on these disks but what they may have done to it.
+    /// Checks that these disks have only the flaws that they may have caused.
     fn prove(&mut self, disks: &[Disk]) -> Result<(), FailureKind> {
         let (geometry, now_us) = (&self.history.geometry, self.machine.now_us);
         let mut flaws = match prove::<S>(self.setup, geometry, disks, now_us) {
@@ -230,7 +236,7 @@ impl<'a, S: Subject> Runner<'a, S> {
         }
     }
 
-    /// Submits an operation where it makes sense by now.
+    /// Submits an operation if it makes sense by now.
     fn submit(&mut self, operation: &Operation) -> Result<(), FailureKind> {
         let is_exclusive = matches!(operation, Operation::Admin(admin) if !admin.is_concurrent());
         let mut pending = self.pending.values();
@@ -281,7 +287,7 @@ impl<'a, S: Subject> Runner<'a, S> {
                 }
                 Pending::Change {
                     change,
-                    // Of blocks that it covers in part, an unmap writes the rest.
+                    // An unmap that covers a block in part writes the rest of the block.
                     needs_space: *kind != ChangeKind::Unmap
                         || !is_whole
                         || model.keeps_space() && self.history.geometry.disk_sectors < TINY,
@@ -311,7 +317,8 @@ impl<'a, S: Subject> Runner<'a, S> {
         self.take_answers()
     }
 
-    /// Lets the next thing happen, trying cuts before flushes; false where nothing ever will.
+    /// Lets the next event happen and tries power cuts before flushes; returns false if no event
+    /// will ever come.
     fn advance(&mut self) -> Result<bool, FailureKind> {
         if self.history.cuts_per_flush > 0 && self.machine.is_flush_next() && self.is_cut_here() {
             let (tried, torn_cuts, torn_sectors) = self.try_cuts(self.history.cuts_per_flush)?;
@@ -331,12 +338,12 @@ impl<'a, S: Subject> Runner<'a, S> {
     }
 
     fn is_cut_here(&mut self) -> bool {
-        // Nothing is drawn where all are: such histories stay what they are.
+        // Nothing is drawn if all flushes are tried, so that such histories stay the same.
         let per_mille = self.history.cut_flushes_per_mille;
         per_mille >= 1000 || self.random.per_mille(per_mille)
     }
 
-    /// Waits for everything, as far as disks that answer allow.
+    /// Waits for all operations, as far as disks that answer allow.
     fn drain(&mut self) -> Result<(), FailureKind> {
         let mut left = ENDLESS;
         while !self.pending.is_empty() {
@@ -368,7 +375,7 @@ impl<'a, S: Subject> Runner<'a, S> {
         Ok(())
     }
 
-    /// The store's life ends, with the power or without; the next one begins.
+    /// Ends the store's life, with a power cut or without, and begins the next one.
     fn crash(&mut self, again_after: &[u32], power: bool) -> Result<(), FailureKind> {
         self.tell(|| match power {
             true => format!("the power fails, and again after {again_after:?} answers"),
@@ -439,7 +446,7 @@ impl<'a, S: Subject> Runner<'a, S> {
     }
 
     fn heal(&mut self) -> Result<(), FailureKind> {
-        // One that is at work already has passed what went bad behind it.
+        // A scrub at work may already have passed the places that went bad.
         for admin in [Admin::Checkpoint, Admin::Scrub] {
             self.submit(&Operation::Admin(admin))?;
             self.drain()?;
@@ -473,7 +480,7 @@ impl<'a, S: Subject> Runner<'a, S> {
         }
     }
 
-    /// The store is let go with everything that was answered; nothing of that goes with the power.
+    /// Exports the store with every answered change; the power cut that follows takes none of them.
     fn export(&mut self) -> Result<(), FailureKind> {
         self.drain()?;
         let moment = self.model.submit_flush();
@@ -492,8 +499,9 @@ impl<'a, S: Subject> Runner<'a, S> {
         self.crash(&[], true)
     }
 
-    /// Opens and judges what so many power cuts at this moment might leave: how many were tried, how many of them tore a
-    /// write, and how many sectors.
+    /// Opens and judges the states that power cuts at this moment might leave.
+    ///
+    /// Returns the number of cuts that were tried, of cuts that tore a write, and of torn sectors.
     fn try_cuts(&mut self, ways: usize) -> Result<(u64, u64, u64), FailureKind> {
         if self.machine.subject.state() != State::Open {
             return Ok((0, 0, 0));
@@ -519,7 +527,7 @@ impl<'a, S: Subject> Runner<'a, S> {
         Ok((tried, torn, sectors))
     }
 
-    /// What is allowed where the power fails now.
+    /// Returns the content that is allowed if the power fails now.
     pub(super) fn model_after_a_cut(&mut self) -> Model {
         self.note_sectors();
         let mut model = self.model.clone();
@@ -539,7 +547,8 @@ impl<'a, S: Subject> Runner<'a, S> {
         }
     }
 
-    /// Opens what so many power cuts at this moment might leave, of each without one record that led to what was promised.
+    /// Opens states that power cuts at this moment might leave, each without one record that led to
+    /// promised changes.
     fn lose_records(&mut self, ways: usize) -> Result<(), FailureKind> {
         if self.machine.subject.state() != State::Open {
             return Ok(());
@@ -550,7 +559,7 @@ impl<'a, S: Subject> Runner<'a, S> {
         for Way { mut disks, .. } in all {
             let media: Vec<Medium> = disks.iter().map(Disk::snapshot).collect();
             let records = S::proven_records(self.setup, &media);
-            // The last ones: what lies before the last checkpoint is not needed.
+            // The last records: records before the last checkpoint are not needed.
             let late = &records[records.len().saturating_sub(LATE)..];
             if late.is_empty() {
                 continue;
@@ -573,7 +582,8 @@ impl<'a, S: Subject> Runner<'a, S> {
         Ok(())
     }
 
-    /// Opens what so many power cuts at this moment might leave, of each with one sector rotten that leads to others.
+    /// Opens states that power cuts at this moment might leave, each with one rotten sector that
+    /// leads to others.
     fn rot_metadata(&mut self, ways: usize) -> Result<(), FailureKind> {
         if self.machine.subject.state() != State::Open {
             return Ok(());
@@ -631,7 +641,7 @@ impl<'a, S: Subject> Runner<'a, S> {
         }
     }
 
-    /// What is wrong, with what led to it.
+    /// Returns a failure with the events that led to it.
     pub(super) fn failure(&self, kind: FailureKind) -> Failure {
         let step = match self.history.steps.get(self.step) {
             Some(Step::Submit(operation)) => format!("{operation}"),

@@ -4,9 +4,10 @@ use super::{Failure, run};
 use crate::history::{History, Step};
 use crate::subject::Subject;
 
-/// Finds a shorter history that fails too: without what comes after the failure, without larger and then
-/// smaller parts, and with simpler crashes. At most `attempts` histories are run. The failure of the
-/// shortest is returned with it.
+/// Finds a shorter history that fails too, and returns it with its failure.
+///
+/// The search leaves out the steps after the failure and then larger and smaller parts, and makes
+/// crashes simpler. It runs `attempts` histories at most.
 pub fn shrink<S: Subject>(
     setup: &S::Setup,
     history: &History,
@@ -31,7 +32,7 @@ pub fn shrink<S: Subject>(
     (search.best, search.failure)
 }
 
-/// How many chances a shorter history gets.
+/// Number of chance seeds that a shorter history is tried with.
 const CHANCES: u64 = 6;
 
 struct Search {
@@ -41,8 +42,9 @@ struct Search {
 }
 
 impl Search {
-    /// Takes a history in place of the best where it fails, if not by the same chance, then by another:
-    /// with fewer steps everything else falls differently.
+    /// Takes a history as the new best if it fails with the old seed of chance or with another.
+    ///
+    /// Other seeds are tried because with fewer steps every chance event differs.
     fn offer<S: Subject>(&mut self, setup: &S::Setup, steps: &[Step]) -> bool {
         for other in 0..CHANCES {
             if self.left == 0 {
@@ -63,8 +65,10 @@ impl Search {
         false
     }
 
-    /// The end of a history looks at everything, so steps after the failure are not needed, and often
-    /// not even the one that failed.
+    /// Cuts the steps after the failure.
+    ///
+    /// The end of a history checks everything, so these steps are not needed. Often the step that
+    /// failed is not needed either.
     fn cut_tail<S: Subject>(&mut self, setup: &S::Setup) {
         for extra in [0, 1] {
             let mut steps = self.best.steps.clone();

@@ -1,7 +1,9 @@
-//! Copies of disks beside the disks: made at any moment of a history, and shown to every later opening.
+//! Copies of disks beside the disks: made at any moment of a history, and shown to every later
+//! opening.
 //!
-//! An opening that is shown a disk and its copy refuses, and writes to neither. The same opening without the copy is the
-//! history's own. Whether a copy is one by then is asked of the store after that: what left the pool has no twin.
+//! An opening that is shown a disk and its copy refuses, and writes to neither. The opening without
+//! the copy is the history's own. The store is then asked whether the copy still is one: a disk
+//! that left the pool has no twin.
 
 use super::FailureKind;
 use super::machine::Machine;
@@ -9,11 +11,11 @@ use super::runner::Runner;
 use crate::disk::{Disk, Medium};
 use crate::subject::{Geometry, State, Subject};
 
-/// What an opening did that was shown a copy.
+/// Result of an opening that was shown a copy.
 pub(super) struct Shown {
     copy: Medium,
     sectors: u64,
-    /// Why it refused, if it did.
+    /// Reason why the opening refused, if it did.
     refused: Option<String>,
 }
 
@@ -24,7 +26,8 @@ impl<S: Subject> Runner<'_, S> {
         self.copies.push((disk, medium));
     }
 
-    /// Opens these disks and one of the copies, as somebody would who looks through a folder. Nothing may be written.
+    /// Opens these disks and one of the copies, as a user who looks through a folder would. Nothing
+    /// may be written.
     pub(super) fn open_beside_a_copy(
         &mut self,
         disks: &[Disk],
@@ -57,7 +60,8 @@ impl<S: Subject> Runner<'_, S> {
         }))
     }
 
-    /// What the opening should have done, by what the store knows that was opened without the copy.
+    /// Judges the opening that was shown a copy, by the knowledge of the store that was opened
+    /// without it.
     pub(super) fn judge_shown(&mut self, shown: Option<Shown>) -> Result<(), FailureKind> {
         let Some(shown) = shown else {
             return Ok(());
@@ -81,7 +85,9 @@ impl<S: Subject> Runner<'_, S> {
         }
     }
 
-    /// Copies all disks in one moment; the copies become a store of their own and are opened, alone and beside the disks.
+    /// Copies all disks at one moment.
+    ///
+    /// The copies become a store of their own and are opened, alone and beside the disks.
     pub(super) fn copy_all(&mut self) -> Result<(), FailureKind> {
         if self.machine.subject.state() != State::Open {
             return Ok(());
@@ -115,7 +121,7 @@ impl<S: Subject> Runner<'_, S> {
         self.trying(&model).one::<S>(&setup, copies)
     }
 
-    /// The store on other disks than the history's.
+    /// Starts the store on other disks than the history's.
     fn start(&self, setup: &S::Setup, disks: Vec<Disk>) -> Machine<S> {
         let geometry = Geometry {
             disks: disks.len(),

@@ -1,4 +1,4 @@
-//! What power cuts leave behind together with something else that is lost: [`Attempt`].
+//! Trial of states that power cuts leave behind together with another loss: [`Attempt`].
 
 use std::ops::Range;
 
@@ -37,7 +37,7 @@ impl<S: Subject> Runner<'_, S> {
         self.trying(&model).one::<S>(self.setup, disks)
     }
 
-    /// At each flush while labels are written, seldom at other times.
+    /// Tries partings at each flush while labels are written, seldom at other times.
     fn try_partings(&mut self, may_be_away: Range<usize>) -> Result<(), FailureKind> {
         if self.unrest == 0 && self.random.per_mille(950) {
             return Ok(());
@@ -46,7 +46,10 @@ impl<S: Subject> Runner<'_, S> {
         self.try_parting(may_be_away)
     }
 
-    /// Whoever is away may have been the only one with what was promised. That is told; it is never taken for all there is.
+    /// Tries a parting.
+    ///
+    /// The disk that is away may have been the only one with promised changes. The store must
+    /// report that, and must never take the rest for all there is.
     fn try_parting(&mut self, may_be_away: Range<usize>) -> Result<(), FailureKind> {
         let mut disks = self.cut_together();
         let present: Vec<usize> = may_be_away.filter(|disk| !disks[*disk].is_gone()).collect();
@@ -77,7 +80,8 @@ impl<S: Subject> Runner<'_, S> {
         }
     }
 
-    /// The store goes on without a disk. Then that one is back, and perhaps another one away.
+    /// Lets the store go on without a disk. Then that disk is back, and perhaps another one is
+    /// away.
     fn go_on_without(
         &mut self,
         away: usize,
@@ -101,7 +105,7 @@ impl<S: Subject> Runner<'_, S> {
         }
     }
 
-    /// All that the checkpoint before and the log behind that lead to is still there.
+    /// Checks that all content is there that the checkpoint before and the log behind it lead to.
     fn try_lost_root(&mut self) -> Result<(), FailureKind> {
         let mut disks = self.cut_together();
         if self.random.per_mille(500) {

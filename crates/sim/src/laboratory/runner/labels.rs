@@ -12,10 +12,10 @@ use super::Runner;
 use crate::disk::{Disk, Medium, SECTOR_SIZE};
 use crate::subject::{State, Subject};
 
-/// Sectors of a label.
+/// Number of sectors of a label.
 const SECTORS: u64 = (LABEL_SIZE / SECTOR_SIZE) as u64;
 
-/// Where labels lie on a disk.
+/// Returns the places of the labels on a disk.
 fn places(disk: &Disk) -> Vec<u64> {
     let end = disk.sectors() / SECTORS * SECTORS;
     let places = (0..COPIES).map(|copy| Label::offset(copy, end * SECTOR_SIZE as u64));
@@ -35,7 +35,7 @@ fn copy_at(medium: &Medium, at: u64) -> Pages {
     medium.read(first..first + SECTORS).unwrap_or_default()
 }
 
-/// The labels at the ends.
+/// Returns the labels at the ends.
 fn labels(disk: &Disk) -> LeafLabels {
     let medium = disk.snapshot();
     let read = |at: Option<u64>| at.map(|at| copy_at(&medium, at)).unwrap_or_default();
@@ -59,7 +59,7 @@ fn plan(disks: &[Disk], which: &[usize]) -> Result<Rebuild, OpenError> {
     Rebuild::plan(&labels, &traces, None)
 }
 
-/// Writes so many labels at most, durably.
+/// Writes at most `most` labels, durably.
 fn write_labels(disks: &mut [Disk], which: &[usize], plan: &Rebuild, most: u64) {
     let of = |step: usize| {
         let lost = which.iter().zip(&plan.labels);
@@ -93,7 +93,7 @@ impl<S: Subject> Runner<'_, S> {
         self.crash(&[], true)
     }
 
-    /// Destroys labels; of those of a disk that are whole one is left.
+    /// Destroys labels, but leaves one of the whole labels of each disk.
     pub(super) fn lose_labels(&mut self, disks: &mut [Disk]) {
         for (number, disk) in disks.iter_mut().enumerate() {
             let medium = disk.snapshot();
@@ -127,8 +127,10 @@ impl<S: Subject> Runner<'_, S> {
         self.crash(&[], true)
     }
 
-    /// Destroys all labels at the ends of disks that have inner ones, and makes them anew. Half of the times the power fails
-    /// behind some write of a label, and the same is done again where there is still something to do.
+    /// Destroys all labels at the ends of disks that have inner ones, and makes them again.
+    ///
+    /// Half of the times the power fails behind some write of a label. The work is then done again
+    /// if a label is still missing.
     pub(super) fn rebuild_labels(&mut self, disks: &mut [Disk]) -> Result<(), FailureKind> {
         let has_labels = |disk: &Disk| {
             labels(disk)
@@ -169,7 +171,7 @@ impl<S: Subject> Runner<'_, S> {
             write_labels(disks, &listed, &plan, most);
             self.tell(|| format!("the power fails behind {most} of their labels"));
             self.report.torn_rebuilds += 1;
-            // Those that have a label by now may be enough.
+            // The disks that have a label by now may be enough.
             if let Ok(plan) = self::plan(disks, &listed) {
                 write_labels(disks, &listed, &plan, u64::MAX);
             }
@@ -180,7 +182,9 @@ impl<S: Subject> Runner<'_, S> {
         Ok(())
     }
 
-    /// One disk of a vdev that can lose one ends earlier. Once in a history: it is not used for long.
+    /// Ends one disk of a vdev earlier, if the vdev can lose a disk.
+    ///
+    /// This happens once in a history: such a vdev is not used for long.
     pub(super) fn crash_to_short(&mut self) -> Result<(), FailureKind> {
         if self.machine.subject.state() != State::Open || self.has_shrunk {
             return Ok(());

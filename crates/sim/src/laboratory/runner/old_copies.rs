@@ -1,5 +1,7 @@
-//! Old copies: what lay on disks at an earlier moment lies there again when the store is opened the next time. As many disks
-//! as redundancy covers come back so, and nothing is lost. When they are rebuilt, as many others may go.
+//! Old copies: at the next opening of the store, disks have the content of an earlier moment.
+//!
+//! As many disks as redundancy covers come back old, and nothing is lost. When they are rebuilt, as
+//! many other disks may go.
 
 use super::super::FailureKind;
 use super::super::machine::{Machine, Recovery, Way};
@@ -8,11 +10,11 @@ use crate::disk::{Disk, Medium, Return, Struck};
 use crate::model::Model;
 use crate::subject::{State, Subject};
 
-/// Moments that are remembered.
+/// Number of moments that are remembered.
 const MOMENTS: usize = 6;
 
 impl<S: Subject> Runner<'_, S> {
-    /// Remembers what lies on all disks: as it is read now, or as a power cut would leave it.
+    /// Remembers the content of all disks, as it is read now or as a power cut would leave it.
     pub(super) fn remember_all(&mut self) {
         let media: Vec<Medium> = match self.random.per_mille(500) {
             true => self.machine.disks.iter().map(Disk::snapshot).collect(),
@@ -30,7 +32,10 @@ impl<S: Subject> Runner<'_, S> {
         }
     }
 
-    /// Chooses disks of a vdev that has all, as many as may be lost, and what each comes back with. Empty where there is none.
+    /// Chooses disks of a vdev that lacks nothing, as many as may be lost, and the old content of
+    /// each.
+    ///
+    /// The list is empty if there is none.
     fn choose_old(&mut self) -> Vec<(usize, Medium)> {
         let groups = self.machine.subject.losable();
         if groups.is_empty() || self.moments.is_empty() {
@@ -50,7 +55,8 @@ impl<S: Subject> Runner<'_, S> {
         old
     }
 
-    /// The power fails, or the program is killed, and disks come back old. The history goes on with them.
+    /// Cuts the power or kills the program, and brings disks back old. The history goes on with
+    /// them.
     pub(super) fn crash_to_old(
         &mut self,
         again_after: &[u32],
@@ -67,8 +73,9 @@ impl<S: Subject> Runner<'_, S> {
         self.crash(again_after, power)
     }
 
-    /// Opens what power cuts at this moment might leave, with disks that come back old. When these are rebuilt, as many
-    /// others of their vdev go.
+    /// Opens states that power cuts at this moment might leave, with disks that come back old.
+    ///
+    /// When these disks are rebuilt, as many others of their vdev go.
     pub(super) fn try_old_copies(&mut self, ways: usize) -> Result<(), FailureKind> {
         if self.machine.subject.state() != State::Open {
             return Ok(());
@@ -96,7 +103,8 @@ impl<S: Subject> Runner<'_, S> {
             };
             let mut model = model.clone();
             let mut machine = self.reopen(disks, &again_after, &mut model)?;
-            // A disk that was none of the pool's then is away now, and so others cannot go.
+            // A disk that did not belong to the pool at that moment is away now, and so others
+            // cannot go.
             if !wait_until_whole(&mut machine)?
                 || !machine.subject.losable().iter().any(|of| of.0 == group)
             {
@@ -138,7 +146,7 @@ impl<S: Subject> Runner<'_, S> {
     }
 }
 
-/// Waits until no leaf lacks anything; false where it never comes to that.
+/// Waits until no leaf lacks anything; returns false if that never happens.
 fn wait_until_whole<S: Subject>(machine: &mut Machine<S>) -> Result<bool, FailureKind> {
     for _ in 0..super::ENDLESS {
         let is_whole = !machine.subject.is_lacking();

@@ -1,8 +1,8 @@
-//! What is given up at the end of a log stays given up: openings, changes and power cuts in turn, from one moment of a
-//! history.
+//! Checks that records given up at the end of a log stay given up.
 //!
-//! An initiator that repeats a write after a power cut may make the store write the same record again, byte for byte and in
-//! the same place. Records behind it of the time before may still lie there.
+//! From one moment of a history, openings, changes and power cuts follow in turn. An initiator that
+//! repeats a write after a power cut may make the store write an equal record again, byte for byte
+//! and in the same place. Records of the earlier time may still lie behind it.
 
 use pages::Pages;
 
@@ -14,12 +14,12 @@ use crate::model::{ChangeId, Model, pattern};
 use crate::operation::{ChangeKind, Operation, SLICES_PER_BLOCK, VolumeId};
 use crate::subject::{Answer, Subject};
 
-/// Numbers of the requests here: neither the history's nor those that read all.
+/// First tag of the requests here; neither the history nor the reads of all content use these tags.
 const FIRST_TAG: u64 = 1 << 61;
-/// Ways in which the power fails after the first changes, and after those that are made again.
+/// Number of ways in which the power fails after the first changes, and after the repeated ones.
 const WAYS: usize = 4;
 
-/// A write.
+/// Write of a trial.
 #[derive(Clone, Debug)]
 pub(super) struct Made {
     id: ChangeId,
@@ -34,16 +34,16 @@ impl Made {
     }
 }
 
-/// A store from an opening on, and what it may hold.
+/// Store from an opening on, and the content that it may hold.
 pub(super) struct Life<S> {
     machine: Machine<S>,
     pub(super) model: Model,
-    /// A durable write was answered.
+    /// Whether a durable write was answered.
     has_promised: bool,
 }
 
 impl<S: Subject> Life<S> {
-    /// Asks for these, lets so many things happen, and takes the answers.
+    /// Submits these writes, lets a number of events happen, and takes the answers.
     pub(super) fn submit(
         &mut self,
         made: &[Made],
@@ -73,14 +73,14 @@ impl<S: Subject> Life<S> {
                 break;
             }
         }
-        // What is answered now was not seen by anybody.
+        // Nobody sees an answer that comes now.
         self.machine.answers.clear();
         Ok(())
     }
 }
 
 impl<S: Subject> Runner<'_, S> {
-    /// The store after a power cut that leaves these disks.
+    /// Returns the store after a power cut that leaves these disks.
     pub(super) fn live_on(&self, disks: Vec<Disk>, before: &Model) -> Result<Life<S>, FailureKind> {
         let mut model = before.clone();
         model.crash();
@@ -92,7 +92,7 @@ impl<S: Subject> Runner<'_, S> {
         })
     }
 
-    /// Durable writes of whole blocks to volumes that there are.
+    /// Returns durable writes of whole blocks to existing volumes.
     pub(super) fn make_writes(&mut self, model: &mut Model, count: u64) -> Vec<Made> {
         let is_volume = |id: &VolumeId| model.blocks(*id).is_some() && !model.is_snapshot(*id);
         let volumes: Vec<VolumeId> = model.volumes().filter(is_volume).collect();
@@ -130,7 +130,8 @@ impl<S: Subject> Runner<'_, S> {
         life.machine.cut_together(tearing, &mut self.random)
     }
 
-    /// Of some writes the power takes the first, which is made again; then the power fails once more.
+    /// Tries a power cut that takes the first of some writes. That write is made again, and the
+    /// power fails once more.
     pub(super) fn try_repeats(&mut self) -> Result<(), FailureKind> {
         let model = self.model.clone();
         let disks = self.cut_together();
@@ -158,7 +159,7 @@ impl<S: Subject> Runner<'_, S> {
         Ok(())
     }
 
-    /// Of the marks that an opening wrote nothing is left, as where a disk loses a write and says nothing.
+    /// Tries the loss of the mark that an opening wrote, as on a disk that silently loses a write.
     pub(super) fn try_lost_mark(&mut self) -> Result<(), FailureKind> {
         let model = self.model.clone();
         let disks = self.cut_together();
@@ -182,7 +183,7 @@ impl<S: Subject> Runner<'_, S> {
             let opened = self.live_on(disks, &life.model);
             self.report.attempts.needless_marks += u64::from(life.has_promised);
             match opened {
-                // What lies behind the mark was promised to nobody yet.
+                // Changes behind the mark were promised to nobody yet.
                 Err(FailureKind::Refused(why))
                     if S::misses_a_record(&why) && !life.has_promised => {}
                 opened => drop(opened?),
