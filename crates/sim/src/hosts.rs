@@ -1,18 +1,19 @@
-//! Two hosts at one pool: each with its own engine, clock and cables, over the same simulated disks.
+//! Two hosts at one pool: each has its own engine, clock and cables, over shared simulated disks.
 //!
-//! A seed decides what happens: hosts import whenever they can, are paused, killed and restarted on the same boot or a new
-//! one, let the pool go in order, lose the cable to a disk; disks are fast, slow, or stall. Nobody asks whose the pool is:
-//! each import is a forced one.
+//! A seed decides the events. Hosts import whenever they can, are paused, killed and restarted on
+//! their old boot or a new one, export the pool in order, and lose the cable to a disk. Disks are
+//! fast, slow, or stall. Nobody asks which host owns the pool: each import is a forced one.
 //!
-//! # What is checked
-//! - From the moment when a host has opened the pool, no other one acknowledges anything, or returns any data.
-//! - Each opening finds all that was acknowledged, also by the other host: what was written, snapshots that were taken, and
-//!   none that were destroyed.
+//! # Checks
+//! - From the moment when a host has opened the pool, no other host acknowledges anything, or
+//!   returns any data.
+//! - Each opening finds every acknowledged change, also of the other host: writes, snapshots that
+//!   were taken, and no destroyed snapshot.
 //! - In the end the pool opens.
-//! - Where nobody is paused and no disk stalls, an import never stops the host that has the pool.
+//! - If nobody is paused and no disk stalls, an import never stops the host that has the pool.
 //!
-//! Writes that a disk had taken may land after their host was paused. Here no disk takes longer for them than an interval
-//! of the records: that much an opener waits in any case.
+//! Writes that a disk had taken may land after their host was paused. Here no disk takes longer for
+//! them than an interval of the records: an opener waits that long in any case.
 
 mod content;
 mod host;
@@ -27,47 +28,47 @@ use crate::random::Random;
 use content::Content;
 use host::{Host, Purpose};
 
-/// MiB of each disk.
+/// Size of each disk, in MiB.
 const DISK_MIB: u64 = 16;
-/// Events of one history; none takes so many.
+/// Number of events above that of any history.
 const ENDLESS: u64 = 20_000_000;
 
-/// What a history went through, and how often.
+/// Counts of the events of histories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Histories.
+    /// Number of histories.
     pub histories: u64,
-    /// Simulated seconds.
+    /// Number of simulated seconds.
     pub seconds: u64,
-    /// Writes and reads that were acknowledged.
+    /// Number of writes and reads that were acknowledged.
     pub acknowledged: u64,
-    /// Times that a host opened the pool.
+    /// Number of times that a host opened the pool.
     pub openings: u64,
-    /// Snapshots that were found then.
+    /// Number of snapshots that these openings found.
     pub snapshots: u64,
-    /// Of these: it was another host's before, which had not let it go.
+    /// Number of openings of a pool that another host had not exported.
     pub takeovers: u64,
-    /// Imports that were refused since another host had the pool.
+    /// Number of imports that were refused because another host had the pool.
     pub active: u64,
-    /// Imports that were refused since another host wanted it at the same moment.
+    /// Number of imports that were refused because another host wanted the pool at that moment.
     pub contested: u64,
-    /// Other imports that failed: disks were away, say.
+    /// Number of other imports that failed, for example because disks were away.
     pub failed: u64,
-    /// Hosts that stopped since they could not say that they have the pool.
+    /// Number of hosts that stopped because they could not say that they have the pool.
     pub silent: u64,
-    /// Hosts that stopped since another one had it.
+    /// Number of hosts that stopped because another host had the pool.
     pub foreign: u64,
-    /// Hosts that were paused, killed, and of these restarted with a new boot.
+    /// Number of hosts that were paused.
     pub paused: u64,
-    /// See before.
+    /// Number of hosts that were killed.
     pub killed: u64,
-    /// See before.
+    /// Number of killed hosts that restarted with a new boot.
     pub reboots: u64,
-    /// Pools that were let go in order.
+    /// Number of pools that were exported in order.
     pub exports: u64,
-    /// Cables that were pulled.
+    /// Number of cables that were pulled.
     pub cables: u64,
-    /// Writes of a host that reached a disk after another one had the pool.
+    /// Number of writes of a host that reached a disk after another host had the pool.
     pub late: u64,
 }
 
@@ -121,23 +122,24 @@ impl fmt::Display for Tally {
     }
 }
 
-/// What may happen in a family of histories.
+/// Trouble that may happen in a family of histories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// Imports only: nobody is paused, no disk stalls.
     None,
     /// Pauses, kills, reboots, exports.
     Hosts,
-    /// The same; disks are slow and stall, and cables are pulled.
+    /// Trouble of the hosts, and disks that are slow and stall, and cables that are pulled.
     HostsAndDisks,
-    /// Both hosts import at the same moment, again and again.
+    /// Imports of both hosts at one moment, again and again.
     Together,
-    /// The same as `Hosts`, where the hosts are clones of one machine: only their boots tell them apart.
+    /// Trouble as in `Hosts`, with hosts that are clones of one machine: only their boots tell them
+    /// apart.
     Clones,
 }
 
 impl Trouble {
-    /// All of them.
+    /// All kinds of trouble.
     pub const ALL: [Self; 5] = [
         Self::None,
         Self::Hosts,
@@ -146,7 +148,7 @@ impl Trouble {
         Self::Clones,
     ];
 
-    /// Its name.
+    /// Returns the name of the family.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "hosts-calm",
@@ -158,16 +160,16 @@ impl Trouble {
     }
 }
 
-/// How a history broke a rule.
+/// Violation of a rule by a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// The family and seed.
+    /// Family and seed.
     pub history: (&'static str, u64),
-    /// When, in simulated microseconds.
+    /// Time of the violation, in simulated microseconds.
     pub at_us: u64,
-    /// Which rule.
+    /// Rule that was broken.
     pub what: String,
-    /// What led to it.
+    /// Events that led to the violation.
     pub lines: Vec<String>,
 }
 
@@ -184,7 +186,7 @@ impl fmt::Display for Broken {
     }
 }
 
-/// A request that a disk has.
+/// Request that a disk has.
 struct Flight {
     host: usize,
     life: u64,
@@ -200,7 +202,7 @@ struct World {
     hosts: Vec<Host>,
     flights: BTreeMap<u64, Flight>,
     next_id: u64,
-    /// Who opened the pool last.
+    /// Host that opened the pool last.
     owner: Option<(usize, u64)>,
     content: Content,
     tally: Tally,
@@ -290,7 +292,7 @@ impl World {
         self.finish()
     }
 
-    /// One host alone is left, and opens what is there.
+    /// Leaves one host alone, which opens the pool.
     fn finish(&mut self) -> Result<(), String> {
         self.tell("the end: one host is left".to_owned());
         for disk in &mut self.disks {
@@ -314,7 +316,7 @@ impl World {
         Ok(())
     }
 
-    /// Lets the next thing happen.
+    /// Lets the next event happen.
     fn advance(&mut self) -> Result<(), String> {
         self.tally.seconds += 1;
         if self.tally.seconds > ENDLESS {
@@ -369,7 +371,7 @@ impl World {
         self.hosts[flight.host].answered(flight.life, flight.purpose, done.outcome);
     }
 
-    /// Takes what a host brought.
+    /// Takes the output of a host.
     fn collect(&mut self, number: usize) -> Result<(), String> {
         loop {
             let host = &mut self.hosts[number];
@@ -436,7 +438,7 @@ impl World {
         self.disks[disk].submit(self.now_us, self.next_id, op);
     }
 
-    /// Whoever has the pool open is asked for something.
+    /// Sends requests to the host that has the pool open.
     fn traffic(&mut self) -> Result<(), String> {
         self.next_traffic_us = self.now_us + self.random.within(20_000..400_000);
         for number in 0..self.hosts.len() {
@@ -450,7 +452,7 @@ impl World {
         Ok(())
     }
 
-    /// Something happens to hosts, disks and cables.
+    /// Brings trouble to hosts, disks and cables.
     fn act(&mut self) {
         let gap_us = match self.trouble {
             Trouble::Together => 8_000_000..30_000_000,
@@ -461,7 +463,7 @@ impl World {
         match (self.trouble, self.random.within(0..100)) {
             (Trouble::None, _) => {}
             (Trouble::Together, dice) => {
-                // Both die or let go, and come back together.
+                // Both hosts die or export, and come back together.
                 let back_us = self.now_us + 1_000_000;
                 for host in &mut self.hosts {
                     if dice < 50 && host.export(self.now_us, back_us) {
@@ -523,7 +525,9 @@ impl World {
         ));
     }
 
-    /// Disks become slow, stall, or are well again: all of them, as behind one controller, or one.
+    /// Makes disks slow, lets them stall, or makes them well again.
+    ///
+    /// This concerns all disks, as behind one controller, or one disk.
     fn change_disks(&mut self) {
         let slow = self.random.one_of(&[50_u64, 200, 5_000, 40_000, 150_000]);
         let stall_us = self.random.one_of(&[0, 100_000, 600_000]);

@@ -1,16 +1,16 @@
-//! What the blocks of the volume may hold, and which snapshots may be there, whichever host made them.
+//! Allowed contents of the volume's blocks and allowed snapshots, whichever host made them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::random::Random;
 
-/// Blocks of the volume.
+/// Number of blocks of the volume.
 pub(super) const BLOCKS: u64 = 24;
 
-/// Something that a host is asked.
+/// Operation that a host is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
-    /// Write this, durably.
+    /// Writes this value, durably.
     Write {
         block: u64,
         value: u64,
@@ -18,22 +18,23 @@ pub(super) enum Op {
     Read {
         block: u64,
     },
-    /// The first read of an opening: it settles what is there.
+    /// Reads a block for the first time in an opening: the read settles its content.
     Verify {
         block: u64,
     },
-    /// Take this snapshot.
+    /// Takes this snapshot.
     Snapshot {
         number: u64,
     },
-    /// Destroy it.
+    /// Destroys this snapshot.
     Destroy {
         number: u64,
     },
 }
 
 impl Op {
-    /// A block, or a snapshot: a host has one operation of each under way.
+    /// Returns the object of the operation, a block or a snapshot. A host has one operation of each
+    /// under way.
     pub(super) fn object(self) -> u64 {
         match self {
             Self::Write { block, .. } | Self::Read { block } | Self::Verify { block } => block,
@@ -44,17 +45,17 @@ impl Op {
 
 #[derive(Debug, Default)]
 struct Block {
-    /// What was acknowledged last; 0: nothing.
+    /// Value that was acknowledged last; 0: nothing.
     value: u64,
-    /// Writes that were not, and may be there.
+    /// Values of writes that were not acknowledged and may be there.
     maybe: Vec<u64>,
 }
 
-/// Whether a snapshot is there.
+/// Presence of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presence {
     Acknowledged,
-    /// It was asked for, or its end was, and nothing was acknowledged.
+    /// The creation or destruction was asked for, and nothing was acknowledged.
     Open,
 }
 
@@ -71,7 +72,7 @@ impl Content {
         0..BLOCKS
     }
 
-    /// Something to ask of a host.
+    /// Returns operations to ask of a host.
     pub(super) fn ops(&mut self, _host: usize, _life: u64, random: &mut Random) -> Vec<Op> {
         let count = random.within(1..6);
         let mut ops: Vec<Op> = Vec::new();
@@ -95,7 +96,7 @@ impl Content {
         ops
     }
 
-    /// A snapshot comes, or one that is there goes.
+    /// Creates a snapshot, or destroys an existing one.
     fn verb(&mut self, random: &mut Random) -> Option<Op> {
         let there = self.snapshots.iter();
         let there = there.filter(|(_, presence)| **presence == Presence::Acknowledged);
@@ -111,7 +112,9 @@ impl Content {
         Some(op)
     }
 
-    /// A host has opened the pool and finds these snapshots: what was acknowledged holds, and all else is settled.
+    /// Takes the snapshots that a host found when it opened the pool.
+    ///
+    /// Acknowledged changes hold, and everything else is settled.
     pub(super) fn found(&mut self, numbers: &BTreeSet<u64>) -> Result<(), String> {
         for (number, presence) in &self.snapshots {
             if *presence == Presence::Acknowledged && !numbers.contains(number) {
@@ -126,7 +129,7 @@ impl Content {
         Ok(())
     }
 
-    /// A host says that it is done; what it read.
+    /// Takes the acknowledgement of a host, with the bytes that it read.
     pub(super) fn acknowledged(&mut self, op: Op, data: Option<&[u8]>) -> Result<(), String> {
         match op {
             Op::Snapshot { number } => {

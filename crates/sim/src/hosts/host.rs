@@ -1,4 +1,6 @@
-//! One host: it imports the pool whenever it can, serves what it is asked, and has a clock and cables of its own.
+//! One host: it imports the pool whenever it can and serves requests.
+//!
+//! The host has a clock and cables of its own.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -24,11 +26,11 @@ use crate::random::Random;
 
 /// Number of the first leaf.
 const FIRST_LEAF: u64 = 100;
-/// The request that makes the volume.
+/// Number of the request that makes the volume.
 const MAKING: RequestId = RequestId(u64::MAX);
 const VOLUME: &str = "volume";
 
-/// What a request to a disk was for.
+/// Purpose of a request to a disk.
 #[derive(Clone, Debug)]
 pub(super) enum Purpose {
     Label { disk: usize, copy: usize },
@@ -36,16 +38,16 @@ pub(super) enum Purpose {
     Io(vdev::IoId),
 }
 
-/// How an operation ended: well, with the bytes of a read, or not.
+/// End of an operation: success, with the bytes of a read, or failure.
 pub(super) type Answered = (Op, Result<Option<Vec<u8>>, ()>);
 
-/// What came of a host's work.
+/// Output of a host's work.
 #[derive(Default)]
 pub(super) struct Brought {
     pub(super) requests: Vec<(usize, DeviceOp, Purpose)>,
     pub(super) answers: Vec<Answered>,
     pub(super) lines: Vec<String>,
-    /// It has opened the pool, and found these snapshots.
+    /// Snapshots that the host found, if it has opened the pool.
     pub(super) has_opened: Option<BTreeSet<u64>>,
     pub(super) stopped: Option<String>,
 }
@@ -55,7 +57,7 @@ enum Stage {
         until_us: u64,
     },
     Making(Box<Pool>),
-    /// Labels are read: before the takeover, or behind it.
+    /// The labels are read: before the takeover, or behind it.
     Labels {
         labels: Vec<LeafLabels>,
         waiting: usize,
@@ -77,18 +79,18 @@ struct Taken {
 
 pub(super) struct Host {
     number: usize,
-    /// Of clones of one machine it is the same.
+    /// Number of the installation, which clones of one machine share.
     pub(super) installation: u64,
-    /// Counts up with every start of its program.
+    /// Number of starts of the host's program.
     pub(super) life: u64,
     owned: BTreeSet<u64>,
     boot: u128,
     stage: Stage,
     paused_us: u64,
-    /// Its clock: per mille of the true rate, and ahead by so much.
+    /// Rate of the host's clock, per mille of the true rate. The clock is ahead by `ahead_us`.
     rate: u64,
     ahead_us: u64,
-    /// Disks that it does not reach.
+    /// Disks that the host does not reach.
     pub(super) cut: BTreeSet<usize>,
     inbox: VecDeque<(u64, Purpose, DeviceOutcome)>,
     /// Bytes of each disk.
@@ -98,7 +100,7 @@ pub(super) struct Host {
     dataset: DatasetId,
     asked: BTreeMap<u64, Op>,
     next_id: u64,
-    /// Blocks that the first reads have not told yet.
+    /// Number of blocks that the first reads have not returned yet.
     unverified: usize,
     is_exporting: Option<u64>,
     opening: u64,
@@ -218,7 +220,7 @@ impl Host {
         self.boot = u128::from(random.within(1..u64::MAX));
     }
 
-    /// Its program ends at once, and begins again.
+    /// Ends the host's program at once, and starts it again later.
     pub(super) fn die(&mut self, now_us: u64, back_us: u64) {
         if matches!(self.stage, Stage::Making(_)) {
             return;
@@ -249,12 +251,12 @@ impl Host {
         self.owned.contains(&life)
     }
 
-    /// Whether it serves, and has read all blocks once.
+    /// Reports whether the host serves, and has read all blocks once.
     pub(super) fn is_verified(&self) -> bool {
         matches!(self.stage, Stage::Open(_)) && self.unverified == 0 && self.is_exporting.is_none()
     }
 
-    /// Lets the pool go in order; whether it has it.
+    /// Exports the pool in order; returns whether the host has the pool.
     pub(super) fn export(&mut self, now_us: u64, back_us: u64) -> bool {
         let clock_us = self.clock(now_us);
         let is_ready = !self.is_paused(now_us) && self.is_verified();
@@ -268,7 +270,7 @@ impl Host {
         is_ready
     }
 
-    /// A disk answered; taken when it is awake.
+    /// Takes the answer of a disk; the host handles it when awake.
     pub(super) fn answered(&mut self, life: u64, purpose: Purpose, outcome: DeviceOutcome) {
         if life == self.life {
             self.inbox.push_back((life, purpose, outcome));
@@ -279,7 +281,7 @@ impl Host {
         !self.inbox.is_empty() && !self.is_paused(now_us)
     }
 
-    /// When it has something to do, in true time.
+    /// Returns the true time at which the host has something to do.
     pub(super) fn due_us(&self, now_us: u64) -> Option<u64> {
         let at_us = match &self.stage {
             _ if !self.inbox.is_empty() => Some(now_us),
@@ -294,7 +296,7 @@ impl Host {
         at_us.map(|at_us| at_us.max(self.paused_us))
     }
 
-    /// It looks at its clock.
+    /// Lets the host look at its clock.
     pub(super) fn wake(&mut self, now_us: u64, _random: &mut Random) {
         let clock_us = self.clock(now_us);
         self.take_answers(now_us);
@@ -530,7 +532,7 @@ impl Host {
                 let leaf =
                     |(disk, guid): (usize, &Option<u64>)| Some((opening.leaf((*guid)?)?.0, disk));
                 self.leaves = leaves.filter_map(leaf).collect();
-                // What is away is asked as well.
+                // Disks that are away are asked as well.
                 for (disk, _) in self.sizes.iter().enumerate() {
                     if let Some(leaf) = opening.leaf(FIRST_LEAF + disk as u64) {
                         self.leaves.entry(leaf.0).or_insert(disk);
@@ -577,7 +579,7 @@ impl Host {
                 let used = disks.iter().enumerate();
                 let used = used.filter(|(place, _)| !taken.left_out.contains(place));
                 let disks: Vec<usize> = used.map(|(_, disk)| *disk).collect();
-                // It is not only to be read.
+                // The pool is not opened only to be read.
                 let protection = taken.protection.unwrap();
                 self.read_labels(Some(Box::new(Taken { protection, disks })));
                 true
@@ -698,7 +700,7 @@ impl Host {
                 Op::Write { block, value } => {
                     let mut bytes = vec![0; 4096];
                     bytes[..8].copy_from_slice(&value.to_le_bytes());
-                    // It does not pack.
+                    // The noise does not compress.
                     let mut noise = Random::new(value);
                     bytes[8..]
                         .iter_mut()
@@ -725,7 +727,7 @@ impl Host {
     }
 }
 
-/// What an administrator asks for.
+/// Returns the plan of an administrator's request.
 fn verb(op: Op) -> Plan {
     let names = vec![format!("{VOLUME}@{}", op.object() - BLOCKS)];
     if let Op::Destroy { .. } = op {

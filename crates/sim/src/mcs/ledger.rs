@@ -1,37 +1,39 @@
-//! The model that a session of several connections is held against: what was asked for, where it stands in the
-//! session's order, and what may still become of it.
+//! Model that judges a session of several connections.
 //!
-//! A *job* is what the initiator wants done; an *attempt* is one command for it. An attempt is sent again with
-//! its own CmdSN where the target never had it; where it was lost with its connection, another attempt follows.
+//! The model knows the requests, their places in the session's order, and their possible results.
+//!
+//! A *job* is work that the initiator wants done; an *attempt* is one command for it. If the target
+//! never had an attempt, it is sent again with its own CmdSN. If an attempt was lost with its
+//! connection, another attempt follows.
 
-/// A number of a job.
+/// Number of a job.
 pub type JobId = u64;
-/// A number of an attempt; commands carry it in their CDB.
+/// Number of an attempt; commands carry it in their CDB.
 pub type AttemptId = u64;
-/// A place in a session's order: CmdSN counted from the session's first, without wrapping.
+/// Place in a session's order: CmdSN counted from the session's first, without wrapping.
 pub type Place = i64;
 
-/// What a job does.
+/// Effect of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Puts the job's number into its cell.
     Write,
-    /// Returns what is in its cell.
+    /// Returns the content of its cell.
     Read,
     /// Moves no data.
     Nothing,
 }
 
-/// What is wanted.
+/// Work that the initiator wants done.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
-    /// What it does.
+    /// Effect of the job.
     pub kind: Kind,
-    /// On which logical unit.
+    /// Logical unit of the job.
     pub lun: u64,
-    /// On which cell of it; no other job that has not ended uses that.
+    /// Cell of the logical unit; no other job that has not ended uses that cell.
     pub cell: usize,
-    /// Bytes that are moved.
+    /// Number of bytes that are moved.
     pub length: usize,
 }
 
@@ -43,17 +45,17 @@ struct Attempt {
     immediate: bool,
     begun: bool,
     performed: bool,
-    /// A function was sent that may abort it: it need not begin.
+    /// Whether a function was sent that may abort the attempt: it need not begin.
     abort_asked: bool,
-    /// The initiator knows that it has ended: nothing may come of it any more.
+    /// Whether the initiator knows that the attempt has ended: it may have no effect any more.
     over: bool,
 }
 
 #[derive(Debug, Default)]
 struct Order {
-    /// What was sent at each place; `None` is a request that is not a command.
+    /// Attempt that was sent at each place; `None` is a request that is not a command.
     places: Vec<Option<AttemptId>>,
-    /// The place behind the last command that began.
+    /// Place behind the last command that began.
     next: Place,
 }
 
@@ -63,29 +65,30 @@ pub struct Ledger {
     jobs: Vec<Job>,
     attempts: Vec<Attempt>,
     orders: Vec<Order>,
-    /// Attempts that began, for the report.
+    /// Number of attempts that began, for the report.
     pub begun: u64,
 }
 
 impl Ledger {
-    /// A new job.
+    /// Adds a job.
     pub fn add_job(&mut self, job: Job) -> JobId {
         self.jobs.push(job);
         self.jobs.len() as JobId
     }
 
-    /// What the job is.
+    /// Returns the job of this number.
     pub fn job(&self, id: JobId) -> Job {
         self.jobs[id as usize - 1]
     }
 
-    /// The session of this number begins; sessions are numbered from 0 without gaps.
+    /// Begins the session of this number; sessions are numbered from 0 without gaps.
     pub fn begin_session(&mut self, session: u64) {
         assert_eq!(self.orders.len() as u64, session);
         self.orders.push(Order::default());
     }
 
-    /// A command for `job` takes this place, or, if it is immediate, stands before it.
+    /// Adds a command for `job` that takes this place, or stands before it if the command is
+    /// immediate.
     pub fn add_attempt(
         &mut self,
         job: JobId,
@@ -110,7 +113,7 @@ impl Ledger {
         id
     }
 
-    /// A request that is not a command takes this place.
+    /// Adds a request that is not a command and takes this place.
     pub fn add_request(&mut self, session: u64, place: Place) {
         self.take_place(session, place, None);
     }
@@ -125,17 +128,17 @@ impl Ledger {
         &mut self.attempts[id as usize - 1]
     }
 
-    /// The job of an attempt.
+    /// Returns the job of an attempt.
     pub fn job_of(&self, id: AttemptId) -> JobId {
         self.attempts[id as usize - 1].job
     }
 
-    /// A function that may abort it is about to be sent.
+    /// Notes that a function that may abort the attempt is about to be sent.
     pub fn ask_abort(&mut self, id: AttemptId) {
         self.attempt(id).abort_asked = true;
     }
 
-    /// The device server is given the attempt.
+    /// Notes that the device server is given the attempt.
     pub fn begin(&mut self, id: AttemptId, session: u64) {
         let attempt = self.attempt(id);
         assert_eq!(attempt.session, session, "attempt {id}: another session's");
@@ -159,7 +162,7 @@ impl Ledger {
         self.orders[session as usize].next = place + 1;
     }
 
-    /// The device performs the attempt.
+    /// Notes that the device performs the attempt.
     pub fn perform(&mut self, id: AttemptId) {
         let attempt = self.attempt(id);
         assert!(attempt.begun, "attempt {id} was performed unasked");
@@ -171,7 +174,7 @@ impl Ledger {
         attempt.performed = true;
     }
 
-    /// The initiator heard its status.
+    /// Notes that the initiator received the status of the attempt.
     pub fn answered(&mut self, id: AttemptId) {
         let attempt = self.attempt(id);
         assert!(
@@ -181,7 +184,9 @@ impl Ledger {
         self.conclude(id);
     }
 
-    /// The initiator knows that it is over, unanswered: aborted, or lost with its connection.
+    /// Notes that the initiator knows that the attempt is over without an answer.
+    ///
+    /// The attempt was aborted, or was lost with its connection.
     pub fn conclude(&mut self, id: AttemptId) {
         let attempt = self.attempt(id);
         assert!(!attempt.over, "attempt {id} ended twice");
@@ -189,13 +194,13 @@ impl Ledger {
     }
 }
 
-/// The bytes that a job writes, and that a reader of its cell finds.
+/// Returns the bytes that a job writes, and that a reader of its cell finds.
 pub fn pattern(job: JobId, length: usize) -> Vec<u8> {
     let at = |at: u64| (job.wrapping_mul(0x9e37_79b9) >> (8 * (at % 4))) as u8 ^ (at / 4) as u8;
     (0..length as u64).map(at).collect()
 }
 
-/// A command's CDB: what to do, for which attempt, where, how much.
+/// Returns the CDB of a command: its effect, attempt, cell and length.
 pub fn cdb(attempt: AttemptId, job: &Job) -> [u8; 16] {
     let mut cdb = [0; 16];
     cdb[0] = match job.kind {
@@ -209,7 +214,7 @@ pub fn cdb(attempt: AttemptId, job: &Job) -> [u8; 16] {
     cdb
 }
 
-/// The attempt that a CDB is for.
+/// Returns the attempt of a CDB.
 pub fn attempt_of(cdb: &[u8]) -> AttemptId {
     AttemptId::from_be_bytes(cdb[1..9].try_into().expect("eight bytes"))
 }

@@ -1,16 +1,21 @@
-//! Sessions of several connections (MC/S, RFC 7143 §4.2.2), simulated: commands that arrive out of order,
-//! connections that are cut, fall silent, are logged out and come again, and task management between all that.
+//! Simulated sessions of several connections (MC/S, RFC 7143 §4.2.2).
 //!
-//! The initiator spreads what it sends over one to four connections and recovers from a lost one as error
-//! recovery level 0 lets it. What must hold whatever happens:
+//! Commands arrive out of order. Connections are cut, fall silent, are logged out and come again,
+//! and task management happens meanwhile.
 //!
-//! - Commands begin in CmdSN order without gaps, but for those that a task management function was asked to abort.
-//! - Each is answered once, on its connection, after it was performed; or aborted, or lost with its connection.
-//!   None begins or is performed twice, or after the initiator was told that it is over.
-//! - A function aborts what was sent before it, and nothing else.
-//! - ExpCmdSN and MaxCmdSN never go back, StatSN has no gaps.
-//! - What was acknowledged stays; reads return what was written.
-//! - All ends: a session where commands wait for one that nobody sends any more is not left to wait for ever.
+//! The initiator spreads its commands over one to four connections and recovers from a lost
+//! connection within error recovery level 0. These rules hold whatever happens:
+//!
+//! - Commands begin in CmdSN order without gaps, except for commands that a task management
+//!   function was asked to abort.
+//! - Each command is answered once, on its connection, after it was performed; or it is aborted, or
+//!   lost with its connection. No command begins or is performed twice, or after the initiator was
+//!   told that it is over.
+//! - A function aborts the commands that were sent before it, and nothing else.
+//! - ExpCmdSN and MaxCmdSN never go back, and StatSN has no gaps.
+//! - Acknowledged writes stay; reads return the bytes that were written.
+//! - Everything ends. If commands wait for a command that nobody sends any more, the target does
+//!   not let the session wait for ever.
 
 pub mod initiator;
 pub mod ledger;

@@ -1,6 +1,8 @@
-//! The target's runtime for sessions of several connections, simulated: logins that begin or join a session,
-//! reinstatement of sessions and connections, task management, logouts, sockets that take what they like. The
-//! protocol itself is `iscsi::target`.
+//! Simulated runtime of the target for sessions of several connections.
+//!
+//! The runtime handles logins that begin or join a session, reinstatement of sessions and
+//! connections, task management, logouts, and sockets that take only part of a write. The protocol
+//! itself is `iscsi::target`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,25 +21,25 @@ use super::unit::{Room, Router, Units, good};
 use crate::network::ConnectionId;
 use crate::random::Random;
 
-/// Silence after which an initiator is pinged.
+/// Silence after which the target pings an initiator.
 const PING_AFTER: Duration = Duration::from_secs(15);
-/// How long a ping may stay unanswered.
+/// Time in which a ping must be answered.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long what is owed may stand still: data, and commands that others wait for.
+/// Time for which owed data, and commands that others wait for, may stand still.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a login may take.
+/// Time in which a login must end.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(15);
-/// Immediate commands that find room beside a full window.
+/// Number of immediate commands that find room beside a full window.
 const BESIDE_WINDOW: usize = 8;
 
-/// What the target does to the network.
+/// Action of the target on the network.
 #[derive(Debug)]
 pub enum Action {
-    /// Send these bytes.
+    /// Sends these bytes.
     Send(ConnectionId, Vec<u8>),
-    /// The socket takes no more for a while: flush it again.
+    /// Flushes the connection again later: the socket takes no more for a while.
     FlushLater(ConnectionId),
-    /// Close the connection, after what was sent before.
+    /// Closes the connection, after the bytes that were sent before.
     Close(ConnectionId),
 }
 
@@ -48,7 +50,7 @@ struct LoggingIn {
     since: Duration,
 }
 
-/// A login that succeeded and waits until what it replaces is quiet.
+/// Login that succeeded and waits until the session or connection that it replaces is quiet.
 #[derive(Debug)]
 struct Delayed {
     id: ConnectionId,
@@ -57,7 +59,7 @@ struct Delayed {
     input: Vec<u8>,
 }
 
-/// A task management function that waits for what it aborted.
+/// Task management function that waits for the tasks that it aborted.
 #[derive(Debug)]
 struct Function {
     connection: usize,
@@ -76,14 +78,14 @@ struct Served {
     window: (u32, u32),
 }
 
-/// The target, with one initiator's sessions.
+/// Target with the sessions of one initiator.
 #[derive(Debug)]
 pub struct Target {
-    /// Its logical units.
+    /// Logical units of the target.
     pub units: Units,
     limits: Limits,
     depth: u32,
-    /// How many of a thousand writes to a socket are cut short.
+    /// Share of the writes to a socket that are cut short, in a thousand.
     congestion_per_mille: u64,
     logins: BTreeMap<ConnectionId, LoggingIn>,
     delayed: Vec<Delayed>,
@@ -124,7 +126,7 @@ impl LoginPolicy for Policy<'_> {
 }
 
 impl Target {
-    /// A target that negotiates within `limits` and takes `depth` commands of a session.
+    /// Returns a target that negotiates within `limits` and takes `depth` commands of a session.
     pub fn new(
         units: Units,
         limits: Limits,
@@ -145,12 +147,12 @@ impl Target {
         }
     }
 
-    /// Whether nobody is connected.
+    /// Reports whether nobody is connected.
     pub fn is_idle(&self) -> bool {
         self.logins.is_empty() && self.session.is_none() && self.delayed.is_empty()
     }
 
-    /// Somebody connected.
+    /// Accepts a new connection.
     pub fn accept(&mut self, id: ConnectionId, now: Duration) {
         let login = LoggingIn {
             login: Login::new(),
@@ -166,7 +168,7 @@ impl Target {
         connections.find(|(_, it)| **it == id).map(|(at, _)| *at)
     }
 
-    /// Bytes arrived.
+    /// Takes bytes that arrived.
     pub fn receive(
         &mut self,
         id: ConnectionId,
@@ -262,7 +264,7 @@ impl Target {
         actions
     }
 
-    /// Lets in who waited for tasks that are quiet now.
+    /// Admits the logins that waited for tasks that are quiet now.
     fn attach_delayed(&mut self, now: Duration, ledger: &mut Ledger) -> Vec<Action> {
         let mut actions = Vec::new();
         for delayed in std::mem::take(&mut self.delayed) {
@@ -383,7 +385,7 @@ impl Target {
         }
     }
 
-    /// Has a function answered when its victims, and what was aborted before, are quiet.
+    /// Lets a function be answered when its victims, and the tasks aborted before, are quiet.
     fn wait_for(&mut self, connection: usize, itt: u32, mut victims: Vec<TaskId>) {
         let Some(served) = &mut self.session else {
             return;
@@ -434,7 +436,7 @@ impl Target {
         }
     }
 
-    /// A connection of the session is gone.
+    /// Handles the loss of a connection of the session.
     fn lose(&mut self, index: usize) -> Vec<Action> {
         let Some(served) = &mut self.session else {
             return Vec::new();
@@ -479,7 +481,7 @@ impl Target {
         flushed.into_iter().flatten().collect()
     }
 
-    /// Sends what the socket takes, and closes a connection that was logged out.
+    /// Sends the bytes that the socket takes, and closes a connection that was logged out.
     pub fn flush(&mut self, id: ConnectionId, now: Duration, ledger: &mut Ledger) -> Vec<Action> {
         let Some(index) = self.index_of(id) else {
             return Vec::new();
@@ -510,7 +512,7 @@ impl Target {
         actions
     }
 
-    /// The disk is ready for a command.
+    /// Completes a command whose disk is ready.
     pub fn disk(&mut self, number: u64, now: Duration, ledger: &mut Ledger) -> Vec<Action> {
         let Some((session, task, completion)) = self.units.finish(number, ledger) else {
             return Vec::new();
@@ -526,7 +528,7 @@ impl Target {
         actions
     }
 
-    /// A second has passed: pings, dead connections, windows that narrow and widen.
+    /// Handles a passed second: pings, dead connections, windows that narrow and widen.
     pub fn tick(&mut self, now: Duration, ledger: &mut Ledger) -> Vec<Action> {
         let mut actions = Vec::new();
         let late = self.logins.iter();
@@ -551,7 +553,7 @@ impl Target {
         actions
     }
 
-    /// The other end closed the connection, or it was cut.
+    /// Handles a connection that the other end closed, or that was cut.
     pub fn closed(&mut self, id: ConnectionId, now: Duration, ledger: &mut Ledger) -> Vec<Action> {
         self.logins.remove(&id);
         self.delayed.retain(|delayed| delayed.id != id);

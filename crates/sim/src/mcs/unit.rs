@@ -1,5 +1,6 @@
-//! Two logical units of cells behind a session of several connections: each command names its attempt, and ends
-//! at once or when the simulated disk is ready.
+//! Two logical units of cells behind a session of several connections.
+//!
+//! Each command names its attempt, and ends at once or when the simulated disk is ready.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,12 +12,12 @@ use iscsi::target::{Admission, Completion, IncomingCommand, TaskId, TaskRouter};
 use super::ledger::{AttemptId, JobId, Kind, Ledger, attempt_of, cdb, pattern};
 use crate::random::Random;
 
-/// Logical units.
+/// Number of logical units.
 pub const LUNS: u64 = 2;
-/// Cells of each.
+/// Number of cells of each unit.
 pub const CELLS: usize = 64;
 
-/// A command that the disk works on.
+/// Command that the disk works on.
 #[derive(Debug)]
 struct Work {
     session: u64,
@@ -24,13 +25,13 @@ struct Work {
     attempt: AttemptId,
 }
 
-/// The units and their disk.
+/// Logical units with their disk.
 #[derive(Debug)]
 pub struct Units {
-    /// The job that wrote each cell last; 0 for none.
+    /// Job that wrote each cell last; 0 for none.
     cells: Vec<Vec<JobId>>,
     waiting: BTreeMap<u64, Work>,
-    /// What became pending, with when it is due; the world takes it.
+    /// Times and numbers of commands that became pending; the world takes them.
     pub due: Vec<(Duration, u64)>,
     last: u64,
     random: Random,
@@ -40,7 +41,7 @@ pub struct Units {
 type Answer = Completion<Arc<[u8]>>;
 
 impl Units {
-    /// Empty cells on a disk that answers within `max_delay_ms` (0: at once).
+    /// Returns units of empty cells on a disk that answers within `max_delay_ms` (0: at once).
     pub fn new(random: Random, max_delay_ms: u64) -> Self {
         Self {
             cells: vec![vec![0; CELLS]; LUNS as usize],
@@ -52,7 +53,7 @@ impl Units {
         }
     }
 
-    /// What a cell holds.
+    /// Returns the content of a cell.
     pub fn cell(&self, lun: u64, cell: usize) -> JobId {
         self.cells[lun as usize][cell]
     }
@@ -87,26 +88,27 @@ impl Units {
         Admission::Running
     }
 
-    /// The disk is ready for what has this number; `None` where it was taken back.
+    /// Finishes the command of this number, or returns `None` if it was taken back.
     pub fn finish(&mut self, number: u64, ledger: &mut Ledger) -> Option<(u64, TaskId, Answer)> {
         let work = self.waiting.remove(&number)?;
         let answer = self.perform(work.attempt, ledger);
         Some((work.session, work.task, answer))
     }
 
-    /// Whether the disk works on this task.
+    /// Reports whether the disk works on this task.
     pub fn runs(&self, session: u64, task: TaskId) -> bool {
         self.of_session(session).any(|running| running == task)
     }
 
-    /// The tasks of a session that the disk works on.
+    /// Returns the tasks of a session that the disk works on.
     pub fn of_session(&self, session: u64) -> impl Iterator<Item = TaskId> {
         let works = self.waiting.values();
         let works = works.filter(move |work| work.session == session);
         works.map(|work| work.task)
     }
 
-    /// Tries to take a task back from the disk, which may have begun with it. Whether that succeeded.
+    /// Tries to take a task back from the disk, which may have begun with it. Returns whether that
+    /// succeeded.
     pub fn take_back(&mut self, session: u64, task: TaskId) -> bool {
         if self.random.per_mille(500) {
             return false;
@@ -118,7 +120,7 @@ impl Units {
     }
 }
 
-/// An end without data.
+/// Returns a good answer to a command.
 pub fn good(data_in: Option<Arc<[u8]>>) -> Answer {
     Completion {
         status: 0,
@@ -149,14 +151,14 @@ impl DataOutBuffer for Room {
     }
 }
 
-/// One session's way to the units.
+/// Route of one session to the units.
 #[derive(Debug)]
 pub struct Router<'a> {
-    /// The units.
+    /// Logical units.
     pub units: &'a mut Units,
-    /// The model.
+    /// Model that judges the session.
     pub ledger: &'a mut Ledger,
-    /// Which session.
+    /// Number of the session.
     pub session: u64,
     /// Simulated time.
     pub now: Duration,

@@ -1,5 +1,7 @@
-//! One connection of the simulated initiator: its login, PDUs in and out with their digests, and the sequence
-//! numbers that every PDU is checked against.
+//! One connection of the simulated initiator.
+//!
+//! The module handles its login, PDUs in and out with their digests, and the sequence numbers that
+//! every PDU is checked against.
 
 use std::time::Duration;
 
@@ -10,46 +12,47 @@ use iscsi::serial_number::at_or_before;
 
 use crate::network::ConnectionId;
 
-/// How far a connection has come.
+/// Progress of a connection.
 #[derive(Debug)]
 pub enum Phase {
-    /// Logging in.
+    /// The connection logs in.
     LoggingIn(Box<Login>),
-    /// It took the place of one with its CID; a ping tells what the target has of that.
+    /// The connection replaced one with its CID. A ping tells which requests of that one the target
+    /// has.
     Confirming,
     /// Commands may be sent.
     Active,
-    /// It was logged out, or is about to be: nothing more is sent on it.
+    /// The connection was logged out, or is about to be: nothing more is sent on it.
     LoggingOut,
 }
 
-/// A connection.
+/// Connection of the initiator.
 #[derive(Debug)]
 pub struct Wire {
-    /// Where its bytes go.
+    /// Network connection that carries the bytes.
     pub id: ConnectionId,
-    /// Its CID.
+    /// CID of the connection.
     pub cid: u16,
-    /// How far it has come.
+    /// Progress of the connection.
     pub phase: Phase,
-    /// When something came last.
+    /// Time at which bytes came last.
     pub heard: Duration,
-    /// When a ping was sent that has not been answered.
+    /// Whether a ping was sent that has not been answered.
     pub pinged: bool,
     input: Vec<u8>,
     header_digest: bool,
     data_digest: bool,
-    /// The longest data segment that the target takes.
+    /// Longest data segment that the target takes.
     pub max_data_segment: usize,
     exp_stat_sn: u32,
     window: Option<(u32, u32)>,
 }
 
-/// A PDU that came.
+/// PDU that came.
 pub type Pdu = (RawBhs, Vec<u8>);
 
 impl Wire {
-    /// A connection that logs in.
+    /// Returns a connection that logs in.
     pub fn new(id: ConnectionId, cid: u16, login: Login, now: Duration) -> Self {
         Self {
             id,
@@ -66,7 +69,7 @@ impl Wire {
         }
     }
 
-    /// The login succeeded.
+    /// Handles the success of the login.
     pub fn connected(&mut self, login: &LoggedIn) {
         let agreed = &login.connection;
         self.header_digest = agreed.header_digest;
@@ -75,18 +78,18 @@ impl Wire {
         self.exp_stat_sn = login.exp_stat_sn;
     }
 
-    /// Whether commands may be sent on it.
+    /// Reports whether commands may be sent on the connection.
     pub fn is_active(&self) -> bool {
         matches!(self.phase, Phase::Active)
     }
 
-    /// Takes bytes.
+    /// Takes bytes that arrived.
     pub fn push(&mut self, bytes: &[u8], now: Duration) {
         self.input.extend_from_slice(bytes);
         self.heard = now;
     }
 
-    /// The next PDU, if it is whole.
+    /// Returns the next PDU, if it is whole.
     pub fn next_pdu(&mut self) -> Option<Pdu> {
         let bhs = *self.input.first_chunk::<BHS_LENGTH>()?;
         let header = Bhs::new(&bhs);
@@ -110,7 +113,7 @@ impl Wire {
         Some((bhs, data))
     }
 
-    /// Adds a PDU to `out`; its ExpStatSN is filled in here.
+    /// Adds a PDU to `out`, and fills in its ExpStatSN.
     pub fn encode(&self, mut bhs: RawBhs, data: &[u8], out: &mut Vec<u8>) {
         bhs[28..32].copy_from_slice(&self.exp_stat_sn.to_be_bytes());
         out.extend_from_slice(&bhs);
@@ -127,7 +130,8 @@ impl Wire {
         }
     }
 
-    /// Checks StatSN, ExpCmdSN and MaxCmdSN of a PDU of the full-feature phase, and returns the window.
+    /// Checks StatSN, ExpCmdSN and MaxCmdSN of a PDU of the full-feature phase, and returns the
+    /// window.
     pub fn check_numbers(&mut self, bhs: &RawBhs) -> (u32, u32) {
         let number = |at: usize| u32::from_be_bytes(bhs[at..at + 4].try_into().expect("four"));
         let (stat_sn, window) = (number(24), (number(28), number(32)));

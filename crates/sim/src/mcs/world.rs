@@ -1,4 +1,4 @@
-//! One initiator, one target, several connections, faults.
+//! Simulated world of one initiator and one target, with several connections and faults.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,40 +14,40 @@ use crate::random::Random;
 use crate::schedule::Schedule;
 
 const TICK: Duration = Duration::from_secs(1);
-/// Longer than any recovery takes.
+/// Time longer than any recovery takes.
 const HANGS: Duration = Duration::from_secs(900);
 
-/// What a world is like; shares are of a thousand bursts of commands. Most of it is left to the seed.
+/// Character of a world; the seed decides most of it. Shares are of a thousand bursts of commands.
 #[derive(Clone, Copy, Debug)]
 pub struct Climate {
-    /// Jobs of the initiator.
+    /// Number of jobs of the initiator.
     pub jobs: u64,
-    /// Connections that are cut.
+    /// Share of cuts of connections.
     pub cuts: u64,
-    /// Connections that go silent.
+    /// Share of connections that go silent.
     pub silences: u64,
-    /// Task management functions.
+    /// Share of task management functions.
     pub functions: u64,
-    /// Logouts of one connection.
+    /// Share of logouts of one connection.
     pub logouts: u64,
-    /// Logouts of the session.
+    /// Share of logouts of the session.
     pub session_logouts: u64,
-    /// Lost connections that the initiator does nothing about.
+    /// Share of lost connections that the initiator does nothing about.
     pub careless: u64,
 }
 
-/// What happened.
+/// Counts of the events in a world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Jobs that ended.
+    /// Number of jobs that ended.
     pub ended: u64,
-    /// Those of them that were aborted.
+    /// Number of jobs that were aborted.
     pub aborted: u64,
-    /// Commands that began.
+    /// Number of commands that began.
     pub begun: u64,
-    /// Requests that were sent again with their CmdSN.
+    /// Number of requests that were sent again with their CmdSN.
     pub sent_again: u64,
-    /// Connections made.
+    /// Number of connections made.
     pub connections: u64,
     /// Simulated time.
     pub time: Duration,
@@ -79,7 +79,7 @@ struct World {
 /// Runs the world of a seed to its end.
 ///
 /// # Panics
-/// Where something is not as it should be.
+/// If something is not as it should be.
 pub fn run(seed: u64, climate: Climate) -> Report {
     let mut world = World::new(seed, climate);
     world.schedule.add(Duration::ZERO, Event::Wake);
@@ -216,7 +216,8 @@ impl World {
         }
     }
 
-    /// One end closes a connection; the other hears of it behind what was sent before.
+    /// Closes a connection at one end. The other end hears of it after the bytes that were sent
+    /// before.
     fn close(&mut self, id: ConnectionId, to: End) {
         if !self.network.is_silent(id) {
             let at = self.network.last_arrival(id, to);
@@ -224,7 +225,7 @@ impl World {
         }
     }
 
-    /// Does what the initiator wants, and looks where it is unsure.
+    /// Carries out the wishes of the initiator, and looks at the cells that it is unsure of.
     fn serve_initiator(&mut self) {
         let now = self.schedule.now();
         for (lun, cell, job) in std::mem::take(&mut self.initiator.unsure) {

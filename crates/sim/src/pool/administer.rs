@@ -1,4 +1,4 @@
-//! What an administrator asks of a pool: volumes, snapshots and their properties.
+//! Requests of a pool's administrator: volumes, snapshots and their properties.
 
 use store::catalog::request::{
     CloneSnapshot, Destroy, Rename, Resize, Rollback, SetProperties, TakeSnapshots, Texts,
@@ -37,7 +37,7 @@ impl PoolSubject {
         self.stage = Stage::Open(pool);
     }
 
-    /// What changes the catalogue.
+    /// Returns the plan of a change of the catalogue.
     fn plan_of(&self, admin: &Admin) -> Option<Plan> {
         Some(match admin {
             Admin::Create { volume, blocks } => {
@@ -137,7 +137,8 @@ impl PoolSubject {
 }
 
 impl PoolSubject {
-    /// Several are destroyed, named so.
+    /// Returns the destruction of several volumes or snapshots, in the way that the operation names
+    /// them.
     fn destruction(&self, volumes: &[VolumeId], named: Named) -> Destroy {
         let within = |folder: Option<u32>| folder.map(folder_name).unwrap_or_default();
         let names = match named {
@@ -153,7 +154,7 @@ impl PoolSubject {
     }
 }
 
-/// The same volume's or snapshot's second name, which has its number too.
+/// Returns the second name of a volume or snapshot; both names have one number.
 fn other_name(name: &str) -> String {
     let last = name.rfind(['@', '/']).map_or(0, |at| at + 1);
     let (above, own) = name.split_at(last);

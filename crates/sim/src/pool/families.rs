@@ -1,5 +1,5 @@
-//! What pools are attacked with: families of histories, each with its vdevs, its disks' temper and what
-//! may go wrong with it.
+//! Families of histories that attack the pool, each with its vdevs, the behaviour of its disks, and
+//! its faults.
 
 mod harsher;
 
@@ -45,7 +45,8 @@ const REDUNDANT: &[&Shape] = &[
     &[(RAIDZ1, 3), (Kind::Mirror, 2)],
 ];
 
-/// Some labels are left that know of a lost leaf, whichever leaf of the first vdev is away besides.
+/// Shapes in which some labels that know of a lost leaf are left, whichever leaf of the first vdev
+/// is also away.
 const PARTING: &[&Shape] = &[
     &[(Kind::Mirror, 2), (Kind::Mirror, 2)],
     &[(RAIDZ1, 3)],
@@ -56,93 +57,125 @@ const PARTING: &[&Shape] = &[
     &[(Kind::Mirror, 2), (Kind::Leaf, 1)],
 ];
 
-/// Sectors of a disk with so many MiB for data.
+/// Returns the sectors of a disk with this number of MiB for data.
 const fn disk_sectors(data_mib: u64) -> u64 {
     (data_mib * 1024 + 1536) / 4
 }
 
-/// Histories of one kind.
+/// Family of histories of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// Honest disks that lose their power, and a program that is killed, at any moment.
     PowerCuts,
-    /// The same with much administration: snapshots, clones, rollbacks, resizing, destruction.
+    /// Power cuts and kills with much administration: snapshots, clones, rollbacks, resizing,
+    /// destruction.
     Datasets,
-    /// The same in a pool of few MiB, which is full most of the time; some volumes are thick, and their writes never fail.
+    /// Power cuts, kills and administration in a pool of few MiB, which is full most of the time.
+    ///
+    /// Some volumes are thick, and their writes never fail.
     Full,
-    /// Disks without redundancy that fail, and say so.
+    /// Disks without redundancy that fail, and report it.
     Failing,
     /// Disks without redundancy that lie in every way: errors, never wrong bytes.
     Lying,
     /// As many disks as redundancy covers lie, fail, vanish and come back old: nothing may fail.
     Covered,
-    /// The same with spares, which take over and stand ready again.
+    /// Faults as in [`Family::Covered`], with spares, which take over and stand ready again.
     Spared,
     /// All disks of redundant vdevs fail and lie: errors, never wrong bytes.
     Beyond,
-    /// A disk is lost, the others go on; then the power fails, it is back, and of those that went on one is
-    /// away: what it missed is never served as if nothing had been, and opens where redundancy covers both.
+    /// Disks that are lost one after the other, around a power cut.
+    ///
+    /// A disk is lost, and the others go on. Then the power fails, the lost disk is back, and one
+    /// of the disks that went on is away. The old content of the lost disk is never served as if no
+    /// change had been missed. The pool opens if redundancy covers both disks.
     Apart,
-    /// Power cuts and kills while disks are replaced, attached, detached and put aside, and datasets come and go:
-    /// nothing may be lost, and nothing that was detached is needed.
+    /// Power cuts and kills while disks are replaced, attached, detached and put aside, and
+    /// datasets come and go.
+    ///
+    /// Nothing may be lost, and no detached disk is needed.
     Reshaped,
-    /// The same where all disks fail, hang and vanish, and every second pool has spares: errors, never wrong bytes.
+    /// Changes as in [`Family::Reshaped`] where all disks fail, hang and vanish, and every second
+    /// pool has spares.
+    ///
+    /// Errors are allowed, wrong bytes never.
     FailingReshaped,
     /// Power cuts and kills of pools with log vdevs.
     Logs,
-    /// The same where the disks of log vdevs fail, hang and vanish: no change may fail, and nothing that
-    /// was promised may be missing without a word.
+    /// Pools with log vdevs whose disks fail, hang and vanish.
+    ///
+    /// No change may fail, and no promised change may be missing silently.
     FailingLogs,
-    /// Power cuts and kills while disks grow, are replaced by larger ones, and the pool is told so; every second pool is
-    /// full most of the time.
+    /// Power cuts and kills while disks grow, are replaced by larger ones, and the pool is told so.
+    ///
+    /// Every second pool is full most of the time.
     Growing,
-    /// The same in a full pool in which the space that is kept for volumes becomes more, less, and none.
+    /// Growth in a full pool in which the reservations of volumes grow, shrink, and end.
     Reserving,
-    /// The same where the pool is filled to the brim beside a volume for which space is kept, and that one is written all
+    /// A pool that is filled to the brim beside a volume with a reservation, which is written all
     /// over, twice.
     Pressed,
-    /// Bits turn over on as many disks as redundancy covers, hundreds at a time, while these are honest otherwise: nothing may
-    /// fail.
+    /// Bits turn over on as many disks as redundancy covers, hundreds at a time.
+    ///
+    /// These disks are honest otherwise: nothing may fail.
     Rotting,
-    /// Honest disks without redundancy lose their power, and one record of the log besides that was durable: who lost
-    /// something is told.
+    /// Honest disks without redundancy lose their power, and one durable record of the log besides.
+    ///
+    /// The store reports which volumes lost changes.
     LosingRecords,
-    /// Honest disks without redundancy lose their power, and one sector of metadata rots besides: nothing is lost.
+    /// Honest disks without redundancy lose their power, and one sector of metadata also rots:
+    /// nothing is lost.
     RottenMetadata,
-    /// As `Datasets`, with volumes in folders: several volumes and snapshots are destroyed in one operation, below a folder or by
-    /// the name of snapshots. They are all there, or all gone.
+    /// Administration as in `Datasets`, with volumes in folders.
+    ///
+    /// One operation destroys several volumes and snapshots, below a folder or by the name of
+    /// snapshots. They are all there, or all gone.
     Destroying,
-    /// As many honest disks as redundancy covers come back with what they held at an earlier moment, while others are
-    /// replaced, attached, detached and put aside: nothing is lost, also when others go once they are rebuilt.
+    /// As many honest disks as redundancy covers come back with the content of an earlier moment.
+    ///
+    /// Other disks are meanwhile replaced, attached, detached and put aside. Nothing is lost, also
+    /// when others go once the old disks are rebuilt.
     OldCopies,
-    /// Up to three labels of four of each disk are lost while the power is off: nothing is lost.
+    /// Up to three of the four labels of each disk are lost while the power is off: nothing is
+    /// lost.
     LostLabels,
-    /// Disks lose all labels at both ends while the power is off, and get them back from their inner labels; the power fails
-    /// meanwhile, too: nothing is lost.
+    /// Disks lose all labels at both ends while the power is off, and get them back from their
+    /// inner labels.
+    ///
+    /// The power also fails meanwhile: nothing is lost.
     RebuiltLabels,
     /// A disk that redundancy covers is shorter after a power cut: nothing is lost.
     ShortDevices,
-    /// Copies of disks in use, made at any moment, lie beside these at every later opening, while disks are replaced and
-    /// the power fails: no opening takes one, and without them nothing is missing. Copies of all disks become pools of their
-    /// own.
+    /// Copies of disks in use, made at any moment, lie beside these disks at every later opening.
+    ///
+    /// Disks are meanwhile replaced and the power fails. No opening takes a copy, and without the
+    /// copies nothing is missing. Copies of all disks become pools of their own.
     Twins,
-    /// Power cuts and kills while disks are told what is free: trimmed space reads as something that nobody wrote, and nothing
-    /// that an opening needs may be among it. Every third pool is full most of the time; disks come and go.
+    /// Power cuts and kills while the pool trims free space.
+    ///
+    /// Trimmed space reads as bytes that nobody wrote, so that it may hold nothing that an opening
+    /// needs. Every third pool is full most of the time; disks come and go.
     Trimming,
-    /// Disks go and come back while labels are written, and after the power cut another one is away: what is missing then is
-    /// told.
+    /// Disks go and come back while labels are written, and after the power cut another disk is
+    /// away.
+    ///
+    /// The store reports the content that is missing then.
     Parting,
-    /// Log vdevs with few sectors, behind which the others stay far back, lose their power or are pulled.
+    /// Log vdevs with few sectors, far ahead of the other vdevs, lose their power or are pulled.
     PulledLogs,
-    /// The newest checkpoint is lost in all labels, and perhaps all labels of each disk but one: nothing is missing. Free
-    /// space is soon written over there, and disks are told of it.
+    /// The newest checkpoint is lost in all labels, and perhaps also all labels of each disk but
+    /// one.
+    ///
+    /// Nothing is missing. Free space is soon written over there, and trimmed.
     LostRoots,
-    /// What a power cut took is written again and the power fails once more, or the mark is lost that an opening wrote: what
-    /// was given up does not come back, and what was promised is there.
+    /// A write that a power cut took is made again and the power fails once more, or the mark that
+    /// an opening wrote is lost.
+    ///
+    /// No change that was given up comes back, and every promised change is there.
     Repeating,
 }
 
-/// All of them.
+/// All families.
 pub const FAMILIES: [Family; 30] = [
     Family::PowerCuts,
     Family::Datasets,
@@ -176,12 +209,15 @@ pub const FAMILIES: [Family; 30] = [
     Family::Repeating,
 ];
 
-/// Histories of seeds from here on are hard. Those below are what they always were, so that what failed once can be
-/// repeated.
+/// First seed of the hard histories.
+///
+/// Histories of lower seeds stay as they always were, so that an old failure can be repeated.
 pub const HARD: u64 = 1 << 32;
 
-/// Those of seeds from here on are hard, and besides: each is cut at some of its flushes, where writes are torn most often; and
-/// is asked what has space and what is a hole.
+/// First seed of the harder histories.
+///
+/// They are hard. Each also has power cuts at some of its flushes, where writes are torn most
+/// often, and queries of extents and holes.
 pub const HARDER: u64 = 1 << 40;
 
 const LOGS: &[&Shape] = &[
@@ -203,7 +239,7 @@ const LIES: Chances = Chances {
 };
 
 impl Family {
-    /// Its name.
+    /// Returns the name of the family.
     pub fn name(self) -> &'static str {
         match self {
             Self::PowerCuts => "power-cuts",
@@ -294,7 +330,7 @@ impl Family {
         setup
     }
 
-    /// The pool and the climate of a seed.
+    /// Returns the pool and the climate of a seed.
     pub fn of_seed(self, seed: u64) -> (PoolSetup, Climate) {
         let mut setup = self.setup(seed);
         let mut climate = Climate {
@@ -323,7 +359,7 @@ impl Family {
             Self::Growing => grow(&mut setup, &mut climate, seed.is_multiple_of(2)),
             Self::Reserving => {
                 fill(&mut setup, &mut climate, 2 + seed % 2);
-                // What is full from the beginning has no room for more promises.
+                // A pool that is full from the beginning has no room for more promises.
                 climate.fills = seed.is_multiple_of(4);
                 climate.reserves_per_mille = 150;
                 climate.thick_per_mille = 200;
@@ -347,7 +383,7 @@ impl Family {
             Self::Covered => cover(&mut setup, &mut climate),
             Self::Spared => {
                 cover(&mut setup, &mut climate);
-                // Most are lost for good, so that there is time to rebuild.
+                // Most disks are lost for good, so that there is time to rebuild.
                 climate.troubles_per_mille = 80;
                 climate.steps = 20..90;
             }
@@ -399,7 +435,8 @@ impl Family {
         climate.cuts_per_flush = if seed.is_multiple_of(4) { 12 } else { 5 };
         climate.cut_histories_per_mille = climate.cut_histories_per_mille.min(80) / 2;
         if self == Self::FailingLogs {
-            // What comes back old has lost, without a word, what was durable there: beside it no other may fail.
+            // A disk that comes back old has silently lost durable changes: no other disk beside it
+            // may fail.
             let is_covered = |(kind, leaves): &(Kind, usize)| kind.redundancy(*leaves) > 0;
             let is_alone = seed.is_multiple_of(2) && setup.logs.iter().all(is_covered);
             let logs = setup.log_disks();
@@ -433,10 +470,10 @@ impl Family {
     fn harden_more(self, climate: &mut Climate) {
         climate.cuts_at_flushes = true;
         climate.extents_per_mille = 60;
-        // Few at each, in all histories: what is torn is another thing each time.
+        // Few cuts at each flush, in all histories: each cut tears something else.
         climate.cut_histories_per_mille = 1000;
         climate.cuts_per_flush = 3;
-        // There is much to read after each in a pool that is full.
+        // There is much to read after each cut in a full pool.
         climate.cut_flushes_per_mille = match climate.reshapes_per_mille {
             _ if climate.lacks_only_space => 20,
             0 => 90,
@@ -447,7 +484,7 @@ impl Family {
         }
     }
 
-    /// The pool and the history of a seed.
+    /// Returns the pool and the history of a seed.
     pub fn history(self, seed: u64) -> (PoolSetup, History) {
         let (setup, climate) = self.of_seed(seed);
         let mut history = generate(seed, &climate);
@@ -485,7 +522,7 @@ impl Family {
             _ => {}
         }
         if self >= Self::Parting {
-            // What is tried is enough.
+            // The attempts are enough.
             history.cuts_per_flush = 0;
             history.asks_extents = false;
         }
@@ -494,31 +531,32 @@ impl Family {
     /// Runs the history of one seed.
     ///
     /// # Errors
-    /// What failed.
+    /// The failure of the history.
     pub fn run(self, seed: u64) -> Result<Report, Failure> {
         let (setup, history) = self.history(seed);
         run::<PoolSubject>(&setup, &history)
     }
 
-    /// The same; what fails is shortened.
+    /// Runs the history of one seed, and shortens it if it fails.
     ///
     /// # Errors
-    /// What failed, and the shortest history found that does.
+    /// The failure, and the shortest history found that fails.
     pub fn attack(self, seed: u64) -> Result<Summary, Box<Defeat>> {
         let (setup, climate) = self.of_seed(seed);
         let finish = |history: &mut History| self.finish(&setup, history);
         attack::<PoolSubject>(&setup, &climate, finish, seed..seed + 1)
     }
 
-    /// Runs the history of one seed and tells all that happens.
+    /// Runs the history of one seed and reports every event.
     pub fn trace(self, seed: u64) -> (Result<Report, Failure>, Vec<String>) {
         let (setup, history) = self.history(seed);
         trace::<PoolSubject>(&setup, &history)
     }
 }
 
-/// One disk is away in the middle of the history; at its end it is back and, with odd seeds, another one of
-/// the same vdev away.
+/// Takes a disk away in the middle of the history. At the end it is back.
+///
+/// With odd seeds, another disk of its vdev is then away.
 fn part(setup: &PoolSetup, history: &mut History) {
     let mut random = Random::new(history.seed ^ 0x7061_7274).fork();
     let leaves = setup.shape.first().map_or(1, |(_, leaves)| *leaves as u64);
@@ -541,7 +579,7 @@ fn part(setup: &PoolSetup, history: &mut History) {
     history.steps.push(Step::PowerCut { again_after });
 }
 
-/// Behind every tenth step or so.
+/// Loses a record behind about every tenth step.
 fn lose_records(history: &mut History) {
     let mut random = Random::new(history.seed ^ 0x6c6f_7365).fork();
     let steps = std::mem::take(&mut history.steps);
@@ -553,7 +591,7 @@ fn lose_records(history: &mut History) {
     }
 }
 
-/// Moments are remembered now and then, and come back, mostly where that is only tried.
+/// Remembers moments now and then, and brings them back, mostly as a mere trial.
 fn bring_old_copies(history: &mut History) {
     let mut random = Random::new(history.seed ^ 0x6f6c_6421).fork();
     let steps = std::mem::take(&mut history.steps);
@@ -575,7 +613,7 @@ fn bring_old_copies(history: &mut History) {
     }
 }
 
-/// Behind every twelfth step or so.
+/// Inserts the step behind about every twelfth step.
 fn now_and_then(history: &mut History, what: &Step) {
     let mut random = Random::new(history.seed ^ 0x6e6f_7721).fork();
     let steps = std::mem::take(&mut history.steps);
@@ -587,7 +625,7 @@ fn now_and_then(history: &mut History, what: &Step) {
     }
 }
 
-/// Two or three disks at any moment, and all of them once.
+/// Copies two or three disks at any moments, and all disks once.
 fn copy_disks(setup: &PoolSetup, history: &mut History) {
     let mut random = Random::new(history.seed ^ 0x636f_7079).fork();
     let mut insert = |step, random: &mut Random| {
@@ -595,7 +633,7 @@ fn copy_disks(setup: &PoolSetup, history: &mut History) {
         history.steps.insert(at, step);
     };
     for _ in 0..random.within(2..4) {
-        // Of those that are in use from the beginning, and now and then of what is not.
+        // Disks that are in use from the beginning, and now and then others.
         let all = match random.per_mille(800) {
             true => setup.disks(),
             false => setup.all_disks(),
@@ -631,12 +669,12 @@ fn trim(setup: &mut PoolSetup, climate: &mut Climate, is_full: bool) {
     climate.behaviour.trim_garbles = true;
 }
 
-/// Disks with so many MiB for data, in which there is little room for more.
+/// Makes disks with this number of MiB for data, in which there is little room for more.
 fn fill(setup: &mut PoolSetup, climate: &mut Climate, data_mib: u64) {
     setup.must_open = true;
     setup.never_suspends = true;
     climate.disk_sectors = disk_sectors(data_mib);
-    // Two or three volumes, half as large on average, need nearly all.
+    // Two or three volumes, half as large on average, need nearly all space.
     climate.blocks = data_mib * 200 * setup.columns();
     climate.steps = 20..80;
     climate.admin_per_mille = 120;
@@ -646,12 +684,14 @@ fn fill(setup: &mut PoolSetup, climate: &mut Climate, data_mib: u64) {
     climate.thick_blocks = 100;
     climate.volumes = 2..4;
     climate.fills = true;
-    // There is much to read after each.
+    // There is much to read after each cut.
     climate.cut_histories_per_mille = 40;
 }
 
-/// The first volume gets space for all of it or for a part; another one takes all that it can get; then the first is written
-/// twice.
+/// Fills the pool around a reservation.
+///
+/// The first volume gets a reservation for all or a part of it. Another volume takes all space that
+/// it can get. Then the first volume is written twice.
 fn press(setup: &PoolSetup, history: &mut History) {
     const ANOTHER: VolumeId = VolumeId(100_000);
     const AT_ONCE: u64 = 32;
@@ -689,12 +729,12 @@ fn press(setup: &PoolSetup, history: &mut History) {
         steps.extend(written(volume, first.blocks));
         steps.push(Step::Drain);
     }
-    // What comes behind it happens in a pool that is full to the brim.
+    // The steps behind it happen in a pool that is full to the brim.
     let at = random.within(0..history.steps.len() as u64 + 1) as usize;
     history.steps.splice(at..at, steps);
 }
 
-/// Filled by [`press`].
+/// Sets up a pool that [`press`] fills.
 fn fill_by_hand(setup: &mut PoolSetup, climate: &mut Climate) {
     fill(setup, climate, 2);
     climate.disk_sectors = disk_sectors(8);
@@ -703,7 +743,7 @@ fn fill_by_hand(setup: &mut PoolSetup, climate: &mut Climate) {
     climate.reserves_per_mille = 150;
 }
 
-/// Disks are large enough for inner labels.
+/// Sets up disks that are large enough for inner labels.
 fn rebuild_labels(setup: &mut PoolSetup, climate: &mut Climate) {
     (setup.must_open, setup.never_suspends) = (true, true);
     setup.with_inner_labels = true;
@@ -744,7 +784,8 @@ fn fail(climate: &mut Climate) {
 
 fn fail_and_reshape(climate: &mut Climate) {
     fail(climate);
-    // One of two that was away and comes back alone cannot know of what the other one took.
+    // If one of two disks was away and comes back alone, it cannot know which changes the other
+    // disk took.
     climate.rules = Rules {
         order: Order::AfterAcknowledged,
         durability: false,
@@ -760,7 +801,7 @@ fn show_copies(setup: &mut PoolSetup, climate: &mut Climate) {
     climate.admin_per_mille = 150;
     climate.reshapes_per_mille = 100;
     climate.crashes_per_mille = 120;
-    // What is shown a copy is opened besides.
+    // Each opening that is shown a copy is an extra opening.
     climate.cut_histories_per_mille = 30;
 }
 

@@ -1,4 +1,6 @@
-//! Disks that grow under a pool: it is told so, and uses what all leaves of a vdev have, and no more.
+//! Growth of disks under a pool.
+//!
+//! The pool is told of the growth. It uses the space that all leaves of a vdev have, and no more.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +12,12 @@ use super::PoolSubject;
 use crate::disk::{Disk, SECTOR_SIZE};
 use crate::subject::{Flaw, FlawKind};
 
-/// Where it is with growing.
+/// State of the pool's growth.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Growth {
-    /// The labels do not say yet that a vdev is larger.
+    /// Whether the labels do not say yet that a vdev is larger.
     pub(super) is_under_way: bool,
-    /// Sectors for blocks of which the labels say that they are there.
+    /// Number of sectors for blocks that the labels record.
     pub(super) durable: u64,
 }
 
@@ -28,7 +30,7 @@ impl Growth {
     }
 }
 
-/// Sectors for blocks, as its vdevs are now.
+/// Returns the sectors for blocks that the vdevs have now.
 pub(super) fn sectors(pool: &Pool) -> u64 {
     let tops = pool.status().top_levels.into_iter();
     let tops = tops.filter(|top| top.class == Class::Normal);
@@ -36,7 +38,7 @@ pub(super) fn sectors(pool: &Pool) -> u64 {
 }
 
 impl PoolSubject {
-    /// Tells the pool how large the disks of these leaves are.
+    /// Tells the pool the sizes of the disks of these leaves.
     pub(super) fn expand(&mut self, pool: &mut Pool, leaves: &[LeafId]) {
         let tops = pool.status().top_levels;
         for leaf in leaves {
@@ -61,11 +63,12 @@ impl PoolSubject {
     }
 }
 
-/// What is wrong with sizes: no leaf is larger than its disk, and no vdev than its smallest leaf allows.
+/// Checks the sizes: no leaf exceeds its disk, and no vdev exceeds the size that its smallest leaf
+/// allows.
 pub(super) fn check(pool: &Pool, leaves: &BTreeMap<u32, usize>, disks: &[Disk]) -> Vec<Flaw> {
     let mut flaws = Vec::new();
     let status = pool.status();
-    // Of these the pool knows that they are.
+    // The pool knows that these leaves are short.
     let is_short = |guid: u64| status.short.iter().any(|of| of.leaf == guid);
     for top in &status.top_levels {
         let slots = top.slots.len() as u64;

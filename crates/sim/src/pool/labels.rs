@@ -1,4 +1,5 @@
-//! The labels of all disks, read before a pool is opened; and where the newest checkpoint lies in them.
+//! Labels of all disks, read before a pool is opened, and the places of the newest checkpoint in
+//! them.
 
 use store::format::Label;
 use store::format::label::{COPIES, LABEL_SIZE};
@@ -10,10 +11,10 @@ use crate::disk::{DeviceOp, DeviceOutcome, Medium, SECTOR_SIZE};
 use crate::operation::BLOCK_SIZE;
 use crate::subject::{DiskRequest, Geometry};
 
-/// What is known of them so far.
+/// Content of the labels that is known so far.
 pub(super) struct Labels {
     pub(super) leaves: Vec<LeafLabels>,
-    /// Of each disk, how many of the first two were not answered yet.
+    /// Number of the first two labels of each disk that were not answered yet.
     front: Vec<usize>,
     waiting: usize,
 }
@@ -25,7 +26,7 @@ fn request(disk: usize, copy: u64, offset: u64) -> DiskRequest {
 }
 
 impl Labels {
-    /// With the requests that read the first two of each disk.
+    /// Returns the state and the requests that read the first two labels of each disk.
     pub(super) fn new(geometry: &Geometry) -> (Self, Vec<DiskRequest>) {
         let size = |disk: usize| geometry.sectors(disk) * BLOCK_SIZE as u64;
         let leaf = |disk: usize| LeafLabels {
@@ -53,7 +54,8 @@ impl Labels {
         self.waiting == 0
     }
 
-    /// Takes a label; behind the second one, the requests that read the others of the disk.
+    /// Takes a label. After the second one, it returns the requests that read the other labels of
+    /// the disk.
     pub(super) fn take(
         &mut self,
         disk: usize,
@@ -82,7 +84,7 @@ impl Labels {
     }
 }
 
-/// The places of the newest root that counts in all labels of all disks, where there is one before it.
+/// Returns the places of the newest valid root in all labels of all disks, if an older root exists.
 pub(super) fn newest_root(
     setup: &PoolSetup,
     disks: &[Medium],

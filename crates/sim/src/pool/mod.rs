@@ -1,17 +1,17 @@
-//! The store's pool under attack: [`PoolSubject`] joins [`store::pool::Pool`] to the laboratory.
+//! Pool of the store under attack: [`PoolSubject`] joins [`store::pool::Pool`] to the laboratory.
 //!
-//! | what | where |
+//! | part | module |
 //! |---|---|
-//! | the pool as a subject: created, opened by its labels, asked | here |
+//! | the pool as a subject: created, opened by its labels, asked | this one |
 //! | volumes, snapshots and properties | [`administer`] |
 //! | labels read from disks | [`labels`] |
 //! | vdevs, limits and properties, drawn from seeds | [`setup`] |
 //! | disks that come and go | [`reshape`] |
 //! | disks that grow | [`growth`] |
 //! | allocation, figures and copies proven offline | [`proof`] |
-//! | records of the log that were durable, found on disks | [`records`] |
+//! | durable records of the log, found on disks | [`records`] |
 //! | copies of disks beside them, and copies that become a pool of their own | [`twins`] |
-//! | families of histories: what is attacked, and how hard | [`families`] |
+//! | families of histories: kinds and strengths of attacks | [`families`] |
 //! | streams that are received while the power fails | [`receive`] |
 
 mod administer;
@@ -50,17 +50,18 @@ use growth::Growth;
 use labels::Labels;
 pub use setup::PoolSetup;
 
-/// The number of the request that makes a volume of the beginning.
+/// Number of the request that makes a volume of the beginning.
 const MAKING: RequestId = RequestId(u64::MAX);
-/// Answers of requests with these numbers are kept as they are. The laboratory's own lie on both sides.
+/// Numbers of requests whose answers are kept as they are. The laboratory's own numbers lie on both
+/// sides.
 const ASKED: std::ops::Range<u64> = 1 << 62..1 << 63;
 const GUID: u64 = 0x5a_4d57;
-/// What names of snapshots begin with that were taken together.
+/// First letter in the names of snapshots that were taken together.
 const GROUP: char = 'g';
-/// Whose pools these are.
+/// Name of the host that owns these pools.
 const HOST: &str = "laboratory";
 
-/// A volume or snapshot of the pool.
+/// Volume or snapshot of the pool.
 #[derive(Clone, Debug)]
 struct Known {
     dataset: DatasetId,
@@ -70,34 +71,34 @@ struct Known {
     block_size: u32,
 }
 
-/// What it is doing.
+/// Stage of the pool.
 enum Stage {
-    /// Labels are read.
+    /// The labels are read.
     Labels(Labels),
-    /// What they say is followed.
+    /// The opening follows the labels.
     Opening(Box<Opening>),
-    /// Its volumes are made.
+    /// The volumes are made.
     Making(Making),
     Open(Box<Pool>),
     Refused(String),
 }
 
-/// A new pool.
+/// Creation of a new pool.
 struct Making {
     pool: Box<Pool>,
     /// Volumes that are still to be made.
     volumes: VecDeque<VolumeSpec>,
-    /// Its first checkpoint is durable.
+    /// Whether the first checkpoint is durable.
     is_there: bool,
-    /// The first of the volumes is being made.
+    /// Whether the first of the volumes is being made.
     is_asked: bool,
 }
 
-/// A pool on simulated disks.
+/// Pool on simulated disks.
 pub struct PoolSubject {
     setup: PoolSetup,
     stage: Stage,
-    /// The disk of each leaf.
+    /// Disk of each leaf.
     disks: BTreeMap<u32, usize>,
     /// Disks that are leaves, or were.
     labelled: BTreeSet<usize>,
@@ -114,8 +115,10 @@ pub struct PoolSubject {
     growth: Growth,
 }
 
-/// A write; of whole blocks every other one made ready by the settings that volumes have at first, whatever they
-/// are by now.
+/// Returns a write request.
+///
+/// Every second write of whole blocks is prepared with the default settings of volumes, whatever
+/// the settings are by now.
 fn writing(
     (dataset, block_size): (DatasetId, u32),
     offset: u64,
@@ -285,7 +288,7 @@ impl Subject for PoolSubject {
         self.now_us = now_us;
         match &mut self.stage {
             Stage::Labels(labels) => self.requests.extend(labels.take(disk, id, outcome)),
-            // Now it may be used again.
+            // The wiped disk may be used again.
             _ if id >= reshape::WIPING => drop(self.labelled.remove(&disk)),
             Stage::Opening(opening) => opening.completed(IoId(id), outcome, now_us),
             Stage::Making(Making { pool, .. }) | Stage::Open(pool) => {
@@ -381,7 +384,7 @@ impl Subject for PoolSubject {
     }
 }
 
-/// The number of a volume or snapshot, by its name.
+/// Returns the number of a volume or snapshot, by its name.
 fn volume_id(catalog: &Catalog, dataset: &Dataset) -> Option<VolumeId> {
     let number = dataset.name.get(1..)?.parse().ok()?;
     if !dataset.name.starts_with(GROUP) {
@@ -391,7 +394,7 @@ fn volume_id(catalog: &Catalog, dataset: &Dataset) -> Option<VolumeId> {
     Some(volume.snapshot_of_group(number))
 }
 
-/// The wall clock of the simulation.
+/// Returns the wall clock of the simulation.
 fn time_s(now_us: u64) -> u64 {
     1_000 + now_us / 1_000_000
 }
@@ -417,7 +420,7 @@ impl PoolSubject {
         }
     }
 
-    /// Goes from stage to stage, and passes on what the pool brought.
+    /// Goes from stage to stage, and passes on the output of the pool.
     fn go_on(&mut self) {
         loop {
             let stage = std::mem::replace(&mut self.stage, Stage::Refused(String::new()));
@@ -492,7 +495,7 @@ impl PoolSubject {
         }
     }
 
-    /// Makes the volumes of the beginning, one after the other, when the pool is there.
+    /// Makes the volumes of the beginning one after the other, when the pool is there.
     fn make(&mut self, mut making: Making) -> (Stage, bool) {
         let Output {
             requests,
@@ -558,7 +561,7 @@ impl PoolSubject {
             answers,
             events,
         } = pool.take_output();
-        // First of all: a spare that stands in is asked at once.
+        // Events come first: a spare that stands in is asked at once.
         for event in &events {
             if let Event::SpareInUse { leaf, guid } = event
                 && let Some(disk) = self.setup.spare_disk(*guid)
@@ -585,7 +588,7 @@ impl PoolSubject {
         }
     }
 
-    /// The pool, where it is open.
+    /// Returns the pool, if it is open.
     fn pool(&self) -> Option<&Pool> {
         match &self.stage {
             Stage::Open(pool) => Some(pool),
@@ -593,7 +596,7 @@ impl PoolSubject {
         }
     }
 
-    /// Asks the pool itself, where it is open; with a number of [`ASKED`].
+    /// Asks the pool itself, if it is open, with a number of [`ASKED`].
     fn with_pool(&mut self, ask: impl FnOnce(&mut Pool)) {
         if let Stage::Open(pool) = &mut self.stage {
             ask(pool);
@@ -601,7 +604,7 @@ impl PoolSubject {
         self.go_on();
     }
 
-    /// The answer to a number of [`ASKED`].
+    /// Returns the answer to a number of [`ASKED`].
     fn told(&mut self, tag: u64) -> Option<Result<PoolAnswer, PoolError>> {
         self.told.remove(&tag)
     }
@@ -616,7 +619,7 @@ impl PoolSubject {
         self.answers.push(Answer { tag, outcome });
     }
 
-    /// Learns which volumes and snapshots there are.
+    /// Learns which volumes and snapshots exist.
     fn know(&mut self, pool: &Pool) {
         let catalog = pool.catalog();
         self.known = catalog
@@ -682,7 +685,8 @@ impl PoolSubject {
                 let (start, end) = (slices.start * slice, slices.end * slice);
                 let is_whole = |at: u64| at.is_multiple_of(block_size.into());
                 let (offset, len, durable) = (start, end - start, *durable);
-                // Where UNMAP covers a block in part, that may stay as it was, for which the model has no word.
+                // A block that UNMAP covers in part may stay as it was; the model has no word for
+                // that.
                 match *kind == ChangeKind::Unmap && is_whole(start) && is_whole(end) {
                     true => Request::Unmap {
                         dataset,
@@ -724,7 +728,7 @@ impl PoolSetup {
         Arc::new(Cache::new(self.cache_bytes, self.secret))
     }
 
-    /// A volume of the kind that this setup makes.
+    /// Returns a volume of the kind that this setup makes.
     fn volume(&self, spec: VolumeSpec) -> CreateVolume {
         CreateVolume {
             name: self.name_of(spec.id),

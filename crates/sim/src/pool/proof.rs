@@ -1,4 +1,5 @@
-//! The pool proven offline (invariant 6): what `pool check` does right after an opening, on disks of the laboratory.
+//! Offline proof of the pool (invariant 6): the work of `pool check` right after an opening, on
+//! disks of the laboratory.
 
 use store::pool::Pool;
 use store::pool::check::{Check, Finding, FindingKind};
@@ -9,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::disk::Disk;
 use crate::subject::{Flaw, FlawKind};
 
-/// More answers of disks and ticks than any check here takes.
+/// Number of disk answers and ticks above that of any check here.
 const ENDLESS: u32 = 3_000_000;
 
-/// What is wrong with a pool that has just been opened. `leaves` are the disks of its leaves.
+/// Returns the flaws of a pool that has just been opened. `leaves` are the disks of its leaves.
 pub(super) fn prove(
     pool: &mut Pool,
     leaves: &BTreeMap<u32, usize>,
@@ -68,13 +69,14 @@ fn contradiction(text: &str) -> Flaw {
     }
 }
 
-/// `lacking` are the top-level vdevs of which some blocks cannot be whole.
+/// Returns the flaw of a finding. `lacking` are the top-level vdevs on which some blocks cannot be
+/// whole.
 fn flaw(finding: &Finding, lacking: &BTreeSet<u16>) -> Flaw {
     let lacks_itself = || finding.extent.is_none_or(|of| lacking.contains(&of.vdev));
     let kind = match finding.kind {
         FindingKind::BadCopy => FlawKind::BadCopy,
         FindingKind::Unreadable if lacks_itself() => FlawKind::Lacking,
-        // What leads to it may lie on another vdev.
+        // The block that leads to it may lie on another vdev.
         FindingKind::Unproven if !lacking.is_empty() => FlawKind::Lacking,
         FindingKind::Unreadable | FindingKind::Unproven => FlawKind::Lost,
         FindingKind::DoubleAllocation

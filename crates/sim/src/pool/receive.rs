@@ -1,11 +1,14 @@
-//! Streams that are received while the power fails, again and again: what is interrupted goes on where it
-//! was durable, or vanishes; what is complete is bit by bit what was sent (invariant 8).
+//! Streams that are received while the power fails again and again (invariant 8).
 //!
-//! One pool sends to itself: volume `v0` has some snapshots, `copy` receives them one after the other; in half of the
-//! histories `c0` is a clone of one of them, and `copied` becomes one by what it receives. Each life may be cut at any
-//! answer of a disk. After each of its ends the pool is proven offline, and after each opening all complete snapshots are
-//! compared. In [`HARD`] histories disks may also fail meanwhile, or the pool be so full that there is no room for the
-//! copy until something else is destroyed.
+//! An interrupted receive goes on at the place where it was durable, or vanishes. A complete
+//! snapshot is bit by bit the one that was sent.
+//!
+//! One pool sends to itself: volume `v0` has some snapshots, and `copy` receives them one after the
+//! other. In half of the histories `c0` is a clone of one of them, and `copied` becomes a clone by
+//! receiving it. Each life may be cut at any answer of a disk. After each end of a life the pool is
+//! proven offline. After each opening all complete snapshots are compared. In [`HARD`] histories,
+//! disks may also fail meanwhile, or the pool may be so full that the copy has no room until
+//! another dataset is destroyed.
 
 use std::fmt;
 
@@ -26,19 +29,21 @@ use crate::operation::{BLOCK_SIZE, VolumeId};
 use crate::random::Random;
 use crate::subject::{DiskRequest, FlawKind, Geometry, State, Subject as _, VolumeSpec};
 
-/// Snapshots of the volume.
+/// Number of snapshots of the volume.
 const SNAPSHOTS: usize = 3;
-/// Snapshots of the clone, where there is one.
+/// Number of snapshots of the clone, if there is one.
 const CLONED: usize = 2;
-/// Lives of a receive that may be cut; the one after them may not.
+/// Number of lives of a receive that may be cut; the life after them may not.
 const CUTS: u32 = 4;
-/// Receives that may find no room after what filled the pool is gone: it is free with the next checkpoints.
+/// Number of receives that may find no room after the ballast is gone.
+///
+/// The space of the ballast becomes free with the next checkpoints.
 const FREEING: u32 = 20;
-/// More answers of disks than anything here takes.
+/// Number of disk answers above that of anything here.
 const ENDLESS: u32 = 3_000_000;
-/// What fills the pool.
+/// Name of the volume that fills the pool.
 const BALLAST: &str = "ballast";
-/// How disks fail while they take a stream, where they do.
+/// Chances of faults while the disks take a stream, if disks fail.
 const FAILING: Chances = Chances {
     lying_flush: 0,
     failed_flush: 10,
@@ -51,7 +56,7 @@ const FAILING: Chances = Chances {
     ruin: 0,
 };
 
-/// What is hard about a history besides power cuts.
+/// Hardship of a history besides power cuts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hardship {
     None,
@@ -59,20 +64,20 @@ enum Hardship {
     Full,
 }
 
-/// What a history came to.
+/// Counts of a history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Times the power failed, or the program was killed.
+    /// Number of times that the power failed, or that the program was killed.
     pub crashes: u64,
-    /// Receives that went on where they were.
+    /// Number of receives that went on at their old place.
     pub resumed: u64,
-    /// Receives that were given up and begun anew.
+    /// Number of receives that were given up and begun anew.
     pub given_up: u64,
-    /// Receives that a disk or a lack of space ended.
+    /// Number of receives that a disk or a lack of space ended.
     pub failed: u64,
-    /// Pools that did not open any more or lacked blocks, as it may be where all disks fail.
+    /// Number of pools that no longer opened or lacked blocks, as is allowed if all disks fail.
     pub refused: u64,
-    /// Clones that were received.
+    /// Number of clones that were received.
     pub clones: u64,
 }
 
@@ -97,15 +102,15 @@ impl fmt::Display for Report {
     }
 }
 
-/// Why something did not end.
+/// Reason why something did not end.
 enum End {
     /// The power failed.
     Cut,
-    /// The pool did not do something.
+    /// The pool failed a request.
     Failed(PoolError),
     /// The pool does not open.
     Refused(String),
-    /// This is wrong.
+    /// Something is wrong.
     Wrong(String),
 }
 
@@ -118,7 +123,7 @@ impl From<String> for End {
 /// Runs the history of one seed.
 ///
 /// # Errors
-/// What is wrong.
+/// A description of the error.
 pub fn run(seed: u64) -> Result<Report, String> {
     let mut world = World::new(seed);
     let mut outcome = world.history();
@@ -140,18 +145,18 @@ pub fn run(seed: u64) -> Result<Report, String> {
     })
 }
 
-/// A snapshot that is sent, and where it comes to.
+/// Snapshot that is sent, and its destination.
 #[derive(Clone, Debug)]
 struct Part {
     sent: String,
-    /// It comes as what changed since this one.
+    /// Snapshot since which the stream carries the changes.
     from: Option<String>,
-    /// That one is another volume's: what receives it becomes a clone.
+    /// Whether that snapshot is another volume's, so that the receiver becomes a clone.
     is_clone: bool,
-    /// The volume that receives it.
+    /// Volume that receives the snapshot.
     into: &'static str,
     name: String,
-    /// What it must hold.
+    /// Content that the snapshot must have.
     model: Vec<u8>,
 }
 
@@ -171,11 +176,11 @@ struct World {
     next_tag: u64,
     random: Random,
     hardship: Hardship,
-    /// Answers of disks until the power fails.
+    /// Number of disk answers until the power fails.
     fuse: Option<u32>,
-    /// In the order in which they are sent.
+    /// Parts in the order in which they are sent.
     parts: Vec<Part>,
-    /// There is a clone.
+    /// Whether there is a clone.
     is_cloned: bool,
     report: Report,
 }
@@ -301,7 +306,7 @@ impl World {
             is_thick: true,
             ..CreateVolume::default()
         };
-        // Where there is no room for it, there is little for anything.
+        // If there is no room for the ballast, there is little room for anything.
         self.administer(move |catalog, stamp| catalog.plan_create_volume(&request, stamp))?
             .map(drop)
             .or_else(|error| match error.kind {
@@ -310,7 +315,7 @@ impl World {
             })
     }
 
-    /// Destroys what fills the pool; what it took is free soon.
+    /// Destroys the ballast; its space is soon free.
     fn make_room(&mut self) -> Result<(), End> {
         self.fuse = None;
         if self.id(BALLAST).is_ok() {
@@ -328,7 +333,7 @@ impl World {
         self.wait(tag)?.map(drop).map_err(End::Failed)
     }
 
-    /// What is sent later.
+    /// Writes the content that is sent later.
     fn write_history(&mut self) -> Result<(), End> {
         let size = (self.geometry.volumes[0].blocks * BLOCK_SIZE as u64) as usize;
         self.write_snapshots("v0", "copy", None, vec![0; size], SNAPSHOTS)?;
@@ -408,7 +413,7 @@ impl World {
         Ok(())
     }
 
-    /// Receives a part: all of it, or what is missing.
+    /// Receives a part: all of it, or the missing rest.
     fn receive(&mut self, to: usize) -> Result<(), End> {
         let part = self.parts[to].clone();
         let mut start = 0;
@@ -457,7 +462,7 @@ impl World {
                         catalog.plan_end_receive(volume, attempt, &begin, stamp)
                     })?
                     .map_err(End::Failed)?;
-                    // It was acknowledged: it outlives everything.
+                    // The receive was acknowledged, so it outlives everything.
                     return match self.has(to)? {
                         true => Ok(()),
                         false => Err(End::Wrong("the snapshot is not there".to_owned())),
@@ -499,7 +504,7 @@ impl World {
         self.id(into)
     }
 
-    /// The stream of a snapshot, from the one before on; blocks below `start` are there.
+    /// Returns the stream of a snapshot from the previous one on; blocks below `start` are there.
     fn stream(&mut self, part: &Part, start: u64) -> Result<Vec<u8>, End> {
         let newer = self.id(&part.sent)?;
         let older = match &part.from {
@@ -577,7 +582,7 @@ impl World {
         })
     }
 
-    /// All complete snapshots are what they must be; what is half received is nobody's.
+    /// Compares all complete snapshots with their model; a half received one belongs to nobody.
     fn compare(&mut self, complete: usize) -> Result<(), End> {
         for number in 0..complete {
             let part = self.parts[number].clone();
@@ -590,7 +595,7 @@ impl World {
             .try_for_each(|volume| self.compare_newest(volume, complete))
     }
 
-    /// What receives is what it received last.
+    /// Checks that the receiving volume has the content that it received last.
     fn compare_newest(&mut self, volume: &str, complete: usize) -> Result<(), End> {
         let Ok(copy) = self.id(volume) else {
             return Ok(());
@@ -629,7 +634,7 @@ impl World {
         }
     }
 
-    /// The power fails, or the program is killed; then the pool is opened, and everything looked at.
+    /// Cuts the power or kills the program. Then it opens the pool and checks everything.
     fn crash(&mut self) -> Result<(), End> {
         self.fuse = None;
         self.report.crashes += 1;
@@ -651,7 +656,7 @@ impl World {
         self.compare(complete)
     }
 
-    /// All that lies on the disks is as it must be, whatever was half received (invariant 6).
+    /// Proves the content of the disks, whatever was half received (invariant 6).
     fn prove(&mut self) -> Result<(), End> {
         let (setup, geometry) = (&self.setup, &self.geometry);
         match prove::<PoolSubject>(setup, geometry, &self.disks, self.now_us) {
@@ -727,7 +732,7 @@ impl World {
         Err(End::Wrong("it never opens".to_owned()))
     }
 
-    /// Lets the next thing happen.
+    /// Lets the next event happen.
     fn advance(&mut self) -> Result<(), End> {
         self.collect();
         let disks = self.disks.iter().enumerate();

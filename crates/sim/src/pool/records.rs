@@ -1,5 +1,7 @@
-//! The records of the log on disks without redundancy, looked for by the laboratory itself: what it takes away must not be
-//! chosen by the store that is to miss it. Only what a sector says is asked of the store.
+//! Search for the records of the log on disks without redundancy, done by the laboratory itself.
+//!
+//! The store must not choose the records that are taken away, since it is to miss them. The store
+//! only interprets the content of a sector.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +11,17 @@ use store::vdev::layout::sector_offset;
 use crate::disk::Medium;
 use crate::subject::ProvenRecord;
 
-/// A record in the chain, and where it lies.
+/// Record in the chain, and its place.
 struct Found {
     record: Record,
     checksum: u128,
     address: Address,
 }
 
-/// Where records lie of which a later one says that they were durable, oldest first. Each vdev is a single disk, and all
-/// records from the one that is said to be durable to the one that says so are there.
+/// Returns the places of records that a later record says were durable, oldest first.
+///
+/// Each vdev is a single disk. All records are there from the durable record to the one that says
+/// so.
 pub(super) fn proven(key: PoolKey, disks: &[Medium]) -> Vec<ProvenRecord> {
     let first = sector_offset(0) / SECTOR_SIZE as u64;
     let mut found: BTreeMap<(u64, u128), Vec<Found>> = BTreeMap::new();
@@ -35,7 +39,8 @@ pub(super) fn proven(key: PoolKey, disks: &[Medium]) -> Vec<ProvenRecord> {
             }
         }
     }
-    // Where the record before says that it lies; what lies elsewhere is a signpost, or left from a log that went on otherwise.
+    // The previous record gives this place. A record elsewhere is a signpost, or was left by a log
+    // that went on otherwise.
     let behind = |of: &Found| {
         let all = found.get(&(of.record.seq + 1, of.checksum))?;
         all.iter().find(|next| next.address == of.record.next)
@@ -59,7 +64,7 @@ pub(super) fn proven(key: PoolKey, disks: &[Medium]) -> Vec<ProvenRecord> {
     places
 }
 
-/// Where records without entries lie.
+/// Returns the places of records without entries.
 pub(super) fn marks(key: PoolKey, disks: &[Medium]) -> Vec<(usize, u64)> {
     let first = sector_offset(0) / SECTOR_SIZE as u64;
     let mut found = Vec::new();
@@ -74,8 +79,9 @@ pub(super) fn marks(key: PoolKey, disks: &[Medium]) -> Vec<(usize, u64)> {
     found
 }
 
-/// Sectors of nodes, lists and manifests, by what they begin with. Those that lie nowhere else are left out: near a full
-/// pool there may be no room for a second copy.
+/// Returns the sectors of nodes, lists and manifests, recognised by their beginning.
+///
+/// Sectors without a second copy are left out: a nearly full pool may have no room for one.
 pub(super) fn metadata(disks: &[Medium]) -> Vec<(usize, u64)> {
     let first = sector_offset(0) / SECTOR_SIZE as u64;
     let kinds: [&[u8]; 3] = [b"SANDNODE", b"SANDLIST", b"{\"epoch\":"];

@@ -1,8 +1,9 @@
-//! Disks that take the places of others, join mirrors, and go: what an administrator does to a pool at work.
+//! Disks that replace others, join mirrors, and go: an administrator's changes of a pool at work.
 //!
-//! What was detached is wiped as soon as the labels of the others say that it is gone, as the daemon does it; then it
-//! may be used again. Whoever still needed it finds nothing there. A spare that stands ready again keeps what it has,
-//! old labels too, until it stands in once more.
+//! A detached disk is wiped, as the daemon does it, as soon as the labels of the other disks say
+//! that it is gone. Then it may be used again. A store that still needed the disk would find
+//! nothing there. A spare that stands ready again keeps its content, old labels too, until it
+//! stands in once more.
 
 use store::pool::{Pool, RequestId};
 use store::vdev::{Class, Kind, LeafId, LeafSpec, State, TopLevelSpec};
@@ -12,11 +13,11 @@ use crate::disk::DeviceOp;
 use crate::operation::Reshape;
 use crate::subject::DiskRequest;
 
-/// Requests from this number on wipe disks; the pool knows nothing of them.
+/// First number of the requests that wipe disks; the pool knows nothing of these.
 pub(super) const WIPING: u64 = 1 << 62;
 
 impl PoolSubject {
-    /// Does it where the pool allows it.
+    /// Makes the change if the pool allows it.
     pub(super) fn reshape(&mut self, pool: &mut Pool, reshape: Reshape) {
         let slots = pool
             .status()
@@ -38,13 +39,13 @@ impl PoolSubject {
                 let aside = leaves.iter().filter(|(leaf, state, _)| {
                     *state == State::Offline && disks.contains_key(&leaf.0)
                 });
-                // One that has not answered yet is tried another time.
+                // A disk that has not answered yet is tried another time.
                 let taken = aside.filter(|(leaf, _, _)| pool.online(*leaf, now_us).is_ok());
                 self.moves.reshapes += taken.count() as u64;
             }
             Reshape::Offline(number) => {
                 let (leaf, _, _) = chosen(number);
-                // One without labels would not be found when the pool is opened.
+                // A leaf without labels would not be found when the pool is opened.
                 if pool.is_config_durable() {
                     self.moves.reshapes += u64::from(pool.offline(leaf, now_us).is_ok());
                 }
@@ -70,7 +71,7 @@ impl PoolSubject {
             }
             Reshape::Trim(number) => {
                 let (leaf, _, _) = chosen(number);
-                // A trim that is running, or none that is, is refused.
+                // The pool refuses to start a running trim, and to stop one that does not run.
                 let _ = match number / 256 % 8 {
                     0 => pool.pause_trim(leaf, now_us),
                     1 => pool.cancel_trim(leaf, now_us),
@@ -97,7 +98,7 @@ impl PoolSubject {
         }
     }
 
-    /// A top-level vdev as redundant as those that there are.
+    /// Adds a top-level vdev as redundant as the existing ones.
     fn add(&mut self, pool: &mut Pool, class: Class) {
         let kind = match self.setup.redundancy() {
             0 => (Kind::Leaf, 1),
@@ -136,7 +137,7 @@ impl PoolSubject {
         self.setup.secret.rotate_left(17) ^ moment | 1 << 40
     }
 
-    /// Wipes what left the pool, where the others know that it did.
+    /// Wipes the disks that left the pool, once the labels of the others say so.
     pub(super) fn wipe_detached(&mut self, pool: &Pool) {
         if !pool.is_config_durable() {
             return;
@@ -156,7 +157,8 @@ impl PoolSubject {
             let guid = pool.guid(LeafId(leaf));
             let mut spares = pool.config().spares.iter();
             let is_ready = spares.any(|spare| Some(spare.guid) == guid);
-            // A spare that stands ready again keeps what it has, and one that stands in once more is another leaf.
+            // A spare that stands ready again keeps its content. If it stands in once more, it is
+            // another leaf.
             if is_ready || self.disks.values().any(|used| *used == disk) {
                 continue;
             }

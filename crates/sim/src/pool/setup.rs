@@ -1,6 +1,7 @@
-//! What a pool of the laboratory is made of: vdevs, bounds and properties, drawn from a seed.
+//! Setup of a laboratory pool: vdevs, bounds and properties, drawn from a seed.
 //!
-//! Bounds are small, so that a history of fifty steps sees many checkpoints, each made in many steps.
+//! Bounds are small, so that a history of fifty steps sees many checkpoints, each made in many
+//! steps.
 
 use std::ops::Range;
 
@@ -11,50 +12,50 @@ use store::vdev::{self, Class, Kind, LeafSpec, TopLevelSpec, VdevTree};
 use crate::operation::VolumeId;
 use crate::random::Random;
 
-/// The guid of the first spare; those of leaves lie below, or far above.
+/// Guid of the first spare; those of leaves lie below, or far above.
 const FIRST_SPARE: u64 = 900;
 
-/// What a pool is made with.
+/// Setup of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolSetup {
-    /// Its top-level vdevs, and how many leaves each has.
+    /// Top-level vdevs, each with its number of leaves.
     pub shape: Vec<(Kind, usize)>,
-    /// Its log vdevs, on the disks behind these.
+    /// Log vdevs, on the disks behind those of the other vdevs.
     pub logs: Vec<(Kind, usize)>,
-    /// Sectors that are used of each of their disks; `None`: all.
+    /// Number of used sectors on each disk of the log vdevs; `None` means all.
     pub log_sectors: Option<u64>,
-    /// Disks behind these that are not used yet.
+    /// Number of unused disks behind the log vdevs.
     pub spare_disks: usize,
-    /// Spares of the pool, on the disks behind all others.
+    /// Number of spares, on the disks behind all others.
     pub spares: usize,
-    /// Its bounds.
+    /// Bounds of the pool.
     pub limits: Limits,
-    /// Those of its vdevs.
+    /// Bounds of the vdevs.
     pub vdev_limits: vdev::Limits,
-    /// Bytes of its block cache.
+    /// Bytes of the block cache.
     pub cache_bytes: usize,
-    /// Its number.
+    /// Guid of the pool.
     pub guid: u64,
-    /// What its records are keyed with.
+    /// Secret that keys the records.
     pub secret: u64,
     /// Whether blocks may go without checksums.
     pub without_checksums: bool,
     /// Whether volumes may have `sync=always`.
     pub with_sync_always: bool,
-    /// Whether disks are told by themselves of what becomes free.
+    /// Whether the pool trims freed space by itself.
     pub autotrim: bool,
-    /// Opening must not be refused, whatever happened.
+    /// Whether opening must not be refused, whatever happened.
     pub must_open: bool,
-    /// The pool must never stop to take changes.
+    /// Whether the pool must never stop taking changes.
     pub never_suspends: bool,
-    /// Its vdevs have inner labels, where they are large enough.
+    /// Whether vdevs have inner labels, if they are large enough.
     pub with_inner_labels: bool,
-    /// Volumes lie in folders.
+    /// Whether volumes lie in folders.
     pub with_folders: bool,
 }
 
 impl PoolSetup {
-    /// A setup of a seed, with one of these shapes.
+    /// Returns the setup of a seed, with one of these shapes.
     pub fn random(seed: u64, shapes: &[&[(Kind, usize)]]) -> Self {
         let mut random = Random::new(seed ^ 0x706f_6f6c).fork();
         let shape = random.one_of(shapes).to_vec();
@@ -98,7 +99,7 @@ impl PoolSetup {
         }
     }
 
-    /// The name of a volume.
+    /// Returns the name of a volume.
     pub(super) fn name_of(&self, volume: VolumeId) -> String {
         let number = volume.0;
         match self.with_folders {
@@ -107,19 +108,19 @@ impl PoolSetup {
         }
     }
 
-    /// How many disks it needs.
+    /// Returns the number of disks that the pool needs.
     pub fn disks(&self) -> usize {
         let all = self.shape.iter().chain(&self.logs);
         all.map(|(_, leaves)| leaves).sum()
     }
 
-    /// The disks of its log vdevs.
+    /// Returns the disks of the log vdevs.
     pub fn log_disks(&self) -> Range<usize> {
         let first = self.shape.iter().map(|(_, leaves)| leaves).sum();
         first..self.disks()
     }
 
-    /// Disks whose room is for data: all but copies and parity.
+    /// Returns the number of disks whose room is for data: all but copies and parity.
     pub(super) fn columns(&self) -> u64 {
         let of = |(kind, leaves): &(Kind, usize)| match kind {
             Kind::Raidz { parity } => *leaves as u64 - u64::from(*parity),
@@ -128,24 +129,24 @@ impl PoolSetup {
         self.shape.iter().map(of).sum()
     }
 
-    /// All disks of its laboratory.
+    /// Returns the number of all disks of the laboratory.
     pub fn all_disks(&self) -> usize {
         self.disks() + self.spare_disks + self.spares
     }
 
-    /// Its spares, on disks of so many bytes.
+    /// Returns the spares, on disks of this size in bytes.
     pub(super) fn spare_specs(&self, size: u64) -> Vec<LeafSpec> {
         let guids = (FIRST_SPARE..).take(self.spares);
         guids.map(|guid| LeafSpec::new(guid, size)).collect()
     }
 
-    /// The disk of the spare with this guid.
+    /// Returns the disk of the spare with this guid.
     pub(super) fn spare_disk(&self, guid: u64) -> Option<usize> {
         let number = usize::try_from(guid.checked_sub(FIRST_SPARE)?).ok()?;
         (number < self.spares).then(|| self.disks() + self.spare_disks + number)
     }
 
-    /// Its vdevs, on disks of so many bytes.
+    /// Returns the vdevs, on disks of this size in bytes.
     pub fn tree(&self, size: u64) -> VdevTree {
         let mut guid = 100;
         let mut leaf = || {
@@ -173,14 +174,14 @@ impl PoolSetup {
         }
     }
 
-    /// Disks that may be lost at once, whichever they are.
+    /// Returns the number of disks that may be lost at once, whichever they are.
     pub fn redundancy(&self) -> usize {
         let all = self.shape.iter().chain(&self.logs);
         let of = |(kind, leaves): &(Kind, usize)| kind.redundancy(*leaves);
         all.map(of).min().unwrap_or(0)
     }
 
-    /// A property as it is set later.
+    /// Returns a property as it is set later.
     pub(super) fn changed_property(&self, choice: u32) -> Texts {
         let choices = [
             ("compression", "off"),
@@ -205,7 +206,7 @@ impl PoolSetup {
         Texts::from([(name.to_owned(), value.to_owned())])
     }
 
-    /// The properties of a volume.
+    /// Returns the properties of a volume.
     pub(super) fn properties(&self, volume: VolumeId) -> Texts {
         let mut random = Random::new(self.secret ^ u64::from(volume.0)).fork();
         let mut texts = Texts::new();
@@ -222,7 +223,7 @@ impl PoolSetup {
     }
 }
 
-/// The name of a folder of volumes.
+/// Returns the name of a folder of volumes.
 pub(super) fn folder_name(folder: u32) -> String {
     format!("f{folder}")
 }

@@ -1,4 +1,7 @@
-//! Copies of a pool's disks: whether one is there twice, and copies that become a pool of their own while the power fails.
+//! Copies of a pool's disks.
+//!
+//! The module tells whether a disk is there twice, and makes copies a pool of their own while the
+//! power fails.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +18,13 @@ use crate::operation::BLOCK_SIZE;
 use crate::random::Random;
 use crate::subject::Geometry;
 
-/// What is said where there are two of one disk.
+/// Text of the refusal when one disk is there twice.
 pub(super) const TOLD: &str = "they are copies of one another";
 
-/// So often the power fails before the copies are left to become a pool.
+/// Number of power failures before the copies may become a pool undisturbed.
 const CUTS: u64 = 3;
 
-/// The labels on a medium.
+/// Returns the labels on a medium.
 pub(super) fn labels(medium: &Medium, sectors: u64) -> LeafLabels {
     let size = sectors * BLOCK_SIZE as u64;
     let read = |copy: u64| {
@@ -38,7 +41,7 @@ pub(super) fn labels(medium: &Medium, sectors: u64) -> LeafLabels {
     labels
 }
 
-/// Whether the leaf that a medium says to be is one that the pool lists.
+/// Reports whether the pool lists the leaf that a medium claims to be.
 pub(super) fn is_twin(config: &PoolConfig, medium: &Medium, sectors: u64) -> Option<bool> {
     let labels = labels(medium, sectors);
     let said = labels
@@ -57,7 +60,9 @@ pub(super) fn is_twin(config: &PoolConfig, medium: &Medium, sectors: u64) -> Opt
     }
 }
 
-/// Gives copies of all disks an identity of their own. The power fails at some writes, and the same is done again.
+/// Gives copies of all disks an identity of their own.
+///
+/// The power fails at some writes, and then the work is done again.
 pub(super) fn become_another(
     setup: &PoolSetup,
     copies: &mut [Medium],
@@ -69,7 +74,7 @@ pub(super) fn become_another(
         all.map(|(disk, medium)| labels(medium, geometry.sectors(disk)))
             .collect()
     };
-    // Disks that stand by, and those that left and are not wiped yet, are named by nobody.
+    // Nobody names disks that stand by, or disks that left and are not wiped yet.
     let examined = examine(&read(copies), Some(setup.guid)).map_err(|error| error.to_string())?;
     let is_own = |disk: &usize| examined.leaves[*disk].is_some_and(|of| examined.config.lists(of));
     let named: Vec<usize> = (0..copies.len()).filter(is_own).collect();
@@ -112,7 +117,7 @@ pub(super) fn become_another(
     }
 }
 
-/// The number that the pool of these devices has, or had before a change that was interrupted.
+/// Returns the guid that the pool of these devices has, or had before an interrupted change.
 fn number_of(labels: &[LeafLabels]) -> Option<u64> {
     let torn = labels.iter().find_map(torn_identity);
     let copies = labels.iter().flat_map(|of| &of.copies);
@@ -121,7 +126,8 @@ fn number_of(labels: &[LeafLabels]) -> Option<u64> {
     torn.map(|(old, _)| old).or(whole)
 }
 
-/// Each write of one round took effect, in a part or not at all; of the round before all did.
+/// Lets each write of one round take effect in part or not at all. The writes of earlier rounds
+/// took effect.
 fn write_partly(copies: &mut [Medium], disks: &[(usize, u64)], plan: &Reguid, random: &mut Random) {
     let rounds = Reguid::rounds();
     let cut_in = random.within(0..rounds.len() as u64) as usize;
@@ -138,7 +144,7 @@ fn write_partly(copies: &mut [Medium], disks: &[(usize, u64)], plan: &Reguid, ra
     }
 }
 
-/// Puts a label where it belongs: of each sector the slices whose bits are set.
+/// Puts a label in its place: of each sector the slices whose bits are set.
 fn put(medium: &mut Medium, size: u64, copy: usize, label: &Label, slices: u8) {
     let Some(offset) = label_offset(copy as u64, size) else {
         return;
@@ -150,7 +156,8 @@ fn put(medium: &mut Medium, size: u64, copy: usize, label: &Label, slices: u8) {
     }
 }
 
-/// After a power cut there is the old pool, the new one, or what says that it is neither.
+/// Checks that after a power cut the disks hold the old pool, the new one, or the mark that it is
+/// neither.
 fn judge(labels: &[LeafLabels], old: u64, new: u64) -> Result<(), String> {
     let opens = |guid| match examine(labels, Some(guid)) {
         Ok(examined) => Ok(examined.leaves.iter().all(Option::is_some)),

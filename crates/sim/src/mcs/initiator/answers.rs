@@ -1,4 +1,4 @@
-//! What comes of an answer to the simulated initiator.
+//! Handling of answers by the simulated initiator.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl Initiator {
         }
     }
 
-    /// The request that an answer on this connection is for.
+    /// Returns the request that an answer on this connection is for.
     pub(super) fn take_request(&mut self, id: ConnectionId, itt: u32) -> &mut Request {
         let session = self.session.as_mut().expect("a session");
         let request = session.requests.get_mut(&itt);
@@ -181,11 +181,11 @@ impl Initiator {
                 .wire
                 .filter(|id| active.clone().any(|it| it.id == *id));
             let Some(wire) = wire.filter(|_| same) else {
-                // It has ended, or its connection is lost or logged out: then that decides.
+                // The task has ended, or its connection is lost or logged out: then that decides.
                 continue;
             };
             if covered.sent > answered.sent {
-                // Sent again since: nobody can tell which of the two came first.
+                // The task was sent again since: nobody can tell which of the two came first.
                 self.abort_task(wire, itt, now, ledger);
                 continue;
             }

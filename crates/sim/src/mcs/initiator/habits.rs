@@ -1,4 +1,4 @@
-//! What the simulated initiator thinks of doing: commands, functions, logouts, further connections.
+//! Habits of the simulated initiator: commands, functions, logouts, further connections.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::mcs::wire::Phase;
 use crate::network::ConnectionId;
 
 impl Initiator {
-    /// Thinks of what to do next.
+    /// Chooses the next thing to do.
     pub fn wake(&mut self, now: Duration, ledger: &mut Ledger) {
         if self.over {
             return;
@@ -67,13 +67,14 @@ impl Initiator {
         let requests = session.requests.values();
         let functions = requests.clone();
         let functions = functions.filter(|it| matches!(it.what, What::Function { .. }));
-        // Where immediate commands stand before or behind a function nobody can tell.
+        // Nobody can tell whether immediate commands stand before or behind a function.
         let immediate = requests.filter(|it| it.immediate);
         let immediate = immediate.filter(|it| matches!(it.what, What::Command { .. }));
         if functions.count() >= FUNCTIONS || immediate.count() > 0 || !session.lost.is_empty() {
             return;
         }
-        // A target reset counts everything before it as received: pings and functions would not be answered.
+        // A target reset counts everything before it as received: pings and functions would not be
+        // answered.
         let mut others = session.requests.values().filter(|it| !it.immediate);
         let no_reset = others.any(|it| !matches!(it.what, What::Command { .. }));
         let immediate = session.next > session.max || self.random.per_mille(600);
@@ -103,7 +104,7 @@ impl Initiator {
         }
     }
 
-    /// ABORT TASK, on the connection of its task.
+    /// Sends ABORT TASK on the connection of its task.
     pub(super) fn abort_task(
         &mut self,
         id: ConnectionId,
@@ -192,7 +193,7 @@ impl Initiator {
         }
     }
 
-    /// A burst of commands, each on any connection.
+    /// Sends a burst of commands, each on any connection.
     pub(super) fn burst(&mut self, now: Duration, ledger: &mut Ledger) {
         for _ in 0..self.random.within(1..8) {
             let Some((id, _)) = self.active_wire() else {

@@ -1,7 +1,10 @@
-//! An initiator whose session has several connections, simulated PDU by PDU: it spreads its commands over them,
-//! manages tasks, logs connections out and in again, and recovers from those that it lost as error recovery
-//! level 0 has it (RFC 7143 §7.2.1, §11.14): it logs the lost connection out, or takes its place, sends again
-//! with its CmdSN what the target never had, and begins anew what died with the connection.
+//! Simulated initiator whose session has several connections, PDU by PDU.
+//!
+//! The initiator spreads its commands over the connections, manages tasks, and logs connections out
+//! and in again. It recovers from lost connections within error recovery level 0 (RFC 7143 §7.2.1,
+//! §11.14): it logs the lost connection out, or takes its place. Then it sends the requests that
+//! the target never had again with their CmdSN, and begins anew the commands that died with the
+//! connection.
 
 mod answers;
 mod habits;
@@ -23,18 +26,18 @@ use crate::network::ConnectionId;
 use crate::random::Random;
 use crate::target::TARGET;
 
-/// Silence after which the target is pinged.
+/// Silence after which the initiator pings the target.
 const PING_AFTER: Duration = Duration::from_secs(8);
 /// Silence after which a connection is given up.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a target may leave requests waiting for a CmdSN that nobody sends.
+/// Time for which a target may leave requests waiting for a CmdSN that nobody sends.
 const GAP_PATIENCE: Duration = Duration::from_secs(150);
-/// After this time nothing is done but the jobs, so that they come to an end.
+/// Time after which the initiator does only its jobs, so that they come to an end.
 pub const STORMS_END: Duration = Duration::from_secs(300);
-/// Functions under way at a time.
+/// Number of functions under way at a time.
 const FUNCTIONS: usize = 4;
 
-/// What a request is.
+/// Kind of a request.
 #[derive(Debug)]
 enum What {
     Command {
@@ -42,14 +45,14 @@ enum What {
         data_in: Vec<u8>,
     },
     Ping,
-    /// The ping that confirms a connection which took another's place.
+    /// The ping that confirms a connection that replaced another one.
     Confirmation,
     Function {
         function: Function,
         lun: u64,
-        /// The task that ABORT TASK means.
+        /// Task that ABORT TASK names.
         referenced: Option<(u32, Place)>,
-        /// The commands that are over when it is answered.
+        /// Commands that are over when the function is answered.
         covers: Vec<(u32, AttemptId)>,
     },
     Logout {
@@ -63,17 +66,17 @@ struct Request {
     what: What,
     place: Place,
     immediate: bool,
-    /// The connection that it was sent on, while that is there.
+    /// Connection that the request was sent on, while that connection is there.
     wire: Option<ConnectionId>,
     cid: u16,
-    /// Counts what was sent.
+    /// Number of times that the request was sent.
     sent: u64,
     since: Duration,
 }
 
 #[derive(Debug)]
 struct Session {
-    /// As the ledger knows it; known once it is established.
+    /// Number of the session in the ledger; known once the session is established.
     number: Option<u64>,
     tsih: u16,
     parameters: SessionParameters,
@@ -83,35 +86,35 @@ struct Session {
     wanted: usize,
     wires: Vec<Wire>,
     requests: BTreeMap<u32, Request>,
-    /// CIDs of connections that were lost; whether something is done about it.
+    /// CIDs of lost connections, each with whether something is done about it.
     lost: BTreeMap<u16, bool>,
-    /// Since when it does nothing about a lost connection.
+    /// Time since which the initiator does nothing about a lost connection.
     careless: Option<Duration>,
-    /// It is being logged out.
+    /// Whether the session is being logged out.
     ending: bool,
 }
 
-/// A connection that is to be made.
+/// Connection that is to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Want {
     cid: u16,
     joins: bool,
 }
 
-/// How the initiator behaves; shares of a thousand bursts.
+/// Habits of the initiator; shares are of a thousand bursts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Habits {
-    /// Task management functions.
+    /// Share of task management functions.
     pub functions: u64,
-    /// Logouts of one connection.
+    /// Share of logouts of one connection.
     pub logouts: u64,
-    /// Logouts of the session.
+    /// Share of logouts of the session.
     pub session_logouts: u64,
-    /// Losses of a connection that nothing is done about.
+    /// Share of lost connections that nothing is done about.
     pub careless: u64,
 }
 
-/// The initiator.
+/// Simulated initiator.
 #[derive(Debug)]
 pub struct Initiator {
     settings: LoginSettings,
@@ -122,7 +125,7 @@ pub struct Initiator {
     ready: VecDeque<JobId>,
     /// Commands of sessions that are gone: over when the next one begins.
     limbo: Vec<AttemptId>,
-    /// What every cell holds.
+    /// Content that every cell must hold.
     model: Vec<Vec<JobId>>,
     busy: Vec<Vec<bool>>,
     over: bool,
@@ -132,19 +135,19 @@ pub struct Initiator {
     pub wants: Vec<Want>,
     /// Connections to close; the world takes them.
     pub closing: Vec<ConnectionId>,
-    /// Cells that a job which was aborted may have written; the world looks.
+    /// Cells that an aborted job may have written; the world looks at them.
     pub unsure: Vec<(u64, usize, JobId)>,
-    /// Jobs that ended.
+    /// Number of jobs that ended.
     pub ended: u64,
-    /// Those of them that were aborted.
+    /// Number of jobs that were aborted.
     pub aborted: u64,
-    /// Commands that were sent again.
+    /// Number of commands that were sent again.
     pub sent_again: u64,
     random: Random,
 }
 
 impl Initiator {
-    /// An initiator that has `jobs` to do.
+    /// Returns an initiator that has `jobs` to do.
     pub fn new(jobs: u64, limits: Limits, habits: Habits, random: Random) -> Self {
         let isid = Isid([0x80, 0, 0, 0, 0, 9]);
         let name = "iqn.2026-01.org.example:host-of-many".to_owned();
@@ -174,17 +177,19 @@ impl Initiator {
         }
     }
 
-    /// Whether all is done and it has logged out.
+    /// Reports whether everything is done and the initiator has logged out.
     pub fn is_over(&self) -> bool {
         self.over
     }
 
-    /// What a cell must hold, and what it was found to hold after a command that was aborted.
+    /// Gives access to the content that a cell must hold.
+    ///
+    /// After a command that was aborted, the world sets it to the content that it found.
     pub fn cell(&mut self, lun: u64, cell: usize) -> &mut JobId {
         &mut self.model[lun as usize][cell]
     }
 
-    /// Its connections.
+    /// Returns the connections of the initiator.
     pub fn connections(&self) -> Vec<ConnectionId> {
         let wires = self.session.iter().flat_map(|session| &session.wires);
         wires.map(|wire| wire.id).collect()
@@ -215,7 +220,7 @@ impl Initiator {
         self.out.push((id, request));
     }
 
-    /// Bytes arrived.
+    /// Takes bytes that arrived.
     pub fn receive(&mut self, id: ConnectionId, bytes: &[u8], now: Duration, ledger: &mut Ledger) {
         if let Some(wire) = self.wire(id) {
             wire.push(bytes, now);
@@ -229,7 +234,7 @@ impl Initiator {
                 match progress {
                     Ok(LoginProgress::Send(bytes)) => self.out.push((id, bytes)),
                     Ok(LoginProgress::Connected(login)) => self.connected(id, &login, now, ledger),
-                    // The session ended, or a connection was not given up there yet.
+                    // The session ended, or the target has not given up an old connection yet.
                     Err(LoginError::Refused(_)) => self.lost_wire(id, now),
                     Err(error) => panic!("the login fails: {error}"),
                 }
@@ -270,7 +275,7 @@ impl Initiator {
             session.tsih = login.tsih;
             session.parameters = login.session.clone();
             session.max = session.place(login.max_cmd_sn);
-            // The target has ended the session before.
+            // The target has ended the old session before.
             for attempt in std::mem::take(&mut self.limbo) {
                 ledger.conclude(attempt);
                 self.ready.push_back(ledger.job_of(attempt));
@@ -281,7 +286,7 @@ impl Initiator {
         }
     }
 
-    /// A second has passed: pings, silent connections, and sessions that hang.
+    /// Handles a passed second: pings, silent connections, and sessions that hang.
     pub fn tick(&mut self, now: Duration, ledger: &mut Ledger) {
         let Some(session) = &self.session else { return };
         let silent = session.wires.iter();

@@ -1,4 +1,4 @@
-//! Connections that are lost, and what an initiator does about it at error recovery level 0.
+//! Recovery of an initiator from lost connections at error recovery level 0.
 
 use std::time::Duration;
 
@@ -11,8 +11,10 @@ use crate::mcs::wire::{Phase, Wire};
 use crate::network::ConnectionId;
 
 impl Initiator {
-    /// The target has given up the connection with this CID; what it had of its requests ended with that, what it had not is
-    /// sent again on another.
+    /// Recovers after the target has given up the connection with this CID.
+    ///
+    /// Requests of that connection that the target had ended with it. Requests that the target
+    /// never had are sent again on another connection.
     pub(super) fn recover(&mut self, cid: u16, exp_cmd_sn: u32, ledger: &mut Ledger) {
         let Some(session) = &mut self.session else {
             return;
@@ -64,7 +66,7 @@ impl Initiator {
                     }
                 }
                 What::Logout { cid, .. } => {
-                    // It may have been heard or not: it is asked for again.
+                    // The target may have heard the request or not, so it is asked for again.
                     let session = self.session.as_mut();
                     if let Some(cleaning) = session.and_then(|it| it.lost.get_mut(&cid)) {
                         *cleaning = false;
@@ -75,7 +77,7 @@ impl Initiator {
         }
     }
 
-    /// The session is over for this side; its commands end when the next one begins.
+    /// Ends the session on this side; its commands end when the next session begins.
     pub(super) fn abandon(&mut self) {
         let Some(session) = self.session.take() else {
             return;
@@ -93,7 +95,7 @@ impl Initiator {
         self.left == 0 && self.ready.is_empty() && self.limbo.is_empty()
     }
 
-    /// A connection is gone, or given up.
+    /// Handles a connection that is gone, or given up.
     pub fn lost_wire(&mut self, id: ConnectionId, now: Duration) {
         let Some(session) = &mut self.session else {
             return;
@@ -107,7 +109,7 @@ impl Initiator {
         let took_a_place = session.lost.contains_key(&wire.cid);
         session.forget_wire(id);
         if matches!(wire.phase, Phase::LoggingIn(_)) && !took_a_place {
-            // It never belonged to the session.
+            // The connection never belonged to the session.
         } else if session.number.is_some() {
             let cleaning = session.logs_out(wire.cid);
             session.lost.insert(wire.cid, cleaning);
@@ -120,7 +122,7 @@ impl Initiator {
         }
     }
 
-    /// Does something about the connections that were lost.
+    /// Deals with the connections that were lost.
     pub(super) fn clean_up(&mut self, now: Duration, ledger: &mut Ledger) {
         let Some(session) = &mut self.session else {
             return;

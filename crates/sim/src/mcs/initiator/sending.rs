@@ -1,4 +1,4 @@
-//! What the simulated initiator sends: requests, for the first time or again, and their data.
+//! Sending of the simulated initiator: requests, for the first time or again, and their data.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Initiator {
             since: now,
         };
         let mut tags = 0..u32::MAX;
-        // The smallest that is free: one that ended just now is used again at once.
+        // The smallest free tag is taken, so that a tag that ended just now is used again at once.
         let itt = tags.find(|itt| !session.requests.contains_key(itt));
         let itt = itt.expect("a free tag");
         session.requests.insert(itt, request);
@@ -107,7 +107,7 @@ impl Initiator {
     }
 }
 
-/// A command without its data.
+/// Returns a command without its data.
 fn command(
     attempt: AttemptId,
     itt: u32,
@@ -133,7 +133,7 @@ fn command(
     }
 }
 
-/// The header of a request that is not a command.
+/// Returns the header of a request that is not a command.
 fn header(itt: u32, request: &Request, start: u32) -> RawBhs {
     let cmd_sn = start.wrapping_add(request.place as u32);
     let immediate = request.immediate;
@@ -218,7 +218,7 @@ fn send_command(
     }
 }
 
-/// One sequence of Data-Outs.
+/// Sends one sequence of Data-Outs.
 fn send_data(
     wire: &Wire,
     itt: u32,

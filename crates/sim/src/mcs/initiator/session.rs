@@ -1,4 +1,5 @@
-//! A session as its initiator knows it: places in its order, and what was sent on which connection.
+//! Session as its initiator knows it: places in its order, and the requests sent on each
+//! connection.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ impl Session {
         }
     }
 
-    /// Whether a logout of this connection is under way.
+    /// Reports whether a logout of this connection is under way.
     pub(super) fn logs_out(&self, of: u16) -> bool {
         let requests = self.requests.values();
         let mut logouts = requests.filter(|it| it.wire.is_some());
@@ -52,7 +53,7 @@ impl Session {
         self.max = self.max.max(self.place(max_cmd_sn));
     }
 
-    /// What was sent on a connection that is gone waits until the target has given that up, too.
+    /// Keeps the requests of a lost connection until the target has given that connection up, too.
     pub(super) fn forget_wire(&mut self, id: ConnectionId) {
         let mut again = Vec::new();
         self.requests.retain(|_, request| {
@@ -60,7 +61,7 @@ impl Session {
                 return true;
             }
             request.wire = None;
-            // An immediate logout that nobody hears of now.
+            // Nobody hears of this immediate logout now.
             match request.what {
                 What::Logout { reason, cid } if request.immediate => {
                     if reason == LogoutReason::CloseConnection {
@@ -77,15 +78,17 @@ impl Session {
             } else if let Some(wire) = self.wires.iter_mut().find(|wire| wire.cid == cid)
                 && wire.is_active()
             {
-                // It may be logged out or not: it is logged out again.
+                // The connection may be logged out or not: it is logged out again.
                 wire.phase = Phase::LoggingOut;
                 self.lost.insert(cid, false);
             }
         }
     }
 
-    /// Whether the logout of the session was lost with its connection. The target may have heard it or not, and what
-    /// was answered meanwhile was taken for the answers of a session that ends.
+    /// Reports whether the logout of the session was lost with its connection.
+    ///
+    /// The target may have heard the logout or not. The answers that came meanwhile were taken for
+    /// those of a session that ends.
     pub(super) fn lost_its_end(&self) -> bool {
         let mut requests = self.requests.values();
         self.ending

@@ -1,4 +1,5 @@
-//! Families in which something else is lost at a power cut ([`Attempt`]): they find what a second safety would hide.
+//! Families with another loss at a power cut ([`Attempt`]): they find errors that a second safety
+//! would hide.
 
 use super::{LOGS, disk_sectors, fill, now_and_then};
 use crate::history::{Attempt, Climate, History, Step, Trouble};
@@ -6,10 +7,10 @@ use crate::operation::{Admin, ChangeKind, Operation, Reshape, SLICES_PER_BLOCK};
 use crate::pool::PoolSetup;
 use crate::random::Random;
 
-/// Sectors of a log vdev whose places are soon used again.
+/// Number of sectors of a log vdev whose places are soon used again.
 const TINY_LOG: u64 = 24;
 
-/// Disks go, and come back with another one away.
+/// Sets up disks that go, and come back while another disk is away.
 pub(super) fn part(setup: &mut PoolSetup, climate: &mut Climate) {
     setup.without_checksums = true;
     climate.tolerates_errors = true;
@@ -18,7 +19,7 @@ pub(super) fn part(setup: &mut PoolSetup, climate: &mut Climate) {
     climate.steps = 20..60;
 }
 
-/// Log vdevs of few sectors lose their power (even seeds), or are pulled.
+/// Sets up log vdevs of few sectors that lose their power (even seeds), or are pulled.
 pub(super) fn pull_logs(setup: &mut PoolSetup, climate: &mut Climate, seed: u64) {
     setup.never_suspends = true;
     setup.must_open = is_calm(seed);
@@ -27,7 +28,7 @@ pub(super) fn pull_logs(setup: &mut PoolSetup, climate: &mut Climate, seed: u64)
     climate.steps = 20..60;
     climate.units = vec![1, 2, 4];
     if !seed.is_multiple_of(3) {
-        // What log vdevs have promised waits for long before the others have it.
+        // Changes that log vdevs have promised wait long before the other vdevs have them.
         setup.vdev_limits.async_writes = 1;
         setup.vdev_limits.max_write = 4 << 10;
     }
@@ -38,16 +39,16 @@ pub(super) fn add_logs(setup: &mut PoolSetup, seed: u64) {
     setup.log_sectors = (seed % 4 < 3).then_some(TINY_LOG);
 }
 
-/// Whether no log vdev is pulled.
+/// Reports whether no log vdev is pulled.
 fn is_calm(seed: u64) -> bool {
     seed.is_multiple_of(2)
 }
 
-/// Small pools in which what becomes free is soon written over.
+/// Sets up small pools in which freed space is soon written over.
 pub(super) fn lose_roots(setup: &mut PoolSetup, climate: &mut Climate, seed: u64) {
     fill(setup, climate, 1 + seed / 4 % 2);
     if !seed.is_multiple_of(4) {
-        // It has room, of which all is soon used once.
+        // The pool has room, and has soon used all of it once.
         climate.fills = false;
         climate.disk_sectors = disk_sectors(1);
         climate.blocks = 12;
@@ -57,7 +58,7 @@ pub(super) fn lose_roots(setup: &mut PoolSetup, climate: &mut Climate, seed: u64
     climate.admin_per_mille = 150;
     setup.autotrim = seed.is_multiple_of(3);
     climate.behaviour.trim_garbles = true;
-    // One checkpoint after the other.
+    // One checkpoint follows the other.
     setup.limits.groups = setup.limits.groups.min(8);
 }
 
@@ -67,7 +68,7 @@ pub(super) fn repeat(setup: &mut PoolSetup, climate: &mut Climate) {
     climate.crashes_per_mille = 30;
 }
 
-/// What is tried, and when.
+/// Adds the attempts to the history.
 pub(super) fn try_partings(setup: &PoolSetup, history: &mut History) {
     let mut random = Random::new(history.seed ^ 0x6177_6179).fork();
     let disks = setup.disks();
@@ -129,7 +130,7 @@ fn insert(steps: Vec<Step>, history: &mut History, random: &mut Random) {
     history.steps.splice(at..at, steps);
 }
 
-/// Durable writes that others run beside.
+/// Returns durable writes that others run beside.
 fn writes(history: &History, random: &mut Random) -> Vec<Step> {
     let mut steps = Vec::new();
     let volume = history.geometry.volumes[0];
@@ -149,7 +150,8 @@ fn writes(history: &History, random: &mut Random) -> Vec<Step> {
     steps
 }
 
-/// A disk is lost while something is written, and is back behind a power cut.
+/// Returns steps in which a disk is lost while something is written, and is back behind a power
+/// cut.
 fn vanish(disk: usize, history: &History, random: &mut Random) -> Vec<Step> {
     let trouble = |trouble| Step::Trouble { disk, trouble };
     let mut steps = writes(history, random);
@@ -165,7 +167,7 @@ fn vanish(disk: usize, history: &History, random: &mut Random) -> Vec<Step> {
     steps
 }
 
-/// A disk is put aside and used again at once, while a checkpoint is made.
+/// Returns steps in which a disk is put aside and used again at once, while a checkpoint is made.
 fn flicker(disk: usize, history: &History, random: &mut Random) -> Vec<Step> {
     let admin = |admin| Step::Submit(Operation::Admin(admin));
     let pause = |random: &mut Random| Step::Advance(random.one_of(&[1, 3, 8, 20, 40]));
@@ -189,7 +191,8 @@ fn flicker(disk: usize, history: &History, random: &mut Random) -> Vec<Step> {
     steps
 }
 
-/// A disk misses a write that a checkpoint has, and is used again before labels say so.
+/// Returns steps in which a disk misses a write that a checkpoint has, and is used again before
+/// labels say so.
 fn blink(disk: usize, history: &History, random: &mut Random) -> Vec<Step> {
     let admin = |admin| Step::Submit(Operation::Admin(admin));
     let mut steps = Vec::new();
