@@ -1,7 +1,8 @@
 //! Attacks the store's pool with the histories of many seeds, or replays one.
 //!
-//! Seeds from 4294967296 on are hard, those from 1099511627776 on harder. The family `receive` is of streams that are received. Those
-//! that begin with `hosts-` are of two hosts at one pool. They can only be run.
+//! Seeds from 4294967296 on are hard, and those from 1099511627776 on are harder. The family
+//! `receive` attacks streams that are received. Families that begin with `hosts-` attack two hosts
+//! at one pool. These families can run, but cannot replay or shorten a history.
 //!
 //! ```text
 //! soak [--family NAME] [--first SEED] [--histories N] [--minutes N] [--failures N]
@@ -17,9 +18,9 @@ use sim::laboratory::Summary;
 use sim::pool::families::{FAMILIES, Family};
 use sim::pool::receive;
 
-/// The name of what is no family.
+/// Name of the attack on received streams, which is not a [`Family`].
 const RECEIVE: &str = "receive";
-/// How often a long run says how far it is.
+/// Interval at which a long run reports its progress.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
@@ -28,7 +29,7 @@ struct Arguments {
     first: u64,
     histories: Option<u64>,
     minutes: Option<u64>,
-    /// Ends after so many.
+    /// Number of failures after which the run ends.
     failures: Option<u64>,
     seed: Option<u64>,
     shorten: Option<u64>,
@@ -107,7 +108,7 @@ fn main() -> ExitCode {
     soak(&arguments)
 }
 
-/// What is run with many seeds.
+/// Attack that is run with many seeds.
 #[derive(Clone, Copy)]
 enum Attack {
     Pool(Family),
@@ -115,7 +116,7 @@ enum Attack {
     Hosts(Trouble),
 }
 
-/// All of them.
+/// Returns all attacks.
 fn attacks() -> Vec<Attack> {
     let pools = FAMILIES.into_iter().map(Attack::Pool);
     let hosts = Trouble::ALL.into_iter().map(Attack::Hosts);
@@ -130,7 +131,7 @@ fn name(attack: Attack) -> &'static str {
     }
 }
 
-/// Runs one seed of what cannot be told step by step.
+/// Runs one seed of an attack that has no report of its steps.
 fn run_one(attack: Attack, seed: u64) -> ExitCode {
     let mut totals = Totals::default();
     match totals.run(attack, seed) {
@@ -145,7 +146,7 @@ fn run_one(attack: Attack, seed: u64) -> ExitCode {
     }
 }
 
-/// What an attack went through.
+/// Counts of an attack.
 #[derive(Default)]
 struct Totals {
     pool: Summary,
@@ -180,7 +181,7 @@ impl Totals {
     }
 }
 
-/// Takes the families in turn, and goes on behind histories that fail.
+/// Takes the families in turn, and goes on after histories that fail.
 fn soak(arguments: &Arguments) -> ExitCode {
     let attacks = match arguments.family {
         Some(only) => vec![only],

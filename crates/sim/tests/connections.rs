@@ -1,6 +1,8 @@
-//! Sessions of several connections from seeds: order, windows, answers and data are as they must be, whatever
-//! happens to the connections. `SANDSTONE_SEED=<seed>` runs one seed alone, `SANDSTONE_TIMES=<n>` so many times as
-//! many of them.
+//! Sessions of several connections from seeds.
+//!
+//! Order, windows, answers and data must be right, whatever happens to the connections.
+//! `SANDSTONE_SEED=<seed>` runs one seed alone, and `SANDSTONE_TIMES=<n>` runs `n` times as many
+//! seeds.
 
 use std::ops::Range;
 
@@ -97,8 +99,9 @@ fn connections_are_lost_at_any_byte() {
     assert!(reports.len() == 1 || reports.iter().any(|report| report.sent_again > 0));
 }
 
-/// Functions are answered, and then the logout of the session is lost with its connection: seed 17949 waited for
-/// ever for a command that such a function had ended.
+/// Functions are answered, and then the logout of the session is lost with its connection.
+///
+/// Seed 17949 waited for ever for a command that such a function had ended.
 #[test]
 fn the_logout_of_a_session_is_lost_with_its_connection() {
     let climate = Climate {

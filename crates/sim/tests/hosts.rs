@@ -1,6 +1,7 @@
 //! Two hosts at one pool (`sim::hosts`): a bounded run of each family, with its counts and seeds.
 //!
-//! `SANDSTONE_HISTORIES=<count>` runs so many seeds of each family, `SANDSTONE_FIRST=<seed>` from there on.
+//! `SANDSTONE_HISTORIES=<count>` sets the number of seeds of each family, and
+//! `SANDSTONE_FIRST=<seed>` sets the first one.
 
 use sim::hosts::{Tally, Trouble, run};
 
@@ -54,7 +55,8 @@ fn two_hosts_that_import_at_once_do_not_both_win() {
     assert!(tally.openings > tally.histories, "{tally}");
 }
 
-/// A short watch may take the pool from a clone that is only paused: that one sees the claim when it wakes.
+/// A short watch may take the pool from a clone that is only paused. The clone sees the claim when
+/// it wakes.
 #[test]
 fn clones_of_one_machine_do_not_both_have_the_pool() {
     let tally = withstands(Trouble::Clones, 60);

@@ -1,10 +1,13 @@
-//! The store's pool withstands the crash laboratory: a bounded run of families of honest disks, and of
-//! disks that fail and say so. At the end of each history, and in every eighth one after each crash, the pool is proven
-//! offline (invariant 6).
+//! The store's pool withstands the crash laboratory.
 //!
-//! A third of the seeds are from 0 on, a third from [`HARD`] and a third from [`HARDER`] on. `SANDSTONE_HISTORIES=<count>` runs so many seeds of each family,
-//! `SANDSTONE_FIRST=<seed>` from there on. What fails names its family and seed; the example `soak` replays it and tells
-//! every step.
+//! This is a bounded run of families of honest disks, and of disks that fail and report it. At the
+//! end of each history, and in every eighth one after each crash, the pool is proven offline
+//! (invariant 6).
+//!
+//! A third of the seeds start at 0, a third at [`HARD`] and a third at [`HARDER`].
+//! `SANDSTONE_HISTORIES=<count>` sets the number of seeds of each family, and
+//! `SANDSTONE_FIRST=<seed>` sets the first one. A failure names its family and seed; the example
+//! `soak` replays it and reports every step.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -17,14 +20,14 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Whether nobody asked for others: what is counted of these is the same each time.
+/// Reports whether the user asked for no other seeds. The counts of these seeds are always equal.
 fn has_its_own_seeds() -> bool {
     number("SANDSTONE_HISTORIES")
         .or(number("SANDSTONE_FIRST"))
         .is_none()
 }
 
-/// The seeds of so many histories.
+/// Returns the seeds of this number of histories.
 fn seeds(histories: u64) -> Vec<u64> {
     let count = number("SANDSTONE_HISTORIES").unwrap_or(histories);
     let third = count / 3;
@@ -37,7 +40,7 @@ fn seeds(histories: u64) -> Vec<u64> {
     }
 }
 
-/// How they are told.
+/// Returns the text that names the seeds.
 fn told(seeds: &[u64]) -> String {
     let first = |at: u64| seeds.iter().filter(move |seed| **seed >= at).min();
     let firsts = [0, HARD, HARDER].into_iter().filter_map(first);
@@ -45,7 +48,7 @@ fn told(seeds: &[u64]) -> String {
     format!("{} from {firsts:?} on", seeds.len())
 }
 
-/// Runs so many histories of a family, on two threads.
+/// Runs this number of histories of a family, on two threads.
 fn withstands(family: Family, histories: u64) -> Summary {
     let begun = Instant::now();
     let seeds = seeds(histories);
@@ -81,8 +84,10 @@ fn power_cuts_and_kills_at_any_moment_lose_nothing_that_was_durable() {
     }
 }
 
-/// The power fails in what takes long, and so often that no change of histories or of the store empties the attack without
-/// a word: at half of the moments that there were when this was written.
+/// The power fails during long work often enough to make the attack real.
+///
+/// Each bound is half of the number of moments that there were when the bound was written. No
+/// change of histories or of the store therefore silently empties the attack.
 #[test]
 fn snapshots_clones_and_destruction_survive_power_cuts() {
     let summary = withstands(Family::Datasets, 1200);
@@ -97,7 +102,7 @@ fn snapshots_clones_and_destruction_survive_power_cuts() {
     }
 }
 
-/// Below folders and by the name of snapshots, in one operation.
+/// One operation destroys volumes and snapshots below folders and by the name of snapshots.
 #[test]
 fn what_is_destroyed_together_is_all_there_or_all_gone() {
     let summary = withstands(Family::Destroying, 150);
@@ -131,7 +136,7 @@ fn disks_that_grow_make_the_pool_larger_and_cost_nothing() {
     }
 }
 
-/// A trim of anything that an opening reaches would be a block that nobody can read.
+/// A trim of a block that an opening reaches would make the block unreadable.
 #[test]
 fn trims_of_free_space_cost_nothing_at_whatever_moment_the_power_fails() {
     let summary = withstands(Family::Trimming, 100);
@@ -142,7 +147,8 @@ fn trims_of_free_space_cost_nothing_at_whatever_moment_the_power_fails() {
     }
 }
 
-/// An error is told where the disk that is away was the only one with something; nothing is missing without a word.
+/// An error reports if a missing disk was the only one with a promised change. No change is
+/// silently missing.
 #[test]
 fn disks_that_return_while_another_is_away_take_nothing_back_without_a_word() {
     let summary = withstands(Family::Parting, 24);
@@ -163,7 +169,7 @@ fn log_vdevs_with_little_room_that_are_pulled_lose_nothing_without_a_word() {
     }
 }
 
-/// Nothing is written over or trimmed that the last two checkpoints reach.
+/// Nothing that the last two checkpoints reach is written over or trimmed.
 #[test]
 fn a_newest_checkpoint_that_is_lost_in_all_labels_costs_nothing() {
     let summary = withstands(Family::LostRoots, 45);
@@ -189,12 +195,12 @@ fn what_an_opening_gave_up_does_not_come_back_when_it_is_written_again() {
 #[test]
 fn space_that_is_kept_is_there_whatever_was_kept_before() {
     let summary = withstands(Family::Reserving, 120);
-    // It is full, and much is kept.
+    // The pool is full, and much space is kept.
     assert!(summary.total.kept > summary.histories, "{summary}");
     assert!(summary.total.errors > summary.histories, "{summary}");
 }
 
-/// The same where somebody else took all that nobody reserved.
+/// Reserved space is there although other volumes took all space that nobody reserved.
 #[test]
 fn space_that_is_kept_is_there_in_a_pool_that_is_full_to_the_brim() {
     let summary = withstands(Family::Pressed, 15);
@@ -202,7 +208,8 @@ fn space_that_is_kept_is_there_in_a_pool_that_is_full_to_the_brim() {
     assert!(summary.total.errors > 20 * summary.histories, "{summary}");
 }
 
-/// Nobody chooses between a disk and its copy, and a copy of all disks becomes a pool that has all that was promised.
+/// Nobody chooses between a disk and its copy. A copy of all disks becomes a pool that has every
+/// promised change.
 #[test]
 fn copies_of_disks_are_never_taken_for_them() {
     let summary = withstands(Family::Twins, 120);
@@ -299,7 +306,7 @@ fn a_disk_that_shrinks_costs_nothing_that_others_have() {
 #[test]
 fn a_full_pool_survives_power_cuts() {
     let summary = withstands(Family::Full, 200);
-    // It is full, and not so full that nothing can be made on it.
+    // The pool is full, but not so full that nothing can be made in it.
     let total = &summary.total;
     assert!(total.errors > summary.histories, "{summary}");
     assert!(summary.refused < summary.histories / 20, "{summary}");
@@ -341,7 +348,7 @@ fn disks_that_fail_while_others_take_their_places_cost_errors_and_nothing_else()
     );
 }
 
-/// Damage that redundancy covers: nothing is lost.
+/// Damage that redundancy covers loses nothing.
 #[test]
 fn damage_that_redundancy_covers_costs_nothing() {
     let summary = withstands(Family::Covered, 800);
@@ -358,7 +365,7 @@ fn spares_that_take_over_and_stand_ready_again_cost_nothing() {
     );
 }
 
-/// More damage than redundancy covers.
+/// Damage exceeds redundancy.
 #[test]
 fn damage_beyond_redundancy_costs_errors_and_never_wrong_bytes() {
     withstands(Family::Beyond, 500);
@@ -378,7 +385,7 @@ fn disks_that_lie_in_every_way_cost_errors_and_never_wrong_bytes() {
     assert!(lies.iter().all(|count| *count > 0), "{struck:?}");
 }
 
-/// What the laboratory found, each with the first line of the change that mended it.
+/// Histories that the laboratory found, each with a summary of the change that fixed it.
 #[test]
 fn histories_that_failed_once_do_not_fail_again() {
     let found = [
@@ -390,27 +397,30 @@ fn histories_that_failed_once_do_not_fail_again() {
         // A leaf whose newest root was not yet written when the power failed misses nothing
         (Family::PowerCuts, 11),
         (Family::PowerCuts, 209),
-        // What an opening found is made durable, on all leaves, before anybody sees it
+        // Changes that an opening found are made durable, on all leaves, before anybody sees them
         (Family::PowerCuts, 77),
         (Family::PowerCuts, 78),
-        // Where the log ends is told by the leaves that would have it
+        // The leaves that would have the end of the log tell where it is
         (Family::Covered, 21),
         (Family::Covered, 57),
         (Family::Covered, 59),
-        // The same: volumes made in the last groups go with them where flushes lie
+        // Volumes made in the last groups go with them where flushes lie
         (Family::Lying, 41),
-        // What cannot be read of a log vdev is not what was never there
+        // An unreadable part of a log vdev may have been written: it does not count as never
+        // written
         (Family::FailingLogs, 755),
         (Family::FailingLogs, 1679),
         // A leaf that missed a later epoch than the last record's does not say where the log ends
         (Family::Apart, 2435),
-        // What could not be read after a power cut is not known to have survived it: the model was wrong
+        // An unreadable change is not known to have survived a power cut: the model was wrong
         (Family::Failing, 261),
         (Family::Failing, 2547),
-        // Nothing of a volume could be read that was being rolled back: it may be either, and the model was wrong
+        // No part of a volume in rollback could be read: it may have either content, and the model
+        // was wrong
         (Family::Failing, 1_000_775),
-        // After an opening nothing is promised before a checkpoint leads behind the first group; the end that was
-        // found is emptied, and asked for twice; groups count when all their copies are right
+        // After an opening nothing is promised before a checkpoint leads behind the first group.
+        // The end that was found is emptied, and asked for twice. Groups count when all their
+        // copies are right.
         (Family::Covered, 116),
         (Family::Covered, 307),
         (Family::Covered, 347),
@@ -427,25 +437,29 @@ fn histories_that_failed_once_do_not_fail_again() {
         (Family::Covered, 3487),
         // The rings of all labels are made even: a newer root that was given up is not found later
         (Family::Covered, 14_484),
-        // An opening marks the end of the log that it found: what it gave up does not come back
+        // An opening marks the end of the log that it found: records that it gave up do not come
+        // back
         (Family::Covered, 3_001_331),
         (Family::Covered, 4_001_002),
         (Family::Failing, 3_002_935),
         // A rotten bit of a label makes no later version of the format
         (Family::Covered, 1_004_303),
-        // A change of datasets that no record was written of is not acknowledged
+        // A change of datasets without a record is not acknowledged
         (Family::Failing, 1_005_906),
-        // Who waits is told when sealing their group suspends the pool
+        // A waiter is told when sealing its group suspends the pool
         (Family::Beyond, 2896),
         (Family::Failing, 1226),
         (Family::Failing, 2986),
         (Family::Lying, 198),
         (Family::Lying, 527),
-        // A volume that a lying disk took away may be back after the next power cut: the model was wrong
+        // A volume that a lying disk took away may be back after the next power cut: the model was
+        // wrong
         (Family::Lying, 8_007_047),
-        // A leaf with checkpoints that all others have was not used without them, wherever its labels put these
+        // A leaf was not used without checkpoints that all others have, wherever its labels put
+        // these
         (Family::Covered, 50_044_239),
-        // A record that is only looked for is not repaired: it may be that of a group that was given up
+        // A record that is only looked for is not repaired: it may be that of a group that was
+        // given up
         (Family::Covered, 70_027_237),
         // A mark that could not be written left a sector in use that nobody reached
         (Family::Failing, 46),
@@ -462,31 +476,37 @@ fn histories_that_failed_once_do_not_fail_again() {
         (Family::FailingReshaped, 90_001_907),
         (Family::FailingReshaped, 92_005_431),
         (Family::Failing, 300_003_885),
-        // A check reads the very records that the log is made of: older ones of groups that were given up fit as well
+        // A check reads the very records that the log is made of: older ones of groups that were
+        // given up fit as well
         (Family::FailingReshaped, 91_013_377),
-        // A configuration that did not come to the second round of labels counts for nothing
+        // A configuration that did not reach the second round of labels counts for nothing
         (Family::FailingReshaped, 93_000_444),
         (Family::FailingReshaped, 600_025_567),
-        // What clearings take for maps is kept from what volumes with reserved space need while they are overwritten
+        // Space that clearings take for maps comes from the space that volumes with reservations
+        // need for overwrites
         (Family::Full, 400_004_522),
-        // What builds on a snapshot of which a node is lost shares nobody knows what with it: the check was wrong
+        // A dataset that builds on a snapshot with a lost node shares an unknown part of it: the
+        // check was wrong
         (Family::Failing, 900_001_602),
         (Family::Failing, 900_004_771),
-        // A leaf that did not take what an opening brings onto all leaves is known to lack it
+        // A leaf that did not take the content that an opening brings onto all leaves is known to
+        // lack it
         (Family::FailingReshaped, 1_000_007_473),
-        // A write within a reservation waits until what checkpoints leave is a run that is long enough
+        // A write within a reservation waits until the space that checkpoints leave is a run that
+        // is long enough
         (Family::Pressed, 22),
-        // Who waits for a leaf that is let go is answered by the one that took its place
+        // A waiter for a leaf that is let go is answered by the leaf that took its place
         (Family::Reshaped, 9_000_001_578),
-        // Only what is bad twice is written over
+        // Only a sector that is bad twice is written over
         (Family::FailingReshaped, 16_000_003_973),
         // A spare that left its place stands in for nobody before the labels say so
         (Family::FailingReshaped, 20_000_006_773),
-        // A signpost that was on its way when the power failed is written by the opening that found its record
+        // A signpost that was on its way when the power failed is written by the opening that found
+        // its record
         (Family::LosingRecords, 36_000_002_354),
         // A leaf that is added while a checkpoint is made is to have the root of that
         (Family::OldCopies, 4_294_967_308),
-        // What lies behind a mark is promised by the next opening that finds it
+        // Records behind a mark are promised by the next opening that finds them
         (Family::LosingRecords, 36_000_002_184),
     ];
     for (family, seed) in found {

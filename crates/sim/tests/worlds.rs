@@ -1,5 +1,7 @@
-//! Whole worlds from seeds: every command ends once, reads return what was written, windows and order
-//! are kept, whatever the network does. `SANDSTONE_SEED=<seed>` runs one seed alone.
+//! Whole worlds from seeds.
+//!
+//! Every command ends once, reads return the bytes that were written, and windows and order are
+//! kept, whatever the network does. `SANDSTONE_SEED=<seed>` runs one seed alone.
 
 use std::ops::Range;
 

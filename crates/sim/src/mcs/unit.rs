@@ -120,7 +120,7 @@ impl Units {
     }
 }
 
-/// Returns a good answer to a command.
+/// Returns the answer of a command that ended well, with these bytes if it reads.
 pub fn good(data_in: Option<Arc<[u8]>>) -> Answer {
     Completion {
         status: 0,

@@ -78,7 +78,8 @@ pub enum Family {
     Failing,
     /// Disks without redundancy that lie in every way: errors, never wrong bytes.
     Lying,
-    /// As many disks as redundancy covers lie, fail, vanish and come back old: nothing may fail.
+    /// Disks that lie, fail, vanish and come back old, as many as redundancy covers: nothing may
+    /// fail.
     Covered,
     /// Faults as in [`Family::Covered`], with spares, which take over and stand ready again.
     Spared,
@@ -131,13 +132,13 @@ pub enum Family {
     /// One operation destroys several volumes and snapshots, below a folder or by the name of
     /// snapshots. They are all there, or all gone.
     Destroying,
-    /// As many honest disks as redundancy covers come back with the content of an earlier moment.
+    /// Honest disks that come back with the content of an earlier moment, as many as redundancy
+    /// covers.
     ///
     /// Other disks are meanwhile replaced, attached, detached and put aside. Nothing is lost, also
     /// when others go once the old disks are rebuilt.
     OldCopies,
-    /// Up to three of the four labels of each disk are lost while the power is off: nothing is
-    /// lost.
+    /// Disks that lose up to three of their four labels while the power is off: nothing is lost.
     LostLabels,
     /// Disks lose all labels at both ends while the power is off, and get them back from their
     /// inner labels.

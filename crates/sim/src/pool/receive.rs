@@ -110,7 +110,7 @@ enum End {
     Failed(PoolError),
     /// The pool does not open.
     Refused(String),
-    /// Something is wrong.
+    /// A check found this error.
     Wrong(String),
 }
 

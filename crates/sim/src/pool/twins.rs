@@ -41,7 +41,7 @@ pub(super) fn labels(medium: &Medium, sectors: u64) -> LeafLabels {
     labels
 }
 
-/// Reports whether the pool lists the leaf that a medium claims to be.
+/// Reports whether the pool lists the leaf that a medium claims to be; `None` if labels disagree.
 pub(super) fn is_twin(config: &PoolConfig, medium: &Medium, sectors: u64) -> Option<bool> {
     let labels = labels(medium, sectors);
     let said = labels

@@ -1,8 +1,8 @@
-//! The crash laboratory proves itself: a correct toy withstands it, and each broken one is caught and the
-//! history that catches it is short.
+//! The crash laboratory proves itself: a correct toy withstands it, each broken one is caught, and
+//! the catching history is short.
 //!
-//! `SANDSTONE_SEED=<seed>` with one of these tests runs that seed alone and prints what happens in it;
-//! `SANDSTONE_HISTORIES=<count>` runs so many seeds in each.
+//! `SANDSTONE_SEED=<seed>` with one of these tests runs that seed alone and prints its events.
+//! `SANDSTONE_HISTORIES=<count>` sets the number of seeds of each test.
 
 mod toy;
 
@@ -41,7 +41,7 @@ fn honest() -> Climate {
     Climate::default()
 }
 
-/// Devices fail, and say so.
+/// Devices fail, and report it.
 fn failing() -> Climate {
     let mut climate = Climate {
         tolerates_errors: true,
@@ -122,7 +122,7 @@ fn lies_of_the_disk_never_become_wrong_bytes() {
     assert!(!all || lies.iter().all(|count| *count > 0), "{struck:?}");
 }
 
-/// The first of so many seeds that catches the bug, shortened.
+/// Returns the shortened failure of the first seed that catches the bug.
 fn caught(bug: Bug, climate: &Climate, seeds: u64) -> Box<Defeat> {
     let defeat = match attack::<Toy>(&bug, climate, |_| {}, 0..seeds) {
         Ok(summary) => panic!("{bug:?} was not caught: {summary}"),
@@ -239,7 +239,8 @@ fn space_where_nothing_was_written_is_caught() {
     caught(Bug::TellsSpaceOnly, &asking(), 100);
 }
 
-/// Cuts at flushes tear: half of them, since not every flush has something to make safe.
+/// Power cuts at flushes tear writes in half of the cases, since not every flush has something to
+/// make safe.
 #[test]
 fn cuts_at_flushes_tear() {
     let climate = Climate {

@@ -1,8 +1,9 @@
-//! A store of one disk that is a log from its first sector on, and all of whose contents lie in memory:
-//! the least that keeps every promise, and thirteen ways to break one.
+//! Toy store of one disk: a log from the first sector on, with all contents in memory.
 //!
-//! A record is a sector of header and the sectors of its data. Its header holds a checksum of both and
-//! the checksum of the record before, so that what an older log left behind is never taken for a
+//! The toy is the least that keeps every promise, and has thirteen ways to break one.
+//!
+//! A record is a header sector and the sectors of its data. The header holds a checksum of both and
+//! the checksum of the record before. The rest of an older log is therefore never taken for a
 //! continuation.
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use sim::disk::{DeviceOp, DeviceOutcome, SECTOR_SIZE, SLICE_SIZE};
 use sim::operation::{Admin, BLOCK_SIZE, ChangeKind, Operation, VolumeId};
 use sim::subject::{Answer, DiskRequest, Geometry, Outcome, State, Subject};
 
-/// What is wrong with it.
+/// Bug of the toy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
     None,
@@ -30,31 +31,31 @@ pub(crate) enum Bug {
     IgnoresFlushErrors,
     /// Records of an older log are taken for a continuation.
     ForgetsTheChain,
-    /// What was replayed is served before it is safe.
+    /// Replayed content is served before it is safe.
     ServesBeforeFlush,
-    /// A change of several blocks is several records.
+    /// A change of several blocks is split into several records.
     SplitsVolumeBlocks,
     /// A snapshot is another name for its volume.
     SharesSnapshots,
     /// An unmap is done in memory only.
     ForgetsUnmaps,
-    /// All is told to be a hole.
+    /// Every slice is reported as a hole.
     TellsHolesOnly,
-    /// All is told to have space.
+    /// Every slice is reported as having space.
     TellsSpaceOnly,
     /// A record that is not whole is believed impossible.
     PanicsAtTornRecords,
 }
 
 const MAGIC: u64 = 0x676f_6c20_796f_7421;
-/// Sectors read at once when the log is replayed.
+/// Number of sectors read at once when the log is replayed.
 const READ_AHEAD: u64 = 16;
 const WORDS: usize = 8;
 
 #[derive(Clone, Debug)]
 struct Volume {
     bytes: Arc<Vec<u8>>,
-    /// Whose bytes are read instead, with [`Bug::SharesSnapshots`].
+    /// Volume whose bytes are read instead, with [`Bug::SharesSnapshots`].
     shared: Option<VolumeId>,
 }
 
@@ -66,7 +67,7 @@ impl Volume {
     }
 }
 
-/// What waits until the log is safe up to a record.
+/// Operation that waits until the log is safe up to a record.
 #[derive(Debug)]
 struct Waiting {
     tag: u64,
@@ -78,22 +79,22 @@ pub(crate) struct Toy {
     bug: Bug,
     volumes: BTreeMap<VolumeId, Volume>,
     state: State,
-    /// The log as it is read.
+    /// Part of the log that was read.
     replayed: Vec<u8>,
     changes: Vec<Record>,
     capacity: u64,
-    /// The next record: its number, its sector, what comes before.
+    /// Number and sector of the next record, and the checksum of the record before.
     number: u64,
     sector: u64,
     chain: u64,
-    /// Records that are written, beyond those before which all are.
+    /// Numbers of written records, beyond those before which all are written.
     written: Vec<u64>,
-    /// Records from 0 on that are written, and that are safe.
+    /// Number of records from 0 on that are written, and number that are safe.
     written_below: u64,
     safe_below: u64,
-    /// The flush in flight and which records it makes safe.
+    /// Flush in flight, and the records that it makes safe.
     flush: Option<(u64, u64)>,
-    /// The write in flight of each record.
+    /// Write in flight of each record.
     writes: BTreeMap<u64, u64>,
     next_id: u64,
     waiting: Vec<Waiting>,
@@ -102,7 +103,7 @@ pub(crate) struct Toy {
     answers: Vec<Answer>,
 }
 
-/// A record, apart from its data.
+/// Record without its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Record {
     words: [u64; WORDS],
@@ -278,7 +279,7 @@ impl Subject for Toy {
 }
 
 impl Toy {
-    /// Slices that are not zeros have space.
+    /// Returns the extents: slices that are not zeros have space.
     fn extents(&self, volume: VolumeId, slices: Range<u64>) -> Vec<(u64, bool)> {
         let bytes = &self.volumes[&volume].bytes;
         let range = slices.start as usize * SLICE_SIZE..slices.end as usize * SLICE_SIZE;
@@ -330,7 +331,8 @@ impl Toy {
         true
     }
 
-    /// Answers what may be answered, and asks for a flush if something waits for one.
+    /// Answers the operations that may be answered, and asks for a flush if an operation waits for
+    /// one.
     fn go_on(&mut self) {
         let safe = match self.bug {
             Bug::AcksBeforeFlush => self.written_below,
@@ -400,7 +402,7 @@ impl Toy {
         }
     }
 
-    /// Whether what was read ends within a record, or right before one.
+    /// Reports whether the read part of the log ends within a record, or right before one.
     fn record_may_go_on(&self) -> bool {
         let at = self.sector as usize * SECTOR_SIZE;
         match self.replayed.get(at..at + SECTOR_SIZE) {
@@ -459,7 +461,7 @@ impl Toy {
                 }
             }
             CREATE => drop(self.volumes.insert(id, Volume::new(one))),
-            // The number of the new one, and what it is made of.
+            // The number of the new volume, and its origin.
             SNAPSHOT | CLONE => {
                 if let Some(mut made) = self.volumes.get(&VolumeId(one as u32)).cloned() {
                     let shares = kind == SNAPSHOT && self.bug == Bug::SharesSnapshots;
@@ -528,7 +530,7 @@ impl Record {
         }
     }
 
-    /// As it lies on the disk, and its checksum.
+    /// Returns the pages of the record on the disk, and its checksum.
     fn encode(&mut self, number: u64, chain: u64) -> (Pages, u64) {
         (self.words[1], self.words[2], self.words[3]) = (number, chain, 0);
         let checksum = self.checksum();
