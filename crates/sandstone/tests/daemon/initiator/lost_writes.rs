@@ -19,7 +19,7 @@ const WRITE_SAME: u8 = 0x93;
 /// Mode parameters without DPOFUA and without pages: durable writes need a flush.
 const NO_FUA: [u8; 4] = [3, 0, 0, 0];
 
-/// Some targets report a failed flush once, and then flush nothing with success.
+/// A target may report a failed flush once, and then flush nothing with success.
 #[test]
 fn a_flush_that_failed_once_fails_for_ever() {
     let failed = AtomicBool::new(false);
