@@ -10,7 +10,7 @@ use crate::random::Random;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub usize);
 
-/// An end of a connection.
+/// End of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The end that connected.
@@ -43,7 +43,7 @@ struct Wire {
     silent: bool,
 }
 
-/// All connections.
+/// All connections of the simulation.
 #[derive(Debug)]
 pub struct Network {
     weather: Weather,

@@ -1,10 +1,10 @@
-//! Random numbers from a seed: every choice of a simulation comes from here.
+//! Random numbers from a seed, the source of every choice of a simulation.
 
 use std::ops::Range;
 
 use iscsi::chap::Entropy;
 
-/// SplitMix64.
+/// Generator of random numbers (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

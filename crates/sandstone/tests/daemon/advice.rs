@@ -1,9 +1,9 @@
-//! Each refusal says the step that helps, at the place where it was refused.
+//! Tests that each refusal names the helpful next step at the place of the refusal.
 
 use crate::process::Process;
 use crate::served::TARGET;
 
-/// The lines of a refusal: what was wrong, and what to try next.
+/// Returns the lines of a refusal: the error, and the step to try next.
 fn told(process: &Process, line: &str) -> (String, String) {
     let text = process.refused(line);
     let part = |start: &str| {

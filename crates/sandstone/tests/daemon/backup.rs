@@ -1,4 +1,6 @@
-//! A machine is lost, and a bare one takes its place by a backup: identities, secrets, maps and pools are as they were.
+//! Restore of a lost machine: a bare machine takes its place by a backup.
+//!
+//! Identities, secrets, maps and pools are as they were.
 
 use std::fs;
 use std::net::TcpListener;
@@ -14,7 +16,7 @@ const PASSPHRASE: &str = "correct horse battery staple";
 const SECRET: &str = "secret-of-the-web-host";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// All that outlives the machine: its disk, the backup, and notes of its administrator.
+/// Things that outlive the machine: its disk, the backup, and notes of its administrator.
 struct Kept {
     folder: tempfile::TempDir,
     port: u16,
@@ -46,7 +48,8 @@ impl Kept {
         self.path(name).display().to_string()
     }
 
-    /// A machine with a unit on a volume and one in a file, a target that proves itself, and a host that must.
+    /// Starts a machine with a unit on a volume and one in a file. Its target proves itself, and so
+    /// must the host.
     fn machine(&self) -> Process {
         let machine = Process::start();
         let port = self.port;
@@ -69,7 +72,7 @@ impl Kept {
                 self.at("secret")
             ),
             format!("initiator adapter set --name {CLIENT}2"),
-            // Nobody listens there: the login is wanted all the same.
+            // Nobody listens there: the login stays configured all the same.
             format!(
                 "initiator login iqn.2026-01.org.example:other --portal 127.0.0.1:1 --no-wait -u us --secret-file {}",
                 self.at("secret")
@@ -80,7 +83,7 @@ impl Kept {
         machine
     }
 
-    /// Logs a machine in as the host; how that ends.
+    /// Logs in to a machine as the host, and checks how that ends.
     fn log_in(&self, secret: &str, wanted: &str) {
         let client = Process::start();
         client.done(&format!("initiator adapter set --name {CLIENT}"));
@@ -93,7 +96,7 @@ impl Kept {
     }
 }
 
-/// Asks until the answer says this.
+/// Asks until the answer contains this text.
 fn until(machine: &Process, line: &str, wanted: &str) -> String {
     let start = Instant::now();
     loop {
@@ -109,7 +112,7 @@ fn until(machine: &Process, line: &str, wanted: &str) -> String {
     }
 }
 
-/// The content of a machine's file but for the machine's own identity.
+/// Returns the content of a machine's file without the machine's own identity.
 fn configured(machine: &Process) -> toml::Table {
     let text = fs::read_to_string(machine.folder().join("config.toml")).unwrap();
     let mut table: toml::Table = toml::from_str(&text).unwrap();
@@ -156,7 +159,7 @@ fn a_bare_machine_is_what_the_lost_one_was() {
     assert!(!told.contains("sandstone serve"), "{told}");
     assert_eq!(names_and_identities(&bare), identities);
     assert_eq!(configured(&bare), before);
-    // Nothing is made in place of what is away: hosts would take it for their disk, emptied.
+    // Nothing is made in place of missing data: hosts would take it for their disk, emptied.
     let own = bare
         .folder()
         .join("volumes")
@@ -164,7 +167,7 @@ fn a_bare_machine_is_what_the_lost_one_was() {
     assert!(!own.exists());
     let states = bare.done("lu list -H -o name,state");
     assert!(!states.contains("online"), "{states}");
-    // A host that comes meanwhile needs the secret that it needed.
+    // A host that comes meanwhile needs its old secret.
     kept.log_in("wrong-secret", "authentication");
     kept.log_in("secret", "logged-in");
 
@@ -180,7 +183,7 @@ fn a_bare_machine_is_what_the_lost_one_was() {
     assert!(last.contains("sandstone config restore"), "{history}");
 }
 
-/// The backup knows the volume itself, whatever it is called when its pool comes.
+/// The backup knows the volume by its number, whatever its name is when its pool comes.
 #[test]
 fn a_restored_unit_finds_its_volume_behind_a_rename() {
     let kept = Kept::new();
@@ -240,10 +243,10 @@ fn what_cannot_be_restored_changes_nothing_and_says_why() {
         assert!(told.contains("next:"), "{line}: {told}");
     }
     assert_eq!(fs::read(bare.folder().join("config.toml")).unwrap(), before);
-    // Nor is what a machine has replaced without a word.
+    // Nothing that a machine has is replaced silently.
     let told = machine.refused(&format!("config restore {plain}"));
     assert!(told.contains("a configuration of its own"), "{told}");
-    // A file that is there stays, unless it is to go.
+    // An existing file stays, unless the command asks to replace it.
     let export = format!("config export --with-secrets {plain}");
     let told = machine.refused(&export);
     assert!(
@@ -252,7 +255,7 @@ fn what_cannot_be_restored_changes_nothing_and_says_why() {
     );
     assert_eq!(fs::read(&plain).unwrap(), whole);
     machine.done(&format!("{export} --force"));
-    // Without the word for it no secret leaves.
+    // No secret leaves without the option for secrets.
     let told = machine.refused(&format!("config export {}", kept.at("other")));
     assert!(told.contains("--with-secrets"), "{told}");
     assert!(!Path::new(&kept.at("other")).exists());

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::process::Process;
 
-/// The words that bash is offered for the last of these.
+/// Returns the words that bash offers for the last of these.
 fn offered(process: &Process, words: &[&str]) -> Vec<String> {
     let output = Command::new(env!("CARGO_BIN_EXE_sandstone"))
         .env("COMPLETE", "bash")

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::served::{BLOCK, log_in, read, sense, settings, write};
 
-/// A demo that serves, and what it said first.
+/// Demo that serves, and its first output.
 struct Demo {
     child: Child,
     line: String,
@@ -34,7 +34,7 @@ impl Demo {
         Self { child, line, out }
     }
 
-    /// The portal in the line of `--json`.
+    /// Returns the portal in the line of `--json`.
     fn portal(&self) -> SocketAddr {
         let line: serde_json::Value = serde_json::from_str(&self.line).unwrap();
         line["portal"].as_str().unwrap().parse().unwrap()
@@ -43,7 +43,7 @@ impl Demo {
 
 impl Drop for Demo {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The demo may have ended already.
         let _ = self.child.kill();
         self.child.wait().unwrap();
     }
@@ -117,7 +117,8 @@ fn a_later_demo_obeys_its_port_and_tells_the_size_that_the_unit_has() {
     );
 }
 
-/// What it prints is what its reader types: each client is named, with this portal, target and unit.
+/// The output is text for the reader to type: each client is named, with this portal, target and
+/// unit.
 #[test]
 fn a_demo_tells_what_to_type_on_every_client() {
     let state = tempfile::tempdir().unwrap();
@@ -139,7 +140,9 @@ fn a_demo_tells_what_to_type_on_every_client() {
     assert_eq!(names, all, "{said}");
 }
 
-/// Ctrl-C and `kill`, with a client that has written and does not log out: what it was told to be written is there again.
+/// Stops a demo with Ctrl-C and `kill`, with a client that has written and does not log out.
+///
+/// Acknowledged writes are there again.
 #[test]
 fn a_signal_ends_a_demo_in_order_and_nothing_is_lost() {
     let state = tempfile::tempdir().unwrap();
@@ -187,7 +190,7 @@ fn a_demo_tests_itself_once_and_ends() {
     }
 }
 
-/// Runs a demo that must end by itself, in this folder and environment.
+/// Runs a demo that must end by itself, in this folder and environment, and returns its error.
 fn refused(folder: &Path, options: &[&str], variables: &[(&str, &Path)]) -> String {
     let mut demo = Command::new(env!("CARGO_BIN_EXE_sandstone"));
     demo.arg("demo").args(options).current_dir(folder);
@@ -206,7 +209,7 @@ fn entries(folder: &Path) -> Vec<String> {
     names
 }
 
-/// It put its pool into the state of a daemon that was stopped.
+/// A demo once put its pool into the state of a daemon that was stopped.
 #[test]
 fn a_demo_stays_out_of_the_state_of_a_daemon() {
     let folder = tempfile::tempdir().unwrap();
@@ -242,7 +245,7 @@ fn a_demo_stays_out_of_the_state_of_a_daemon() {
     rustix::process::kill_process(Pid::from_child(&demo), Signal::TERM).unwrap();
     assert!(demo.wait().unwrap().success(), "{line}");
     assert!(line.contains("sandstone-demo/control.sock"), "{line}");
-    // Nor does it go there where that is typed.
+    // The demo does not go there even if the user types it.
     let typed = ["--state", "production"];
     let said = refused(folder.path(), &typed, &[]);
     assert!(
@@ -308,7 +311,7 @@ fn options_that_contradict_a_demo_are_refused() {
         assert!(said.contains("nothing is served"), "{options:?}: {said}");
     }
     assert_eq!(std::fs::read(state.join("config.toml")).unwrap(), before);
-    // Options that it has already may be said again.
+    // Options that the demo already has may be given again.
     drop(Demo::start(
         &state,
         &["--json", "--size", "16M", "--block-size", "512"],
@@ -334,7 +337,7 @@ fn a_port_that_is_taken_is_told_as_it_is_and_the_next_demo_begins() {
         &["--json", "--size", "16M", "--port", &port],
     ));
     let taken = TcpListener::bind(("127.0.0.1", port.parse().unwrap())).unwrap();
-    // Its own port; then one that it is to move to.
+    // First its own port, then one that it is to move to.
     let said = refused(folder.path(), &["--port", &port], &[]);
     assert!(said.contains("another program listens there"), "{said}");
     drop(taken);

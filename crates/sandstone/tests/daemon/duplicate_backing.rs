@@ -1,4 +1,4 @@
-//! Two logical units never share a file: not by another path, not by another daemon.
+//! Two logical units never share a file, whether by another path or by another daemon.
 
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,7 @@ fn units(served: &Served) -> Vec<UnitStatus> {
     transactions(served).data_plane().units()
 }
 
-/// A file for a unit.
+/// Creates a file for a unit.
 fn disk(folder: &Path) -> PathBuf {
     let path = folder.join("disk.img");
     std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();

@@ -1,6 +1,7 @@
-//! A thin unit on a file system that fills up, over a real session: initiators are warned at the
-//! threshold, a full disk is told as 07/27/07 and nothing else, nothing acknowledged is lost, and writes
-//! go on when there is space again.
+//! Thin unit on a file system that fills up, over a real session.
+//!
+//! Initiators are warned at the threshold. A full disk is reported as 07/27/07 and nothing else.
+//! Nothing acknowledged is lost, and writes go on when there is space again.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -33,7 +34,7 @@ fn fill(folder: &Path, write_cache: bool) {
         .unwrap()
         .set_len(64 << 20)
         .unwrap();
-    // Somebody else's file; space comes back when it goes.
+    // A file of another user; space comes back when it goes.
     let ballast = folder.join("ballast");
     std::fs::write(&ballast, vec![1; 4 << 20]).unwrap();
     let mut served = Served::start(vec![UnitSpec {
@@ -51,7 +52,7 @@ fn fill(folder: &Path, write_cache: bool) {
     }]);
     let mut session = served.log_in(1);
     hear_threshold(&mut session, false);
-    // 4 MiB of ballast and 8 of ours are three quarters of 16.
+    // 4 MiB of ballast and 8 MiB of ours are three quarters of 16 MiB.
     for chunk in 0..33 {
         assert_eq!(sense(&store(&mut session, chunk)), None, "chunk {chunk}");
     }
@@ -70,7 +71,7 @@ fn fill(folder: &Path, write_cache: bool) {
         let again = store(&mut session, acknowledged);
         assert_eq!(sense(&again), SPACE_ALLOCATION_FAILED, "{again:?}");
     }
-    // Zeros that allocate, and everything else that asks for space.
+    // Zeros that allocate, and all other commands that need space.
     let same = session.write(0, &served::cdb(0x93, 120_000, 4096), vec![7; BLOCK]);
     assert_eq!(sense(&same.unwrap()), SPACE_ALLOCATION_FAILED);
     assert_eq!(
@@ -78,7 +79,7 @@ fn fill(folder: &Path, write_cache: bool) {
         None,
         "what was acknowledged can be made durable"
     );
-    // Blocks that have their space can be written and everything can be read.
+    // Blocks that have their space can be written, and everything can be read.
     assert_eq!(sense(&store(&mut session, 3)), None);
     verify(&mut session, acknowledged);
     std::fs::remove_file(&ballast).unwrap();
@@ -109,7 +110,7 @@ fn fill(folder: &Path, write_cache: bool) {
         hear_threshold(&mut session, true);
     }
     drop(session);
-    // Nothing of it depends on the daemon that saw it.
+    // None of it depends on the daemon that saw it.
     served.restart();
     let mut session = served.log_in(1);
     hear_threshold(&mut session, true);
@@ -141,7 +142,7 @@ fn content(chunk: u64) -> Vec<u8> {
         .collect()
 }
 
-/// Writes a chunk; a unit attention that comes instead is heard and the write repeated.
+/// Writes a chunk. A unit attention that comes instead is taken, and the write is repeated.
 fn store(session: &mut Connection, chunk: u64) -> initiator::connection::Outcome {
     loop {
         let outcome = write(session, chunk * CHUNK_BLOCKS, &content(chunk));

@@ -1,5 +1,6 @@
-//! Scripts and monitoring learn from exit codes and metrics that something is not well: pools in each of their states,
-//! units that are not served.
+//! Exit codes and metrics tell scripts and monitoring that something is not well.
+//!
+//! The tests cover pools in each of their states, and units that are not served.
 
 use std::process::{Command, Stdio};
 
@@ -8,7 +9,7 @@ use super::process::Process;
 use crate::pools::devices::{flat, resilvered, serve, write_all};
 use testing::skipped::skipped;
 
-/// The exit codes of `status` and of `pool status -x`.
+/// Returns the exit codes of `status` and of `pool status -x`.
 fn codes(process: &Process) -> [i32; 2] {
     ["status", "pool status -x"].map(|line| process.ended(line).0)
 }
@@ -34,7 +35,7 @@ fn a_degraded_pool_is_told_by_status_by_exit_codes_and_by_metrics() {
     let device = process.folder().join("a");
     process.done(&format!("pool offline tank {}", device.display()));
     assert_eq!(codes(&process), [4, 4]);
-    // It only shows how pools are.
+    // This command only shows the state of the pools.
     assert_eq!(process.ended("pool status").0, 0);
     let told = flat(&process.done("status"));
     for words in [
@@ -94,7 +95,7 @@ fn a_pool_that_is_missing_or_only_read_and_a_unit_that_is_not_served_are_told_by
     assert!(told.contains("pool tank UNAVAIL status"), "{told}");
 }
 
-/// Each family that the daemon has, by the rules of Prometheus, where its tool is there to ask.
+/// Checks each metric family of the daemon by the rules of Prometheus, if its tool is installed.
 #[test]
 fn metrics_keep_prometheuss_conventions() {
     let process = Process::start();

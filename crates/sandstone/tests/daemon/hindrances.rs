@@ -1,5 +1,8 @@
-//! Each state that stops I/O of a unit: imposed over the wire or by the administrator, seen in every view, ended by the
-//! command that the views tell, and I/O goes again. One host never stops another but where SCSI means it to.
+//! States that stop the I/O of a unit.
+//!
+//! Each is imposed over the wire or by the administrator, is seen in every view, and is ended by
+//! the command that the views name. Then I/O goes again. One host never stops another, except where
+//! SCSI intends that.
 
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
@@ -16,13 +19,13 @@ use crate::served::{BLOCK, TARGET, cdb, free_portal, log_in};
 const ALICE: &str = "iqn.2026-01.test:alice";
 const BOB: &str = "iqn.2026-01.test:bob";
 
-/// A daemon with a unit that two hosts see, through two target port groups.
+/// Daemon with a unit that two hosts see, through two target port groups.
 struct Bench {
     process: Process,
     portals: [SocketAddr; 2],
 }
 
-/// The answer to a READ or WRITE, behind all that its initiator has to hear of first.
+/// Answer to a READ or WRITE, after all unit attentions of its initiator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Good,
@@ -55,7 +58,7 @@ impl Bench {
         self.process.restart();
     }
 
-    /// The hindrances of the unit as JSON.
+    /// Returns the hindrances of the unit as JSON.
     fn hindrances(&self) -> Vec<Value> {
         let text = self.process.done("lu list disk --json");
         let units: Value = serde_json::from_str(&text).unwrap();
@@ -63,7 +66,8 @@ impl Bench {
         found.as_array().cloned().unwrap_or_default()
     }
 
-    /// The one of this kind, as every view tells it to the administrator who looks after `whom`.
+    /// Returns the hindrance of this kind, as every view shows it to an administrator who looks
+    /// after `whom`.
     fn seen(&self, kind: &str, whom: &str) -> Value {
         let all = self.hindrances();
         let found = all.iter().find(|it| it["kind"] == kind);
@@ -89,7 +93,7 @@ impl Bench {
         found
     }
 
-    /// It is in no view any more.
+    /// Checks that no view shows the hindrance any more.
     fn gone(&self, kind: &str) {
         assert!(self.hindrances().iter().all(|it| it["kind"] != kind));
         for view in ["lu list", "status", "map explain iqn.2026-01.test:bob disk"] {
@@ -98,7 +102,7 @@ impl Bench {
         }
     }
 
-    /// Types what the views say ends it.
+    /// Types the command that the views name to end the hindrance.
     fn end(&self, found: &Value) -> String {
         let end = found["end"].as_str().unwrap();
         let line = end.strip_prefix("sandstone ").unwrap();
@@ -147,7 +151,7 @@ fn access(session: &mut Connection, writes: bool) -> Answer {
     }
 }
 
-/// Sends a command that ends well, behind unit attentions.
+/// Sends a command that ends well, after unit attentions.
 fn send(session: &mut Connection, cdb: &[u8], data: &[u8]) {
     loop {
         let told = session.write(0, cdb, data.to_vec()).unwrap();
@@ -169,7 +173,7 @@ fn reserve_persistently(session: &mut Connection) {
     send(session, &[0x5F, 1, 3, 0, 0, 0, 0, 0, 24, 0], &list);
 }
 
-/// MODE SELECT of the control page with SWP, saved.
+/// Sends a MODE SELECT of the control page with SWP, saved.
 fn write_protect(session: &mut Connection) {
     let sense = [0x1A, 0x08, 0x0A, 0, 255, 0];
     let mut list = session.read(0, &sense, 255).unwrap().data_in;
@@ -180,13 +184,13 @@ fn write_protect(session: &mut Connection) {
     send(session, &[0x15, 0x11, 0, 0, list.len() as u8, 0], &list);
 }
 
-/// SET TARGET PORT GROUPS: both groups in this state.
+/// Sends SET TARGET PORT GROUPS that puts both groups in this state.
 fn set_both_groups(session: &mut Connection, state: u8) {
     let list = [0, 0, 0, 0, state, 0, 0, 1, state, 0, 0, 2];
     send(session, &[0xA4, 0x0A, 0, 0, 0, 0, 0, 0, 0, 12, 0, 0], &list);
 }
 
-/// The states of both groups, and who put them there, as an initiator is told.
+/// Returns the states of both groups and their setters, as an initiator is told.
 fn report(session: &mut Connection) -> [(u8, u8); 2] {
     loop {
         let told = session.read(0, &[0xA3, 0x0A, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0], 256);
@@ -280,7 +284,7 @@ fn what_survives_a_kill_is_seen_after_it_and_what_was_ended_does_not_come_back()
     assert_eq!(access(&mut bob, true), Answer::Good);
 }
 
-/// Any host that sees a unit may send SET TARGET PORT GROUPS; it shuts nobody out but itself.
+/// Any host that sees a unit may send SET TARGET PORT GROUPS, which shuts out only that host.
 #[test]
 fn a_host_that_sets_all_groups_unavailable_does_so_for_itself_alone() {
     let mut bench = Bench::new();
@@ -306,7 +310,7 @@ fn a_host_that_sets_all_groups_unavailable_does_so_for_itself_alone() {
         assert!(ports.contains("active-optimized:explicit=1"), "{ports}");
         let hers = bench.process.done(&format!("map explain {ALICE} disk"));
         assert!(hers.contains("I/O of disk may be refused"), "{hers}");
-        // Nothing of it concerns Bob.
+        // None of it concerns Bob.
         let bobs = bench.process.done(&format!("map explain {BOB} disk"));
         assert!(!bobs.contains("alua"), "{bobs}");
         drop((alice, bob));
@@ -324,7 +328,8 @@ fn a_host_that_sets_all_groups_unavailable_does_so_for_itself_alone() {
     }
 }
 
-/// Linux multipath asks for an optimized path by itself; the command line tells what it set, and what is in force.
+/// Linux multipath asks for an optimized path by itself. The command line shows its choice and the
+/// effective state.
 #[test]
 fn the_command_line_and_the_wire_tell_one_truth_of_alua() {
     let bench = Bench::new();
@@ -349,7 +354,7 @@ fn the_command_line_and_the_wire_tell_one_truth_of_alua() {
     assert_eq!(choice["unit"], "disk");
     assert_eq!(choice["administrator"], "active-non-optimized");
     assert_eq!(choice["chosen"], "active-optimized");
-    // The administrator's word again: it is so already, but not for Alice.
+    // The administrator repeats the command: the state is already so, but not for Alice.
     let line = "target alua-state 2 active-non-optimized";
     let told = bench.process.done(&format!("{line} --dry-run"));
     assert!(told.contains(ALICE), "{told}");
@@ -362,7 +367,8 @@ fn the_command_line_and_the_wire_tell_one_truth_of_alua() {
     assert_eq!(report(&mut alice), [(0, 0), (1, 0)]);
     let told = bench.process.done(line);
     assert_eq!(told, "nothing to change: it is so already\n");
-    // Another word ends choices, too, also in SCSI's spelling; and they do not come back with the first.
+    // Another command, also in SCSI's spelling, ends choices too. They do not come back with the
+    // first command.
     set_both_groups(&mut alice, 3);
     bench
         .process
@@ -426,7 +432,7 @@ fn what_the_administrator_imposed_is_seen_and_ended_likewise() {
         bench.gone(kind);
         assert_eq!(access(&mut bob, true), Answer::Good, "{verb}");
     }
-    // Its file is away.
+    // The file of the unit is away.
     let file = bench.process.folder().join("volumes/disk.img");
     let aside = file.with_extension("aside");
     bench.process.kill();
@@ -462,7 +468,7 @@ fn a_word_that_ends_nothing_says_what_does() {
         let refused = bench.process.refused(line);
         assert!(refused.contains(says), "{line}: {refused}");
     }
-    // Somebody has to say that no cluster relies on it.
+    // An administrator has to say that no cluster relies on it.
     let mut alice = bench.log_in(ALICE, 0);
     reserve_persistently(&mut alice);
     let refused = bench

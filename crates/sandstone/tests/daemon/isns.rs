@@ -1,5 +1,7 @@
-//! The iSNS client against a server of the test's own: registers, follows changes, survives a server
-//! that goes away, forgets or says nothing, and deregisters.
+//! Tests of the iSNS client against a server of the test's own.
+//!
+//! The client registers, follows changes, and deregisters. It survives a server that goes away,
+//! forgets or says nothing.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -23,18 +25,20 @@ fn timing() -> Timing {
     }
 }
 
-/// What the server has, and how it behaves.
+/// Content and behaviour of the server.
 #[derive(Debug, Default)]
 struct Database {
     nodes: BTreeSet<String>,
-    /// Answer nothing at all.
+    /// Whether the server answers nothing at all.
     silent: bool,
-    /// Answer queries with "no such entry", as servers do to nodes in no discovery domain.
+    /// Whether the server answers queries with "no such entry", as servers do to nodes in no
+    /// discovery domain.
     hidden: bool,
 }
 
-/// A server that understands as much as a test needs. Tells every request by its function and whether
-/// it replaces.
+/// Server that understands as much as a test needs.
+///
+/// It reports every request by its function and by whether the request replaces.
 struct Server {
     address: SocketAddr,
     database: Arc<Mutex<Database>>,
@@ -180,7 +184,7 @@ const C: &str = "iqn.2026-01.x:c";
 #[test]
 fn targets_are_registered_refreshed_changed_and_taken_back() {
     let server = Server::start("127.0.0.1:0");
-    // What a daemon that was killed left behind.
+    // These entries were left behind by a daemon that was killed.
     server.database.lock().unwrap().nodes.insert(C.into());
     let registrar = Registrar::new(timing());
     registrar.announce(&[server.address], announcement(&[A, B]));
@@ -188,7 +192,7 @@ fn targets_are_registered_refreshed_changed_and_taken_back() {
     server.expect_nodes(&[A, B]);
     server.expect(Function::DEV_ATTR_QRY, false);
     server.expect(Function::DEV_ATTR_QRY, false);
-    // What stays is not taken away even for a moment.
+    // Entries that stay are not taken away even for a moment.
     registrar.announce(&[server.address], announcement(&[B, C]));
     server.expect(Function::DEV_ATTR_REG, false);
     server.expect(Function::DEV_DEREG, false);
@@ -227,7 +231,8 @@ fn a_server_that_comes_later_or_forgets_is_told_again() {
     let server = Server::start(&address.to_string());
     server.expect_nodes(&[A]);
     server.database.lock().unwrap().nodes.clear();
-    // What is there is added to, not replaced: the loss may be one of sight only.
+    // The client adds to the entries and does not replace them: the entries may only be out of its
+    // sight.
     server.expect(Function::DEV_ATTR_REG, true);
     server.expect(Function::DEV_ATTR_REG, false);
     server.expect_nodes(&[A]);
@@ -258,7 +263,7 @@ fn a_silent_server_delays_nothing_beyond_its_time() {
         "{:?}",
         begun.elapsed()
     );
-    // It speaks again to the next daemon.
+    // The server speaks again to the next daemon.
     server.database.lock().unwrap().silent = false;
     let registrar = Registrar::new(timing());
     registrar.announce(&[server.address], announcement(&[B]));

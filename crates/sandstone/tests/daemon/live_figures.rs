@@ -1,4 +1,4 @@
-//! Figures of data that was just written or received are told at once, and alike by every way that tells them.
+//! Figures of data that was just written or received are shown at once, and equally by every view.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use crate::volumes::stream::{pipe, source};
 /// Bytes that a piece of `write_all` takes.
 const PIECE: u64 = 512 * 512;
 
-/// `/metrics`.
+/// Returns the text of `/metrics`.
 pub(crate) fn metrics(process: &Process) -> String {
     let mut socket = UnixStream::connect(process.folder().join("control.sock")).unwrap();
     let request = "GET /metrics HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
@@ -22,7 +22,7 @@ pub(crate) fn metrics(process: &Process) -> String {
     body.to_owned()
 }
 
-/// The value of a sample, by its name and labels.
+/// Returns the value of a sample, by its name and labels.
 pub(crate) fn sample(metrics: &str, name: &str) -> f64 {
     let mut lines = metrics.lines();
     let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -58,7 +58,8 @@ fn what_was_just_written_is_told_at_once_by_all_that_tell_it() {
     let allocated = sample(&told, "sandstone_lu_allocated_bytes{lu=\"vm1\"}");
     assert_eq!(allocated, expected as f64);
 
-    // Written again, it takes no more; and then a snapshot keeps what was there.
+    // An overwrite takes no more space; after a snapshot it does, because the snapshot keeps the
+    // old data.
     write_all(portal, 0..4);
     let refer = "volume list -H -p -o refer tank/vm1";
     assert_eq!(number(&process, refer), expected);
@@ -90,7 +91,8 @@ fn a_replica_tells_what_it_takes_as_soon_as_it_is_received() {
     }
 }
 
-/// After parity, the slop and reservations: what a pool and its folders have left can be made there.
+/// The free space of pools and folders can really be used: parity, slop and reservations are
+/// already subtracted.
 #[test]
 fn pools_and_folders_tell_what_can_still_be_created_in_them() {
     let process = Process::start();

@@ -1,5 +1,7 @@
-//! Verbs that end live sessions, or take a unit or writing to it from them: each asks first, as `session kill` does. A
-//! script, which nobody can ask, is refused and told the option.
+//! Verbs that end live sessions, or take a unit or write access from them.
+//!
+//! Each asks first, as `session kill` does. A script cannot be asked, so it is refused and told the
+//! option.
 
 use std::net::SocketAddr;
 
@@ -7,7 +9,7 @@ use crate::pools::life::log_in;
 use crate::process::Process;
 use crate::served::{TARGET, free_portal, read, test_unit_ready};
 
-/// The initiator of [`log_in`].
+/// Initiator of [`log_in`].
 const INITIATOR: &str = "iqn.2026-01.io.sandstone:tester";
 
 struct Bench {
@@ -16,7 +18,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// A target with two portals in one group, and a host that sees a unit there by way of a target group.
+    /// Starts a target with two portals in one group, and a host that sees a unit there through a
+    /// target group.
     fn new() -> Self {
         let process = Process::start();
         let portals = [free_portal(), free_portal()];
@@ -70,7 +73,7 @@ fn whatever_ends_a_session_or_takes_its_unit_asks_first() {
         assert!(told.contains("session"), "{line}: {told}");
     }
     read(&mut session, 0, 1);
-    // Nobody came by the other one.
+    // Nobody came through the other portal.
     process.done(&format!("target portal remove {TARGET} {second}"));
     read(&mut session, 0, 1);
 }
@@ -90,7 +93,8 @@ fn with_yes_it_is_done_and_the_sessions_that_ended_are_named() {
     );
 }
 
-/// Sessions go on where a target refuses logins from now on, or asks for another secret: nobody is to be asked.
+/// Sessions go on if a target refuses new logins, or asks for another secret: nobody needs to be
+/// asked.
 #[test]
 fn what_sessions_outlive_is_not_asked_about() {
     let bench = Bench::new();
@@ -106,7 +110,7 @@ fn what_sessions_outlive_is_not_asked_about() {
         "map add other --host h --target all --lun 1".into(),
     ] {
         process.done(&line);
-        // It hears of a new LUN, no more.
+        // The session hears of a new LUN, no more.
         let heard = test_unit_ready(&mut session);
         assert!(
             matches!(heard, None | Some([6, 0x3f, 0x0e])),

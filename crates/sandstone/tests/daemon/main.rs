@@ -1,5 +1,6 @@
-//! Whole daemons, reached as their users reach them: over iSCSI, by the command line, by iSNS. One
-//! program for all of them, since each links all of Sandstone.
+//! Whole daemons, reached as their users reach them: over iSCSI, by the command line, by iSNS.
+//!
+//! One program holds all of these tests, since each would link all of Sandstone.
 
 #![allow(
     clippy::unwrap_used,

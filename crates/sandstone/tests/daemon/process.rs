@@ -1,22 +1,22 @@
-//! The real daemon as a process with a state folder of its own, and its command line.
+//! Real daemon as a process with a state folder of its own, and its command line.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A daemon of its own, and its state folder.
+/// Daemon of a test, and its state folder.
 pub(crate) struct Process {
     state: tempfile::TempDir,
     child: Option<Child>,
 }
 
 impl Process {
-    /// Starts it on an empty folder.
+    /// Starts a daemon on an empty folder.
     pub(crate) fn start() -> Self {
         Self::start_in(&std::env::temp_dir())
     }
 
-    /// Starts it on an empty folder in this one.
+    /// Starts a daemon on an empty folder inside `folder`.
     pub(crate) fn start_in(folder: &Path) -> Self {
         let mut process = Self {
             state: tempfile::tempdir_in(folder).unwrap(),
@@ -26,7 +26,7 @@ impl Process {
         process
     }
 
-    /// Starts it again after [`Process::kill`].
+    /// Starts the daemon again after [`Process::kill`].
     pub(crate) fn restart(&mut self) {
         let child = Command::new(env!("CARGO_BIN_EXE_sandstone"))
             .args(["serve", "--log", "error", "--cache", "64M", "--state"])
@@ -44,14 +44,14 @@ impl Process {
         }
     }
 
-    /// kill -9.
+    /// Kills the daemon with `kill -9`.
     pub(crate) fn kill(&mut self) {
         let mut child = self.child.take().expect("it runs");
         child.kill().unwrap();
         child.wait().unwrap();
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the daemon.
     pub(crate) fn signal(&self, name: &str) {
         let child = self.child.as_ref().expect("it runs");
         let sent = Command::new("kill")
@@ -60,18 +60,20 @@ impl Process {
         assert!(sent.unwrap().success());
     }
 
-    /// The state folder.
+    /// Returns the state folder.
     pub(crate) fn folder(&self) -> &Path {
         self.state.path()
     }
 
-    /// Whether a verb did what it was to do, and what it said. One that tells that something is not well did it.
+    /// Runs a verb, and returns whether it did its work, and its output.
+    ///
+    /// A verb that reports that something is not well did its work.
     pub(crate) fn verb(&self, line: &str) -> (bool, String) {
         let (code, text) = self.ended(line);
         (matches!(code, 0 | 3 | 4), text)
     }
 
-    /// The exit code of a verb, and what it said.
+    /// Runs a verb, and returns its exit code and output.
     pub(crate) fn ended(&self, line: &str) -> (i32, String) {
         let output = Command::new(env!("CARGO_BIN_EXE_sandstone"))
             .arg("--state")
@@ -86,14 +88,14 @@ impl Process {
         (code, String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// What a verb said that ended well.
+    /// Runs a verb that must end well, and returns its output.
     pub(crate) fn done(&self, line: &str) -> String {
         let (is_done, text) = self.verb(line);
         assert!(is_done, "{line}: {text}");
         text
     }
 
-    /// What a verb said that was refused.
+    /// Runs a verb that must be refused, and returns its output.
     pub(crate) fn refused(&self, line: &str) -> String {
         let (is_done, text) = self.verb(line);
         assert!(!is_done, "{line}: {text}");

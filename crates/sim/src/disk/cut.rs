@@ -27,7 +27,7 @@ pub enum Tearing {
     Ruin,
 }
 
-/// A write or trim that is not safe yet.
+/// Write or trim that is not safe yet.
 #[derive(Clone, Debug)]
 pub struct LooseWrite {
     /// Number, which counts up in the order in which writes took effect.

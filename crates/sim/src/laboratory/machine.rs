@@ -33,7 +33,7 @@ pub(super) struct Way {
     pub torn_sectors: u64,
 }
 
-/// A subject on its disks.
+/// Subject on its disks.
 pub(super) struct Machine<S> {
     pub subject: S,
     pub disks: Vec<Disk>,
@@ -185,7 +185,7 @@ impl<S: Subject> Machine<S> {
         }
     }
 
-    /// Reads everything.
+    /// Reads all content.
     pub(super) fn read_all(
         &mut self,
         tolerates_errors: bool,
@@ -301,7 +301,7 @@ pub(crate) fn prove<S: Subject>(
     Ok(subject.prove(disks, *now_us))
 }
 
-/// An opening after the end of a life, and its judgement.
+/// Opening after the end of a life, with its judgement.
 pub(super) struct Recovery<'a> {
     pub history: &'a History,
     pub now_us: u64,

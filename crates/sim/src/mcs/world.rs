@@ -1,4 +1,4 @@
-//! One initiator, one target, several connections, faults.
+//! Simulated world of one initiator and one target, with several connections and faults.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -40,13 +40,13 @@ pub struct Climate {
 /// Counts of a world's events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Jobs that ended.
+    /// Number of jobs that ended.
     pub ended: u64,
     /// Jobs that were aborted, among those that ended.
     pub aborted: u64,
-    /// Commands that began.
+    /// Number of commands that began.
     pub begun: u64,
-    /// Requests that were sent again with their CmdSN.
+    /// Number of requests that were sent again with their CmdSN.
     pub sent_again: u64,
     /// Connections that were made.
     pub connections: u64,

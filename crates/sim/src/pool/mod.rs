@@ -2,7 +2,7 @@
 //!
 //! | part | module |
 //! |---|---|
-//! | the pool as a subject: created, opened by its labels, asked | here |
+//! | the pool as a subject: created, opened by its labels, asked | this one |
 //! | volumes, snapshots and properties | [`administer`] |
 //! | labels read from disks | [`labels`] |
 //! | vdevs, limits and properties, drawn from seeds | [`setup`] |
@@ -61,7 +61,7 @@ const GROUP: char = 'g';
 /// Host of these pools.
 const HOST: &str = "laboratory";
 
-/// A volume or snapshot of the pool.
+/// Volume or snapshot of the pool.
 #[derive(Clone, Debug)]
 struct Known {
     dataset: DatasetId,
@@ -73,7 +73,7 @@ struct Known {
 
 /// Stage of a subject.
 enum Stage {
-    /// Labels are read.
+    /// The labels are read.
     Labels(Labels),
     /// The labels are followed.
     Opening(Box<Opening>),
@@ -94,7 +94,7 @@ struct Making {
     is_asked: bool,
 }
 
-/// A pool on simulated disks.
+/// Pool on simulated disks.
 pub struct PoolSubject {
     setup: PoolSetup,
     stage: Stage,

@@ -1,4 +1,5 @@
-//! `initiator discover`: portals and iSNS servers that answer, refuse, say nothing, or lie.
+//! Tests of `initiator discover` with portals and iSNS servers that answer, refuse, are silent, or
+//! lie.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -18,7 +19,7 @@ use crate::served::{TARGET, free_portal};
 fn a_portal_tells_its_targets_in_columns_and_as_json() {
     let back = back();
     let portal = back.portal;
-    // No daemon is asked: the folder is no daemon's.
+    // No daemon is asked: no daemon uses the folder.
     let folder = tempfile::tempdir().unwrap();
     let line = format!("initiator discover {portal} --initiator-name iqn.2026-01.x:y");
     assert_eq!(
@@ -31,7 +32,7 @@ fn a_portal_tells_its_targets_in_columns_and_as_json() {
         serde_json::from_str(&run(folder.path(), &format!("{line} --json")).good()).unwrap();
     assert_eq!(json[0]["target"], TARGET);
     assert_eq!(json[0]["portal"], portal.to_string());
-    // From a source address; and through an address that is not ours.
+    // From a source address, and through an address that is not ours.
     run(folder.path(), &format!("{line} --bind 127.0.0.1")).good();
     let error = run(folder.path(), &format!("{line} --bind 192.0.2.77")).bad();
     assert!(
@@ -80,7 +81,7 @@ fn chap_is_asked_for_and_a_wrong_secret_is_said() {
     assert!(error.contains("SANDSTONE_CHAP_SECRET"), "{error}");
 }
 
-/// Logs in for discovery with CHAP both ways; the outcome in words where it failed.
+/// Logs in for discovery with CHAP both ways, and returns an error text on failure.
 fn discovery_by_mutual_chap(portal: SocketAddr, theirs: &str) -> Result<Connection, String> {
     let name = "iqn.2026-01.x:y";
     let mut settings = LoginSettings::new(name, None, Isid([0x80, 0, 0, 0, 0, 1]));
@@ -113,7 +114,7 @@ fn both_sides_prove_who_they_are_before_targets_are_told() {
     .good();
     run(back.folder(), "config discovery-auth yes").good();
     let secret = "another secret, and long";
-    // There is nothing to prove it with.
+    // There is no secret to prove the identity with.
     assert!(discovery_by_mutual_chap(back.portal, secret).is_err());
     let same = format!("config discovery-secret --user them --secret-file {ours}");
     let error = run(back.folder(), &same).bad();
@@ -122,7 +123,7 @@ fn both_sides_prove_who_they_are_before_targets_are_told() {
     run(back.folder(), &set).good();
     discovery_by_mutual_chap(back.portal, secret).unwrap();
     assert!(discovery_by_mutual_chap(back.portal, "not that secret").is_err());
-    // It is shown nowhere, and stays where what is shown is applied again.
+    // The secret is shown nowhere, and stays when the shown configuration is applied again.
     let shown = run(back.folder(), "config show").good();
     assert!(
         shown.contains("user = \"them\"") && !shown.contains(secret),
@@ -149,7 +150,7 @@ fn who_can_see_nothing_is_refused_where_discovery_asks_for_proof() {
     let folder = tempfile::tempdir().unwrap();
     let line = format!("initiator discover {portal} --initiator-name iqn.2026-01.x:nobody");
     run(back.folder(), "config discovery-auth yes").good();
-    // What everybody may log in to everybody may find.
+    // A target that everybody may log in to is one that everybody may find.
     let told = run(folder.path(), &format!("{line} -H")).good();
     assert_eq!(told, format!("{TARGET}\t{portal}\t1\n"));
     run(back.folder(), "host create h --initiator iqn.2026-01.x:y").good();
@@ -165,14 +166,14 @@ fn who_can_see_nothing_is_refused_where_discovery_asks_for_proof() {
     run(folder.path(), &line).good();
 }
 
-/// A server that sends these bytes to whoever comes, and closes or stays.
+/// Starts a server that sends these bytes to every client, and then closes or stays.
 fn liar(bytes: &'static [u8], stays: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut request = [0; 512];
-        // Whatever came, this is the answer.
+        // This is the answer to every request.
         let _ = stream.read(&mut request);
         let _ = stream.write_all(bytes);
         while stays && stream.read(&mut request).is_ok_and(|count| count > 0) {}
@@ -222,7 +223,7 @@ fn what_is_no_target_is_survived_and_told() {
     let error = ask(liar(b"", true));
     assert!(error.contains("no answer within"), "{error}");
     assert!(begun.elapsed() < Duration::from_secs(4));
-    // One that answers and one that does not: both are told.
+    // One portal answers and one does not: both are reported.
     let back = back();
     let ran = run(
         folder.path(),
@@ -235,7 +236,7 @@ fn what_is_no_target_is_survived_and_told() {
     );
 }
 
-/// A portal that answers every login with "the target is elsewhere".
+/// Starts a portal that answers every login with "the target is elsewhere".
 fn sends_on(to: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -256,7 +257,7 @@ fn sends_on(to: SocketAddr) -> SocketAddr {
             answer[36..38].copy_from_slice(&[1, 1]);
             answer.extend(text.bytes());
             answer.resize(answer.len().next_multiple_of(4), 0);
-            // Who has heard enough may go.
+            // A client that has its answer may go.
             let _ = stream.write_all(&answer);
         }
     });
@@ -281,7 +282,7 @@ fn redirections_are_followed_but_not_for_ever() {
     assert!(error.contains("it sent us on more than 4 times"), "{error}");
 }
 
-/// An iSNS server that answers only those who have registered.
+/// Starts an iSNS server that answers only registered clients.
 fn name_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -316,7 +317,8 @@ fn name_server() -> SocketAddr {
     address
 }
 
-/// Key, delimiter, two targets, of which one has two portal groups and a pair that is none.
+/// Returns a key, the delimiter, and two targets, one of which has two portal groups and an invalid
+/// pair.
 fn targets() -> Vec<u8> {
     let mut payload = 0u32.to_be_bytes().to_vec();
     let mut put = |tag: u32, value: &[u8]| {

@@ -1,4 +1,6 @@
-//! Names that other systems chose: targets that compare them byte by byte, and initiators that call themselves as they like.
+//! Names that other systems chose.
+//!
+//! Some targets compare them byte by byte, and initiators choose names freely.
 
 use initiator::connection::Connection;
 use iscsi::initiator::LoginSettings;
@@ -19,7 +21,8 @@ const TARGETS: [&str; 7] = [
     "a/b",
 ];
 
-/// An array that lets in by exactly these names, and tells them all beside what nobody can use.
+/// Returns an array that accepts exactly these names. It lists them all, beside names that nobody
+/// can use.
 fn array() -> FakeTarget {
     let array = FakeTarget::honest(World::of(&[1 << 20]));
     let here = array.address;
@@ -109,7 +112,7 @@ fn logins_and_urls_use_a_target_name_as_it_is_told() {
         run(state, "lu delete unit -y").good();
         run_words(state, &["initiator", "logout", name, "-y"]).good();
     }
-    // The array compares bytes, and so do we: nothing is made of a name but what was typed.
+    // The array compares bytes, and so do we: a name stays as it was typed.
     let lower = TARGETS[0].to_ascii_lowercase();
     let ran = run_words(state, &["initiator", "login", &lower, "--portal", &portal]).bad();
     assert!(ran.contains("target not found"), "{ran}");

@@ -1,4 +1,4 @@
-//! A logical unit over another daemon's: made by a URL, offline while its array is, grown with it.
+//! Logical unit over another daemon's: created by a URL, offline while its array is, grown with it.
 
 use std::fs::OpenOptions;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,18 +30,18 @@ fn a_disk_is_served_on_and_its_state_is_the_truth() {
         assert_eq!(read(&mut connection, 100, 8), data);
     }
     {
-        // The same blocks at their origin.
+        // The unit has the blocks of its origin.
         let mut connection = session(back.portal, settings(2));
         assert_eq!(read(&mut connection, 100, 8), data);
     }
-    // Its array goes away and comes back.
+    // The array goes away and comes back.
     back.stop();
     let fault = until(state, "lu list -H -o state", "fault: all paths are down");
     assert!(fault.contains(&portal.to_string()), "{fault}");
     assert_eq!(run(state, "initiator device list -H -o dead").good(), "1\n");
     back.restart();
     until(state, "lu list -H -o state", "online\n");
-    // A restart serves it again, also where the array comes later.
+    // A restart serves the unit again, also if the array comes later.
     back.stop();
     front.restart();
     let fault = run(state, "lu list -H -o state").good();
@@ -50,7 +50,7 @@ fn a_disk_is_served_on_and_its_state_is_the_truth() {
     until(state, "lu list -H -o state", "online\n");
     let mut connection = session(front.portal, settings(1));
     assert_eq!(read(&mut connection, 100, 8), data);
-    // It grows, and the unit with it.
+    // The array's unit grows, and the gateway's unit with it.
     run(back.folder(), "lu modify vol --size 32M").good();
     run(state, "initiator rescan").good();
     until(state, "lu list -H -p -o size", &format!("{}\n", SIZE * 2));
@@ -76,7 +76,7 @@ fn a_disk_is_served_on_and_its_state_is_the_truth() {
     );
 }
 
-/// The array tells of a failed flush once, and says yes from then on.
+/// The array reports a failed flush once, and reports success from then on.
 #[test]
 fn writes_that_an_array_has_lost_are_seen_and_acknowledged() {
     let has_told = AtomicBool::new(false);
@@ -141,7 +141,7 @@ fn what_cannot_be_served_on_is_refused_with_the_next_step() {
     assert!(error.contains("both keep their data in"), "{error}");
     let error = run(state, "lu modify a --size 1G").bad();
     assert!(error.contains("grow it at its own array"), "{error}");
-    // Deleting it leaves the disk alone.
+    // Deleting the unit leaves the disk alone.
     run(state, "lu delete a --yes").good();
     assert_eq!(
         run(state, "initiator device list -H -o device").good(),
@@ -193,7 +193,7 @@ fn a_daemon_ends_although_its_array_is_gone_with_io_under_way() {
     back.stop();
     until(state, "lu list -H -o state", "fault: all paths are down");
     let waits = std::thread::spawn(move || {
-        // Never acknowledged: the session ends, or the write fails.
+        // The write is never acknowledged: the session ends, or the write fails.
         let cdb = crate::served::cdb(0x8a, 0, 1);
         if let Ok(outcome) = connection.write(0, &cdb, vec![1; BLOCK]) {
             assert_ne!(outcome.status, Some(0), "{outcome:?}");

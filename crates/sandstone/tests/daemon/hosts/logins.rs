@@ -1,4 +1,4 @@
-//! Logging in and out, what is listed, what persists, and what changes while I/O runs.
+//! Logging in and out: listings, persistence, and changes while I/O runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -108,7 +108,7 @@ fn a_target_that_is_away_is_told_with_the_reason_and_tried_again() {
         "initiator session list -H -o state,luns",
         "logged-in\t0",
     );
-    // Gone while logged in: the path is dead, and says why.
+    // The target goes away while logged in: the path is dead, and says why.
     back.stop();
     until(
         state,
@@ -176,7 +176,7 @@ fn logins_device_settings_and_rules_survive_a_restart() {
     check();
     front.restart();
     check();
-    // What was chosen goes; the rules decide again.
+    // The administrator's choice goes; the rules decide again.
     run(
         state,
         "initiator claimrule remove -s VMW_SATP_ALUA -V SNDSTONE -M VOLUME",
@@ -191,7 +191,7 @@ fn logins_device_settings_and_rules_survive_a_restart() {
     )
     .bad();
     assert!(error.contains("next:"), "{error}");
-    // Going back is going back with the initiator, too.
+    // Returning to an older configuration includes the initiator.
     let shown = run(state, "config show").good();
     assert!(shown.contains("[[initiator.targets]]"), "{shown}");
 }
@@ -242,7 +242,7 @@ fn secrets_are_never_shown_and_survive_an_edited_file() {
     );
     let auth = run(back.folder(), "session list -H -o auth").good();
     assert_eq!(auth, "CHAP me\nCHAP me\n");
-    // Another secret: the sessions that are made anew are refused, and say so.
+    // With another secret, new sessions are refused, and say so.
     std::fs::write(&ours, "another secret of ours").unwrap();
     run(
         state,
@@ -256,7 +256,7 @@ fn secrets_are_never_shown_and_survive_an_edited_file() {
     assert!(reason.contains("the target refused the login"), "{reason}");
 }
 
-/// Writes through a gateway until it is told to stop, and reads back what it wrote.
+/// Traffic that writes through a gateway until it is told to stop, and reads back its writes.
 struct Traffic {
     stop: Arc<AtomicBool>,
     written: Arc<AtomicU64>,
@@ -288,7 +288,7 @@ impl Traffic {
         }
     }
 
-    /// So many more rounds.
+    /// Waits for this many more rounds.
     fn go_on(&self, rounds: u64) {
         let until = self.written.load(Ordering::Relaxed) + rounds;
         let deadline = std::time::Instant::now() + super::PATIENCE;
@@ -379,7 +379,7 @@ fn everything_changes_while_io_runs() {
     );
     run(state, "initiator rescan").good();
     traffic.go_on(20);
-    // The only way to a disk that is served stays.
+    // The only path to a served disk stays.
     let error = run(state, &format!("initiator logout {TARGET} --yes")).bad();
     assert!(error.contains("sandstone lu modify gw"), "{error}");
     traffic.go_on(5);
@@ -388,7 +388,7 @@ fn everything_changes_while_io_runs() {
     run(state, &format!("initiator logout {TARGET}")).good();
     until_none(state);
     assert_eq!(run(back.folder(), "session list -H").good(), "");
-    // And in again, over places that were used before.
+    // The host logs in again, over connections that were used before.
     log_in(&front, &back, 3);
     assert_eq!(
         run(state, "initiator path list -H -o path,state")
@@ -407,7 +407,8 @@ fn until_none(state: &std::path::Path) {
     }
 }
 
-/// Two ports of a host: each of its sessions leaves through its own, as the other end sees it.
+/// A host has two ports. Each of its sessions leaves through its own port, as the other end sees
+/// it.
 #[test]
 fn sessions_leave_from_the_addresses_and_interfaces_that_they_are_bound_to() {
     let (back, front) = (back(), front());

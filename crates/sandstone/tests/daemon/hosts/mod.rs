@@ -1,5 +1,6 @@
-//! Two daemons: one serves, the other logs in, chooses paths, and serves the same disk on. By the command
-//! line, as a user does it.
+//! Two daemons: one serves, and the other logs in, chooses paths, and exports the same disk.
+//!
+//! The tests use the command line, as a user does.
 
 mod discovery;
 mod foreign_names;
@@ -19,14 +20,14 @@ use model::config::BackendSpec;
 
 use crate::served::{Served, TARGET, unit};
 
-/// The most that anything may take to come about.
+/// Longest time that any event may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of the disk.
 const SIZE: u64 = 16 << 20;
-/// Its name.
+/// Name of the disk.
 const DEVICE: &str = "naa.6e000000000000010000000000000001";
 
-/// What a command line did.
+/// Result of a command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Ran {
     code: u8,
@@ -35,13 +36,13 @@ struct Ran {
 }
 
 impl Ran {
-    /// What it printed; it must have succeeded.
+    /// Returns the output; the command must have succeeded.
     fn good(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
         self.out
     }
 
-    /// What it complained about; it must have failed.
+    /// Returns the error; the command must have failed.
     fn bad(self) -> String {
         assert_eq!(self.code, 1, "{self:?}");
         self.err
@@ -72,7 +73,7 @@ fn run_words(state: &Path, words: &[&str]) -> Ran {
     }
 }
 
-/// Runs a command line until it prints this.
+/// Runs a command line until it prints this text.
 fn until(state: &Path, line: &str, wanted: &str) -> String {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -88,7 +89,7 @@ fn until(state: &Path, line: &str, wanted: &str) -> String {
     }
 }
 
-/// A daemon that serves a disk in a file.
+/// Starts a daemon that serves a disk in a file.
 fn back() -> Served {
     let backend = BackendSpec::File {
         path: "volumes/vol.img".into(),
@@ -98,12 +99,12 @@ fn back() -> Served {
     Served::start(vec![unit("vol", 1, backend)])
 }
 
-/// A daemon that serves nothing yet.
+/// Starts a daemon that serves nothing yet.
 fn front() -> Served {
     Served::start(Vec::new())
 }
 
-/// Logs a daemon in to another's target, by so many sessions.
+/// Logs a daemon in to another's target with this number of sessions.
 fn log_in(front: &Served, back: &Served, sessions: u32) -> String {
     let portal = back.portal;
     let line = format!("initiator login {TARGET} --portal {portal} --sessions {sessions}");

@@ -1,5 +1,6 @@
-//! Targets of old that refuse a list that holds something they do not know, instead of picking from it: a second attempt offers
-//! less, and never less proof.
+//! Old targets that refuse a list with an unknown value instead of choosing from it.
+//!
+//! A second attempt offers less, but never a weaker proof of identity.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -11,7 +12,7 @@ use iscsi::target::login::Authentication;
 use super::{front, run};
 use crate::initiator::fake_target::{Admission, FakeTarget, NAME, World, allowed};
 
-/// A target that demands CHAP, and what it was offered: the values of AuthMethod and CHAP_A.
+/// Target that demands CHAP, and the offers that it received: the values of AuthMethod and CHAP_A.
 struct Array {
     fake: FakeTarget,
     offered: Arc<Mutex<Vec<String>>>,
@@ -19,7 +20,7 @@ struct Array {
 }
 
 impl Array {
-    /// It meets each CHAP_A like this.
+    /// Returns an array that answers each CHAP_A with the result of `meet`.
     fn new(meet: impl Fn(&str) -> Admission + Send + Sync + 'static) -> Self {
         let fake = FakeTarget::honest(World::of(&[1 << 20]));
         fake.tell(format!("TargetName={NAME}\0").as_bytes());
@@ -112,7 +113,7 @@ fn a_target_that_takes_md5_alone_is_logged_in_to_at_a_second_attempt() {
                 .contains("logged in, 1 LUN")
         );
         assert_eq!(array.offered(), attempts, "{otherwise:?}");
-        // The next session offers at once what was taken.
+        // The next session begins with the offer that was taken.
         array.fake.cut();
         super::until(front.folder(), "initiator session list -H -o logins", "2");
         assert_eq!(array.offered(), ["AuthMethod=CHAP", "CHAP_A=5"]);
@@ -187,7 +188,7 @@ fn less_proof_than_configured_is_never_offered() {
     assert!(error.contains("sha3-256, sha256, sha1 and md5"), "{error}");
 }
 
-/// A target of old refuses one of our parameters, and a session comes to be all the same.
+/// An old target refuses one of our parameters, and the session is established all the same.
 #[test]
 fn targets_that_refuse_our_parameters_get_the_defaults() {
     type Refuses = fn(&iscsi::pdu::LoginRequest, &str) -> bool;

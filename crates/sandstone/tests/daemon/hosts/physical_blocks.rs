@@ -1,4 +1,4 @@
-//! What initiators are told of a disk beneath a unit: its physical blocks, its limits, its medium.
+//! Properties of the disk beneath a unit that initiators see: physical blocks, limits, medium.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use initiator::connection::Connection;
 use model::config::{BackendSpec, UnitSpec};
 use testing::loop_device::Loop;
 
-/// What READ CAPACITY(16) and pages B0h and B1h tell of a unit.
+/// Content of READ CAPACITY(16) and of pages B0h and B1h for a unit.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     block_len: u32,
@@ -24,7 +24,7 @@ fn ask(session: &mut Connection, cdb: &[u8]) -> Vec<u8> {
     outcome.data_in
 }
 
-/// Of LUN 0.
+/// Returns this content for LUN 0.
 fn told(served: &Served) -> Told {
     let mut session = session(served.portal, settings(9));
     let mut cdb = crate::served::cdb(0x9e, 0, 32);
@@ -42,7 +42,7 @@ fn told(served: &Served) -> Told {
     }
 }
 
-/// A disk with sectors of so many bytes.
+/// Creates a disk with sectors of this size in bytes.
 fn disk(image: &Path, sector: u32) -> Option<Loop> {
     Loop::attach(image, &["--sector-size", &sector.to_string()])
 }
@@ -115,7 +115,7 @@ fn a_disk_that_is_served_on_is_told_as_its_own_target_tells_it() {
             block_len: 512,
             exponent,
             lowest_aligned: 0,
-            // Memory is of 4 KiB pages, whatever is told of physical blocks.
+            // Memory has 4 KiB pages, whatever physical block size the unit reports.
             transfer_granularity: 8,
             rotation_rate: 1,
         };

@@ -1,4 +1,4 @@
-//! How long the adapter waits for what: set, shown, kept, and in force at once.
+//! Time limits of the adapter: set, shown, kept, and in force at once.
 
 use std::time::{Duration, Instant};
 
@@ -72,7 +72,7 @@ fn times_are_set_shown_and_kept_without_losing_a_session() {
     // The sessions are the same as before: one login each.
     let times = "ping=300ms,dead=600ms,idle=2s,alone=20s,login=5s,command=30s";
     assert_eq!(sessions(), format!("C0\t1\t{times}\nC1\t1\t{times}\n"));
-    // What a login says goes before it.
+    // The times of a login have priority.
     run(
         state,
         &format!(
@@ -173,7 +173,7 @@ fn a_shorter_apd_timeout_ends_an_outage_under_way() {
     let (status, ended) = waits.join().unwrap();
     assert_eq!(status, Some(2), "CHECK CONDITION");
     assert!(ended.duration_since(set) < Duration::from_secs(20));
-    // And it goes on when its array is there again.
+    // The login goes on when its array is there again.
     back.restart();
     until(state, "lu list -H -o state", "online\n");
     let mut connection = session(front.portal, settings(2));

@@ -1,4 +1,4 @@
-//! A sweep turns the write cache of another machine's unit and leaves it as it was.
+//! A sweep changes the write cache of another machine's unit and then restores it.
 
 use initiator::write_cache::WriteCache;
 

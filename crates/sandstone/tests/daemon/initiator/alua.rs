@@ -1,5 +1,7 @@
-//! Asymmetric access from both ends of the wire: the real target's states decide which paths of the real initiator
-//! carry I/O, and where only standby is left the initiator asks for a group.
+//! Asymmetric access from both ends of the wire.
+//!
+//! The real target's states decide which paths of the real initiator carry I/O. If only standby is
+//! left, the initiator asks for a group.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,7 +15,7 @@ use crate::served::{TARGET, free_portal, log_in, sense, settings, test_unit_read
 
 const BLOCK: usize = 4096;
 
-/// A target with two ports, each in a target port group of its own, and a unit behind both.
+/// Starts a target with two ports, each in a target port group of its own, and a unit behind both.
 fn two_groups() -> (Process, SocketAddr, Driver) {
     let process = Process::start();
     let (first, second) = (free_portal(), free_portal());
@@ -28,7 +30,8 @@ fn two_groups() -> (Process, SocketAddr, Driver) {
     (process, first, driver)
 }
 
-/// The group states of the paths through the first and the second port, and how many paths carry I/O.
+/// Returns the group states of the paths through the first and second port, and the number of paths
+/// with I/O.
 fn states(driver: &Driver) -> ([String; 2], usize) {
     let (view, _) = driver.device.view();
     let mut states: Vec<_> = view
@@ -43,7 +46,8 @@ fn states(driver: &Driver) -> ([String; 2], usize) {
     (states.try_into().unwrap(), view.nmp.working_paths.len())
 }
 
-/// Writes and reads until the paths have these states: a change is heard of with the next command.
+/// Writes and reads until the paths have these states: the initiator hears of a change with its
+/// next command.
 fn wait_for(driver: &mut Driver, expected: [&str; 2], round: u8) {
     let data = [round; BLOCK];
     while states(driver).0 != expected {
@@ -78,7 +82,7 @@ fn paths_follow_the_states_that_an_administrator_sets() {
     }
 }
 
-/// SET TARGET PORT GROUPS: both groups to standby.
+/// Sends SET TARGET PORT GROUPS that puts both groups to standby.
 fn park(session: &mut Connection) -> Option<[u8; 3]> {
     let list = vec![0, 0, 0, 0, 2, 0, 0, 1, 2, 0, 0, 2];
     let mut cdb = [0; 12];
@@ -93,7 +97,7 @@ fn where_only_standby_is_left_a_group_is_asked_for_and_io_waits() {
     let mut other = log_in(first, settings(7));
     assert_eq!(park(&mut other), None);
     assert_eq!(test_unit_ready(&mut other), Some([2, 4, 0x0b]));
-    // Nothing is active when this comes: it waits for what the initiator's own request gives.
+    // Nothing is active when this comes: it waits for the result of the initiator's own request.
     let data = [3; BLOCK];
     driver
         .write(0, &data, true)

@@ -1,4 +1,6 @@
-//! The benchmark against targets that refuse, break, and die: what was measured is kept, and the rest is said.
+//! Benchmark against targets that refuse, break, and die.
+//!
+//! The measurements so far are kept, and the errors are reported.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,13 +16,13 @@ use config::store::Store;
 
 use super::fake_target::{FakeTarget, World, allowed};
 
-/// What a command ended with and said.
+/// Exit code and output of a command.
 struct Ran {
     code: u8,
     err: String,
 }
 
-/// Runs a command; its words are separated by blanks.
+/// Runs a command; blanks separate its words.
 fn run(line: &str) -> Ran {
     let words = std::iter::once("sandstone").chain(line.split_whitespace());
     let words: Vec<OsString> = words.map(OsString::from).collect();
@@ -38,7 +40,7 @@ fn run(line: &str) -> Ran {
     }
 }
 
-/// A sweep that is over in no time, and what it saved.
+/// Runs a short sweep, and returns its result and the saved measurements.
 fn sweep(url: &str, rest: &str, saved: &Path) -> (Ran, serde_json::Value) {
     measured("sweep", url, rest, saved)
 }
@@ -57,11 +59,11 @@ fn count(results: &serde_json::Value, what: &str) -> usize {
 }
 
 fn disk() -> World {
-    // What it reads at once is one PDU.
+    // The data that it reads at once is one PDU.
     World::of(&[128 << 10])
 }
 
-/// A target that does no data digest.
+/// Starts a target without data digests.
 fn without_digests() -> FakeTarget {
     let fake = FakeTarget::honest(disk());
     let Authorization::Allowed(mut terms) = allowed(Authentication::None) else {
@@ -179,7 +181,7 @@ fn a_sweep_over_a_target_that_dies_keeps_what_it_measured() {
     let folder = tempfile::tempdir().unwrap();
     let saved = folder.path().join("sweep.json");
     let fake = FakeTarget::honest(disk());
-    // To open it, for the first setting, and for what comes next.
+    // To open the device, for the first setting, and for the next one.
     for _ in 0..4 {
         fake.cut_after(usize::MAX);
     }
@@ -208,7 +210,7 @@ fn a_sweep_over_a_target_that_dies_keeps_what_it_measured() {
 fn a_run_over_a_target_that_breaks_keeps_what_it_measured() {
     let folder = tempfile::tempdir().unwrap();
     let saved = folder.path().join("run.json");
-    // It takes no more writes once it was read after the first ones.
+    // The target takes no more writes once it was read after the first ones.
     let stage = AtomicUsize::new(0);
     let fake = FakeTarget::start(disk(), move |peer, command| {
         let is_write = command.opcode() == 0x8a;
@@ -221,7 +223,7 @@ fn a_run_over_a_target_that_breaks_keeps_what_it_measured() {
         }
         Ok(false)
     });
-    // Each write in one PDU, so that its end is the answer to it.
+    // Each write is in one PDU, so that its end is its answer.
     let rest = "--fill --max-io 4K --destroy-data --repeat 3";
     let (ran, results) = measured("run", &fake.url(""), rest, &saved);
     assert_eq!(ran.code, 1, "{}", ran.err);
@@ -235,7 +237,7 @@ fn a_run_over_a_target_that_breaks_keeps_what_it_measured() {
     }
 }
 
-/// An address where nobody listens.
+/// Returns an address on which nobody listens.
 fn nobody() -> String {
     crate::served::free_portal().to_string()
 }
@@ -325,7 +327,8 @@ fn limits_of_round_robin_are_swept_under_round_robin() {
     assert!(runs.len() == 2 && runs.iter().all(|run| psp(run) == "VMW_PSP_RR"));
 }
 
-/// A state folder whose configuration has a login to this target, by CHAP where it asks for it.
+/// Creates a state folder whose configuration has a login to this target, with CHAP if it asks for
+/// it.
 fn configured(fake: &FakeTarget, rest: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, mut config) = Store::open(folder.path()).unwrap();
@@ -360,10 +363,10 @@ fn a_device_is_measured_by_its_name_as_the_configuration_reaches_it() {
         );
         assert_eq!(count(reached, "sessions"), 2, "{reached}");
     }
-    // Another's sessions go on, and so would the daemon's.
+    // The sessions of another process go on, and so would the daemon's.
     let (ran, results) = measured("run", &format!("{name}?psp=rr&iops=1"), &here, &saved);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    // Its queue in esxtop's words; two accesses in flight are most that was seen.
+    // The queue in the words of esxtop; two accesses in flight are the most that was seen.
     let queue = &results["runs"][0]["measurement"]["queue"];
     let of = |figure: &str| queue[figure].as_f64().unwrap();
     assert_eq!(queue["dqlen"], 128, "{queue}");
@@ -397,7 +400,7 @@ fn a_device_is_measured_by_its_name_as_the_configuration_reaches_it() {
     );
 }
 
-/// `bench run` with four READs under way at a target that answers none of them.
+/// Starts `bench run` with four READs under way at a target that answers none of them.
 fn hung(verb: &[&str], saved: &Path) -> (FakeTarget, Child) {
     let (sender, reads) = std::sync::mpsc::channel();
     let sender = std::sync::Mutex::new(sender);
@@ -446,7 +449,7 @@ fn a_run_whose_target_hangs_ends_by_a_signal_and_says_what_it_has() {
     let results: serde_json::Value = serde_json::from_str(&text).unwrap();
     let measurement = &results["runs"][0]["measurement"];
     assert_eq!(measurement["abandoned"], 4, "{measurement}");
-    // esxtop would have shown them where they are.
+    // esxtop would have shown them in place.
     let used = measurement["queue"]["used_percent"].as_f64().unwrap();
     assert!(used > 0.0, "{measurement}");
 }
@@ -459,7 +462,7 @@ fn a_second_signal_ends_a_run_at_once() {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        // Two that come at once are one to the kernel.
+        // Two signals that come at once are one to the kernel.
         signal(&child, rustix::process::Signal::INT);
         std::thread::sleep(std::time::Duration::from_millis(20));
     };

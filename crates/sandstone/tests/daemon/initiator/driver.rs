@@ -1,4 +1,4 @@
-//! Drives a device of an adapter: one request, or many at once.
+//! Driver of an adapter's device: one request, or many at once.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ pub(crate) struct Driver {
     taken: Vec<(u64, Outcome)>,
 }
 
-/// Round robin after every I/O, so that all paths are used.
+/// Returns settings with round robin after every I/O, so that all paths are used.
 pub(crate) fn round_robin() -> DeviceSettings {
     let every_io = multipath::RoundRobin::default()
         .with_options("iops=1")
@@ -28,7 +28,8 @@ pub(crate) fn round_robin() -> DeviceSettings {
     }
 }
 
-/// The same for a target that is known to perform nothing of a session that it has ended.
+/// Returns settings with round robin for a target that performs nothing of a session that it has
+/// ended.
 pub(crate) fn round_robin_without_settling() -> DeviceSettings {
     DeviceSettings {
         fence_settle_us: Some(0),
@@ -76,7 +77,7 @@ impl Driver {
         }
     }
 
-    /// Completions, at least one.
+    /// Returns completions, at least one.
     pub(crate) fn take(&mut self) -> Vec<(u64, Outcome)> {
         self.lane.submit_batch();
         let mut taken = std::mem::take(&mut self.taken);
@@ -117,7 +118,7 @@ impl Driver {
         }
     }
 
-    /// Completions, as soon as there is one; none when the time is over.
+    /// Returns completions, as soon as there is one, or none when the time is over.
     pub(crate) fn take_until(&mut self, until: Instant) -> Vec<(u64, Outcome)> {
         let mut taken = Vec::new();
         while taken.is_empty() && Instant::now() < until {

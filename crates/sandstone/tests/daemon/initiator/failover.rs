@@ -38,8 +38,9 @@ impl World {
     }
 }
 
-/// Writes generations of blocks with many I/Os outstanding, at most one per block, and at the end reads
-/// everything back: the newest acknowledged generation must be there.
+/// Writer of generations of blocks, with many I/Os outstanding and at most one for each block.
+///
+/// At the end it reads everything back: the newest acknowledged generation must be there.
 struct Writer {
     generations: Vec<u64>,
     next: u64,
@@ -154,7 +155,7 @@ fn a_path_that_falls_silent_is_replaced() {
         writer.go(&mut driver, 200);
         proxy.set(Weather::Silent);
         writer.go(&mut driver, 300);
-        // What the silence held back arrives late, and must not land.
+        // The data that the silence held back arrives late, and must not land.
         proxy.set(Weather::Fair);
         writer.go(&mut driver, 300);
     }
@@ -167,7 +168,7 @@ fn nothing_fails_while_the_target_restarts() {
     let mut driver = world.open();
     let mut writer = Writer::new();
     writer.go(&mut driver, 100);
-    // Its memory is gone with it: what is written anew is all that counts.
+    // The daemon's memory is gone: only data that is written anew counts.
     world.served.restart();
     let mut writer = Writer {
         in_flight: writer.in_flight,

@@ -1,5 +1,4 @@
-//! A target that a test scripts: login completes, a small disk answers, and where the script wants it
-//! to, it breaks every rule there is.
+//! Scripted target: login completes, a small disk answers, and the script may break every rule.
 
 mod disk;
 
@@ -25,27 +24,27 @@ use iscsi::target::login::{
 
 pub(crate) use disk::World;
 
-/// The iSCSI name of every fake.
+/// iSCSI name of every fake.
 pub(crate) const NAME: &str = "iqn.2026-01.org.example:fake";
 
-/// Sees each SCSI command first; whether it has dealt with it.
+/// Function that sees each SCSI command first, and returns whether it has handled the command.
 type Script = dyn Fn(&mut Peer, &Command) -> io::Result<bool> + Send + Sync;
 
-/// Sees each login request and its text first, and decides what becomes of it.
+/// Function that sees each login request and its text first, and decides its fate.
 type Gate = dyn Fn(&LoginRequest, &str) -> Admission + Send + Sync;
 
-/// The fate of a login request.
+/// Fate of a login request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Admission {
-    /// The usual.
+    /// The request is handled as usual.
     Usual,
-    /// It is refused.
+    /// The request is refused.
     Refused(LoginStatus),
     /// The connection is closed without a word.
     Closed,
 }
 
-/// A portal.
+/// Portal of a scripted target.
 pub(crate) struct FakeTarget {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
@@ -55,25 +54,25 @@ struct Shared {
     world: Arc<Mutex<World>>,
     authorization: Mutex<Authorization>,
     gate: Mutex<Option<Box<Gate>>>,
-    /// The text that answers SendTargets.
+    /// Text that answers SendTargets.
     told: Mutex<Vec<u8>>,
     script: Box<Script>,
-    /// Bytes after which each next connection is closed.
+    /// Numbers of bytes after which each of the next connections is closed.
     budgets: Mutex<VecDeque<usize>>,
-    /// The most bytes of one write to the socket.
+    /// Largest number of bytes of one write to the socket.
     piece: AtomicUsize,
     pause: Mutex<Duration>,
     lives: AtomicUsize,
-    /// Sessions that were logged out of.
+    /// Number of sessions that were logged out of.
     logouts: AtomicUsize,
     connections: AtomicUsize,
-    /// Task management functions are answered.
+    /// Whether task management functions are answered.
     aborts: AtomicBool,
     over: AtomicBool,
     streams: Mutex<Vec<TcpStream>>,
 }
 
-/// A SCSI command with its immediate data, or all of a write's.
+/// SCSI command with its immediate data, or with all data of a write.
 #[derive(Clone, Debug)]
 pub(crate) struct Command {
     pub(crate) header: ScsiCommand,
@@ -85,12 +84,12 @@ impl Command {
         self.header.cdb[0]
     }
 
-    /// READ (16) or WRITE (16).
+    /// Reports whether the command is READ (16) or WRITE (16).
     pub(crate) fn is_io(&self) -> bool {
         matches!(self.opcode(), 0x88 | 0x8a)
     }
 
-    /// INQUIRY for this page; `None` for the standard data.
+    /// Reports whether the command is INQUIRY for this page; `None` is the standard data.
     pub(crate) fn is_inquiry(&self, page: Option<u8>) -> bool {
         let cdb = &self.header.cdb;
         cdb[0] == 0x12 && (cdb[1] & 1 == 1).then_some(cdb[2]) == page
@@ -108,7 +107,7 @@ pub(crate) fn allowed(authentication: Authentication) -> Authorization {
     in_group(1, authentication)
 }
 
-/// The same in a portal group of that tag.
+/// Returns these portal settings in a portal group of that tag.
 pub(crate) fn in_group(portal_group_tag: u16, authentication: Authentication) -> Authorization {
     Authorization::Allowed(LoginTerms {
         authentication,
@@ -144,7 +143,7 @@ impl Entropy for KernelEntropy {
 }
 
 impl FakeTarget {
-    /// A target that behaves.
+    /// Starts a target that behaves.
     pub(crate) fn honest(world: World) -> Self {
         Self::start(world, |_, _| Ok(false))
     }
@@ -156,7 +155,7 @@ impl FakeTarget {
         Self::portal(Arc::new(Mutex::new(world)), script)
     }
 
-    /// One more portal of the same world.
+    /// Adds another portal of this world.
     pub(crate) fn portal(
         world: Arc<Mutex<World>>,
         script: impl Fn(&mut Peer, &Command) -> io::Result<bool> + Send + Sync + 'static,
@@ -193,7 +192,8 @@ impl FakeTarget {
                     .unwrap()
                     .push(stream.try_clone().unwrap());
                 std::thread::spawn(move || {
-                    // However it ended, the connection is over; the other side is what is tested.
+                    // Whatever the result, the connection is over; the other side is the one under
+                    // test.
                     let _ = serve(stream, &shared);
                 });
             }
@@ -213,7 +213,7 @@ impl FakeTarget {
         *self.shared.authorization.lock().unwrap() = authorization;
     }
 
-    /// This decides from now on about each login request.
+    /// Lets this function decide about each login request from now on.
     pub(crate) fn guard(
         &self,
         gate: impl Fn(&LoginRequest, &str) -> Admission + Send + Sync + 'static,
@@ -226,32 +226,32 @@ impl FakeTarget {
         *self.shared.told.lock().unwrap() = text.to_vec();
     }
 
-    /// The next connection is closed after so many bytes.
+    /// Closes the next connection after this number of bytes.
     pub(crate) fn cut_after(&self, bytes: usize) {
         self.shared.budgets.lock().unwrap().push_back(bytes);
     }
 
-    /// Writes at most so many bytes at once.
+    /// Writes at most this number of bytes at once.
     pub(crate) fn dribble(&self, bytes: usize) {
         self.shared.piece.store(bytes, Ordering::Relaxed);
     }
 
-    /// Connections from now on read 4 KiB, and wait for this long, and hold little that was not read.
+    /// Lets new connections read 4 KiB at a time with this pause, and hold little unread data.
     pub(crate) fn crawl(&self, pause: Duration) {
         *self.shared.pause.lock().unwrap() = pause;
     }
 
-    /// Sessions so far that were logged out of.
+    /// Returns the number of sessions so far that were logged out of.
     pub(crate) fn logouts(&self) -> usize {
         self.shared.logouts.load(Ordering::Relaxed)
     }
 
-    /// Sessions so far.
+    /// Returns the number of sessions so far.
     pub(crate) fn lives(&self) -> usize {
         self.shared.lives.load(Ordering::Relaxed)
     }
 
-    /// Connections so far, logged in or not.
+    /// Returns the number of connections so far, logged in or not.
     pub(crate) fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::Relaxed)
     }
@@ -277,26 +277,26 @@ impl Drop for FakeTarget {
     }
 }
 
-/// A connection from the target's side.
+/// Connection from the target's side.
 pub(crate) struct Peer {
     stream: TcpStream,
     world: Arc<Mutex<World>>,
     piece: usize,
-    /// How long it waits for each 4 KiB that it reads.
+    /// Pause before each 4 KiB that the peer reads.
     pause: Duration,
-    /// Bytes that it may still send.
+    /// Number of bytes that the peer may still send.
     pub(crate) budget: usize,
     /// Number of the session, from 0 on.
     pub(crate) life: usize,
     pub(crate) stat_sn: u32,
     pub(crate) exp_cmd_sn: u32,
-    /// Commands beyond the next that it takes.
+    /// Number of commands that the peer takes beyond the next one.
     pub(crate) window: u32,
     /// Writes whose data has not all come, by ITT.
     collecting: HashMap<u32, Command>,
-    /// Answered only when its abort is asked for, just in time.
+    /// Command that is answered only when its abort is asked for, just in time.
     pub(crate) stashed: Option<Command>,
-    /// The abort that came too late for it: answered with the next command.
+    /// Abort that came too late for the stashed command: it is answered with the next command.
     owed: Option<u32>,
 }
 
@@ -387,7 +387,7 @@ impl Peer {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 
-    /// One PDU; whether the session goes on.
+    /// Handles one PDU, and returns whether the session goes on.
     fn turn(&mut self, shared: &Shared) -> io::Result<bool> {
         let (bhs, data) = self.read_pdu()?;
         match Bhs::new(&bhs).opcode().map_err(io::Error::other)? {
@@ -473,7 +473,7 @@ impl Peer {
         self.send(&bhs)
     }
 
-    /// Answers SendTargets, whole.
+    /// Answers SendTargets, in one piece.
     fn tell(&mut self, bhs: &[u8; BHS_LENGTH], text: &[u8]) -> io::Result<()> {
         let request = TextRequest::parse(bhs).map_err(io::Error::other)?;
         let response = TextResponse {
@@ -535,7 +535,7 @@ impl Peer {
         self.send(&bhs)
     }
 
-    /// A NOP-In that wants an answer.
+    /// Returns a NOP-In that wants an answer.
     pub(crate) fn ping(&self) -> [u8; BHS_LENGTH] {
         let ping = NopIn {
             data_segment_length: 0,
@@ -591,7 +591,7 @@ impl Peer {
         bhs
     }
 
-    /// The SCSI Response PDU of a status.
+    /// Returns the SCSI Response PDU of a status.
     pub(crate) fn response(&mut self, itt: u32, status: u8, sense: &[u8]) -> Vec<u8> {
         let length = if sense.is_empty() { 0 } else { sense.len() + 2 };
         let response = ScsiResponse {
@@ -628,7 +628,7 @@ impl Peer {
         Ok(true)
     }
 
-    /// CHECK CONDITION with key, additional code and qualifier.
+    /// Sends CHECK CONDITION with key, additional code and qualifier.
     pub(crate) fn sense(&mut self, command: &Command, code: [u8; 3]) -> io::Result<bool> {
         let mut sense = [0; 18];
         (sense[0], sense[2], sense[7]) = (0x70, code[0], 10);
@@ -638,7 +638,7 @@ impl Peer {
         Ok(true)
     }
 
-    /// GOOD with this data, cut to what was asked for.
+    /// Sends GOOD with this data, cut to the expected length.
     pub(crate) fn answer(&mut self, command: &Command, data: &[u8]) -> io::Result<bool> {
         let asked = command.header.expected_data_transfer_length as usize;
         let data = &data[..data.len().min(asked)];
@@ -650,7 +650,7 @@ impl Peer {
         Ok(true)
     }
 
-    /// The header of a command's only Data-In, with status.
+    /// Returns the header of a command's only Data-In, with status.
     pub(crate) fn data_in(&mut self, command: &Command, length: u32) -> DataIn {
         DataIn {
             is_final: true,

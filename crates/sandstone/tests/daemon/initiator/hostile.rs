@@ -1,5 +1,7 @@
-//! Targets that break the protocol, or have none to offer: each ends in a clear error or in a new session, in bounded time
-//! and memory, and never in data at the wrong place.
+//! Targets that break the protocol, or have none to offer.
+//!
+//! Each ends in a clear error or in a new session, in bounded time and memory, and never in data at
+//! the wrong place.
 
 use std::io;
 use std::sync::Arc;
@@ -21,13 +23,13 @@ pub(crate) fn world() -> World {
     World::of(&[SIZE])
 }
 
-/// CPU time of this thread, which is the one that runs the sessions.
+/// Returns the CPU time of this thread, which runs the sessions.
 fn cpu() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
 }
 
-/// The most memory that this process has had, in bytes.
+/// Returns the peak memory of this process, in bytes.
 pub(crate) fn peak_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find(|line| line.starts_with("VmHWM")).unwrap();
@@ -46,7 +48,7 @@ fn error_of(outcome: Outcome) -> String {
     }
 }
 
-/// The first life answers its first READ or WRITE with this, later lives behave.
+/// Starts a target whose first life answers its first READ or WRITE with this; later lives behave.
 fn first_life(
     misbehave: impl Fn(&mut Peer, &Command) -> io::Result<()> + Send + Sync + 'static,
 ) -> impl Fn(&mut Peer, &Command) -> io::Result<bool> + Send + Sync + 'static {
@@ -60,7 +62,7 @@ fn first_life(
     }
 }
 
-/// A read meets this misbehaviour, and succeeds in the next session.
+/// Checks that a read meets this misbehaviour, and succeeds in the next session.
 fn read_survives(
     misbehave: impl Fn(&mut Peer, &Command) -> io::Result<()> + Send + Sync + 'static,
 ) {
@@ -199,13 +201,14 @@ fn a_rejected_command_is_repeated() {
     assert_eq!(fake.lives(), 1);
 }
 
-/// Answers a write's command with R2Ts made by `r2ts`; the write succeeds in the next session.
+/// Answers a write's command with the R2Ts of `r2ts`, and checks that the write succeeds in the
+/// next session.
 fn write_survives(r2ts: impl Fn(&Peer, &Command) -> Vec<u8> + Send + Sync + 'static) {
     let fake = FakeTarget::start(
         world(),
         first_life(move |peer, command| {
             let bytes = r2ts(peer, command);
-            // It may be cut off while it sends.
+            // The connection may be cut while the peer sends.
             let _ = peer.send(&bytes);
             Ok(())
         }),
@@ -244,7 +247,7 @@ fn a_storm_of_pings_whose_answers_nobody_reads() {
     let before = peak_memory();
     read_survives(|peer, _| {
         let pings = peer.ping().repeat(10_000);
-        // 300 MB, where the initiator bears it.
+        // 300 MB, if the initiator accepts that.
         for _ in 0..600 {
             if peer.send(&pings).is_err() {
                 return Ok(());
@@ -278,8 +281,8 @@ fn fewer_bytes_than_good_says() {
 
 #[test]
 fn bytes_of_a_lost_session_do_not_complete_a_later_answer() {
-    // The first life sends all but the status and goes; the second one sends the first half and calls
-    // that GOOD.
+    // The first life sends all but the status and goes. The second one sends the first half and
+    // calls that GOOD.
     let fake = FakeTarget::start(world(), |peer, command| {
         if command.opcode() != 0x88 {
             return Ok(false);
@@ -375,7 +378,7 @@ fn a_target_that_asks_for_a_logout_gets_one_and_gets_us_back() {
     assert_eq!((fake.logouts(), fake.lives()), (1, 2));
 }
 
-/// Whatever ends each session at once, reconnecting gets slower and costs little.
+/// Checks that reconnecting gets slower and costs little, whatever ends each session at once.
 fn backs_off(
     script: impl Fn(&mut Peer, &Command) -> io::Result<bool> + Send + Sync + 'static,
     what: &str,
@@ -464,7 +467,7 @@ fn redirections_that_lead_nowhere_end_in_an_error() {
     let fake = FakeTarget::honest(world());
     let here = fake.address.to_string();
     let nobody = crate::served::free_portal().to_string();
-    // No name server is asked for a label as long as this.
+    // No name server is asked for a label of this length.
     let no_name = "x".repeat(70);
     for (address, what) in [
         (here.as_str(), "the target is at"),
@@ -531,7 +534,7 @@ fn wrong_secrets_of_either_side_are_explained() {
         "?target_user=it&target_password=its-its-its-its",
     );
     assert_eq!(Driver::open(&right).unwrap().read(0, 512)[0], 1);
-    // A target that proves nothing although it should.
+    // The target proves nothing although it should.
     fake.authorize(allowed(Authentication::None));
     let error = Driver::open(&right).err().expect("unproved").to_string();
     assert!(error.contains("authentication fail"), "{error}");
@@ -551,7 +554,8 @@ fn bytes_may_come_one_by_one() {
 #[test]
 fn a_connection_that_ends_at_any_byte_of_login_or_scan_is_explained() {
     let fake = FakeTarget::honest(world());
-    // Closed without a word, it may be a target of old that does not like what is offered: there is another attempt.
+    // A target that closes without a word may be an old one that dislikes an offer: another attempt
+    // follows.
     fake.cut_after(0);
     assert!(Driver::open(&fake.url("")).is_ok());
     fake.cut_after(0);
@@ -565,7 +569,7 @@ fn a_connection_that_ends_at_any_byte_of_login_or_scan_is_explained() {
         let opened = Driver::open(&fake.url(""));
         assert!(begun.elapsed() < Duration::from_secs(20), "{cut}");
         match opened {
-            // Behind the last byte of the scan.
+            // The cut is after the last byte of the scan.
             Ok(_) => return assert!(cut > 600, "{cut}"),
             Err(error) => {
                 let said = error.to_string();
@@ -606,7 +610,7 @@ fn a_connection_that_ends_at_any_byte_of_an_answer_is_made_again() {
 
 #[test]
 fn a_close_right_behind_an_answer_is_noticed_at_once() {
-    // Answer and end arrive together: an edge-triggered poller tells it once.
+    // Answer and end arrive together: an edge-triggered poller reports them once.
     let fake = FakeTarget::start(world(), |peer, command| {
         if !command.is_io() {
             return Ok(false);
@@ -654,7 +658,7 @@ fn a_window_that_never_opens_costs_the_session_not_the_io() {
     const LAST: u32 = 12;
     let fake = FakeTarget::start(world(), |peer, _| {
         if peer.life == 0 {
-            // The same MaxCmdSN for ever, whatever comes.
+            // MaxCmdSN stays the same for ever, whatever comes.
             peer.window = match peer.window {
                 63 => LAST - 2,
                 window => window.wrapping_sub(1),

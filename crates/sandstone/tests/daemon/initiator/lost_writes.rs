@@ -1,4 +1,5 @@
-//! Targets that lose writes which they had reported as done, and tell it once: nobody is promised that those are durable.
+//! Targets that lose writes that they had acknowledged, and report it once: nobody is told that
+//! these writes are durable.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,7 @@ const WRITE_SAME: u8 = 0x93;
 /// Mode parameters without DPOFUA and without pages: durable writes need a flush.
 const NO_FUA: [u8; 4] = [3, 0, 0, 0];
 
-/// Some targets tell of a failed flush once, and then flush nothing with success.
+/// A target may report a failed flush once, and then flush nothing with success.
 #[test]
 fn a_flush_that_failed_once_fails_for_ever() {
     let failed = AtomicBool::new(false);
@@ -35,7 +36,7 @@ fn a_flush_that_failed_once_fails_for_ever() {
         driver.run(Request::Flush).unwrap_err();
     }
     driver.write(0, &[9; 512], true).unwrap_err();
-    // Until an administrator knows of it.
+    // The refusal holds until an administrator knows of it.
     let lost = driver.device.lost_writes().unwrap();
     assert!(lost.contains("has lost writes"), "{lost}");
     assert!(driver.device.acknowledge_lost_writes());
@@ -44,8 +45,10 @@ fn a_flush_that_failed_once_fails_for_ever() {
     driver.write(0, &[9; 512], true).unwrap();
 }
 
-/// Holds the first command with this opcode until the first READ. The first flush beside it tells of lost writes, and all
-/// else succeeds.
+/// Starts a target that loses writes.
+///
+/// It holds the first command with this opcode until the first READ. The first flush beside that
+/// command reports lost writes, and everything else succeeds.
 fn loses_writes(held: u8) -> FakeTarget {
     #[derive(Default)]
     struct State {
@@ -121,7 +124,7 @@ fn what_was_to_be_durable_when_writes_were_lost_fails_though_the_loss_is_acknowl
         let error = first.expect_err("its data may be what was lost");
         assert_eq!(error.kind(), BlockErrorKind::Write, "{held:02x}");
         assert!(error.to_string().contains("has lost writes"), "{error}");
-        // Nothing of that clings to later ones.
+        // No error of it stays for later writes.
         assert_eq!(driver.device.lost_writes(), None);
         assert!(matches!(driver.run(request()), Ok(Done::Nothing)));
     }

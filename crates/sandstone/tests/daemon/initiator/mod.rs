@@ -1,5 +1,7 @@
-//! The initiator against the real daemon: every request of a block device, many paths, and paths that
-//! are cut, silent, restored; and against targets that break the rules.
+//! Initiator against the real daemon, and against targets that break the rules.
+//!
+//! The tests cover every request of a block device, many paths, and paths that are cut, silent,
+//! restored.
 
 mod alua;
 mod bench;

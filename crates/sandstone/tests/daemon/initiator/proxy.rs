@@ -1,4 +1,4 @@
-//! A link between initiator and portal that can be cut, reset, silenced and slowed down.
+//! Link between initiator and portal that can be cut, reset, silenced and slowed down.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use socket2::SockRef;
 
-/// What the link does.
+/// State of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Weather {
     /// Passes everything.
     Fair = 0,
-    /// Passes nothing and says nothing; what was underway arrives when it is fair again.
+    /// Passes nothing and says nothing; bytes under way arrive when the link is fair again.
     Silent = 1,
     /// Resets connections and refuses new ones.
     Cut = 2,
 }
 
-/// The link.
+/// Link between initiator and portal.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
@@ -30,11 +30,11 @@ struct Shared {
     portal: SocketAddr,
     weather: AtomicU8,
     over: AtomicBool,
-    /// Bytes from the initiator.
+    /// Number of bytes from the initiator.
     bytes: AtomicU64,
-    /// Bytes from the portal.
+    /// Number of bytes from the portal.
     from_portal: AtomicU64,
-    /// Bytes per second that come from the portal on each connection; 0: as many as there are.
+    /// Bytes per second that come from the portal on each connection; 0 means no limit.
     pace: AtomicU64,
     connections: Mutex<Vec<TcpStream>>,
 }
@@ -90,17 +90,17 @@ impl Proxy {
         }
     }
 
-    /// Lets so many bytes a second come from the portal on each connection; 0: as many as there are.
+    /// Limits the bytes per second that come from the portal on each connection; 0 means no limit.
     pub(crate) fn set_pace(&self, bytes: u64) {
         self.shared.pace.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that came from the portal.
+    /// Returns the number of bytes that came from the portal.
     pub(crate) fn bytes_from_portal(&self) -> u64 {
         self.shared.from_portal.load(Ordering::Relaxed)
     }
 
-    /// Bytes that came from the initiator.
+    /// Returns the number of bytes that came from the initiator.
     pub(crate) fn bytes(&self) -> u64 {
         self.shared.bytes.load(Ordering::Relaxed)
     }

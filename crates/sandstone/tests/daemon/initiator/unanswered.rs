@@ -1,5 +1,5 @@
-//! A target that answers pings but not every command: the command is aborted and repeated, or the
-//! session made anew.
+//! Target that answers pings but not every command: the command is aborted and repeated, or the
+//! session is made anew.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use model::initiator::settings::{DeviceSettings, TargetSettings};
 use super::driver::{Driver, round_robin, round_robin_without_settling, target};
 use super::fake_target::{FakeTarget, World, in_group};
 
-/// Swallows the first READ or WRITE.
+/// Starts a target that swallows the first READ or WRITE.
 fn swallows_one() -> FakeTarget {
     let done = AtomicBool::new(false);
     FakeTarget::start(World::of(&[1 << 20]), move |_, command| {
@@ -56,7 +56,7 @@ fn a_scan_without_an_answer_is_explained() {
     assert_eq!(driver.read(0, 512), [1; 512]);
 }
 
-/// The command ends just before its abort is answered, and another one has its number by then.
+/// The command ends just before its abort is answered, and another command has its number by then.
 #[test]
 fn the_answer_to_an_abort_is_not_taken_for_another_commands() {
     let done = AtomicBool::new(false);
@@ -75,7 +75,8 @@ fn the_answer_to_an_abort_is_not_taken_for_another_commands() {
     assert_eq!(fake.world().disks[0].writes, 2, "each was written once");
 }
 
-/// On a slow link the answer to a ping comes after all that was written before it; the link is no less alive.
+/// The answer to a ping on a slow link comes after the data that was written before it; the link is
+/// alive.
 #[test]
 fn a_slow_link_is_not_taken_for_a_silent_one() {
     let world = Arc::new(Mutex::new(World::of(&[2 << 20])));
@@ -91,7 +92,7 @@ fn a_slow_link_is_not_taken_for_a_silent_one() {
         ..round_robin()
     };
     let mut driver = Driver::open_with(settings, devices).unwrap();
-    // A second and more in which nothing comes back.
+    // For more than a second nothing comes back.
     let data = Pages::from_bytes(&[7; 1 << 20]);
     driver.submit(
         1,
@@ -107,8 +108,8 @@ fn a_slow_link_is_not_taken_for_a_silent_one() {
     assert_eq!(portals.each_ref().map(FakeTarget::lives), [1, 1]);
 }
 
-/// Two portals of one world, of which the first swallows writes, and a driver that never takes their end
-/// for granted.
+/// Starts two portals of one world and a driver that always settles writes. The first portal
+/// swallows writes.
 fn one_swallows() -> (FakeTarget, FakeTarget, TargetSettings, Driver) {
     let world = Arc::new(Mutex::new(World::of(&[1 << 20])));
     let swallows = FakeTarget::portal(
@@ -144,7 +145,8 @@ fn one_ends(driver: &mut Driver) {
     assert!(matches!(taken[..], [(_, Ok(_))]), "{taken:?}");
 }
 
-/// Its write is repeated through its sibling, but not before the target has ended what it left.
+/// The write is repeated through the sibling, but not before the target has ended the session it
+/// left.
 #[test]
 fn a_session_that_leaves_with_a_write_unanswered_is_ended_at_the_target_first() {
     let (swallows, _sibling, mut settings, mut driver) = one_swallows();
@@ -158,7 +160,7 @@ fn a_session_that_leaves_with_a_write_unanswered_is_ended_at_the_target_first() 
     assert_eq!(swallows.lives(), 2, "a LOGIN ended what it left there");
 }
 
-/// The same where its own portal is closed: the LOGIN takes a detour.
+/// The session's own portal is closed: the LOGIN goes through the sibling.
 #[test]
 fn a_session_that_leaves_a_portal_that_is_gone_is_ended_through_its_sibling() {
     let (swallows, sibling, mut settings, mut driver) = one_swallows();
@@ -174,7 +176,8 @@ fn a_session_that_leaves_a_portal_that_is_gone_is_ended_through_its_sibling() {
     assert_eq!(sibling.lives(), 2, "its own life and the detour");
 }
 
-/// What was in a portal group long ago is over: it does not stand in the way of a fence in another.
+/// Writes in a former portal group are over: they do not stand in the way of a fence in another
+/// one.
 #[test]
 fn a_session_that_moved_to_another_portal_group_is_fenced_there() {
     let fake = FakeTarget::start(World::of(&[1 << 20]), |peer, command| {
@@ -195,8 +198,10 @@ fn a_session_that_moved_to_another_portal_group_is_fenced_there() {
     assert_eq!((fake.lives(), fake.world().disks[0].writes), (3, 1));
 }
 
-/// A target that closes the connection, and answers the LOGIN of the next life, while a thread of it is
-/// still at the first write. That one lands late, and yet under all that was acknowledged.
+/// A target closes the connection and answers the LOGIN of the next life while a thread is at the
+/// first write.
+///
+/// That write lands late, but still before all acknowledged data.
 #[test]
 fn a_write_that_lands_after_the_fence_does_not_land_on_newer_data() {
     let world = Arc::new(Mutex::new(World::of(&[1 << 20])));
@@ -240,7 +245,7 @@ fn a_program_that_hangs_is_given_up_although_its_kernel_takes_more() {
     });
     let sibling = FakeTarget::portal(world, |_, _| Ok(false));
     let settings = target(&hangs.url(&format!("?portal={}", sibling.address)));
-    // What settles would go down the portal that hangs again: it takes LOGINs.
+    // The settling login would go to the hanging portal again: that portal takes LOGINs.
     let devices = round_robin_without_settling();
     let mut driver = Driver::open_with(settings, devices).unwrap();
     let mut ended = Vec::new();

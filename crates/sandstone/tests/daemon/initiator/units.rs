@@ -1,5 +1,6 @@
-//! Units that lie about themselves, vanish, or are others when they come back: nothing is ever written to
-//! a disk that is not the one that was opened.
+//! Units that lie about themselves, vanish, or are others when they come back.
+//!
+//! Nothing is ever written to a disk that is not the one that was opened.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -136,7 +137,7 @@ fn zeros_over_a_vast_unit_one_block_at_a_time_take_bounded_memory() {
     };
     driver.submit(1, request);
     driver.idle(Duration::from_secs(1));
-    // Others get their turn meanwhile.
+    // Other requests get their turn meanwhile.
     let (offset, len) = (0, 512);
     driver.submit(2, Request::Read { offset, len });
     let taken = driver.take_until(Instant::now() + Duration::from_secs(5));
@@ -229,7 +230,7 @@ fn a_lun_that_is_another_disk_after_reconnecting_is_never_written_to() {
     );
     driver.idle(Duration::from_secs(1));
     assert_eq!(fake.world().disks[1].writes, 0);
-    // It returns, and the write goes where it belongs.
+    // The disk returns, and the write goes to it.
     fake.world().luns = vec![(0, 0)];
     fake.cut();
     let taken = driver.take_until(Instant::now() + Duration::from_secs(10));
@@ -238,7 +239,7 @@ fn a_lun_that_is_another_disk_after_reconnecting_is_never_written_to() {
     assert_eq!((world.disks[0].data[0], world.disks[1].writes), (5, 0));
 }
 
-/// The same within a session, told by a unit attention.
+/// LUN 0 becomes another disk within a session, which a unit attention reports.
 #[test]
 fn a_lun_that_changes_under_a_unit_attention_is_never_written_to() {
     for code in [[6, 0x3f, 0x0e], [6, 0x3f, 0x03]] {
@@ -283,7 +284,7 @@ fn a_unit_attention_that_names_no_change_costs_one_look() {
     assert_eq!(fake.lives(), 1);
 }
 
-/// A unit that is busy when its session returns is looked at again until it is not.
+/// A unit that is busy when its session returns is looked at again until it is not busy.
 #[test]
 fn a_unit_that_is_away_for_a_while_is_found_again() {
     for gone in [false, true] {
@@ -332,8 +333,8 @@ fn a_lun_that_is_listed_twice_is_one() {
     assert_eq!(driver.read(0, 512)[0], 1);
 }
 
-/// A unit that went away is asked for by TEST UNIT READY; that something answers does not say that it is
-/// the same.
+/// A unit that went away is asked by TEST UNIT READY. An answer does not prove that it is the same
+/// unit.
 #[test]
 fn a_lun_that_went_away_and_came_back_as_another_disk_is_never_written_to() {
     let world = Arc::new(Mutex::new(World::of(&[SIZE, SIZE])));
@@ -355,7 +356,7 @@ fn a_lun_that_went_away_and_came_back_as_another_disk_is_never_written_to() {
         assert!(Instant::now() < limit, "nobody asks for it");
         driver.idle(Duration::from_millis(20));
     }
-    // Time for whatever follows from the answer.
+    // Time for the consequences of the answer.
     driver.idle(Duration::from_millis(500));
     driver
         .write(0, &[7; 4096], false)

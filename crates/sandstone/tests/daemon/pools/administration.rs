@@ -1,4 +1,5 @@
-//! Pools made, shown, filled, renamed, forgotten and destroyed by the command line of the real daemon.
+//! Pools made, shown, filled, renamed, forgotten and destroyed by the command line of the real
+//! daemon.
 
 use crate::pools::devices::{flat, serve, write_all};
 use crate::process::Process;
@@ -130,7 +131,7 @@ fn a_pool_that_fills_says_so() {
         write_all(portal, written..written + 10);
         written += 10;
     }
-    // It is told with the next checkpoint.
+    // The next checkpoint reports it.
     process.done("pool sync");
     let events = process.done("pool events -H -o event tank");
     assert!(events.contains("the pool is "), "{events}");
@@ -153,6 +154,6 @@ fn what_takes_no_changes_is_not_synced() {
         refused.contains("pool tank was imported to be read only"),
         "{refused}"
     );
-    // Of all pools only those are meant that can be written to.
+    // Without a name, the command means only the writable pools.
     process.done("pool sync");
 }

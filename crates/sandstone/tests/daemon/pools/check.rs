@@ -1,5 +1,6 @@
-//! `pool check` by the command line, on pools whose files were damaged: what it finds, what it says to do, with which
-//! code it ends, and that it writes nothing.
+//! `pool check` by the command line, on pools whose files were damaged.
+//!
+//! The tests check its findings, its advice, its exit code, and that it writes nothing.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -14,19 +15,19 @@ use crate::units::known_sectors::{
 
 /// Sectors that are written: 8 MiB.
 const WRITTEN: std::ops::Range<u64> = 0..2048;
-/// Sectors of a block of the volume.
+/// Number of sectors of a block of the volume.
 const BLOCK_SECTORS: u64 = 4;
-/// Bytes of one.
+/// Bytes of a block of the volume.
 const BLOCK_BYTES: u64 = BLOCK_SECTORS * SECTOR as u64;
 
-/// What a check said: to people, on standard error, and with which code.
+/// Result of a check: output for people, standard error, and exit code.
 struct Told {
     text: String,
     error: String,
     code: i32,
 }
 
-/// Runs it on the state folder, which holds the pools' files.
+/// Runs the check on the state folder, which holds the pools' files.
 fn check(process: &Process, words: &[&str]) -> Told {
     let output = Command::new(env!("CARGO_BIN_EXE_sandstone"))
         .args(["pool", "check", "-d"])
@@ -45,7 +46,7 @@ fn check(process: &Process, words: &[&str]) -> Told {
     told
 }
 
-/// The same as JSON; both must end with the same code.
+/// Runs the check with JSON output; both runs must end with one code.
 fn check_json(process: &Process, code: i32) -> Value {
     let told = check(process, &["tank", "--json"]);
     assert_eq!(
@@ -57,7 +58,7 @@ fn check_json(process: &Process, code: i32) -> Value {
     serde_json::from_str(&told.text).expect(&told.text)
 }
 
-/// Kinds and texts of what was found.
+/// Returns the kinds and texts of the findings.
 fn findings(told: &Value) -> Vec<(String, String)> {
     let found = told["findings"].as_array().expect("findings").iter();
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
@@ -66,7 +67,7 @@ fn findings(told: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// A pool with a volume that was written, closed.
+/// Creates a pool with a volume, writes to the volume, and exports the pool.
 fn exported(layout: &str, before: impl FnOnce(&Process)) -> (Process, std::net::SocketAddr) {
     let process = Process::start();
     process.done(&format!("pool create --size 128M tank {layout}"));
@@ -81,7 +82,7 @@ fn file(process: &Process, name: &str) -> PathBuf {
     process.folder().join(name)
 }
 
-/// How a block is named to people.
+/// Returns the name of a block in the output for people.
 fn named(block: u64, dataset: &str) -> String {
     let first = block * BLOCK_BYTES;
     format!("bytes {first} to {} of {dataset}", first + BLOCK_BYTES)
@@ -97,7 +98,7 @@ fn a_sound_pool_is_said_to_be_sound() {
     assert_eq!(findings(&told), [], "{told}");
     assert_eq!(told["missing"], Value::Array(vec![]));
     assert_eq!(told["blocks"], WRITTEN.end / BLOCK_SECTORS);
-    // It is not looked for in other machines' words: a pool that is not there is an error of its own.
+    // Other machines are not asked about it: a pool that is not there is an error of its own.
     let told = check(&process, &["pond"]);
     assert_ne!(told.code, 0);
     assert!(
@@ -170,7 +171,7 @@ fn a_block_without_a_right_copy_is_named_and_so_is_who_lost_it() {
     let kinds: Vec<String> = findings(&told).into_iter().map(|(kind, _)| kind).collect();
     assert_eq!(kinds, ["unreadable"; 2], "{told}");
 
-    // Both copies of a mirror are no better than one that is alone.
+    // Two bad copies of a mirror are no better than a bad single copy.
     drop(process);
     let (process, _) = exported("mirror a b", |_| {});
     for name in ["a", "b"] {
@@ -188,7 +189,8 @@ fn a_block_without_a_right_copy_is_named_and_so_is_who_lost_it() {
 fn a_lost_node_is_told_with_what_cannot_be_proven_without_it() {
     let (process, _) = exported("a", |_| {});
     let path = file(&process, "a");
-    // The node of the volume's blocks is the one that is full; others are the space map's, without which nothing opens.
+    // The node of the volume's blocks is the full one. The others are nodes of the space map,
+    // without which nothing opens.
     let disk = std::fs::read(&path).unwrap();
     let mut nodes = beginning_with(&path, b"SANDNODE");
     nodes.retain(|at| disk[*at as usize + 12..][..2] == 512_u16.to_le_bytes());
@@ -228,7 +230,7 @@ fn what_is_missing_is_not_said_to_be_right() {
         file(&process, "b").with_extension("away"),
     )
     .unwrap();
-    // It still carries its label: out of the folder with it.
+    // The file still carries its label, so it has to leave the folder.
     let elsewhere = tempfile::tempdir().unwrap();
     std::fs::copy(file(&process, "b.away"), elsewhere.path().join("b")).unwrap();
     std::fs::remove_file(file(&process, "b.away")).unwrap();
@@ -241,7 +243,7 @@ fn what_is_missing_is_not_said_to_be_right() {
         "{}",
         told.text
     );
-    // Named, it is looked at.
+    // A device that is named is checked.
     let whole = check(
         &process,
         &["-d", elsewhere.path().join("b").to_str().unwrap(), "tank"],

@@ -1,5 +1,6 @@
-//! Pools whose devices fail, rot, vanish and are replaced, under the real daemon: by the command line, and
-//! with a client that writes meanwhile.
+//! Pools whose devices fail, rot, vanish and are replaced, under the real daemon.
+//!
+//! The tests use the command line, and a client that writes meanwhile.
 
 use std::fs::{File, OpenOptions};
 use std::net::SocketAddr;
@@ -13,10 +14,10 @@ use crate::process::Process;
 use crate::served::{self, BLOCK, TARGET, free_portal, read, sense, settings, write};
 use crate::small_folder::inside_small_folder;
 
-/// Blocks of one write.
+/// Number of blocks of one write.
 const BLOCKS: u64 = 512;
 
-/// Words of the line of a device in `pool status`.
+/// Returns the words of a device's line in `pool status`.
 pub(crate) fn line_of(process: &Process, device: &str) -> Vec<String> {
     let status = process.done("pool status tank");
     let mut lines = status.lines().skip_while(|line| {
@@ -34,7 +35,7 @@ pub(crate) fn line_of(process: &Process, device: &str) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-/// Waits until nothing is to be rebuilt or replaced any more, and something was.
+/// Waits until no rebuild or replacement is left, and at least one has happened.
 pub(crate) fn resilvered(process: &Process) -> String {
     let start = Instant::now();
     loop {
@@ -54,12 +55,12 @@ pub(crate) fn resilvered(process: &Process) -> String {
     }
 }
 
-/// A text without its line breaks.
+/// Returns a text without its line breaks.
 pub(crate) fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A volume that is served.
+/// Creates and serves a volume.
 pub(crate) fn serve(process: &Process, size: &str) -> SocketAddr {
     let portal = free_portal();
     process.done(&format!(
@@ -103,7 +104,7 @@ pub(crate) fn scrubbed_clean(process: &Process) {
     assert!(status.contains("with 0 errors on "), "{status}");
 }
 
-/// The device that fails lies on a file system that is too small for it.
+/// The failing device lies on a file system that is too small for it.
 #[test]
 fn a_device_fails_under_load_and_a_spare_takes_over() {
     let name = "pool_devices::a_device_fails_under_load_and_a_spare_takes_over";
@@ -117,7 +118,7 @@ fn a_device_fails_under_load_and_a_spare_takes_over() {
     ));
     assert_eq!(line_of(&process, "ready"), ["AVAIL"]);
     let portal = serve(&process, "64M");
-    // 32 MiB: twice of what the file system has room for.
+    // 32 MiB: twice the room of the file system.
     write_all(portal, 0..128);
     let status = resilvered(&process);
     assert!(status.contains(" state: DEGRADED\n"), "{status}");
@@ -139,7 +140,7 @@ fn a_device_fails_under_load_and_a_spare_takes_over() {
     ] {
         assert!(events.contains(said), "{said}: {events}");
     }
-    // The broken one goes, and the spare stays for good.
+    // The broken device goes, and the spare stays for good.
     process.done("pool detach tank weak");
     let status = process.done("pool status tank");
     assert!(status.contains(" state: ONLINE\n"), "{status}");
@@ -150,8 +151,9 @@ fn a_device_fails_under_load_and_a_spare_takes_over() {
     assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
 }
 
-/// A pool without redundancy whose only device lies on a file system that is full: it takes no changes any more, until
-/// there is room and somebody says so.
+/// A pool without redundancy has its only device on a full file system.
+///
+/// The pool takes no changes until there is room and the administrator clears it.
 #[test]
 fn a_pool_that_stopped_goes_on_when_it_is_cleared() {
     let name = "pool_devices::a_pool_that_stopped_goes_on_when_it_is_cleared";
@@ -180,7 +182,7 @@ fn a_pool_that_stopped_goes_on_when_it_is_cleared() {
         assert!(told.contains("lu vm1: fault: pool tank takes no"), "{told}");
         assert!(told.contains("sandstone pool clear tank"), "{told}");
     }
-    // Nothing has changed: it stops again, or does not even open, and loses nothing by that.
+    // Nothing has changed: the pool stops again, or does not even open, and loses nothing.
     let _ = process.verb("pool clear tank");
     std::fs::remove_file(&ballast).unwrap();
     process.done("pool clear tank");
@@ -223,7 +225,7 @@ fn a_raidz2_loses_two_and_gets_them_back() {
     let refused = process.refused("pool offline tank d0");
     assert!(refused.contains("no valid replicas"), "{refused}");
     process.done("pool replace -w --size 128M tank d1 n1");
-    // The same name, and another file.
+    // The new file has the name of the old one.
     process.done("pool replace -w --size 128M tank d3");
     let status = process.done("pool status tank");
     assert!(status.contains(" state: ONLINE\n"), "{status}");
@@ -233,7 +235,7 @@ fn a_raidz2_loses_two_and_gets_them_back() {
     assert!(refused.contains("cannot detach"), "{refused}");
 }
 
-/// Spoils bytes at random places, about every `nth` sector, not in the labels.
+/// Spoils bytes at random places, in about every `nth` sector, but not in the labels.
 fn rot(path: &Path, nth: u64) {
     let file = OpenOptions::new()
         .read(true)
@@ -267,7 +269,7 @@ fn a_mirror_half_rotted_is_healed_and_every_repair_counted() {
     process.restart();
     process.done("pool scrub -w tank");
     let status = process.done("pool status tank");
-    // So much rot is no accident.
+    // This much rot is no accident.
     assert!(
         flat(&status).contains("have failed too often to be trusted"),
         "{status}"
@@ -281,7 +283,7 @@ fn a_mirror_half_rotted_is_healed_and_every_repair_counted() {
     process.done("pool clear tank");
     assert_eq!(line_of(&process, "b"), ["ONLINE", "0", "0", "0"]);
     assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
-    // What it has is good again, alone.
+    // The content of this device alone is good again.
     process.done("pool offline tank a");
     verify_all(portal, 0..100);
 }
@@ -321,7 +323,7 @@ fn a_scrub_names_the_bytes_of_which_no_copy_is_right() {
         let told = "tank/vm1@now: no right copy was found of 16K at byte";
         assert!(events.contains(told), "{events}");
         if !again {
-            // What was found is not kept over a restart; the next scrub finds it again.
+            // Findings are not kept over a restart; the next scrub finds the errors again.
             process.kill();
             process.restart();
             let status = process.done("pool status -v tank");
@@ -352,7 +354,7 @@ fn devices_are_put_aside_attached_grown_and_spared_by_hand() {
     scrubbed_clean(&process);
     process.done("pool detach tank d1");
     verify_all(portal, 0..40);
-    // What left is free for others.
+    // A device that left is free for other pools.
     process.done("pool add tank spare d1");
     let refused = process.refused("pool create other d1");
     assert!(refused.contains("d1"), "{refused}");
@@ -416,6 +418,6 @@ fn a_spare_that_was_away_at_the_start_is_wiped_when_it_is_removed() {
     process.restart();
     std::fs::rename(&hidden, &ready).unwrap();
     process.done("pool remove tank ready");
-    // Without -f: nothing says any more that it is a pool's.
+    // No `-f` is needed: nothing marks the device as a pool's any more.
     process.done("pool create other ready");
 }

@@ -1,4 +1,5 @@
-//! Device nodes that fail while a pool writes to them: their medium goes, or they take no more writes.
+//! Device nodes that fail while a pool writes to them: their medium goes, or they take no more
+//! writes.
 
 use std::fs::File;
 use std::process::Command;
@@ -20,13 +21,14 @@ fn faulted(process: &Process, device: &str) {
     }
 }
 
-/// The file behind a node has another size now.
+/// Tells a node that the file behind it has another size now.
 fn tell_its_size(node: &Loop) {
     let told = Command::new("losetup").arg("-c").arg(node.node()).status();
     assert!(told.is_ok_and(|status| status.success()), "losetup -c");
 }
 
-/// A device node whose medium is gone while it is open and written to: every request fails from then on.
+/// A device node loses its medium while it is open and written to: every request fails from then
+/// on.
 #[test]
 fn a_loop_device_is_pulled_under_load_and_comes_back_empty() {
     let process = Process::start();
@@ -63,12 +65,12 @@ fn a_loop_device_is_pulled_under_load_and_comes_back_empty() {
     scrubbed_clean(&process);
     verify_all(portal, 0..140);
     assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
-    // The device is let go before it is.
+    // The device is detached before it is let go.
     process.done("pool detach tank d0");
     verify_all(portal, 0..140);
 }
 
-/// A device node that still reads and begins to refuse writes: the file behind it is on a file system that is full.
+/// A device node still reads but refuses writes: the file behind it is on a full file system.
 #[test]
 fn a_device_node_that_starts_failing_is_put_aside_and_used_again_when_it_is_well() {
     let name = "pool_failing_nodes::a_device_node_that_starts_failing_is_put_aside_and_used_again_when_it_is_well";
@@ -86,7 +88,7 @@ fn a_device_node_that_starts_failing_is_put_aside_and_used_again_when_it_is_well
     let portal = serve(&process, "64M");
     write_all(portal, 0..20);
     assert_eq!(line_of(&process, node.name()), ["ONLINE", "0", "0", "0"]);
-    // More than it takes.
+    // More than the file system takes.
     write_all(portal, 20..120);
     faulted(&process, node.name());
     let line = line_of(&process, node.name());
@@ -103,7 +105,7 @@ fn a_device_node_that_starts_failing_is_put_aside_and_used_again_when_it_is_well
     resilvered(&process);
     scrubbed_clean(&process);
     assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
-    // It has everything, alone.
+    // This device alone has all the data.
     process.done("pool offline tank d0");
     verify_all(portal, 0..120);
 }

@@ -1,5 +1,7 @@
-//! Persistent reservations as the fence of a protected pool on disks of another machine: real daemons as hosts, one that serves
-//! the disk, and sessions of strangers that look at what is reserved and try to write.
+//! Persistent reservations as the fence of a protected pool on disks of another machine.
+//!
+//! Real daemons act as hosts, and one serves the disk. Sessions of strangers look at the
+//! reservations and try to write.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -17,7 +19,7 @@ use crate::served::{self, cdb, free_portal};
 
 const SIZE: u64 = 128 << 20;
 
-/// A session with an array that belongs to no host of a pool.
+/// Session with an array that belongs to no host of a pool.
 struct Stranger(Connection);
 
 impl Stranger {
@@ -35,7 +37,7 @@ impl Stranger {
         (cdb[0], cdb[1], cdb[7]) = (0x5e, action, 0x10);
         loop {
             let told = self.0.read(0, &cdb, 0x1000).unwrap();
-            // It hears of other hosts' doings first.
+            // The session first hears of other hosts' changes.
             if told.status != Some(2) {
                 assert_eq!(told.status, Some(0), "{told:?}");
                 return told.data_in;
@@ -54,12 +56,12 @@ impl Stranger {
         keys(&self.reserve_in(0)).unwrap()
     }
 
-    /// The key that holds the reservation, and its type.
+    /// Returns the key that holds the reservation, and its type.
     fn holder(&mut self) -> Option<(u64, u8)> {
         holder(&self.reserve_in(1)).unwrap()
     }
 
-    /// Status of a write of no blocks, which harms nothing.
+    /// Returns the status of a write of no blocks, which harms nothing.
     fn writes(&mut self) -> Option<u8> {
         loop {
             let told = self.0.write(0, &cdb(0x8a, 0, 0), Vec::new()).unwrap();
@@ -73,7 +75,9 @@ impl Stranger {
         self.0.read(0, &cdb(0x88, 0, 1), 512).unwrap().status
     }
 
-    /// The key that so many paths of one host are registered with; nobody else is, and it holds.
+    /// Returns the key with which this number of paths of one host is registered.
+    ///
+    /// Nobody else is registered, and the key holds the reservation.
     fn key_of_paths(&mut self, paths: usize) -> u64 {
         let start = Instant::now();
         loop {
@@ -101,7 +105,7 @@ impl Stranger {
     }
 }
 
-/// An array with two portals.
+/// Starts an array with two portals.
 fn two_portals() -> (Array, SocketAddr) {
     let array = Array::start(1, SIZE);
     let second = free_portal();
@@ -125,7 +129,7 @@ fn every_path_takes_part_also_a_new_one_and_nobody_else_writes() {
         status.contains("reserved for this host (persistent reservations)"),
         "{status}"
     );
-    // A path that comes later takes part before it carries anything.
+    // A path that comes later is registered before it carries anything.
     let portal = serve(&front, "64M");
     front.done(&format!(
         "initiator modify {} --portal {} --portal {second}",
@@ -142,12 +146,12 @@ fn every_path_takes_part_also_a_new_one_and_nobody_else_writes() {
     }
     ports.sort_unstable();
     assert_eq!(ports, [1, 2], "{full:?}");
-    // Let go in order, nothing is left.
+    // After an export in order, nothing is left.
     front.done("map remove vm1 --all --yes");
     front.done("lu delete vm1 --yes");
     front.done("pool export tank");
     stranger.nobody_is_registered();
-    // Opened by the same host again, and ended in order.
+    // The pool is opened again by its last host, and exported in order.
     front.done("pool import tank");
     assert_ne!(stranger.key_of_paths(2), key, "each opening has its own");
     front.done("pool destroy tank --yes");
@@ -208,7 +212,7 @@ fn a_pool_of_local_disks_is_protected_while_it_has_another_machines_disk() {
             std::thread::sleep(Duration::from_millis(100));
         }
     }
-    // One that is refused leaves the pool as it was.
+    // A refused host leaves the pool as it was.
     assert_eq!(stranger.reserve_out(6, 0, 0xabc), Some(0));
     assert_eq!(stranger.reserve_out(1, 0xabc, 0), Some(0));
     let said = flat(&front.refused(&format!("pool add tank log {}", array.naa)));
@@ -259,7 +263,7 @@ fn a_host_whose_disk_is_reserved_by_another_one_stops_and_blames_no_disk() {
     let events = front.done("pool events tank");
     assert!(!events.contains("FAULTED"), "{events}");
     assert_eq!(stranger.keys(), [0xabc], "it does not come back by itself");
-    // Whoever decides that it is this host's takes it back.
+    // An administrator who decides that the pool is this host's takes it back.
     front.done("pool clear tank");
     stranger.key_of_paths(1);
     verify_all(portal, 0..4);
@@ -278,7 +282,7 @@ fn registrations_that_are_cleared_under_a_host_that_has_the_pool_are_made_anew()
     let portal = serve(&front, "64M");
     let mut stranger = Stranger::of(&array);
     let key = stranger.key_of_paths(2);
-    // CLEAR, by somebody who registers first.
+    // CLEAR, by a stranger who registers first.
     assert_eq!(stranger.reserve_out(6, 0, 0xabc), Some(0));
     assert_eq!(stranger.reserve_out(3, 0xabc, 0), Some(0));
     write_all(portal, 0..16);
@@ -346,7 +350,9 @@ fn a_host_is_killed_and_its_next_start_takes_its_own_reservation_over_at_once() 
     assert_eq!(after >> 32, before >> 32, "it is of the same host");
 }
 
-/// The one test that waits for the proof of another host's silence: meanwhile a host is stopped with writes under way.
+/// A paused host with writes under way loses its pool to another one.
+///
+/// This is the one test that waits for the proof of another host's silence.
 #[test]
 fn writes_of_a_paused_host_do_not_land_after_another_one_took_its_pool() {
     let array = Array::start(1, SIZE);
@@ -358,7 +364,7 @@ fn writes_of_a_paused_host_do_not_land_after_another_one_took_its_pool() {
     write_all(portal, 0..8);
     let mut stranger = Stranger::of(&array);
     let before = stranger.key_of_paths(1);
-    // Somebody writes all the time, and waits for the answer when the host stops.
+    // A writer writes all the time, and waits for the answer when the host stops.
     let writer = std::thread::spawn(move || {
         let Ok(mut session) = Connection::open(portal, served::settings(3)) else {
             return;
@@ -377,7 +383,8 @@ fn writes_of_a_paused_host_do_not_land_after_another_one_took_its_pool() {
         let import = scope.spawn(|| second.done("pool import -f tank"));
         until(&second, "pool import", "tank");
         std::thread::sleep(Duration::from_secs(2));
-        // Others have their turn while it waits, and who only watches has registered nothing.
+        // Others have their turn while the host waits. A host that only watches has registered
+        // nothing.
         second.done("pool create --size 64M other disk");
         second.done("pool destroy other --yes");
         assert!(!import.is_finished(), "it waits for the proof");
@@ -385,7 +392,7 @@ fn writes_of_a_paused_host_do_not_land_after_another_one_took_its_pool() {
         let said = flat(&import.join().unwrap());
         assert!(said.contains("its devices are watched"), "{said}");
     });
-    // Its own session has been idle for too long.
+    // The stranger's own session has been idle for too long.
     stranger = Stranger::of(&array);
     let after = stranger.key_of_paths(1);
     assert_ne!(after >> 32, before >> 32, "it is the other host's");

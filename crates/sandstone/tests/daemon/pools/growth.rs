@@ -1,5 +1,7 @@
-//! Pools whose devices get larger while they are in use: `pool online -e` under the real daemon, with a client that
-//! writes more than there was room for before; killed and opened again.
+//! Pools whose devices get larger while they are in use: `pool online -e` under the real daemon.
+//!
+//! A client writes more data than there was room for before. The daemon is killed, and the pool
+//! opened again.
 
 use std::fs::OpenOptions;
 use std::net::SocketAddr;
@@ -14,7 +16,7 @@ const LARGE: u64 = 256 << 20;
 /// Writes of 256 KiB: 176 MiB, more than the small device holds.
 const MANY: u64 = 704;
 
-/// Bytes that the pool has.
+/// Returns the size of the pool in bytes.
 fn size(process: &Process) -> u64 {
     let told = process.done("pool list -H -p -o size tank");
     told.trim().parse().expect(&told)
@@ -26,7 +28,8 @@ fn resize(process: &Process, device: &str, size: u64) {
     file.set_len(size).unwrap();
 }
 
-/// The pool has this size, and has it and the data again after a kill; there is room for more than there was before.
+/// Checks that the pool has this size, more room than before, and after a kill its size and data
+/// again.
 fn is_as_large(process: &mut Process, portal: SocketAddr, expected: u64) {
     assert_eq!(size(process), expected);
     process.kill();
@@ -53,7 +56,7 @@ fn a_device_that_grew_is_used_up_to_its_end() {
     let portal = serve(&process, "192M");
     write_all(portal, 0..40);
     let before = size(&process);
-    // As large as it was nothing happens, and it is no mistake.
+    // At an unchanged size nothing happens, and the command is no error.
     process.done("pool online -e tank a");
     assert_eq!(size(&process), before);
     resize(&process, "a", LARGE);
@@ -67,7 +70,7 @@ fn a_device_that_grew_is_used_up_to_its_end() {
     ] {
         assert!(refused.contains(said), "{said}: {refused}");
     }
-    // Nor by itself, when it is opened.
+    // The pool does not grow by itself when it is opened, either.
     process.kill();
     process.restart();
     assert_eq!(size(&process), before);
@@ -96,14 +99,15 @@ fn a_mirror_grows_with_the_smallest_of_its_devices() {
     is_as_large(&mut process, portal, before + LARGE - SMALL);
 }
 
-/// What the pool tells of its cache.
+/// Returns the pool's figures of its cache.
 fn cache(process: &Process) -> Value {
     let views: Value = serde_json::from_str(&process.done("pool status --json tank")).unwrap();
     views[0]["caches"][0].clone()
 }
 
-/// What `pool online -e` of what is named says where a device is cut to this size. What the pool writes there at its old end meanwhile
-/// makes a file as large again: then it is cut once more.
+/// Cuts a device to this size until `pool online -e` reports that.
+///
+/// Writes of the pool at the old end may make a file as large again: then it is cut once more.
 fn cut_off(process: &Process, device: &str, size: u64, named: &str) -> String {
     for _ in 0..20 {
         resize(process, device, size);
@@ -120,7 +124,8 @@ fn a_cache_that_grew_is_used_up_to_its_end() {
     let mut process = Process::start();
     process.done("pool create --size 256M tank a cache fast");
     let portal = serve(&process, "128M");
-    // 110 MiB, and the daemon's memory for blocks is 64 MiB: what it gives up goes to the cache.
+    // 110 MiB, while the daemon's memory for blocks is 64 MiB: blocks that leave memory go to the
+    // cache.
     let all = 0..440;
     write_all(portal, all.clone());
     verify_all(portal, all.clone());
@@ -145,7 +150,7 @@ fn a_cache_that_grew_is_used_up_to_its_end() {
     process.restart();
     assert_eq!(size(&process), before + SMALL);
     verify_all(portal, all.clone());
-    // It was put aside, and grew meanwhile.
+    // The device was put aside, and grew meanwhile.
     process.done("pool offline tank fast");
     resize(&process, "fast", 2 * LARGE);
     process.done("pool online -e tank fast");

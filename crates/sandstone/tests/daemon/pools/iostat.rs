@@ -1,5 +1,6 @@
-//! `pool iostat` of the real daemon: what a client writes and reads shows in the figures of the pool, its vdevs
-//! and its devices.
+//! `pool iostat` of the real daemon: a client's reads and writes show in the figures.
+//!
+//! The figures are those of the pool, its vdevs and its devices.
 
 use serde_json::Value;
 
@@ -7,7 +8,7 @@ use crate::pools::devices::serve;
 use crate::process::Process;
 use crate::served::{self, read, sense, settings, write};
 
-/// 1 MiB that no compression makes smaller.
+/// Returns 1 MiB that no compression makes smaller.
 fn noise(tag: u64) -> Vec<u8> {
     let mut word = tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let bytes = (0..(1_u64 << 20) / 8).flat_map(|_| {
@@ -21,7 +22,8 @@ fn json(process: &Process, line: &str) -> Value {
     serde_json::from_str(&process.done(line)).unwrap()
 }
 
-/// Bytes that were written to a vdev since the pool was opened, and the requests that its devices took for it.
+/// Returns the bytes written to a vdev since the pool was opened, and the requests of its devices
+/// for them.
 fn written(vdev: &Value) -> (u64, u64) {
     let write = &vdev["io"]["write"];
     let number = |name: &str| write[name].as_u64().unwrap();
@@ -91,7 +93,7 @@ fn layout(process: &Process) {
         ["tank", "mirror-0", "a", "b", "logs", "l", "cache", "c"],
         "{report}"
     );
-    // One that is left out, then two: one line each, in whole numbers for scripts.
+    // The first report is left out, then two follow: one line each, in whole numbers for scripts.
     let reports = process.done("pool iostat -H -p -y tank 0.1 2");
     let lines: Vec<Vec<&str>> = reports
         .lines()

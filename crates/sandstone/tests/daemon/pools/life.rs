@@ -1,5 +1,7 @@
-//! The real daemon with a pool on files: made by the command line, served over iSCSI, killed and started
-//! again. What was acknowledged is there.
+//! Real daemon with a pool on files: created by the command line, served over iSCSI, killed and
+//! started again.
+//!
+//! Every acknowledged change is there.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -124,7 +126,7 @@ fn volumes_are_listed_in_the_order_of_a_property() {
     assert!(text.contains("no property \"colour\""), "{text}");
 }
 
-/// What `pool history` tells in cells, without times.
+/// Returns the cells of `pool history`, without times.
 fn history(process: &Process, options: &str) -> Vec<String> {
     let told = process.done(&format!("pool history -H -p {options} tank"));
     let lines = told.lines().map(|line| {
@@ -158,7 +160,7 @@ fn the_history_tells_who_did_what_and_goes_where_the_pool_goes() {
         .map(|of| format!("sandstone {of}"))
         .collect();
     assert_eq!(history(&process, ""), expected);
-    // Who answered it answers for it: it outlives the daemon.
+    // An acknowledged change outlives the daemon.
     process.kill();
     process.restart();
     assert_eq!(history(&process, ""), expected);

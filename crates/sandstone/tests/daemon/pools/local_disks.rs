@@ -1,5 +1,7 @@
-//! Disks of this machine that are pulled and put back: used again by themselves, replaced by a new one in their place, and
-//! grown. Real daemons, by the command line, with a client that writes meanwhile.
+//! Disks of this machine that are pulled and put back, under real daemons.
+//!
+//! The disks are used again by themselves, replaced by a new one in their place, and grown. The
+//! tests use the command line, and a client that writes meanwhile.
 
 use std::fs::File;
 use std::path::Path;
@@ -16,7 +18,7 @@ fn rename(process: &Process, from: &str, to: &str) {
     std::fs::rename(at(from), at(to)).expect("renamed");
 }
 
-/// Bytes of a file that holds nothing.
+/// Creates a file of this size that holds nothing.
 fn blank(path: &Path, size: u64) {
     File::create(path).unwrap().set_len(size).unwrap();
 }
@@ -40,7 +42,7 @@ fn a_disk_that_is_pulled_under_load_and_put_back_is_rebuilt_without_a_command() 
     let status = resilvered(&process);
     assert!(status.contains(" state: ONLINE\n"), "{status}");
     scrubbed_clean(&process);
-    // It has everything, alone.
+    // This device alone has all the data.
     process.done("pool offline tank d0");
     verify_all(portal, 0..160);
     let events = process.done("pool events -H -o event tank");
@@ -55,7 +57,7 @@ fn a_disk_that_was_put_aside_by_hand_stays_aside_when_it_is_pulled_and_put_back(
     process.done("pool offline tank d1");
     rename(&process, "d1", "pulled");
     rename(&process, "pulled", "d1");
-    // The other one is noticed after it.
+    // The other loss is noticed after it.
     rename(&process, "d2", "pulled");
     until(&process, "pool status tank", "REMOVED");
     rename(&process, "pulled", "d2");
@@ -69,7 +71,7 @@ fn the_only_disk_of_a_pool_is_not_given_up_for_its_name() {
     process.done("pool create --size 128M tank mirror d0 d1");
     process.done("pool create --size 128M alone d2");
     rename(&process, "d2", "other");
-    // This one is noticed after it.
+    // This loss is noticed after it.
     rename(&process, "d1", "pulled");
     until(&process, "pool status tank", "REMOVED");
     let status = process.done("pool status alone");
@@ -102,7 +104,7 @@ fn a_new_blank_disk_in_the_place_of_one_that_went_takes_its_place_where_that_is_
     write_all(portal, 0..40);
     let place = process.folder().join("d1");
 
-    // Not wanted: it is left alone.
+    // The device is not wanted: it is left alone.
     rename(&process, "d1", "old");
     until(&process, "pool status tank", "REMOVED");
     blank(&place, 128 << 20);
@@ -114,7 +116,7 @@ fn a_new_blank_disk_in_the_place_of_one_that_went_takes_its_place_where_that_is_
     process.done("pool set autoreplace=on tank");
     rename(&process, "d1", "old");
     until(&process, "pool status tank", "REMOVED");
-    // A disk that holds something is never overwritten.
+    // A disk with content is never overwritten.
     let file = File::create(&place).unwrap();
     file.set_len(128 << 20).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, b"somebody's", 300_000).unwrap();

@@ -1,5 +1,7 @@
-//! Log and cache vdevs under the real daemon: killed under durable writes, their files taken away, their devices
-//! failing; by the command line, and with a client that writes meanwhile.
+//! Log and cache vdevs under the real daemon, which is killed under durable writes.
+//!
+//! Their files are taken away, and their devices fail. The tests use the command line, and a client
+//! that writes meanwhile.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,7 +17,7 @@ use crate::process::Process;
 use crate::served::{self, BLOCK, read, sense, settings};
 use crate::small_folder::inside_small_folder;
 
-/// Blocks of one write of the client.
+/// Number of blocks of one write of the client.
 const BLOCKS: u64 = 128;
 
 fn pattern(number: u64) -> Vec<u8> {
@@ -28,7 +30,8 @@ fn pattern(number: u64) -> Vec<u8> {
     bytes.collect()
 }
 
-/// Writes with FUA; what is counted in `done` was acknowledged as durable. Ends where the daemon does.
+/// Writes with FUA until the daemon ends. `done` counts the writes that were acknowledged as
+/// durable.
 fn write_durably(portal: SocketAddr, numbers: std::ops::Range<u64>, done: &AtomicU64) {
     let mut session = served::log_in(portal, settings(1));
     for number in numbers {
@@ -62,7 +65,7 @@ fn view(process: &Process) -> Value {
     views[0].clone()
 }
 
-/// Waits until the unit is served whose pool was imported.
+/// Waits until the unit on the imported pool is served.
 fn served_again(portal: SocketAddr) {
     let start = Instant::now();
     loop {
@@ -77,7 +80,7 @@ fn served_again(portal: SocketAddr) {
     }
 }
 
-/// Waits until nothing lies on log vdevs only: the next checkpoint sees to that.
+/// Waits until no data lies only on log vdevs: the next checkpoint sees to that.
 fn settled(process: &Process) {
     process.done("pool sync tank");
     let start = Instant::now();
@@ -98,7 +101,7 @@ fn a_daemon_killed_under_durable_writes_has_all_that_it_acknowledged() {
         let counted = Arc::clone(&done);
         let start = written;
         let writer = std::thread::spawn(move || write_durably(portal, start..1024, &counted));
-        // Some of it at least.
+        // At least some of it.
         while done.load(Ordering::SeqCst) < 20 {
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -107,7 +110,7 @@ fn a_daemon_killed_under_durable_writes_has_all_that_it_acknowledged() {
         assert_eq!(log["is_in_use"], true, "{log}");
         assert!(log["records"].as_u64().unwrap() >= 15, "{log}");
         process.kill();
-        // It may end with the session that it cannot have any more.
+        // The writer may end together with its lost session.
         drop(writer.join());
         written += done.load(Ordering::SeqCst);
         process.restart();
@@ -152,7 +155,7 @@ fn a_missing_log_is_named_and_given_up_only_when_asked() {
         refused.contains("are lost without it") && refused.contains("pool import -m"),
         "{refused}"
     );
-    // It is found again, wherever it is.
+    // The log is found again, wherever it is.
     process.done("pool import -d . tank");
     assert_eq!(line_of(&process, "away")[0], "ONLINE");
     served_again(portal);
@@ -169,7 +172,7 @@ fn a_missing_log_is_named_and_given_up_only_when_asked() {
         status.contains(" state: ONLINE\n") && !status.contains("logs"),
         "{status}"
     );
-    // From now on nobody misses it.
+    // From now on nobody misses the log.
     write_all(portal, 50..60);
     process.kill();
     process.restart();
@@ -209,7 +212,7 @@ fn logs_come_and_go_while_they_are_used() {
         !status.contains("logs") && status.contains(" state: ONLINE\n"),
         "{status}"
     );
-    // What left is free for others.
+    // A device that left is free for other pools.
     process.done("pool create other l0 log l1");
     let refused = process.refused("pool add tank log l1");
     assert!(refused.contains("l1"), "{refused}");
@@ -229,7 +232,7 @@ fn a_log_that_fails_is_left_and_nothing_is_lost() {
     let weak = Path::new(&folder).join("weak").display().to_string();
     process.done(&format!("pool create --size 128M tank a log {weak}"));
     let portal = serve(&process, "64M");
-    // 32 MiB: twice of what the file system has room for.
+    // 32 MiB: twice the room of the file system.
     write_all(portal, 0..512);
     let status = process.done("pool status tank");
     assert!(status.contains(" state: DEGRADED\n"), "{status}");
@@ -241,7 +244,7 @@ fn a_log_that_fails_is_left_and_nothing_is_lost() {
     let events = process.done("pool events -H -o event tank");
     assert!(events.contains("is not used any more"), "{events}");
     process.kill();
-    // The labels say that it does not matter.
+    // The labels say that the loss does not matter.
     std::fs::remove_file(&weak).unwrap();
     process.restart();
     verify_all(portal, 0..512);
@@ -288,7 +291,7 @@ fn a_cache_gives_what_memory_gave_up_and_is_never_missed() {
     verify_all(portal, 0..1600);
     let refused = process.refused("pool online tank fast");
     assert!(refused.contains("cannot online"), "{refused}");
-    // It may be put aside all the same: then it is not looked for any more.
+    // The missing cache device may still be put aside: then it is not looked for any more.
     process.done("pool offline tank fast");
     assert_eq!(line_of(&process, "fast")[0], "OFFLINE");
     process.done("pool remove tank fast");
@@ -299,7 +302,7 @@ fn a_cache_gives_what_memory_gave_up_and_is_never_missed() {
     process.restart();
     assert_eq!(line_of(&process, "newer")[0], "ONLINE");
     process.done("pool remove tank newer");
-    // What left is free for others.
+    // A device that left is free for other pools.
     process.done("pool create other newer");
 }
 
@@ -319,7 +322,7 @@ fn a_cache_that_was_put_aside_stays_so_until_it_is_asked_for() {
         words.join(" ")
     };
     assert_eq!(state(&process), "OFFLINE ONLINE");
-    // Nobody holds the device, and nothing but the administrator's word brings it back.
+    // Nobody holds the device, and only the administrator's command brings it back.
     process.done("pool clear tank");
     assert_eq!(state(&process), "OFFLINE ONLINE");
     process.kill();
@@ -362,7 +365,7 @@ fn the_result_of_a_scrub_is_told_after_a_restart_and_an_import() {
     process.restart();
     assert_eq!(scan(&process), told);
     assert_eq!(view(&process)["scan_status"], seen);
-    // It is no news.
+    // The event is not reported again.
     let events = process.done("pool events -H -o event tank");
     assert!(!events.contains("scrub"), "{events}");
     process.done("pool export tank");

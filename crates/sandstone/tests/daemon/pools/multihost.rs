@@ -1,5 +1,7 @@
-//! One host at a time: two real daemons with installations of their own reach the same disk, by two loop devices over one
-//! file, or by their initiators over a unit of a third daemon.
+//! One host at a time: two real daemons with installations of their own reach one disk.
+//!
+//! They reach it by two loop devices over one file, or by their initiators over a unit of a third
+//! daemon.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,7 +13,8 @@ use crate::process::Process;
 use crate::served::{self, settings, write};
 use testing::loop_device::Loop;
 
-/// Two ways to one file of 128 MiB: a device for each host. `None` where this machine has no loop devices.
+/// Creates a file of 128 MiB and a loop device for each host; `None` if this machine has no loop
+/// devices.
 fn two_ways(folder: &Path) -> Option<[Loop; 2]> {
     let file = folder.join("disk");
     File::create(&file)
@@ -21,7 +24,7 @@ fn two_ways(folder: &Path) -> Option<[Loop; 2]> {
     Some([attach()?, attach()?])
 }
 
-/// Two hosts, of which the first has a protected pool on its way to the disk.
+/// Starts two hosts; the first has a protected pool on its path to the disk.
 fn two_hosts(folder: &Path) -> Option<(Process, Process, [Loop; 2])> {
     let ways = two_ways(folder)?;
     let (first, second) = (Process::start(), Process::start());
@@ -34,7 +37,7 @@ fn import(way: &Loop) -> String {
     format!("pool import -f -d {} tank", way.node().display())
 }
 
-/// Waits until a status says this.
+/// Waits until a status contains this text.
 fn until(process: &Process, wanted: &str) -> String {
     let start = Instant::now();
     loop {
@@ -67,7 +70,7 @@ fn a_forced_import_of_a_live_pool_is_refused_with_who_has_it() {
     // Nothing was harmed.
     write_all(portal, 4..8);
     verify_all(portal, 0..8);
-    // Let go in order, the other has it.
+    // After an export in order, the other host imports the pool.
     first.done("map remove vm1 --all --yes");
     first.done("lu delete vm1 --yes");
     first.done("pool export tank");
@@ -82,7 +85,7 @@ fn a_host_is_killed_and_another_one_takes_its_pool_after_the_wait() {
     };
     write_all(serve(&first, "64M"), 0..8);
     first.kill();
-    // On the same boot it goes on without a wait: nobody tells of one.
+    // On its old boot the host goes on without a wait: nobody reports one.
     first.restart();
     until(&first, "state: ONLINE");
     first.kill();
@@ -101,7 +104,7 @@ fn a_host_is_killed_and_another_one_takes_its_pool_after_the_wait() {
         served::TARGET
     ));
     verify_all(portal, 0..8);
-    // The one that was killed is back, and does not open it.
+    // The killed host is back, and does not open the pool.
     first.restart();
     let status = flat(&first.done("pool status tank"));
     assert!(status.contains("never exported there"), "{status}");
@@ -127,7 +130,7 @@ fn a_paused_host_acknowledges_nothing_after_another_one_took_its_pool_and_says_w
         "{status}"
     );
     assert!(status.contains("pool clear tank"), "{status}");
-    // It is not to be had again while the other has it, whatever is typed.
+    // While the other host has the pool, no command brings it back here.
     let said = flat(&first.refused("pool clear tank"));
     assert!(
         said.contains("was opened by") || said.contains("has it open"),
@@ -141,7 +144,7 @@ fn a_paused_host_acknowledges_nothing_after_another_one_took_its_pool_and_says_w
     );
     first.done("pool export tank");
     until(&second, "state: ONLINE");
-    // Its labels are whole.
+    // The labels of the pool are whole.
     second.done("pool export tank");
     second.done(&import(&ways[1]));
     second.done("volume list tank/vm1");
@@ -176,7 +179,7 @@ fn protection_is_switched_on_and_off_and_shown() {
     until(&process, "scan: none requested config:");
     process.done("pool set multihost=on tank");
     process.done("pool export tank");
-    // It was let go in order.
+    // The pool was exported in order.
     let said = process.done("pool import -d disk tank");
     assert!(!said.contains("watched"), "{said}");
     assert!(shown(&process));

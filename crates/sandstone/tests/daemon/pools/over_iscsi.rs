@@ -1,5 +1,6 @@
-//! A pool over disks of other machines: three real daemons, two that serve a disk each and one that mirrors them,
-//! by the command line, with a client that writes meanwhile.
+//! Pool over disks of other machines: two real daemons serve a disk each, and a third mirrors them.
+//!
+//! The tests use the command line, and a client that writes meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use crate::pools::devices::{
 use crate::process::Process;
 use crate::served::free_portal;
 
-/// A daemon that serves one disk, and the disk's name.
+/// Daemon that serves one disk, and the disk's name.
 pub(crate) struct Array {
     pub(crate) process: Process,
     pub(crate) naa: String,
@@ -18,12 +19,12 @@ pub(crate) struct Array {
 }
 
 impl Array {
-    /// A disk of so many bytes.
+    /// Starts an array with a disk of this size in bytes.
     pub(crate) fn start(number: u32, size: u64) -> Self {
         let process = Process::start();
         let portal = free_portal();
         let target = format!("iqn.2026-01.io.sandstone:array{number}");
-        // Its writes are in a volatile cache until they are flushed.
+        // The disk's writes stay in a volatile cache until they are flushed.
         process.done(&format!(
             "lu create disk --file disk.img --size {size} --write-cache"
         ));
@@ -48,7 +49,7 @@ impl Array {
     }
 }
 
-/// Waits until a verb says this.
+/// Waits until a verb prints this text.
 pub(crate) fn until(process: &Process, line: &str, wanted: &str) -> String {
     let start = Instant::now();
     loop {
@@ -61,7 +62,9 @@ pub(crate) fn until(process: &Process, line: &str, wanted: &str) -> String {
     }
 }
 
-/// Two arrays, and a daemon with a pool mirrored over them; one disk is no multiple of the pool's sectors.
+/// Starts two arrays, and a daemon with a pool mirrored over them.
+///
+/// The size of one disk is no multiple of the pool's sectors.
 pub(crate) fn mirrored() -> (Array, Array, Process) {
     let (a, b) = (
         Array::start(1, 128 << 20),
@@ -80,12 +83,12 @@ fn an_array_dies_and_comes_back_by_itself() {
     let portal = serve(&front, "64M");
     write_all(portal, 0..16);
     b.process.kill();
-    // Nothing fails, and it goes on with one copy.
+    // Nothing fails, and the pool goes on with one copy.
     write_all(portal, 16..48);
     let status = front.done("pool status tank");
     assert!(status.contains(" state: DEGRADED\n"), "{status}");
     assert_eq!(line_of(&front, &b.naa)[0], "REMOVED", "{status}");
-    // What an administrator wants to take from under it is refused.
+    // A disk in use by the pool cannot be taken from it.
     let refused = front.refused(&format!("initiator logout {} --yes", a.target));
     assert!(flat(&refused).contains("pool tank lies on"), "{refused}");
     b.process.restart();
@@ -93,7 +96,7 @@ fn an_array_dies_and_comes_back_by_itself() {
     assert!(status.contains(" state: ONLINE\n"), "{status}");
     verify_all(portal, 0..48);
     scrubbed_clean(&front);
-    // The other one dies: the copy that was rebuilt is whole.
+    // The other array dies: the copy that was rebuilt is whole.
     drop(a);
     verify_all(portal, 0..48);
     front.kill();
@@ -110,7 +113,7 @@ fn power_is_cut_everywhere_and_the_one_that_was_left_behind_is_back_first() {
     assert!(status.contains("REMOVED"), "{status}");
     b.process.kill();
     front.kill();
-    // All that it knows is old, and it does not know that.
+    // The array's knowledge is old, and it does not know that.
     a.process.restart();
     front.restart();
     let status = until(&front, "pool status tank", "waits for");
@@ -136,17 +139,18 @@ fn a_disk_is_used_once_and_what_is_not_there_is_said() {
     let said = front.refused("pool create other naa.6000000000000000000000000000000a");
     assert!(flat(&said).contains("no session shows it"), "{said}");
     assert!(flat(&said).contains("initiator login"), "{said}");
-    // Exported, anybody may have them; found again without a word of where they are.
+    // After the export anybody may use the disks. They are found again without their place being
+    // named.
     front.done("pool export tank");
     let found = front.done("pool import");
     assert!(found.contains("tank") && found.contains(&a.naa), "{found}");
     front.done(&format!("lu create disk --backend {}", b.naa));
-    // One of them is a unit's by now: the pool goes without it, until it is free again.
+    // One of the disks belongs to a unit by now: the pool goes without it, until it is free again.
     front.done("pool import tank");
     let status = front.done("pool status tank");
     assert!(status.contains(" state: DEGRADED\n"), "{status}");
     front.done("lu delete disk --yes");
-    // What it wrote is not overwritten before somebody says so.
+    // The unit's writes are not overwritten before the administrator says so.
     until(&front, "pool status tank", "lu disk had it");
     front.done(&format!("pool replace -f tank {}", b.naa));
     until(&front, "pool status tank", " state: ONLINE\n");
@@ -169,7 +173,8 @@ fn what_a_disk_took_alone_is_not_overwritten_by_itself() {
     a.process.restart();
     front.restart();
     until(&front, "pool status tank", "waits for");
-    // Somebody opens what was left behind, and is told what that is; the newest writes are on the other one only.
+    // A user who opens the stale half is told its state; the newest writes are only on the other
+    // half.
     let found = flat(&front.done("pool import"));
     let told = format!("newest changes may be on {} only", b.naa);
     assert!(found.contains(&told), "{found}");
@@ -179,7 +184,7 @@ fn what_a_disk_took_alone_is_not_overwritten_by_itself() {
     b.process.restart();
     let status = until(&front, "pool status tank", "was used without the other");
     assert!(status.contains(" state: DEGRADED\n"), "{status}");
-    // As long as nobody takes the other one in, everything is there.
+    // As long as nobody takes the other half in, everything is there.
     front.kill();
     a.process.kill();
     front.restart();
@@ -215,7 +220,7 @@ fn a_pool_that_waits_for_one_disk_does_not_wait_for_one_that_was_dead_before() {
         a.naa, b.naa, c.naa
     ));
     let portal = serve(&front, "64M");
-    // It never comes back.
+    // This disk never comes back.
     drop(c);
     write_all(portal, 0..8);
     until(&front, "pool status tank", "DEGRADED");
@@ -250,7 +255,8 @@ fn a_disk_is_nobody_elses_before_it_has_answered() {
     b.process.signal("STOP");
     let writer = std::thread::spawn(move || write_all(portal, 8..12));
     std::thread::sleep(Duration::from_secs(2));
-    // What it was asked is not needed any more, and may be written yet.
+    // The answers to the requests to this disk are not needed any more, but they may be written
+    // yet.
     front.done(&format!("pool offline tank {}", b.naa));
     writer.join().expect("the other copy is enough");
     let said = front.refused(&format!("lu create disk --backend {}", b.naa));

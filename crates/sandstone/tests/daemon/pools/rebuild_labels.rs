@@ -1,5 +1,7 @@
-//! `pool check --rebuild-labels` by the command line, on files: what it finds where all labels at both ends are gone, that it
-//! writes nothing before `-y`, what it refuses, and that the pool then holds what was written.
+//! `pool check --rebuild-labels` by the command line, on files.
+//!
+//! All labels at both ends are gone. The tests check its findings, that it writes nothing before
+//! `-y`, its refusals, and that the pool then holds its data.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
@@ -39,7 +41,8 @@ fn rebuild(words: &[&str]) -> Told {
     told
 }
 
-/// A pool of files with a volume that was written, closed; its files.
+/// Creates a pool of files with a volume, writes to the volume, and exports the pool; returns its
+/// files.
 fn exported(layout: &str, files: &[&str]) -> (Process, std::net::SocketAddr, Vec<PathBuf>) {
     let process = Process::start();
     process.done(&format!("pool create --size 128M tank {layout}"));
@@ -53,7 +56,7 @@ fn exported(layout: &str, files: &[&str]) -> (Process, std::net::SocketAddr, Vec
     (process, portal, files)
 }
 
-/// What `dd` and partitioning tools do to both ends of a disk.
+/// Overwrites both ends of a disk, as `dd` and partitioning tools do.
 fn lose_ends(path: &PathBuf) {
     let file = OpenOptions::new().write(true).open(path).unwrap();
     let end = file.metadata().unwrap().len();
@@ -66,7 +69,7 @@ fn words(paths: &[PathBuf]) -> Vec<&str> {
     paths.iter().map(|path| path.to_str().unwrap()).collect()
 }
 
-/// Imports the pool from the files, and reads what was written.
+/// Imports the pool from the files, and reads the written data.
 fn holds_all(process: &Process, portal: std::net::SocketAddr, files: &[PathBuf]) {
     let from: String = files
         .iter()
@@ -129,7 +132,7 @@ fn halves_and_columns_get_their_own_labels_back() {
         ("raidz a b c", &["a", "b", "c"]),
     ] {
         let (process, portal, files) = exported(layout, names);
-        // All of them, and the last one alone after that.
+        // First all of them, and after that the last one alone.
         for first in [0, names.len() - 1] {
             files[first..].iter().for_each(lose_ends);
             let told = rebuild(&[&["-y"], &words(&files)[..]].concat());
@@ -169,7 +172,7 @@ fn what_cannot_be_rebuilt_is_refused_and_nothing_is_written() {
     // A folder may hold anything.
     let told = rebuild(&[process.folder().to_str().unwrap()]);
     assert!(told.error.contains("is a folder"), "{}", told.error);
-    // Of no pool of this name.
+    // No pool has this name.
     let told = rebuild(&[&["pond"], &words(&files)[..]].concat());
     assert!(
         told.error.contains("nothing was found of a pool pond"),
@@ -179,13 +182,13 @@ fn what_cannot_be_rebuilt_is_refused_and_nothing_is_written() {
     let told = rebuild(&[&["-y"], &words(&files)[..]].concat());
     assert_eq!(told.code, 0, "{}", told.error);
     holds_all(&process, portal, &files);
-    // It is open now.
+    // The pool is open now.
     let told = rebuild(&words(&files));
     assert_ne!(told.code, 0);
     assert!(told.error.contains("pool export"), "{}", told.error);
 }
 
-/// Two pools' traces on one disk: neither is taken before somebody names one.
+/// A disk has traces of two pools: neither is taken before the user names one.
 #[test]
 fn traces_of_two_pools_are_named_and_none_is_taken_untold() {
     let (process, portal, files) = exported("mirror a b", &["a", "b"]);

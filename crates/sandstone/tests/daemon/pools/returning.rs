@@ -1,5 +1,8 @@
-//! Disks of other machines that come back to their pool: by themselves where nothing was lost, and as the advice says
-//! where somebody has to decide. Real daemons, by the command line; what is advised is typed as it is printed.
+//! Disks of other machines that come back to their pool.
+//!
+//! They come back by themselves if nothing was lost. Otherwise the administrator decides, and
+//! follows the advice. Real daemons are used by the command line, and the advice is typed as it is
+//! printed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -14,7 +17,7 @@ use crate::pools::units::{self, copies};
 use crate::process::Process;
 use crate::served::{self, settings};
 
-/// The commands that a text advises, without the name of the program.
+/// Returns the commands that a text advises, without the name of the program.
 fn advised(text: &str) -> Vec<String> {
     let text = flat(text);
     let quoted = text.split(['`', '\'']);
@@ -22,8 +25,9 @@ fn advised(text: &str) -> Vec<String> {
     commands.map(str::to_owned).collect()
 }
 
-/// A mirror of which one half was opened alone after the other was used alone: the first with blocks 0 to 8, the
-/// second with 0 to 24.
+/// Sets up a mirror of which one half was opened alone after the other half was used alone.
+///
+/// The first half has blocks 0 to 8, the second has 0 to 24.
 fn parted() -> (Array, Array, Process, std::net::SocketAddr) {
     let (mut a, mut b, mut front) = mirrored();
     let portal = serve(&front, "64M");
@@ -48,7 +52,7 @@ fn parted() -> (Array, Array, Process, std::net::SocketAddr) {
     (a, b, front, portal)
 }
 
-/// Types what the status advises, and what the refusal of that advises.
+/// Types the command that the status advises, and then the commands that its refusal advises.
 fn choices(front: &Process, naa: &str) -> Vec<String> {
     let status = front.done("pool status tank");
     let mut lines = advised(&status);
@@ -80,7 +84,7 @@ fn what_went_on_alone_is_gone_on_with_as_advised() {
     let lines = choices(&front, &b.naa);
     assert!(lines[1].starts_with("pool export -f"), "{lines:?}");
     front.done(&lines[1]);
-    // With both of them there is nothing to open, and it says so.
+    // With both halves there is nothing to open, and the refusal says so.
     let refused = flat(&front.refused("pool import tank"));
     assert!(
         refused.contains("each has acknowledged changes"),
@@ -90,7 +94,7 @@ fn what_went_on_alone_is_gone_on_with_as_advised() {
     front.done(&lines[2]);
     until(&front, "lu list -H -o state", "online");
     verify_all(portal, 0..24);
-    // Now it is the other one that went on alone.
+    // Now the other half went on alone.
     until(&front, "pool status tank", "was used without the other");
     let lines = choices(&front, &a.naa);
     front.done(&lines[0]);
@@ -104,7 +108,7 @@ type Session = initiator::connection::Connection;
 
 const BUSY: u8 = 8;
 
-/// Writes blocks, again where the unit is busy; how often it was.
+/// Writes blocks, again if the unit is busy, and returns how often it was busy.
 fn write_patiently(session: &mut Session, numbers: std::ops::Range<u64>) -> u32 {
     let (mut busy, start) = (0, Instant::now());
     for number in numbers {
@@ -143,7 +147,7 @@ fn a_pool_without_redundancy_goes_on_when_its_disk_is_back() {
     let status = until(&front, "pool status tank", "SUSPENDED");
     assert!(flat(&status).contains("by itself"), "{status}");
     array.process.restart();
-    // The same session goes on, and nothing that was answered is lost.
+    // The old session goes on, and no acknowledged write is lost.
     let (busy, mut session) = writer.join().expect("it goes on");
     assert!(busy > 0);
     let status = front.done("pool status tank");
@@ -175,7 +179,7 @@ fn a_spare_that_was_away_at_the_start_stands_ready_when_it_is_back() {
         assert!(start.elapsed() < Duration::from_secs(60), "it is back");
         std::thread::sleep(Duration::from_millis(100));
     }
-    // It is of use.
+    // The disk is of use.
     let portal = serve(&front, "64M");
     drop(b);
     write_all(portal, 0..8);
@@ -183,10 +187,10 @@ fn a_spare_that_was_away_at_the_start_stands_ready_when_it_is_back() {
     assert!(status.contains("INUSE"), "{status}");
 }
 
-/// As on the wire.
+/// LUN 1, as it is coded on the wire.
 const LUN_1: u64 = 1 << 48;
 
-/// A unit over the disk of that name, written all over and taken away again.
+/// Maps a unit over the disk of that name, writes to all of it, and takes the unit away again.
 fn scribble(front: &Process, portal: std::net::SocketAddr, naa: &str) {
     front.done(&format!("lu create disk --backend {naa}"));
     front.done(&format!(
@@ -194,7 +198,7 @@ fn scribble(front: &Process, portal: std::net::SocketAddr, naa: &str) {
         served::TARGET
     ));
     let mut session = served::log_in(portal, settings(9));
-    // Until it has told all that it has to tell.
+    // Until the unit has reported all unit attentions.
     while session.read(LUN_1, &[0; 6], 0).expect("a session").status != Some(0) {}
     // Behind the labels, where the pool's first blocks lie.
     for at in 2..32_u64 {
@@ -213,7 +217,7 @@ fn a_disk_that_a_unit_had_meanwhile_is_not_taken_for_what_it_was() {
     write_all(portal, 0..24);
     front.done(&format!("pool offline tank {}", b.naa));
     scribble(&front, portal, &b.naa);
-    // Also a daemon that was started since knows it.
+    // A daemon that was started since knows it too.
     front.kill();
     front.restart();
     let refused = front.refused(&format!("pool online tank {}", b.naa));
@@ -226,12 +230,12 @@ fn a_disk_that_a_unit_had_meanwhile_is_not_taken_for_what_it_was() {
     verify_all(portal, 0..24);
 }
 
-/// How the scripted half of a mirror behaves.
+/// Behaviour of the scripted half of a mirror.
 const HONEST: u8 = 0;
 const FLUSH_FAILS_ONCE: u8 = 1;
 const SILENT: u8 = 2;
 
-/// A mirror of a disk that behaves as it is told and an honest one.
+/// Sets up a mirror of a scripted disk and an honest one.
 fn half_scripted() -> (FakeTarget, Arc<AtomicU8>, String, Array, Process) {
     let manner = Arc::new(AtomicU8::new(HONEST));
     let told = Arc::clone(&manner);
@@ -293,7 +297,8 @@ fn a_disk_that_answers_nothing_but_pings_is_used_again_when_it_answers() {
     scrubbed_clean(&front);
 }
 
-/// Sense key and additional sense of SYNCHRONIZE CACHE (16) as soon as the unit is not busy; `None` for GOOD.
+/// Returns key and additional sense of SYNCHRONIZE CACHE (16) once the unit is not busy; `None` for
+/// GOOD.
 fn flushed(session: &mut Session) -> Option<[u8; 3]> {
     let start = Instant::now();
     loop {
@@ -321,7 +326,7 @@ fn writes_that_were_not_flushed_when_a_pool_stopped_are_not_flushed_with_success
     write_patiently(&mut session, 0..4);
     assert_eq!(flushed(&mut session), None);
     array.process.kill();
-    // Acknowledged, and on no disk.
+    // The write is acknowledged, but on no disk.
     let told = served::write(&mut session, 0, &pattern(7));
     assert_eq!(told.status, Some(0), "{told:?}");
     // For what was just written.
@@ -340,14 +345,14 @@ fn writes_that_were_not_flushed_when_a_pool_stopped_are_not_flushed_with_success
     assert_eq!(flushed(&mut session), None);
     let status = front.done("pool status tank");
     assert!(status.contains("errors: No known data errors"), "{status}");
-    // What was flushed before is there.
+    // The data that was flushed before is there.
     verify_all(portal, 1..4);
 }
 
 #[test]
 fn the_start_waits_for_no_target_that_no_pool_was_seen_at() {
     let arrays = [1, 2].map(|number| Array::start(number, 128 << 20));
-    // It takes connections, and says nothing.
+    // The listener takes connections, and says nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let portal = silent.local_addr().expect("bound");
     let mut front = Process::start();
@@ -355,7 +360,7 @@ fn the_start_waits_for_no_target_that_no_pool_was_seen_at() {
         array.log_in(&front);
         front.done(&format!("pool create {name} {}", array.naa));
     }
-    // It is configured, and does not come to be.
+    // The login is configured, but is not established.
     let said = front.refused(&format!(
         "initiator login iqn.2026-01.org.example:silent --portal {portal} --login-timeout 15"
     ));

@@ -1,5 +1,7 @@
-//! A pool that is damaged beyond its redundancy: what going back gives up is told before it is done, and what
-//! was whole is served again.
+//! Pool that is damaged beyond its redundancy.
+//!
+//! The user is told which changes a rewind gives up before it is done. Data that was whole is
+//! served again.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -11,11 +13,12 @@ use crate::pools::devices::{flat, resilvered, scrubbed_clean, serve, verify_all,
 use crate::process::Process;
 
 const SECTOR: usize = 4096;
-/// Where sectors that addresses name begin.
+/// Byte at which the sectors begin that addresses name.
 const DATA: u64 = 1 << 20;
 
-/// Overwrites the manifests of the newest checkpoints, so many of them, on all devices, as docs/format.md says where
-/// they lie.
+/// Overwrites the manifests of the newest `count` checkpoints on all devices.
+///
+/// `docs/format.md` gives their places.
 fn destroy_newest_manifests(devices: &[PathBuf], count: usize) {
     let number = |sector: &[u8], at: usize| {
         u64::from_le_bytes(sector[at..at + 8].try_into().expect("eight bytes"))
@@ -44,7 +47,7 @@ fn destroy_newest_manifests(devices: &[PathBuf], count: usize) {
     }
 }
 
-/// Everything so far goes into a checkpoint: a change of devices does that.
+/// Brings all changes so far into a checkpoint: a change of devices does that.
 fn checkpoint(process: &Process) {
     process.done("pool offline tank b");
     process.done("pool online tank b");
@@ -85,7 +88,7 @@ fn a_destroyed_checkpoint_is_given_up_when_that_is_asked_for() {
     assert!(told.contains("tank/vm1"), "{told}");
     process.refused(&import);
 
-    // What is left can be read before anything is given up.
+    // The remaining data can be read before anything is given up.
     let told = process.done(&format!("{import} -F -o readonly=on"));
     assert!(told.contains("is read at its checkpoint of"), "{told}");
     assert!(told.contains("Not read: 1 newer checkpoint"), "{told}");
@@ -98,7 +101,8 @@ fn a_destroyed_checkpoint_is_given_up_when_that_is_asked_for() {
     let told = process.done(&format!("{import} -F"));
     assert!(told.contains("Given up: 1 newer checkpoint"), "{told}");
 
-    // The log behind the older checkpoint was followed to the one that is given up, and no further.
+    // The log behind the older checkpoint was followed up to the one that is given up, and no
+    // further.
     goes_on(&mut process, portal);
 }
 
@@ -115,7 +119,8 @@ fn a_pool_that_is_whole_gives_nothing_up() {
     assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
 }
 
-/// Somebody destroyed what he needs: the checkpoint before has it, and says what going there costs.
+/// A user destroyed data that is needed. The previous checkpoint has it, and the preview names the
+/// cost.
 #[test]
 fn an_older_checkpoint_of_a_pool_that_is_whole_is_had_when_that_is_asked_for() {
     let mut process = Process::start();
@@ -145,7 +150,7 @@ fn an_older_checkpoint_of_a_pool_that_is_whole_is_had_when_that_is_asked_for() {
     let known = rewind(&format!("{import} -n --json"));
     let numbers = known["known"].as_array().expect("checkpoints").clone();
     let numbers = numbers.iter().map(|of| of["number"].to_string());
-    // The newest in which it is still there.
+    // The newest checkpoint in which it is still there.
     let mut previews = numbers.map(|of| (rewind(&format!("{import} -T {of} -n --json")), of));
     let found = previews.find(|(view, _)| view["returned"] == serde_json::json!(["tank/old"]));
     let (view, number) = found.expect("a checkpoint has it");
@@ -184,7 +189,7 @@ fn an_older_checkpoint_of_a_pool_that_is_whole_is_had_when_that_is_asked_for() {
     assert_eq!(process.done("volume list -H -o name"), volumes);
 }
 
-/// Bytes of the devices.
+/// Returns the bytes of the devices.
 fn contents(process: &Process) -> Vec<Vec<u8>> {
     let devices = devices(process.folder());
     let read = |path| std::fs::read(path).expect("a device");
@@ -208,7 +213,7 @@ fn a_pool_goes_back_as_far_as_it_takes_only_when_that_is_asked_for() {
     process.restart();
     let import = format!("pool import -d {} tank", process.folder().display());
 
-    // Not what -F alone may give up; it says what would do.
+    // This is more than -F alone may give up; the refusal names the option that would do.
     for line in [format!("{import} -F -n"), format!("{import} -F")] {
         let refused = flat(&process.refused(&line));
         assert!(
@@ -247,7 +252,7 @@ fn a_pool_goes_back_as_far_as_it_takes_only_when_that_is_asked_for() {
     goes_on(&mut process, portal);
 }
 
-/// What was written before is there and stays, also what is written now.
+/// Checks that earlier data is there and stays, and that new writes stay too.
 fn goes_on(process: &mut Process, portal: SocketAddr) {
     verify_all(portal, 0..20);
     scrubbed_clean(process);

@@ -1,4 +1,4 @@
-//! Scrubs of pools of which it is known what is rotten: each wrong copy is mended and counted, exactly once.
+//! Scrubs of pools with known rot: each wrong copy is repaired and counted exactly once.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use crate::units::known_sectors::{SECTOR, places, spoil, verify_sectors, write_s
 
 /// Sectors that are written: 16 MiB.
 const WRITTEN: std::ops::Range<u64> = 0..4096;
-/// Sectors of a block of the volume.
+/// Number of sectors of a block of the volume.
 const BLOCK_SECTORS: u64 = 4;
-/// Sectors that rot, all of different places.
+/// Number of sectors that rot, all of different places.
 const ROTTEN: usize = 700;
 
-/// Sectors at random, none of them twice.
+/// Returns random sectors, none of them twice.
 fn at_random(count: usize, seed: u64) -> BTreeSet<u64> {
     let mut state = seed;
     let mut sectors = BTreeSet::new();
@@ -34,7 +34,7 @@ fn status(process: &Process) -> Value {
     told[0].clone()
 }
 
-/// Errors of reads, writes and checksums of a device, as the API counts them.
+/// Returns the read, write and checksum errors of a device, as the API counts them.
 fn errors(status: &Value, device: &str) -> [u64; 3] {
     let mirror = status["vdevs"][0]["children"].as_array();
     let mut devices = mirror.expect("devices").iter();
@@ -82,14 +82,14 @@ fn what_rotted_is_mended_and_counted_exactly() {
     assert_eq!(scan["errors"], 0, "{scan}");
     assert_eq!(errors(&told, "a"), [0, 0, 0]);
     assert_eq!(errors(&told, "b"), [0, 0, wrong]);
-    // So people are told.
+    // The output for people shows these counts.
     assert_eq!(line_of(&process, "b")[1..4], ["0", "0", &wrong.to_string()]);
     assert_eq!(line_of(&process, "a"), ["ONLINE", "0", "0", "0"]);
     let said = flat(&process.done("pool status tank"));
     let mib = format!("scrub repaired {:.2}M", bytes as f64 / (1 << 20) as f64);
     assert!(said.contains(&mib), "{mib}: {said}");
 
-    // Nothing is left for another one, and nothing is counted twice.
+    // Nothing is left for another scrub, and nothing is counted twice.
     process.done("pool scrub -w tank");
     let told = status(&process);
     let scan = &told["scan_status"];
@@ -117,7 +117,8 @@ fn reads_mend_and_count_what_they_meet_and_a_scrub_the_rest() {
     let portal = serve(&process, "64M");
     write_sectors(portal, WRITTEN);
     process.done("pool export -f tank");
-    // The one half rots on the one side, the other on the other: whatever side is read, all is right.
+    // One half rots on one side, the other half on the other side: whichever side is read, all data
+    // is right.
     let rotten = at_random(200, 21);
     let blocks = |side: u64| -> BTreeSet<u64> {
         let all = rotten.iter().map(|sector| sector / BLOCK_SECTORS);
@@ -136,7 +137,7 @@ fn reads_mend_and_count_what_they_meet_and_a_scrub_the_rest() {
     ));
     verify_sectors(portal, WRITTEN);
     process.done("pool scrub -w tank");
-    // Whoever met a wrong copy first, it is counted once, on the side where it was.
+    // Whether a scrub or a read met a wrong copy first, it is counted once, on its own side.
     let told = status(&process);
     for (side, name) in ["a", "b"].iter().enumerate() {
         let wrong = blocks(side as u64).len() as u64;

@@ -1,5 +1,7 @@
-//! Scrubs that are paused, go on, and are stopped, by the command line. The pool lies on a disk of another daemon
-//! behind a link that can be slowed down: so the middle of a scrub lasts as long as the test needs.
+//! Scrubs that are paused, go on, and are stopped, by the command line.
+//!
+//! The pool lies on a disk of another daemon behind a link that can be slowed down. The middle of a
+//! scrub therefore lasts as long as the test needs.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +12,14 @@ use crate::pools::devices::{flat, serve, verify_all, write_all};
 use crate::pools::over_iscsi::Array;
 use crate::process::Process;
 
-/// Writes of 256 KiB: 48 MiB, three times what a scrub has under way at once.
+/// Writes of 256 KiB: 48 MiB, three times the bytes that a scrub has under way at once.
 const WRITES: std::ops::Range<u64> = 0..192;
 /// Bytes that a scrub has under way at once.
 const UNDER_WAY: u64 = 16 << 20;
-/// Bytes a second of the slow link.
+/// Bytes per second of the slow link.
 const SLOW: u64 = 6 << 20;
 
-/// A pool that is full enough, on a disk behind a link.
+/// Sets up a pool that is full enough, on a disk behind a link.
 fn behind_a_link() -> (Array, Proxy, Process, std::net::SocketAddr) {
     let array = Array::start(1, 128 << 20);
     let link = Proxy::start(array.portal);
@@ -42,7 +44,7 @@ fn number(scan: &Value, name: &str) -> u64 {
     scan[name].as_u64().expect(name)
 }
 
-/// Waits until a scrub has worked off more than it begins with, and returns how it is then.
+/// Waits until a scrub has done more than its first requests, and returns its status.
 fn in_the_middle(process: &Process) -> Value {
     let start = Instant::now();
     loop {
@@ -65,7 +67,7 @@ fn a_paused_scrub_goes_on_where_it_was() {
             && refused.contains("sandstone pool status tank"),
         "{refused}"
     );
-    // What the link carries for a scrub that nobody interrupts.
+    // Number of bytes that the link carries for an uninterrupted scrub.
     let before = link.bytes_from_portal();
     process.done("pool scrub -w tank");
     let whole = link.bytes_from_portal() - before;
@@ -89,7 +91,7 @@ fn a_paused_scrub_goes_on_where_it_was() {
     assert!(told.contains("scrub paused; it was started on "), "{told}");
     let refused = flat(&process.refused("pool scrub -p tank"));
     assert!(refused.contains("there is no active scrub"), "{refused}");
-    // It rests, also where checkpoints are made and somebody writes.
+    // The scrub stays paused, also if checkpoints are made and a client writes.
     write_all(portal, 0..4);
     std::thread::sleep(Duration::from_secs(1));
     let rests = scan(&process);
@@ -101,9 +103,9 @@ fn a_paused_scrub_goes_on_where_it_was() {
     assert_eq!(ended["state"], "finished", "{ended}");
     assert_eq!(ended["started_s"], paused["started_s"], "the same scrub");
     assert_eq!(ended["errors"], 0, "{ended}");
-    // What was overwritten meanwhile is not looked for any more.
+    // Data that was overwritten meanwhile is not looked for any more.
     assert!(number(&ended, "issued") + (2 << 20) > total, "{ended}");
-    // From the beginning it would have read more than a third of it twice.
+    // A scrub from the beginning would have read more than a third of it twice.
     let read = link.bytes_from_portal() - before;
     assert!(read < whole + whole / 6, "{read} of {whole}");
     verify_all(portal, WRITES);
@@ -137,7 +139,7 @@ fn a_stopped_scrub_is_over() {
         process.refused("pool scrub -s tank");
         process.refused("pool scrub -p tank");
     }
-    // Another one begins, and sees all.
+    // Another scrub begins, and sees everything.
     process.done("pool scrub -w tank");
     let ended = scan(&process);
     assert_eq!(ended["state"], "finished", "{ended}");

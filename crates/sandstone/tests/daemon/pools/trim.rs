@@ -1,5 +1,6 @@
-//! Freed space goes back to what lies beneath a pool: the file behind a loop device, files, and a thin volume of another
-//! daemon. Real daemons, by the command line.
+//! Freed space goes back to the storage beneath a pool, under real daemons by the command line.
+//!
+//! The storage is the file behind a loop device, files, and a thin volume of another daemon.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,18 +13,18 @@ use crate::process::Process;
 use crate::served::free_portal;
 use testing::loop_device::Loop;
 
-/// Bytes that a file takes.
+/// Returns the bytes that a file takes.
 fn taken(path: &Path) -> u64 {
     std::fs::metadata(path).expect("a file").blocks() * 512
 }
 
-/// 24 MiB are written to a volume.
+/// Writes 24 MiB to a volume.
 fn fill(process: &Process) {
     let portal = serve(process, "64M");
     write_all(portal, 0..96);
 }
 
-/// Takes the volume away, and lets the pool make the checkpoints that its space is free after.
+/// Destroys the volume, and lets the pool make the checkpoints after which its space is free.
 fn empty(process: &Process) {
     process.done("lu delete vm1 --yes");
     process.done("volume destroy -y tank/vm1");
@@ -32,7 +33,7 @@ fn empty(process: &Process) {
     }
 }
 
-/// Waits until so much of it is given back.
+/// Waits until most of the space is given back.
 fn shrinks(what: &str, before: u64, now: impl Fn() -> u64) {
     let start = Instant::now();
     while now() + (20 << 20) > before {
@@ -98,7 +99,7 @@ fn a_trim_gives_files_back_what_was_freed_before() {
     let refused = process.refused("pool trim --cancel tank");
     assert!(refused.contains("is not being trimmed"), "{refused}");
 
-    // A slow one can be seen, paused, gone on with and ended.
+    // A slow trim can be seen, paused, continued and ended.
     process.done("pool trim --rate 64K tank d0");
     let status = process.done("pool status -t tank");
     assert!(status.contains("% trimmed, started at "), "{status}");
@@ -141,7 +142,7 @@ fn a_trim_gives_files_back_what_was_freed_before() {
     assert_eq!(process.done("pool status -x"), "all pools are healthy\n");
 }
 
-/// The disk is a thin volume of another daemon: what is freed here becomes free there.
+/// The disk is a thin volume of another daemon: space that is freed here becomes free there.
 #[test]
 fn freed_space_returns_to_the_thin_volume_of_another_daemon() {
     let (back, front) = (Process::start(), Process::start());

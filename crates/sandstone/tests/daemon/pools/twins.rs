@@ -1,5 +1,7 @@
-//! Block devices and their copies under the real daemon: `dd` onto a second device, devices whose numbers changed, and the
-//! way of an administrator who follows only the messages.
+//! Block devices and their copies under the real daemon.
+//!
+//! The tests cover `dd` onto a second device, devices whose numbers changed, and an administrator
+//! who follows only the messages.
 
 use std::fs::File;
 use std::os::unix::fs::symlink;
@@ -25,7 +27,7 @@ fn dd(from: &Path, to: &Path) {
     assert!(copied.unwrap().success(), "dd");
 }
 
-/// The status named one device, and writes went to the other.
+/// The status once named one device while writes went to the other.
 #[test]
 fn of_a_device_and_its_copy_by_dd_the_one_that_is_named_is_shown_and_written() {
     let mut process = Process::start();
@@ -67,8 +69,10 @@ fn of_a_device_and_its_copy_by_dd_the_one_that_is_named_is_shown_and_written() {
     process.done("pool export -f tank");
 }
 
-/// A loop device over a whole file is that file. A path that leads to another device after a start is what happens to
-/// `/dev/sdb` when disks come up in another order.
+/// A loop device over a whole file is that file.
+///
+/// A path leads to another device after a start, as `/dev/sdb` does when disks come up in another
+/// order.
 #[test]
 fn a_device_is_found_again_under_another_name_and_its_copy_in_its_place_is_not_taken() {
     let mut process = Process::start();
@@ -95,7 +99,7 @@ fn a_device_is_found_again_under_another_name_and_its_copy_in_its_place_is_not_t
     process.kill();
     dd(own.node(), copy.node());
     let before = std::fs::read(&b).unwrap();
-    // The copy alone is there, where the original was.
+    // The copy alone is there, at the place of the original.
     drop(own);
     lead_to(copy.node());
     process.restart();
@@ -124,7 +128,7 @@ fn a_device_is_found_again_under_another_name_and_its_copy_in_its_place_is_not_t
     process.done("pool export -f tank");
 }
 
-/// An import that finds two copies of one disk, by somebody who knows nothing but what is said.
+/// An import finds two copies of one disk, and its user knows only the messages.
 #[test]
 fn who_follows_the_messages_gets_both_the_original_and_its_copy() {
     let process = Process::start();
@@ -142,7 +146,7 @@ fn who_follows_the_messages_gets_both_the_original_and_its_copy() {
     };
     cp("d0", "d0.bak");
     cp("d1", "d1.bak");
-    /// The command between the first quotes behind a word.
+    /// Returns the command between the first quotes behind a word.
     fn command(told: &str, word: &str) -> String {
         let told = flat(told);
         let (_, behind) = told

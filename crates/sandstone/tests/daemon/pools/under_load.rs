@@ -1,5 +1,7 @@
-//! Pools that lose disks, rebuild, rot and are healed while our own multipath initiator writes to them over two portals
-//! and verifies all that it reads: nothing that it does may fail, and nothing that it finds may be wrong.
+//! Pools that lose disks, rebuild, rot and are repaired under load.
+//!
+//! Our own multipath initiator writes to them over two portals and verifies all its reads. No
+//! command may fail, and no data may be wrong.
 
 use std::fs::OpenOptions;
 use std::net::SocketAddr;
@@ -19,16 +21,16 @@ use crate::process::Process;
 use crate::served::{TARGET, free_portal};
 
 const DISK: u64 = 128 << 20;
-/// What the load writes to; what lies behind it stays as it is.
+/// Bytes that the load writes to; the bytes behind them stay as they are.
 const BUSY: u64 = 16 << 20;
-/// Numbers of writes of 256 KiB behind that.
+/// Numbers of the writes of 256 KiB behind the busy part.
 const STILL: std::ops::Range<u64> = 128..192;
-/// Blocks of 16 KiB that these are.
+/// Number of 16 KiB blocks of the still part.
 const STILL_BLOCKS: u64 = 64 * 16;
-/// How long one run of the load writes; then it reads all back.
+/// Time for which one run of the load writes; then it reads everything back.
 const RUN: &str = "2s";
 
-/// A volume over two portals.
+/// Serves a volume over two portals.
 fn serve(process: &Process) -> [SocketAddr; 2] {
     let portals = [free_portal(), free_portal()];
     process.done("volume create -s -V 64M -o compression=off tank/vm1");
@@ -71,7 +73,7 @@ impl Load {
         load
     }
 
-    /// Waits until a run that began after this has ended well.
+    /// Waits until a run that began after this call has ended well.
     fn goes_on(&self) {
         let wanted = self.runs.load(Ordering::Relaxed) + 2;
         let start = Instant::now();
@@ -89,7 +91,7 @@ impl Load {
     }
 }
 
-/// One run, in which nothing fails and nothing is wrong.
+/// Makes one run, in which nothing fails and nothing is wrong.
 fn verified(url: &str, seed: u64) {
     let seed = seed.to_string();
     let busy = BUSY.to_string();
@@ -115,8 +117,10 @@ fn verified(url: &str, seed: u64) {
 #[repr(align(4096))]
 struct Sector([u8; 4096]);
 
-/// Every second sector of the data of a device that is in use is overwritten with random bytes. Directly, where the file
-/// system can: what waits in the kernel's cache for the same page makes it refuse the pool's own writes.
+/// Overwrites every second data sector of a device in use with random bytes.
+///
+/// The writes are direct if the file system allows that: dirty data of a page in the kernel's cache
+/// makes it refuse the pool's own writes to the page.
 fn rot_half(path: &Path) {
     let mut options = OpenOptions::new();
     options.write(true);
@@ -138,7 +142,7 @@ fn rot_half(path: &Path) {
     }
 }
 
-/// Wrong bytes that the pool counted on a device.
+/// Returns the number of wrong blocks that the pool counted on a device.
 fn counted(process: &Process, device: &str) -> u64 {
     let told = process.done("pool status --json tank");
     let told: serde_json::Value = serde_json::from_str(&told).expect(&told);
@@ -192,14 +196,15 @@ fn a_mirror_under_load_loses_a_disk_gains_a_spare_and_is_healed_of_rot() {
         "{repaired} of {STILL_BLOCKS}: {status}"
     );
     assert_eq!(counted(&process, "ready"), 0, "{status}");
-    // Wrong so often, it is not trusted any more: but it is used, and whole when somebody says that it is well.
+    // After this many errors the device is not trusted any more. It is still used, and is whole
+    // when the administrator clears it.
     assert_eq!(line_of(&process, "d0")[0], "DEGRADED", "{status}");
     process.done("pool clear tank");
     assert_eq!(line_of(&process, "d0")[0], "ONLINE");
     load.goes_on();
     scrubbed_clean(&process);
     load.end();
-    // What was rotten is whole again, alone.
+    // The rotten data is whole again, on this device alone.
     process.done("pool offline tank ready");
     verify_all(portals[1], STILL);
 }
@@ -229,7 +234,7 @@ fn a_raidz2_under_load_loses_three_disks_and_gets_a_spare_and_two_others() {
     write_all(portals[0], STILL);
     let load = Load::begin(portals);
 
-    // For the first one the spare stands in by itself.
+    // The spare stands in for the first one by itself.
     lost[0].process.kill();
     until(&process, "pool status tank", "INUSE     currently in use");
     let status = resilvered(&process);
@@ -239,7 +244,7 @@ fn a_raidz2_under_load_loses_three_disks_and_gets_a_spare_and_two_others() {
     load.goes_on();
     scrubbed_clean(&process);
 
-    // So two more may go, which nobody stands in for.
+    // Two more may therefore go, which nobody stands in for.
     for array in &mut lost[1..] {
         array.process.kill();
         removed(&process, &array.naa);

@@ -1,5 +1,6 @@
-//! Writes whose initiator offers less, or more, data than the CDB speaks of, over a real session: what
-//! lands on the unit, and what the residual says (RFC 7143 §11.4.5).
+//! Writes whose initiator offers less, or more, data than the CDB names, over a real session.
+//!
+//! The tests check the data on the unit and the residual (RFC 7143 §11.4.5).
 
 use crate::served::{self, BLOCK, Served, read, unit};
 use initiator::connection::{Connection, Outcome};
@@ -8,7 +9,7 @@ use model::config::BackendSpec;
 
 const GOOD: Option<u8> = Some(0);
 
-/// A daemon that serves one unit in memory.
+/// Starts a daemon that serves one unit in memory.
 fn served() -> Served {
     Served::start(vec![unit("unit", 1, BackendSpec::Memory { size: 1 << 20 })])
 }

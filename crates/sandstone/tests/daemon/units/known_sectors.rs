@@ -1,5 +1,6 @@
-//! A volume whose sectors are all unlike one another, so that a test finds on a pool's files where each of them lies, and
-//! spoils exactly those that it means.
+//! Volume whose sectors all differ, so that a test finds each of them in a pool's files.
+//!
+//! A test can then spoil exactly the sectors that it means.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -10,16 +11,16 @@ use std::path::Path;
 
 use crate::served::{self, BLOCK, read, sense, settings, write};
 
-/// What pools allocate by and devices are asked by.
+/// Unit of allocation of pools, and of requests to devices, in bytes.
 pub(crate) const SECTOR: usize = 4096;
-/// Where the sectors that pools count begin on a device.
+/// Byte of a device at which the pool's sector count begins.
 pub(crate) const DATA: u64 = 1 << 20;
 /// Sectors of one request.
 const AT_ONCE: u64 = 64;
 /// Logical blocks of a sector.
 const LOGICAL: u64 = (SECTOR / BLOCK) as u64;
 
-/// What this sector of the volume holds, and no other: its number in front, and what does not compress behind it.
+/// Returns the unique content of this sector: its number, and bytes that do not compress.
 pub(crate) fn content(sector: u64) -> Vec<u8> {
     let mut state = sector;
     let mut bytes = b"sector ".to_vec();
@@ -59,7 +60,7 @@ pub(crate) fn write_sectors(portal: SocketAddr, sectors: Range<u64>) {
     }
 }
 
-/// All of them are read as they were written.
+/// Checks that all of these sectors have their content.
 pub(crate) fn verify_sectors(portal: SocketAddr, sectors: Range<u64>) {
     let mut session = served::log_in(portal, settings(2));
     for piece in pieces(&sectors) {
@@ -69,7 +70,8 @@ pub(crate) fn verify_sectors(portal: SocketAddr, sectors: Range<u64>) {
     }
 }
 
-/// At which byte of a device each of these sectors of the volume lies: each exactly once.
+/// Returns the byte of a device at which each of these sectors of the volume lies; each lies there
+/// exactly once.
 pub(crate) fn places(path: &Path, sectors: &Range<u64>) -> BTreeMap<u64, u64> {
     let disk = std::fs::read(path).unwrap();
     let mut places = BTreeMap::new();
@@ -99,7 +101,8 @@ pub(crate) fn spoil(path: &Path, places: impl IntoIterator<Item = u64>) {
     }
 }
 
-/// The sectors of a device that begin so, behind its labels, as bytes from its beginning.
+/// Returns the sectors of a device that begin with `start`, behind its labels, as bytes from its
+/// beginning.
 pub(crate) fn beginning_with(path: &Path, start: &[u8]) -> Vec<u64> {
     let disk = std::fs::read(path).unwrap();
     let sectors = disk.chunks_exact(SECTOR).enumerate();

@@ -1,9 +1,10 @@
-//! LUNs without a unit: what initiators that try each are told there.
+//! LUNs without a unit: answers to initiators that try every LUN.
 
 use crate::served::{BLOCK, Served, unit};
 use model::config::BackendSpec;
 
-/// SPC-4 6.6.2: qualifier 011b and type 1Fh. Linux before 4.4 finds no further LUN behind a blank vendor.
+/// SPC-4 6.6.2: qualifier 011b and type 1Fh. Linux before 4.4 finds no further LUN behind a blank
+/// vendor.
 #[test]
 fn inquiry_to_a_lun_without_a_unit_names_vendor_and_product() {
     let memory = BackendSpec::Memory { size: 1 << 20 };

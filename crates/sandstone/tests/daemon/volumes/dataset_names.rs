@@ -1,5 +1,6 @@
-//! Folders that are made on the way with `-p`, and datasets that move: by the command line, and with a volume whose
-//! data is read over iSCSI after it moved.
+//! Folders that `-p` creates, and datasets that move, by the command line.
+//!
+//! One volume's data is read over iSCSI after its move.
 
 use super::stream::{assert_holds, written};
 use crate::pools::devices::flat;
@@ -43,7 +44,8 @@ fn missing_folders_are_made_where_that_is_asked_for() {
         "tank/a/c/d folder",
     ];
     assert_eq!(listed(&process), expected);
-    // What is set is set on what was asked for, and not on what was made on the way.
+    // Properties are set on the dataset that was asked for, and not on folders that were made on
+    // the way.
     let notes = process.done("volume get -H -o name,value,source my:note tank/a/b tank/a/b/v");
     assert_eq!(notes, "tank/a/b\t-\t-\ntank/a/b/v\tx\tlocal\n");
     let notes = process.done("volume get -H -o name,value,source my:note tank/a/c tank/a/c/d");
@@ -51,7 +53,7 @@ fn missing_folders_are_made_where_that_is_asked_for() {
     let told = process.done("volume get -H -o value,source compression tank/a/b/v");
     assert_eq!(told, "off\tlocal\n");
 
-    // All or nothing: no folder stays of what is refused.
+    // All or nothing: a refused command leaves no folder.
     for (line, told) in [
         ("create -p -V 10G tank/x/y/big", "nothing was changed"),
         ("create -p -o compression=bogus tank/x/y", "bogus"),
@@ -129,7 +131,7 @@ fn what_moves_takes_its_data_and_snapshots_along() {
     );
     process.refused("volume get guid tank/old/v");
 
-    // A folder moves with all that is in it.
+    // A folder moves with everything in it.
     process.done("volume rename -p tank/new tank/a/b/c");
     assert_eq!(
         listed(&process),
@@ -168,7 +170,7 @@ fn what_was_to_be_made_with_p_may_be_there_already() {
         assert!(told.contains(&said), "{line}: {told}");
         assert_eq!((all(), history()), before, "{line}");
     }
-    // Properties are not set on what is there.
+    // Properties are not set on an existing dataset.
     let told = flat(&process.done("volume create -p -V 16M -o my:note=y tank/a/v"));
     assert!(
         told.contains(
@@ -225,7 +227,7 @@ fn what_was_to_be_cloned_with_p_may_be_there_already() {
     let said = "note: 'tank/b/c/clone' exists already; nothing was changed";
     assert!(told.contains(said), "{told}");
     assert_eq!((all(), history()), before);
-    // Properties are not set on what is there.
+    // Properties are not set on an existing dataset.
     let told = process.done("volume clone -p -o my:note=y tank/a/v@one tank/b/c/clone");
     let said = "my:note=y is not set on what exists already: use `sandstone volume set my:note=y tank/b/c/clone`";
     assert!(flat(&told).contains(said), "{told}");

@@ -1,4 +1,5 @@
-//! The order in which datasets are listed: snapshots behind their volume as they were taken, whatever they are called.
+//! Order in which datasets are listed: snapshots follow their volume in the order of creation,
+//! whatever their names are.
 
 use serde_json::Value;
 
@@ -17,7 +18,9 @@ const ALL: [&str; 10] = [
     "tank/f/w@middle",
 ];
 
-/// Taken in another order than that of names, and one of them together with another volume's.
+/// Starts a daemon with snapshots that were not taken in the order of their names.
+///
+/// One of them was taken together with another volume's snapshot.
 fn with_snapshots() -> Process {
     let process = Process::start();
     process.done("pool create --size 256M tank a");
@@ -41,7 +44,7 @@ fn listed(process: &Process, arguments: &str) -> Vec<String> {
     names(process, &format!("volume list -H -o name {arguments}"))
 }
 
-/// The names of a listing in JSON.
+/// Returns the names of a listing in JSON.
 fn in_json(process: &Process, line: &str) -> Vec<String> {
     let rows: Vec<Value> = serde_json::from_str(&process.done(line)).unwrap();
     let named = rows.iter().map(|row| row["name"].as_str().unwrap());
@@ -56,7 +59,7 @@ fn snapshots_are_listed_behind_their_volume_as_they_were_taken() {
     for _ in 0..2 {
         assert_eq!(listed(&process, "-t all"), ALL);
         assert_eq!(listed(&process, "-t snapshot"), snapshots);
-        // What is named is listed too.
+        // A named dataset is listed too.
         let below = listed(&process, "-r -t snapshot tank/f");
         assert_eq!(below[0], "tank/f");
         assert_eq!(below[1..], snapshots[1..]);
@@ -67,7 +70,7 @@ fn snapshots_are_listed_behind_their_volume_as_they_were_taken() {
         process.kill();
         process.restart();
     }
-    // What is asked for counts more; what is alike stays as it was taken.
+    // The order that the user asks for comes first. Equal entries stay in the order of creation.
     let own = ["tank/f/v@apple", "tank/f/v@middle", "tank/f/v@zebra"];
     let by_name = listed(&process, "-t snapshot -s name");
     assert_eq!(by_name[1..4], own);

@@ -1,11 +1,13 @@
-//! Where the values of properties come from, by the command line: nobody set them, they were set here or above, or came
-//! with a stream; and what `volume inherit` makes of that.
+//! Sources of property values, by the command line.
+//!
+//! A value is a default, was set here or above, or came with a stream. The tests also check the
+//! effect of `volume inherit` on each source.
 
 use std::process::{Command, Stdio};
 
 use crate::process::Process;
 
-/// A property's value and source, of a dataset.
+/// Returns the value and source of a property of a dataset.
 fn shown(process: &Process, property: &str, dataset: &str) -> String {
     let told = process.done(&format!(
         "volume get -H -o value,source {property} {dataset}"
@@ -51,7 +53,7 @@ fn values_are_by_default_local_or_inherited() {
     process.done("volume set sync=standard tank/f/v");
     assert_eq!(shown(&process, "sync", "tank/f/v"), "standard\tlocal");
 
-    // One of them, then all below.
+    // First one of them, then all below.
     process.done("volume inherit sync tank/f/v");
     assert_eq!(all("sync"), expected);
     process.done("volume set sync=standard tank/f/v");
@@ -62,7 +64,7 @@ fn values_are_by_default_local_or_inherited() {
         "always\tinherited from tank",
     ];
     assert_eq!(all("sync"), expected);
-    // A name is told as it is now.
+    // A source shows the present name.
     process.done("volume set checksum=off tank/f");
     process.done("volume rename tank/f tank/g");
     assert_eq!(
@@ -98,12 +100,12 @@ fn values_are_by_default_local_or_inherited() {
     assert!(text.contains("tank/none"), "{text}");
 }
 
-/// `send | receive` with the properties.
+/// Runs `send | receive` with the properties.
 fn copy(process: &Process, snapshot: &str, receive: &str) {
     transfer(process, &format!("volume send -p {snapshot}"), receive);
 }
 
-/// `send | receive`.
+/// Runs `send | receive`.
 fn transfer(process: &Process, send: &str, receive: &str) {
     let verb = |line: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sandstone"));
@@ -139,7 +141,7 @@ fn values_that_came_with_a_stream_hold_again_when_that_is_asked_for() {
     let told: Vec<&str> = told.lines().collect();
     assert_eq!(told, ["compression", "my:note"]);
 
-    // What is set here goes before it, until it is given up.
+    // A local value comes before a received one, until it is given up.
     process.done("volume set compression=lz4 tank/copies/w");
     assert_eq!(compression(), "lz4\tlocal");
     process.done("volume inherit -S compression tank/copies/w");
@@ -150,7 +152,7 @@ fn values_that_came_with_a_stream_hold_again_when_that_is_asked_for() {
         "zstd-5\treceived",
         "there is nothing more to give up"
     );
-    // Without -S what was received goes too.
+    // Without -S the received value goes too.
     process.done("volume set compression=lz4 tank/copies/w");
     process.done("volume inherit compression tank/copies/w");
     assert_eq!(compression(), "off\tinherited from tank/copies");
@@ -159,7 +161,7 @@ fn values_that_came_with_a_stream_hold_again_when_that_is_asked_for() {
     process.done("volume inherit -r compression tank/copies");
     assert!(compression().ends_with("\tdefault"), "{}", compression());
 
-    // Where nothing was received, -S does what it does without it; below, it is each one's own.
+    // If nothing was received, -S behaves as without it. Below, each dataset decides for itself.
     copy(&process, "tank/f/v@one", "volume receive tank/copies/x");
     process.done("volume set my:note=mine tank/copies tank/copies/w tank/copies/x");
     process.done("volume inherit -r -S my:note tank/copies");
@@ -167,7 +169,7 @@ fn values_that_came_with_a_stream_hold_again_when_that_is_asked_for() {
     assert_eq!(note(""), "-\t-");
     assert_eq!([note("/w"), note("/x")], ["sent\treceived"; 2]);
 
-    // What is left out of the stream is inherited, what is put in its place is local.
+    // A property left out of the stream is inherited; a value given in its place is local.
     let receive = "volume receive -x compression -o my:note=own tank/copies/y";
     copy(&process, "tank/f/v@one", receive);
     let shown = |property| shown(&process, property, "tank/copies/y");
@@ -175,7 +177,7 @@ fn values_that_came_with_a_stream_hold_again_when_that_is_asked_for() {
     assert_eq!(shown("my:note"), "own\tlocal");
 }
 
-/// The properties of a dataset that came with a stream, and their values.
+/// Returns the properties of a dataset that came with a stream, and their values.
 fn received(process: &Process, dataset: &str) -> Vec<String> {
     let told = process.done(&format!(
         "volume get -H -o property,value -s received all {dataset}"
@@ -202,7 +204,7 @@ fn the_newest_stream_with_properties_says_which_were_received() {
     );
     process.done("volume set sync=disabled tank/copies/w");
 
-    // A stream without properties says nothing of them.
+    // A stream without properties changes none.
     process.done("volume inherit sync tank/f/v");
     process.done("volume inherit my:note tank/f/v");
     process.done("volume set compression=lz4 my:other=x tank/f/v");
@@ -219,13 +221,13 @@ fn the_newest_stream_with_properties_says_which_were_received() {
     );
     assert_eq!(shown(&process, "sync", "tank/copies/w"), "disabled\tlocal");
 
-    // One with properties brings all that there are.
+    // A stream with properties brings all of them.
     process.done("volume snapshot tank/f/v@three");
     transfer(&process, "volume send -p -i @two tank/f/v@three", next);
     let expected = ["compression=lz4", "my:other=x"];
     assert_eq!(of_copy(&process), expected);
     assert_eq!(shown(&process, "my:note", "tank/copies/w"), "-\t-");
-    // What is set here stays, and there is nothing behind it any more.
+    // A local value stays, and no received value lies behind it any more.
     assert_eq!(shown(&process, "sync", "tank/copies/w"), "disabled\tlocal");
     process.done("volume inherit -S sync tank/copies/w");
     assert_eq!(
@@ -236,14 +238,14 @@ fn the_newest_stream_with_properties_says_which_were_received() {
     process.restart();
     assert_eq!(of_copy(&process), expected);
 
-    // What is left out of the stream is as if it had not been sent.
+    // A property left out of the stream counts as not sent.
     process.done("volume set my:third=y tank/f/v");
     process.done("volume snapshot tank/f/v@four");
     let without = "volume receive -x my:other tank/copies/w";
     transfer(&process, "volume send -p -i @three tank/f/v@four", without);
     assert_eq!(of_copy(&process), ["compression=lz4", "my:third=y"]);
 
-    // That nothing is set any more is told too.
+    // The stream also tells that a property is no longer set.
     for property in ["compression", "my:other", "my:third"] {
         process.done(&format!("volume inherit {property} tank/f/v"));
     }

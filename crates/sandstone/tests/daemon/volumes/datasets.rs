@@ -1,4 +1,4 @@
-//! Volumes by the command line: what is listed, held, set, and told before it is destroyed.
+//! Volumes by the command line: listing, holds, properties, and the warnings before destruction.
 
 use crate::process::Process;
 
@@ -60,7 +60,7 @@ fn a_held_snapshot_is_not_destroyed() {
     assert!(text.contains("no snapshot 'tank/f/w@1'"), "{text}");
 }
 
-/// The clone builds on the snapshot by one of the same name, which would go too.
+/// The clone has a snapshot with the name of its origin snapshot, which would go too.
 #[test]
 fn snapshots_of_one_name_do_not_go_while_a_clone_stands_on_one_of_them() {
     let process = with_snapshots();
@@ -90,7 +90,7 @@ fn what_goes_is_told_before() {
     assert!(told.starts_with(expected), "{told}");
     let text = process.refused("volume destroy -n tank/f");
     assert!(text.contains("-r"), "{text}");
-    // Nobody is there to confirm it.
+    // Nobody is there to confirm the destruction.
     let text = process.refused("volume destroy tank/f/v@1");
     assert!(
         text.contains("this destroys snapshot tank/f/v@1\n"),

@@ -1,23 +1,23 @@
-//! The disks behind a fake target, and how honest ones answer commands.
+//! Disks behind a fake target, and the answers of honest ones.
 
 use std::io;
 use std::sync::Arc;
 
 use super::{Command, Peer};
 
-/// A logical unit.
+/// Logical unit of a fake target.
 #[derive(Clone, Debug)]
 pub(crate) struct Disk {
     pub(crate) data: Vec<u8>,
     pub(crate) naa: [u8; 8],
-    /// The answer to READ CAPACITY (16).
+    /// Last LBA that READ CAPACITY (16) returns.
     pub(crate) last_lba: u64,
     pub(crate) block_length: u32,
     pub(crate) exponent: u8,
-    /// The content of the Block Limits page.
+    /// Largest transfer that the Block Limits page names.
     pub(crate) max_transfer: u32,
     pub(crate) max_write_same: u64,
-    /// Commands that wrote.
+    /// Number of commands that wrote.
     pub(crate) writes: usize,
 }
 
@@ -36,7 +36,7 @@ impl Disk {
     }
 }
 
-/// Everything behind a fake's portals.
+/// Disks and LUNs behind the portals of a fake.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) disks: Vec<Disk>,
@@ -45,7 +45,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Disks of these sizes as LUN 0, 1…; each is filled with its number, from 1 on.
+    /// Returns a world with disks of these sizes as LUN 0, 1…; each is filled with its number, from
+    /// 1 on.
     pub(crate) fn of(sizes: &[usize]) -> Self {
         let disks = sizes.iter().zip(1..);
         Self {

@@ -1,9 +1,9 @@
-//! A sweep over the properties of the volume beneath the measured unit.
+//! Sweep over the properties of the volume beneath the measured unit.
 
 use super::Bench;
 use crate::served::{TARGET, free_portal};
 
-/// A property of a volume, and where its value comes from.
+/// Returns the value of a volume's property, and its source.
 fn property(bench: &Bench, name: &str) -> String {
     let shown = format!("volume get -H -o value,source {name} tank/vm");
     bench.process.done(&shown).trim().to_owned()
@@ -77,7 +77,7 @@ fn what_cannot_be_turned_says_what_to_do() {
     assert!(told.contains("serves no unit naa."), "{told}");
 }
 
-/// All that there is of datasets, units and maps.
+/// Returns the listings of all datasets, units and maps.
 fn everything(bench: &Bench) -> String {
     let verbs = [
         "volume list -H -o name,volsize",
@@ -98,7 +98,7 @@ fn a_volume_of_each_block_size_is_made_measured_and_removed() {
          --ramp-up 0 -q 2 --repeat 2 --save sweep.json",
         bench.portal
     );
-    // It writes, and not to the unit: nothing of it is given up.
+    // The workload writes, but not to the unit: the user need not agree to losing its content.
     let knobs = "-k volblocksize=8K,64K -k sync=disabled,always";
     bench.process.done(&format!("{sweep} {knobs}"));
     assert_eq!(everything(&bench), before, "all that was made is gone");
@@ -159,7 +159,8 @@ fn nothing_is_filled_but_the_volumes_that_were_made() {
     let bench = Bench::new("--size 512M a");
     let naa = "6e000000000000010000000000000001";
     bench.unit(0, &format!("vm --size 64M --naa {naa}"));
-    // Another daemon shows the same unit, as the second head of a cluster does, and what is ours here is not there.
+    // Another daemon shows the unit, as the second head of a cluster does, but lacks this daemon's
+    // objects.
     let other = crate::process::Process::start();
     let portal = free_portal();
     other.done(&format!("target create {TARGET} --portal {portal}"));
@@ -194,7 +195,7 @@ fn a_pool_is_not_filled_to_the_brim_for_a_sweep() {
     assert_eq!(everything(&bench), before);
 }
 
-/// A sweep that is killed while it has this knob turned, as the daemon shows it.
+/// Kills a sweep that has changed this knob, and returns the output of the daemon.
 fn killed(bench: &Bench, knob: &str, shown: &str, is_turned: impl Fn(&str) -> bool) {
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_sandstone"))
         .arg("--state")
@@ -240,7 +241,7 @@ fn what_a_killed_sweep_turned_is_put_back_by_the_next_command() {
         "{told}"
     );
     assert_eq!(names.map(|name| property(&bench, name)), before);
-    // Once.
+    // The command reports it once.
     let told = bench.process.done(&run);
     assert!(!told.contains("was killed"), "{told}");
 }

@@ -1,9 +1,10 @@
-//! Copies inside the server: EXTENDED COPY and tokens, between units on volumes of one pool, and from a
-//! snapshot.
+//! Copies inside the server: EXTENDED COPY and tokens.
+//!
+//! They go between units on volumes of one pool, and from a snapshot.
 
 use super::*;
 
-/// A third-party copy command: its operation code, service action and list identifier.
+/// Returns a third-party copy CDB with this operation code, service action and list identifier.
 fn third_party(code: u8, action: u8, list_id: u32, len: usize) -> [u8; 16] {
     let mut cdb = [0; 16];
     cdb[..2].copy_from_slice(&[code, action]);
@@ -29,7 +30,7 @@ fn with_data_length(mut list: Vec<u8>) -> Vec<u8> {
     list
 }
 
-/// POPULATE TOKEN, then RECEIVE ROD TOKEN INFORMATION.
+/// Sends POPULATE TOKEN, then RECEIVE ROD TOKEN INFORMATION, and returns the token.
 pub(crate) fn token(session: &mut Session, lun: u64, list_id: u32, from: &[(u64, u32)]) -> Vec<u8> {
     let list = with_data_length([vec![0; 14], ranges(from)].concat());
     let populate = third_party(0x83, 0x10, list_id, list.len());
@@ -55,7 +56,7 @@ pub(crate) fn write_using(
     session.write(lun, &write, list).unwrap()
 }
 
-/// EXTENDED COPY(LID1) of `blocks` blocks from one NAA to another.
+/// Sends EXTENDED COPY(LID1) of `blocks` blocks from one NAA to another.
 fn extended_copy(session: &mut Session, naas: [&[u8]; 2], lbas: [u64; 2], blocks: u16) -> Outcome {
     let mut list = vec![1, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0, 28, 0, 0, 0, 0];
     for naa in naas {
@@ -74,7 +75,7 @@ fn extended_copy(session: &mut Session, naas: [&[u8]; 2], lbas: [u64; 2], blocks
     session.write(0, &cdb, list).unwrap()
 }
 
-/// The NAA of VPD page 83h.
+/// Returns the NAA of VPD page 83h.
 fn naa(session: &mut Session, lun: u64) -> Vec<u8> {
     let page = vpd(session, lun, 0x83);
     assert_eq!(page[4..8], [1, 3, 0, 16]);
@@ -116,7 +117,7 @@ fn copies_never_leave_the_server() {
     assert_eq!(sense(&told), None, "{told:?}");
     assert_eq!(read(&mut session, 1, 8000, 1000), data);
 
-    // What was copied is as durable as what was written.
+    // Copied data is as durable as written data.
     bench.process.kill();
     bench.process.restart();
     let mut session = bench.log_in(1, 3);
@@ -124,7 +125,7 @@ fn copies_never_leave_the_server() {
     assert_eq!(read(&mut session, 1, 8000, 1000), data);
 }
 
-/// What was behind an end that there was for a moment is gone.
+/// The volume shrinks for a moment and grows again: data behind that end is gone.
 #[test]
 fn a_volume_that_shrank_is_not_copied_by_a_token_of_before() {
     let bench = Bench::new("--size 512M a");

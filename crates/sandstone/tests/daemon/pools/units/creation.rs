@@ -39,7 +39,7 @@ fn a_unit_is_a_volume_of_the_pool_by_default() {
         "plain\tvolumes/plain.img\t4K\nvm1\ttank/vm1\t4K\nvm2\ttank/vm2\t4K\n"
     );
 
-    // What is only asked about makes nothing; nor does what is refused.
+    // A dry run makes nothing; nor does a refused command.
     process.done("lu create vm3 --size 64M --dry-run");
     process.refused("lu create vm1 --volume tank/vm3 --size 64M");
     process.refused("lu create vm3 --volume tank/vm3 --size 64M --naa 5000");
@@ -68,7 +68,7 @@ fn a_unit_is_a_volume_of_the_pool_by_default() {
         "share vm4 --host iqn.2026-01.io.sandstone:client --target {TARGET} --portal {} --volume pond/vm4 --size 64M",
         free_portal()
     ));
-    // Sharing it once more makes nothing.
+    // Sharing the unit once more makes nothing.
     process.done(&format!(
         "share vm4 --host iqn.2026-01.io.sandstone:other --target {TARGET} --volume pond/vm4 --size 64M"
     ));

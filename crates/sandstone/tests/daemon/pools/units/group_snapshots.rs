@@ -1,5 +1,7 @@
-//! Snapshots of several units are of one moment: a write to the second unit that was issued only after the first
-//! unit had acknowledged its own is in no snapshot without that one.
+//! Snapshots of several units are of one moment.
+//!
+//! Each writer writes to the second unit only after the first unit has acknowledged its write. No
+//! snapshot has the second write without the first one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::*;
 
 const SNAPSHOTS: usize = 12;
-/// Where each writer counts; a block of the volume for each.
+/// Number of writers; each counts in a block of the volume of its own.
 const WRITERS: u64 = 3;
 
-/// One block that says a number everywhere.
+/// Returns a block filled with a number.
 fn numbered(number: u64) -> Vec<u8> {
     number.to_le_bytes().repeat(BLOCK / 8)
 }
@@ -22,7 +24,7 @@ fn number_in(data: &[u8]) -> u64 {
 }
 
 fn lba_of(writer: u64) -> u64 {
-    // Apart from each other, and not at the start of a volume's block.
+    // The blocks are apart from each other, and not at the start of a volume's block.
     writer * 4096 + 3
 }
 
@@ -53,7 +55,7 @@ fn snapshots_of_a_group_are_of_one_moment_under_load() {
             std::thread::spawn(move || count(session, writer, &is_over, &counted))
         })
         .collect();
-    // What had been acknowledged by both units before each snapshot was asked for.
+    // Numbers that both units had acknowledged before each snapshot was asked for.
     let mut acknowledged = Vec::new();
     for number in 0..SNAPSHOTS {
         acknowledged.push(counts.each_of());
@@ -101,7 +103,7 @@ fn snapshots_of_a_group_are_of_one_moment_under_load() {
     );
 }
 
-/// The values now.
+/// Access to the present values.
 trait EachOf {
     fn each_of(&self) -> Vec<u64>;
 }

@@ -1,5 +1,6 @@
-//! Logical units on volumes of a pool, as initiators meet them: the real daemon, the real protocol, exact bytes
-//! and sense.
+//! Logical units on volumes of a pool, as initiators see them.
+//!
+//! The tests use the real daemon, the real protocol, exact bytes and sense.
 
 mod bench_sweep;
 pub(crate) mod copies;
@@ -18,7 +19,7 @@ use initiator::connection::{Connection, Outcome};
 use crate::process::Process;
 use crate::served::{BLOCK, TARGET, cdb, free_portal, sense, settings};
 
-/// A session whose LUNs are numbers below 256.
+/// Session whose LUNs are numbers below 256.
 pub(crate) struct Session(pub(crate) Connection);
 
 impl Session {
@@ -31,14 +32,14 @@ impl Session {
     }
 }
 
-/// A daemon with a pool `tank` on files, and a target.
+/// Daemon with a pool `tank` on files, and a target.
 struct Bench {
     process: Process,
     portal: SocketAddr,
 }
 
 impl Bench {
-    /// `pool` is how `tank` is made, after its name.
+    /// Starts the daemon; `pool` holds the options and devices of `tank`.
     fn new(pool: &str) -> Self {
         let process = Process::start();
         let portal = free_portal();
@@ -47,7 +48,7 @@ impl Bench {
         Self { process, portal }
     }
 
-    /// Makes a unit and maps it.
+    /// Creates a unit and maps it.
     fn unit(&self, lun: u16, line: &str) {
         self.process.done(&format!("lu create {line}"));
         let name = line.split(' ').next().unwrap();
@@ -56,12 +57,12 @@ impl Bench {
         ));
     }
 
-    /// A session of initiator port `port` that has heard the first unit attentions of these LUNs.
+    /// Logs in initiator port `port`, and takes the first unit attentions of these LUNs.
     fn log_in(&self, port: u8, luns: u64) -> Session {
         let mut session = Session(Connection::open(self.portal, settings(port)).unwrap());
         for lun in 0..luns {
             let told = session.read(lun, &[0; 6], 0).unwrap();
-            // POWER ON, or where the initiator port was here before I_T NEXUS LOSS.
+            // POWER ON, or I_T NEXUS LOSS if the initiator port was logged in before.
             let told = sense(&told).expect("a unit attention");
             assert!(matches!(told, [6, 0x29, 0 | 7]), "{told:?}");
         }
@@ -69,7 +70,7 @@ impl Bench {
     }
 }
 
-/// Bytes that no compression makes smaller, different for each tag.
+/// Returns bytes that no compression makes smaller, different for each tag.
 fn noise(blocks: usize, tag: u64) -> Vec<u8> {
     let mut state = tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let words = std::iter::repeat_with(|| {
@@ -81,7 +82,7 @@ fn noise(blocks: usize, tag: u64) -> Vec<u8> {
     words.take(blocks * BLOCK / 8).flatten().collect()
 }
 
-/// WRITE(16).
+/// Sends WRITE(16).
 fn write(session: &mut Session, lun: u64, lba: u64, data: &[u8]) -> Outcome {
     let blocks = (data.len() / BLOCK) as u32;
     session
@@ -89,7 +90,7 @@ fn write(session: &mut Session, lun: u64, lba: u64, data: &[u8]) -> Outcome {
         .unwrap()
 }
 
-/// READ(16), which must end well.
+/// Sends READ(16), which must end well, and returns the data.
 fn read(session: &mut Session, lun: u64, lba: u64, blocks: u32) -> Vec<u8> {
     let told = session
         .read(lun, &cdb(0x88, lba, blocks), blocks * BLOCK as u32)
@@ -98,19 +99,20 @@ fn read(session: &mut Session, lun: u64, lba: u64, blocks: u32) -> Vec<u8> {
     told.data_in
 }
 
-/// What a command without data-out answers, which must end well.
+/// Sends a command without data-out, which must end well, and returns the data.
 fn ask(session: &mut Session, lun: u64, cdb: &[u8]) -> Vec<u8> {
     let told = session.read(lun, cdb, 512).unwrap();
     assert_eq!(sense(&told), None, "{told:?}");
     told.data_in
 }
 
-/// A VPD page, header included.
+/// Returns a VPD page, header included.
 fn vpd(session: &mut Session, lun: u64, page: u8) -> Vec<u8> {
     ask(session, lun, &[0x12, 1, page, 1, 0, 0])
 }
 
-/// GET LBA STATUS from `lba` on: starting LBA, blocks and provisioning status of each descriptor.
+/// Sends GET LBA STATUS from `lba` on; returns LBA, blocks and provisioning status of each
+/// descriptor.
 fn lba_status(session: &mut Session, lun: u64, lba: u64) -> Vec<(u64, u32, u8)> {
     let mut status = cdb(0x9e, lba, 512);
     status[1] = 0x12;
@@ -126,7 +128,7 @@ fn lba_status(session: &mut Session, lun: u64, lba: u64) -> Vec<(u64, u32, u8)> 
         .collect()
 }
 
-/// UNMAP of one range.
+/// Sends UNMAP of one range.
 fn unmap(session: &mut Session, lun: u64, lba: u64, blocks: u32) -> Outcome {
     let mut list = vec![0, 22, 0, 16, 0, 0, 0, 0];
     list.extend_from_slice(&lba.to_be_bytes());
@@ -136,7 +138,9 @@ fn unmap(session: &mut Session, lun: u64, lba: u64, blocks: u32) -> Outcome {
     session.write(lun, &cdb, list).unwrap()
 }
 
-/// The caching page of MODE SENSE(6) with this page control: its byte 2, and the device-specific parameter.
+/// Sends MODE SENSE(6) for the caching page with this page control.
+///
+/// Returns byte 2 of the page, and the device-specific parameter.
 fn caching(session: &mut Session, lun: u64, control: u8) -> (u8, u8) {
     let data = ask(session, lun, &[0x1a, 0x08, control << 6 | 0x08, 0, 255, 0]);
     (data[4 + 2], data[2])

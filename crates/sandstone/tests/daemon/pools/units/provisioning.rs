@@ -1,4 +1,4 @@
-//! What a unit tells of its volume, and what frees space.
+//! Provisioning of a unit's volume as the unit reports it, and the commands that free space.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn the_volume_is_told_as_it_is() {
     assert_eq!(told[..12], [0, 0, 0, 0, 0, 1, 0xff, 0xff, 0, 0, 2, 0]);
     assert_eq!(told[12..16], [0, 7, 0xc0, 0]);
     assert_eq!(capacity(&mut session, 1)[12..16], [0, 3, 0xc0, 0]);
-    // None that ESXi and SQL Server do not support, unless asked for.
+    // Only values that ESXi and SQL Server support, unless the user asks for others.
     assert_eq!(capacity(&mut session, 2)[12..16], [0, 3, 0, 0]);
     // LBPU, LBPWS, LBPWS10, LBPRZ; thin.
     assert_eq!(vpd(&mut session, 0, 0xb2), [0, 0xb2, 0, 4, 11, 0xe4, 2, 0]);
@@ -54,7 +54,7 @@ fn unmap_and_write_same_free_blocks_and_the_map_tells() {
     }
     let all = [(0, 8192, 0), (8192, 131_072 - 8192, 1)];
     assert_eq!(lba_status(&mut session, 0, 0), all);
-    // What is unmapped in part stays mapped, and reads as zeros there.
+    // A block that is unmapped in part stays mapped, and reads as zeros there.
     assert_eq!(sense(&unmap(&mut session, 0, 40, 64)), None);
     let told = lba_status(&mut session, 0, 0);
     assert_eq!(told[..3], [(0, 64, 0), (64, 32, 1), (96, 8096, 0)]);
@@ -92,7 +92,8 @@ fn unmap_and_write_same_free_blocks_and_the_map_tells() {
     assert_eq!(lba_status(&mut session, 0, 6144)[0], (6144, 10_240, 1));
 }
 
-/// All of an atomic write is there, or none of it, wherever the daemon is killed; and the limits hold.
+/// An atomic write is there whole or not at all, wherever the daemon is killed; and the limits
+/// hold.
 #[test]
 fn an_atomic_write_is_whole_after_a_kill() {
     let mut bench = Bench::new("--size 512M a");

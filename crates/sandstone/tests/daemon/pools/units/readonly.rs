@@ -1,8 +1,8 @@
-//! A volume's `readonly` is the unit's write protection: told, and kept.
+//! A volume's `readonly` is the unit's write protection: reported, and enforced.
 
 use super::*;
 
-/// WP of MODE SENSE.
+/// Reports the WP bit of MODE SENSE.
 fn is_protected(session: &mut Session) -> bool {
     caching(session, 0, 0).1 & 0x80 != 0
 }
@@ -35,7 +35,7 @@ fn readonly_is_told_as_write_protection_and_kept() {
     let told = bench.process.done("lu list");
     let end = "read-only-beneath: what it lies on takes no writes; to end it: sandstone volume set readonly=off tank/vm\n";
     assert!(told.contains(end), "{told}");
-    // What another change says stays out of it.
+    // The output of another change does not mention it.
     bench.process.done("volume set compression=off tank/vm");
     assert_eq!(hears(&mut session), None);
     bench.process.kill();
@@ -49,7 +49,7 @@ fn readonly_is_told_as_write_protection_and_kept() {
     assert_eq!(sense(&write(&mut session, 0, 0, &new)), None);
     assert_eq!(read(&mut session, 0, 0, 8), new);
     assert_eq!(state(&bench), "vm\tonline\n");
-    // From above, and beside the unit's own.
+    // Set from above, and beside the unit's own protection.
     bench.process.done("lu modify vm --read-only yes --yes");
     assert_eq!(hears(&mut session), Some([6, 0x2a, 1]));
     bench.process.done("volume set readonly=on tank");

@@ -61,7 +61,7 @@ fn a_snapshot_is_a_unit_that_nobody_writes_and_a_clone_is_one_of_its_own() {
     }
 }
 
-/// -R takes clones too: none of those may be served, whatever it is that is named.
+/// A `-R` destroys clones too: none of them may be served, whichever dataset is named.
 #[test]
 fn what_a_unit_serves_does_not_go_with_what_it_was_cloned_of() {
     let bench = Bench::new("--size 512M a");
@@ -89,7 +89,7 @@ fn what_a_unit_serves_does_not_go_with_what_it_was_cloned_of() {
     assert_eq!(bench.process.done("volume list -H -o name"), "tank\n");
 }
 
-/// A unit on a snapshot follows it, whatever is named where it gets another name.
+/// A unit on a snapshot follows it, whichever dataset is renamed.
 #[test]
 fn a_served_snapshot_is_followed_to_its_new_name() {
     let mut bench = Bench::new("--size 512M a");

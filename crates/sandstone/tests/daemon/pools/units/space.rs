@@ -1,11 +1,13 @@
-//! A pool that runs full: initiators are warned, then stunned, never told of a medium error; and what they free
-//! can be used again.
+//! Pool that runs full: initiators are warned, then stunned, never told of a medium error.
+//!
+//! The space that they free can be used again.
 
 use std::time::{Duration, Instant};
 
 use super::*;
 
-/// LOG SENSE of the logical block provisioning page: available and used threshold sets.
+/// Sends LOG SENSE of the logical block provisioning page; returns the available and used threshold
+/// sets.
 fn provisioning(session: &mut Session) -> (u32, u32) {
     let data = ask(session, 0, &[0x4d, 0, 0x4c, 0, 0, 0, 0, 1, 0, 0]);
     assert_eq!(data[..2], [0x0c, 0]);
@@ -43,7 +45,7 @@ fn a_full_pool_warns_stuns_and_recovers() {
     assert_eq!(stunned, [7, 0x27, 0x07]);
     assert!(was_warned, "at {mebibyte} MiB");
     assert!((150..250).contains(&mebibyte), "{mebibyte} MiB");
-    // The other unit is stunned too; everything that was written is there.
+    // The other unit is stunned too; all written data is there.
     let told = write(&mut session, 1, 0, &noise(2048, 1000));
     assert_eq!(sense(&told), Some([7, 0x27, 0x07]));
     let hindrances = |bench: &Bench| bench.process.done("lu list -H -o name,state,hindrances");
@@ -58,7 +60,7 @@ fn a_full_pool_warns_stuns_and_recovers() {
     }
     std::thread::sleep(Duration::from_millis(1500));
     assert!(provisioning(&mut session).0 <= 8);
-    // Freed space is used again, by either.
+    // Freed space is used again, by either unit.
     assert_eq!(sense(&unmap(&mut session, 0, 0, 64 * 2048)), None);
     assert_eq!(sense(&write(&mut session, 1, 0, &noise(2048, 1000))), None);
     assert_eq!(

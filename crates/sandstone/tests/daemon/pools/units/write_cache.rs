@@ -1,10 +1,10 @@
-//! The write cache is told as it is: the unit's own choice, or what the volume's `sync` makes of it.
+//! The unit reports its real write cache: its own choice, or the result of the volume's `sync`.
 
 use std::time::{Duration, Instant};
 
 use super::*;
 
-/// Waits until the unit tells that its mode parameters changed.
+/// Waits until the unit reports that its mode parameters changed.
 fn told_of_change(session: &mut Session) {
     let start = Instant::now();
     loop {
@@ -16,7 +16,7 @@ fn told_of_change(session: &mut Session) {
     }
 }
 
-/// Current, changeable, default and saved WCE.
+/// Returns the current, changeable, default and saved WCE.
 fn wce(session: &mut Session) -> [u8; 4] {
     [0, 1, 2, 3].map(|control| caching(session, 0, control).0)
 }
@@ -54,7 +54,7 @@ fn sync_decides_what_is_told_of_the_write_cache() {
     assert_eq!(wce(&mut session), [4, 4, 0, 0], "what was asked for before");
 }
 
-/// What was acknowledged as durable outlives a kill: write-through, FUA, and before SYNCHRONIZE CACHE.
+/// Data acknowledged as durable outlives a kill: write-through, FUA, and before SYNCHRONIZE CACHE.
 #[test]
 fn what_is_durable_outlives_a_kill() {
     let mut bench = Bench::new("--size 256M a b");
