@@ -32,7 +32,7 @@ enum Work {
 /// A command whose disk is ready: the session, its task, and its result.
 pub type Finished = (u64, TaskId, Completion<Arc<[u8]>>);
 
-/// Command that waits for the disk.
+/// A command that waits for the disk.
 #[derive(Debug)]
 pub struct Waiting {
     /// Session of the command.
@@ -42,7 +42,7 @@ pub struct Waiting {
     work: Work,
 }
 
-/// Logical unit with its disk.
+/// A logical unit and its disk.
 #[derive(Debug)]
 pub struct Device {
     /// Logical unit.
@@ -264,7 +264,7 @@ impl DataOutBuffer for Collected {
 /// Way of one session to the device.
 #[derive(Debug)]
 pub struct Router<'a> {
-    /// Device of the session.
+    /// The device.
     pub device: &'a mut Device,
     /// View of the session.
     pub view: &'a View,

@@ -258,7 +258,7 @@ pub struct Climate {
     pub thick_blocks: u64,
     /// Number of steps.
     pub steps: Range<u64>,
-    /// Whether all volumes are first written as far as there is room, the thick ones last.
+    /// Whether all volumes are written before, as far as there is room, the thick ones last.
     pub fills: bool,
     /// Behaviour of the disks. The seed chooses the tearing.
     pub behaviour: Behaviour,

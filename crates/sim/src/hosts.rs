@@ -40,9 +40,9 @@ const ENDLESS: u64 = 20_000_000;
 pub struct Tally {
     /// Number of histories.
     pub histories: u64,
-    /// Number of simulated seconds.
+    /// Simulated seconds.
     pub seconds: u64,
-    /// Number of writes and reads that were acknowledged.
+    /// Writes and reads that were acknowledged.
     pub acknowledged: u64,
     /// Number of times that a host opened the pool.
     pub openings: u64,
@@ -50,7 +50,7 @@ pub struct Tally {
     pub snapshots: u64,
     /// Openings of a pool that another host had before and had not exported.
     pub takeovers: u64,
-    /// Number of imports that were refused because another host had the pool.
+    /// Imports that were refused since another host had the pool.
     pub active: u64,
     /// Imports that were refused since another host wanted the pool at that moment.
     pub contested: u64,
@@ -68,7 +68,7 @@ pub struct Tally {
     pub reboots: u64,
     /// Pools that were exported in order.
     pub exports: u64,
-    /// Number of cables that were pulled.
+    /// Cables that were pulled.
     pub cables: u64,
     /// Writes of a host that reached a disk after another host had the pool.
     pub late: u64,
@@ -188,7 +188,7 @@ impl fmt::Display for Broken {
     }
 }
 
-/// Request that a disk has.
+/// A request that a disk has.
 struct Flight {
     host: usize,
     life: u64,

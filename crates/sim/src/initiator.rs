@@ -16,25 +16,25 @@ use crate::network::ConnectionId;
 use crate::random::Random;
 use crate::target::TARGET;
 
-/// Silence after which the initiator pings the target.
+/// Silence after which the target is pinged.
 const PING_AFTER: Duration = Duration::from_secs(10);
 /// Longest time that a ping may stay unanswered, and that a login may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Command, until it has ended well.
+/// A command, until it has ended well.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Command to send.
     pub cdb: [u8; 16],
     /// Data to write.
     pub data_out: Vec<u8>,
-    /// Number of bytes to read.
+    /// Bytes to read.
     pub length_in: usize,
     /// Data that was read.
     pub data_in: Vec<u8>,
 }
 
-/// Command that ended in its session.
+/// A command that ended in its session.
 #[derive(Debug)]
 pub struct Ended {
     /// Number of the command.
@@ -65,11 +65,11 @@ struct Running {
     session: Session,
     heard: Duration,
     pinged: Option<Duration>,
-    /// Numbers of the commands given to the session that have not ended.
+    /// Commands given to the session that have not ended.
     outstanding: BTreeSet<u64>,
 }
 
-/// Simulated initiator.
+/// An initiator.
 #[derive(Debug)]
 pub struct Initiator {
     settings: LoginSettings,

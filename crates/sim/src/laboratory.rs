@@ -32,7 +32,7 @@ pub fn run<S: Subject>(setup: &S::Setup, history: &History) -> Result<Report, Fa
     run_told::<S>(setup, history, &mut None)
 }
 
-/// Runs a history and reports every event, line by line.
+/// Runs a history and tells all that happens, line by line.
 pub fn trace<S: Subject>(
     setup: &S::Setup,
     history: &History,

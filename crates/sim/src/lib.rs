@@ -12,10 +12,10 @@
 //! | logical unit over memory that answers late | [`device`] |
 //! | target: logins, sessions, pings | [`target`] |
 //! | initiator: logins, commands, retries, pings | [`initiator`] |
-//! | the whole network, and the model that judges | [`world`] |
+//! | all of it, and the model that judges | [`world`] |
 //! | sessions of several connections, with their own initiator and model | [`mcs`] |
 //!
-//! The crash laboratory consists of these modules:
+//! The crash laboratory is made of these:
 //!
 //! | part | module |
 //! |---|---|

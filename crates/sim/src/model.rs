@@ -119,7 +119,7 @@ enum Hold {
     Perhaps,
 }
 
-/// Change of some slices of a block.
+/// A change of some slices of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     change: ChangeId,

@@ -10,7 +10,7 @@ use crate::random::Random;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub usize);
 
-/// End of a connection.
+/// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The end that connected.
@@ -43,7 +43,7 @@ struct Wire {
     silent: bool,
 }
 
-/// All connections of the simulation.
+/// All connections.
 #[derive(Debug)]
 pub struct Network {
     weather: Weather,

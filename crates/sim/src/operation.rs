@@ -74,7 +74,7 @@ pub enum Named {
     Group(u32, Option<u32>),
 }
 
-/// Operation of a store.
+/// One operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Reads slices.
@@ -126,14 +126,14 @@ pub enum Admin {
         /// Volumes, each with the number of its new snapshot.
         of: Vec<(VolumeId, VolumeId)>,
     },
-    /// Makes a volume with a snapshot's contents.
+    /// Makes a volume of a snapshot's contents.
     Clone {
         /// Snapshot that is cloned.
         snapshot: VolumeId,
         /// Number of the new volume.
         volume: VolumeId,
     },
-    /// Gives a volume the contents of one of its snapshots.
+    /// Gives a volume the contents of a snapshot that was taken of it.
     Rollback {
         /// Volume that is rolled back.
         volume: VolumeId,
@@ -147,7 +147,7 @@ pub enum Admin {
         /// Size in blocks of 4 KiB.
         blocks: u64,
     },
-    /// Destroys a volume or a snapshot that has no clone.
+    /// Destroys a volume or a snapshot of which there is no clone.
     Destroy {
         /// Volume or snapshot to destroy.
         volume: VolumeId,
@@ -196,9 +196,9 @@ pub enum Admin {
 pub enum Reshape {
     /// A new disk replaces one.
     Replace(u32),
-    /// Adds a mirror to a disk.
+    /// A disk gets a mirror.
     Attach(u32),
-    /// Takes a disk out of a mirror, or out of a replacement.
+    /// A disk is taken out of a mirror, or out of a replacement.
     Detach(u32),
     /// A disk is taken offline.
     Offline(u32),

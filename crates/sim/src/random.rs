@@ -1,10 +1,10 @@
-//! Random numbers from a seed, the source of every choice of a simulation.
+//! Random numbers from a seed: every choice of a simulation comes from here.
 
 use std::ops::Range;
 
 use iscsi::chap::Entropy;
 
-/// Generator of random numbers (SplitMix64).
+/// SplitMix64.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

@@ -36,7 +36,7 @@ pub struct Geometry {
     pub disk_sectors: u64,
     /// Volumes of the beginning.
     pub volumes: Vec<VolumeSpec>,
-    /// Sizes, in sectors, of the disks that have another size by now.
+    /// Sectors of the disks that have another size by now.
     pub grown: BTreeMap<usize, u64>,
 }
 
@@ -68,7 +68,7 @@ pub enum State {
     Refused(String),
 }
 
-/// Request for a disk.
+/// A request for a disk.
 #[derive(Clone, Debug)]
 pub struct DiskRequest {
     /// Number of the disk, from 0.
@@ -119,7 +119,7 @@ pub struct UnderWay {
 /// Cost of a [`Flaw`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlawKind {
-    /// A copy is wrong, and another copy is right.
+    /// A copy is wrong, and another one is right.
     BadCopy,
     /// No copy is right, or data to which only such a copy leads cannot be proven.
     Lost,
@@ -187,7 +187,7 @@ pub struct ProvenRecord {
     pub is_twice: bool,
 }
 
-/// Store under attack.
+/// A store under attack.
 pub trait Subject: Sized {
     /// Type of the further facts with which a store is made.
     type Setup;

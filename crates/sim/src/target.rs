@@ -18,9 +18,9 @@ use crate::device::{Collected, Device, Router, View};
 use crate::network::ConnectionId;
 use crate::random::Random;
 
-/// Name of the only target.
+/// The only target.
 pub const TARGET: &str = "iqn.2026-01.org.example:simulated";
-/// Silence after which the target pings an initiator.
+/// Silence after which an initiator is pinged.
 pub const PING_AFTER: Duration = Duration::from_secs(15);
 /// Longest time that a ping may stay unanswered.
 pub const PING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -69,7 +69,7 @@ struct Served {
     seen: Vec<[u8; 16]>,
 }
 
-/// Simulated target.
+/// The target.
 #[derive(Debug)]
 pub struct Target {
     /// Logical unit of the target.

@@ -37,13 +37,13 @@ pub struct Climate {
 /// Counts of a world's events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Number of commands that ended well.
+    /// Commands that ended well.
     pub good: u64,
     /// Commands that ended with a unit attention and are repeated.
     pub repeated: u64,
     /// Connections that were made.
     pub connections: u64,
-    /// Number of connections that the target gave up as silent.
+    /// Connections that the target gave up as silent.
     pub given_up: u64,
     /// Simulated time.
     pub time: Duration,

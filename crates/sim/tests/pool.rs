@@ -397,17 +397,16 @@ fn histories_that_failed_once_do_not_fail_again() {
         // A leaf whose newest root was not yet written when the power failed misses nothing
         (Family::PowerCuts, 11),
         (Family::PowerCuts, 209),
-        // Changes that an opening found are made durable, on all leaves, before anybody sees them
+        // What an opening found is made durable, on all leaves, before anybody sees it
         (Family::PowerCuts, 77),
         (Family::PowerCuts, 78),
-        // The leaves that would have the end of the log tell where it is
+        // Where the log ends is told by the leaves that would have it
         (Family::Covered, 21),
         (Family::Covered, 57),
         (Family::Covered, 59),
-        // Volumes made in the last groups go with them where flushes lie
+        // The same: volumes made in the last groups go with them where flushes lie
         (Family::Lying, 41),
-        // An unreadable part of a log vdev may have been written: it does not count as never
-        // written
+        // What cannot be read of a log vdev is not what was never there
         (Family::FailingLogs, 755),
         (Family::FailingLogs, 1679),
         // A leaf that missed a later epoch than the last record's does not say where the log ends
@@ -438,16 +437,15 @@ fn histories_that_failed_once_do_not_fail_again() {
         (Family::Covered, 3487),
         // The rings of all labels are made even: a newer root that was given up is not found later
         (Family::Covered, 14_484),
-        // An opening marks the end of the log that it found: records that it gave up do not come
-        // back
+        // An opening marks the end of the log that it found: what it gave up does not come back
         (Family::Covered, 3_001_331),
         (Family::Covered, 4_001_002),
         (Family::Failing, 3_002_935),
         // A rotten bit of a label makes no later version of the format
         (Family::Covered, 1_004_303),
-        // A change of datasets without a record is not acknowledged
+        // A change of datasets that no record was written of is not acknowledged
         (Family::Failing, 1_005_906),
-        // A waiter is told when sealing its group suspends the pool
+        // Who waits is told when sealing their group suspends the pool
         (Family::Beyond, 2896),
         (Family::Failing, 1226),
         (Family::Failing, 2986),
@@ -480,7 +478,7 @@ fn histories_that_failed_once_do_not_fail_again() {
         // A check reads the very records that the log is made of: older ones of groups that were
         // given up fit as well
         (Family::FailingReshaped, 91_013_377),
-        // A configuration that did not reach the second round of labels counts for nothing
+        // A configuration that did not come to the second round of labels counts for nothing
         (Family::FailingReshaped, 93_000_444),
         (Family::FailingReshaped, 600_025_567),
         // What clearings take for maps is kept from what volumes with reserved space need while
@@ -490,15 +488,14 @@ fn histories_that_failed_once_do_not_fail_again() {
         // check was wrong
         (Family::Failing, 900_001_602),
         (Family::Failing, 900_004_771),
-        // A leaf that did not take the content that an opening brings onto all leaves is known to
-        // lack it
+        // A leaf that did not take what an opening brings onto all leaves is known to lack it
         (Family::FailingReshaped, 1_000_007_473),
         // A write within a reservation waits until what checkpoints leave is a run that is long
         // enough
         (Family::Pressed, 22),
-        // A waiter for a leaf that is let go is answered by the leaf that took its place
+        // Who waits for a leaf that is let go is answered by the one that took its place
         (Family::Reshaped, 9_000_001_578),
-        // Only a sector that is bad twice is written over
+        // Only what is bad twice is written over
         (Family::FailingReshaped, 16_000_003_973),
         // A spare that left its place stands in for nobody before the labels say so
         (Family::FailingReshaped, 20_000_006_773),
@@ -507,7 +504,7 @@ fn histories_that_failed_once_do_not_fail_again() {
         (Family::LosingRecords, 36_000_002_354),
         // A leaf that is added while a checkpoint is made is to have the root of that
         (Family::OldCopies, 4_294_967_308),
-        // Records behind a mark are promised by the next opening that finds them
+        // What lies behind a mark is promised by the next opening that finds it
         (Family::LosingRecords, 36_000_002_184),
     ];
     for (family, seed) in found {

@@ -27,7 +27,7 @@ pub enum Tearing {
     Ruin,
 }
 
-/// Write or trim that is not safe yet.
+/// A write or trim that is not safe yet.
 #[derive(Clone, Debug)]
 pub struct LooseWrite {
     /// Number, which counts up in the order in which writes took effect.

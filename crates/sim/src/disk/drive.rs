@@ -11,7 +11,7 @@ use super::medium::{Medium, SECTOR_SIZE};
 use crate::random::Random;
 use store::vdev::{DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome};
 
-/// Answer of the disk.
+/// An answer.
 #[derive(Debug)]
 pub struct Completion {
     /// Number with which the request was submitted.
@@ -53,7 +53,7 @@ struct InFlight {
     doomed: bool,
 }
 
-/// Simulated disk.
+/// A disk.
 #[derive(Clone, Debug)]
 pub struct Disk {
     sectors: u64,
@@ -138,7 +138,7 @@ impl Disk {
         self.fates.struck
     }
 
-    /// Takes a request; [`Disk::complete`] answers it under `id`.
+    /// Takes a request, to be answered under `id` by [`Disk::complete`].
     ///
     /// # Panics
     /// The range is not sectors of this disk: a correct store never asks for that.
@@ -465,7 +465,7 @@ impl Disk {
         self.presence == Presence::Gone
     }
 
-    /// Lets a hung disk answer again, as after a power cycle.
+    /// Lets a disk that hung answer again, as after a power cycle.
     pub fn wake(&mut self) {
         if self.is_hung() {
             self.presence = Presence::Here;
@@ -563,7 +563,7 @@ impl Disk {
         self.changing = 0;
     }
 
-    /// Lets any part of each write in flight take effect, and nothing more of the write.
+    /// Lets any part of each write in flight take effect, and nothing more of it.
     fn abandon(&mut self) {
         let in_flight = self.in_flight.clone();
         for request in in_flight.values() {

@@ -82,7 +82,7 @@ pub enum Dirty {
 /// A fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A flush is answered well but made nothing safe.
+    /// A flush is answered well and made nothing safe.
     LyingFlush,
     /// A flush fails.
     FailedFlush(Dirty),
@@ -92,9 +92,9 @@ pub enum Fault {
     LostWrite,
     /// A write is answered well and lands on other sectors.
     MisdirectedWrite,
-    /// A read returns the content of other sectors.
+    /// A read returns other sectors.
     MisdirectedRead,
-    /// A read fails once.
+    /// A read fails this once.
     FailedRead,
     /// A bit of a sector flips before a read, mostly of a sector that is read.
     BitRot,
@@ -171,23 +171,23 @@ impl Chances {
 /// Faults that happened. A test can tell an attack from a run without faults by them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Struck {
-    /// Number of flushes that lied.
+    /// Flushes that lied.
     pub lying_flushes: u64,
-    /// Number of flushes that failed.
+    /// Flushes that failed.
     pub failed_flushes: u64,
-    /// Number of writes that failed.
+    /// Writes that failed.
     pub failed_writes: u64,
-    /// Number of writes that were lost.
+    /// Writes that were lost.
     pub lost_writes: u64,
-    /// Number of writes that landed elsewhere.
+    /// Writes that landed elsewhere.
     pub misdirected_writes: u64,
-    /// Number of reads that returned other sectors.
+    /// Reads of other sectors.
     pub misdirected_reads: u64,
     /// Reads that failed, by themselves or for an unreadable sector.
     pub failed_reads: u64,
     /// Bits that flipped.
     pub rotten_bits: u64,
-    /// Number of sectors that became unreadable, without those of power cuts.
+    /// Sectors that became unreadable, power cuts not counted.
     pub ruined_sectors: u64,
 }
 

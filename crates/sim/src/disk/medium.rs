@@ -74,7 +74,7 @@ impl Medium {
         ))
     }
 
-    /// Replaces a sector. An unreadable sector can then be read again.
+    /// Replaces a sector. A sector that could not be read can be read again.
     pub fn put(&mut self, sector: u64, page: Page) {
         if !self.unreadable.is_empty() && self.unreadable.contains(&sector) {
             Arc::make_mut(&mut self.unreadable).remove(&sector);

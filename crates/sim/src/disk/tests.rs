@@ -295,7 +295,7 @@ fn a_trim_may_leave_what_nobody_wrote() {
     bench.run(DeviceOp::Trim { offset, len }).unwrap();
     let page = bench.disk.snapshot().sector(1);
     assert!(!page.is_zero() && page.iter().any(|byte| *byte != page[0]));
-    // Bytes that are written afterwards are there.
+    // Bytes that are written then are there.
     bench.write(1, 1).unwrap();
     assert_eq!(bench.read(1), Ok(1));
 }

@@ -1,4 +1,4 @@
-//! Generator that makes histories from seeds.
+//! Makes histories from seeds.
 //!
 //! The generator knows roughly what exists at each step. If something no longer exists, because a
 //! step failed or was cut out of the history, the run leaves steps on it out.
@@ -72,7 +72,7 @@ pub fn generate(seed: u64, climate: &Climate) -> History {
         next_volume: count as u32,
         next_group: 0,
         durable_per_mille: random.one_of(&[0, 100, 500, 1000]),
-        // A few hot places make operations meet.
+        // Few hot places make operations meet.
         hot: random.within(2..climate.blocks.max(2) + 1),
         first_losable: random.within(0..climate.disks as u64) as usize,
         random,
@@ -142,7 +142,7 @@ fn fill(volumes: &[VolumeSpec]) -> Vec<Step> {
     steps
 }
 
-/// A volume that exists, if no step failed.
+/// A volume that exists, if all went well.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     id: VolumeId,

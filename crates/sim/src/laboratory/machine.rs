@@ -33,7 +33,7 @@ pub(super) struct Way {
     pub torn_sectors: u64,
 }
 
-/// Subject on its disks.
+/// A subject on its disks.
 pub(super) struct Machine<S> {
     pub subject: S,
     pub disks: Vec<Disk>,
@@ -185,7 +185,7 @@ impl<S: Subject> Machine<S> {
         }
     }
 
-    /// Reads all content.
+    /// Reads everything.
     pub(super) fn read_all(
         &mut self,
         tolerates_errors: bool,
@@ -301,7 +301,7 @@ pub(crate) fn prove<S: Subject>(
     Ok(subject.prove(disks, *now_us))
 }
 
-/// Opening after the end of a life, with its judgement.
+/// An opening after the end of a life, and its judgement.
 pub(super) struct Recovery<'a> {
     pub history: &'a History,
     pub now_us: u64,

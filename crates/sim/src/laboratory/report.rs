@@ -12,13 +12,13 @@ const MAX_FLAWS: usize = 8;
 /// Counts of a history's events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Number of operations that were submitted.
+    /// Operations that were submitted.
     pub operations: u64,
-    /// Number of operations that failed where they may.
+    /// Operations that failed, where they may.
     pub errors: u64,
     /// Power cuts and kills after which the history went on.
     pub crashes: u64,
-    /// Number of power cuts that were only tried, each opened and read.
+    /// Power cuts that were only tried, each opened and read.
     pub tried_cuts: u64,
     /// Tried power cuts at flushes.
     pub flush_cuts: u64,
@@ -32,19 +32,19 @@ pub struct Report {
     pub missed_by_signposts: u64,
     /// Places that were taken away though everything was there without them.
     pub needless_records: u64,
-    /// Number of sectors that led to others and rotted without a loss.
+    /// Sectors that led to others and rotted, without a loss.
     pub rotten_metadata: u64,
     /// Disks that came back with old content.
     pub old_copies: u64,
     /// Number of times that old disks were rebuilt and as many others were lost after that.
     pub rebuilt_old_copies: u64,
-    /// Number of labels that were lost.
+    /// Labels that were lost.
     pub lost_labels: u64,
-    /// Number of disks that lost all labels at their ends and got them back.
+    /// Disks that lost all labels at their ends and got them back.
     pub rebuilt_labels: u64,
     /// Number of times that the power failed while disks got their labels back.
     pub torn_rebuilds: u64,
-    /// Number of disks that shrank.
+    /// Disks that shrank.
     pub short_disks: u64,
     /// Work during which power cuts fell, tried or not.
     pub cut: CutInto,
@@ -56,7 +56,7 @@ pub struct Report {
     pub proofs: u64,
     /// Number of times that all was scrubbed, and no copy was bad after that.
     pub heals: u64,
-    /// Number of openings that were shown a disk and its copy, and refused.
+    /// Openings that were shown a disk and its copy, and refused.
     pub refused_twins: u64,
     /// Openings that were shown a copy of a disk that the store does not know any more.
     pub strangers: u64,
@@ -68,7 +68,7 @@ pub struct Report {
     pub attempts: Attempts,
     /// Changes whose space was reserved, among those that may lack space.
     pub kept: u64,
-    /// Number of operations that destroyed several volumes or snapshots.
+    /// Operations that destroyed several volumes or snapshots.
     pub destructions: u64,
     /// Moves of the store's disks.
     pub moves: Moves,
@@ -85,15 +85,15 @@ pub struct Report {
 pub struct Attempts {
     /// Power cuts at which all caches were lost together.
     pub cuts: u64,
-    /// Number of disks that were back while another disk was away.
+    /// Disks that were back while another was away.
     pub partings: u64,
     /// Partings of which nothing was reported.
     pub untold: u64,
-    /// Number of newest checkpoints that were lost.
+    /// Newest checkpoints that were lost.
     pub lost_roots: u64,
-    /// Number of changes that were made again.
+    /// Changes that were made again.
     pub repeats: u64,
-    /// Number of marks that were lost.
+    /// Marks that were lost.
     pub lost_marks: u64,
     /// Lost marks after which a promise had been made.
     pub needless_marks: u64,
@@ -114,15 +114,15 @@ impl Attempts {
 /// Power cuts by the store's work at that moment, besides serving.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CutInto {
-    /// Power cuts during a resilver.
+    /// A resilver.
     pub resilvers: u64,
-    /// Power cuts during a scrub.
+    /// A scrub.
     pub scrubs: u64,
     /// Blocks of destroyed datasets were being freed.
     pub freeing: u64,
-    /// Power cuts during a checkpoint.
+    /// A checkpoint.
     pub checkpoints: u64,
-    /// Power cuts while the pool became larger.
+    /// The pool became larger.
     pub growths: u64,
 }
 
@@ -195,7 +195,7 @@ impl Report {
 pub enum FailureKind {
     /// Data was found that must not be there.
     Wrong(Wrong),
-    /// A store that waits for an event that never comes.
+    /// The store waits for something that never comes.
     Hangs(String),
     /// The store does not open its disks, for this reason.
     Refused(String),
@@ -214,7 +214,7 @@ pub enum FailureKind {
     Shrunk(u64, u64),
     /// A disk and its copy were not told apart as they must be.
     Twins(String),
-    /// A panic of the store.
+    /// The store panicked.
     Panicked(String),
 }
 
@@ -242,7 +242,7 @@ impl fmt::Display for FailureKind {
     }
 }
 
-/// Failure of a history.
+/// A history that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Seed of the history.

@@ -64,7 +64,7 @@ pub struct Ledger {
     jobs: Vec<Job>,
     attempts: Vec<Attempt>,
     orders: Vec<Order>,
-    /// Number of attempts that began, for the report.
+    /// Attempts that began, for the report.
     pub begun: u64,
 }
 

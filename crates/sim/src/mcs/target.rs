@@ -19,7 +19,7 @@ use super::unit::{Room, Router, Units, good};
 use crate::network::ConnectionId;
 use crate::random::Random;
 
-/// Silence after which the target pings an initiator.
+/// Silence after which an initiator is pinged.
 const PING_AFTER: Duration = Duration::from_secs(15);
 /// Longest time that a ping may stay unanswered.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -76,7 +76,7 @@ struct Served {
     window: (u32, u32),
 }
 
-/// Target with the sessions of one initiator.
+/// The target, with one initiator's sessions.
 #[derive(Debug)]
 pub struct Target {
     /// Logical units of the target.

@@ -16,7 +16,7 @@ pub const LUNS: u64 = 2;
 /// Number of cells of each unit.
 pub const CELLS: usize = 64;
 
-/// Command that the disk works on.
+/// A command that the disk works on.
 #[derive(Debug)]
 struct Work {
     session: u64,
@@ -24,7 +24,7 @@ struct Work {
     attempt: AttemptId,
 }
 
-/// Logical units with their disk.
+/// The units and their disk.
 #[derive(Debug)]
 pub struct Units {
     /// Job that wrote each cell last; 0 for none.
@@ -156,7 +156,7 @@ impl DataOutBuffer for Room {
 pub struct Router<'a> {
     /// Logical units.
     pub units: &'a mut Units,
-    /// Model that judges the session.
+    /// The model.
     pub ledger: &'a mut Ledger,
     /// Number of the session.
     pub session: u64,

@@ -24,7 +24,7 @@ pub enum Phase {
     LoggingOut,
 }
 
-/// Connection of the initiator.
+/// A connection.
 #[derive(Debug)]
 pub struct Wire {
     /// Number of the connection, to which its bytes go.
@@ -46,7 +46,7 @@ pub struct Wire {
     window: Option<(u32, u32)>,
 }
 
-/// PDU that came.
+/// A PDU that came.
 pub type Pdu = (RawBhs, Vec<u8>);
 
 impl Wire {

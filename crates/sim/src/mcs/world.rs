@@ -1,4 +1,4 @@
-//! Simulated world of one initiator and one target, with several connections and faults.
+//! One initiator, one target, several connections, faults.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -40,13 +40,13 @@ pub struct Climate {
 /// Counts of a world's events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Number of jobs that ended.
+    /// Jobs that ended.
     pub ended: u64,
     /// Jobs that were aborted, among those that ended.
     pub aborted: u64,
-    /// Number of commands that began.
+    /// Commands that began.
     pub begun: u64,
-    /// Number of requests that were sent again with their CmdSN.
+    /// Requests that were sent again with their CmdSN.
     pub sent_again: u64,
     /// Connections that were made.
     pub connections: u64,

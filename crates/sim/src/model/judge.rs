@@ -32,7 +32,7 @@ pub enum WrongKind {
     Undead,
     /// A volume exists, and this one, which was to go together with it, does not.
     Half(VolumeId),
-    /// A volume of another size, in blocks.
+    /// A volume has another size, in blocks.
     Size(u64),
 }
 
@@ -103,7 +103,7 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// Volume as it was found when the store was opened.
+/// A volume as it was found when the store was opened.
 #[derive(Clone, Debug, Default)]
 pub struct FoundVolume {
     /// Content of each of its slices.

@@ -21,7 +21,7 @@ pub enum Found {
     Elsewhere(ChangeId, u64),
     /// Bytes that no change wrote.
     Garbage,
-    /// An error instead of bytes, or no query.
+    /// An error instead of bytes, or nothing was asked.
     Unreadable,
 }
 

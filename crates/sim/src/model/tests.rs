@@ -14,7 +14,7 @@ const BLOCKS: u64 = 8;
 /// Change that each block of each volume holds.
 type Held<'a> = &'a [(VolumeId, &'a [u32])];
 
-/// Pool of one volume with volume blocks of two blocks.
+/// A pool of one volume with volume blocks of two blocks.
 struct Pool(Model);
 
 impl Pool {
@@ -209,7 +209,7 @@ fn what_was_found_is_pinned() {
     assert!(found.holds(&[1, 0, 3]).is_ok() && found.holds(&[1, 0, 0]).is_ok());
 }
 
-/// Leaves the first two blocks, which are one volume block, unreadable when the pool is opened.
+/// The first two blocks, which are one volume block, cannot be read when the pool is opened.
 #[test]
 fn what_could_not_be_read_when_it_was_opened_may_be_gone_unless_it_was_certain() {
     let unread = |pool: &Pool, third: u32| {
@@ -237,7 +237,7 @@ fn what_could_not_be_read_when_it_was_opened_may_be_gone_unless_it_was_certain()
     assert_eq!(found.holds(&[1, 0, 3]).err(), Some(WrongKind::Stale));
 }
 
-/// Leaves the whole volume unreadable when the pool is opened.
+/// Nothing of the volume can be read when the pool is opened.
 #[test]
 fn a_rollback_that_nothing_tells_of_happened_or_not() {
     let mut pool = Pool::new(Order::Free);

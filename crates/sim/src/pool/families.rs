@@ -525,7 +525,7 @@ impl Family {
         attack::<PoolSubject>(&setup, &climate, finish, seed..seed + 1)
     }
 
-    /// Runs the history of one seed and reports every event.
+    /// Runs the history of one seed and tells all that happens.
     pub fn trace(self, seed: u64) -> (Result<Report, Failure>, Vec<String>) {
         let (setup, history) = self.history(seed);
         trace::<PoolSubject>(&setup, &history)

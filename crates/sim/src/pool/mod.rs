@@ -2,7 +2,7 @@
 //!
 //! | part | module |
 //! |---|---|
-//! | the pool as a subject: created, opened by its labels, asked | this one |
+//! | the pool as a subject: created, opened by its labels, asked | here |
 //! | volumes, snapshots and properties | [`administer`] |
 //! | labels read from disks | [`labels`] |
 //! | vdevs, limits and properties, drawn from seeds | [`setup`] |
@@ -61,7 +61,7 @@ const GROUP: char = 'g';
 /// Host of these pools.
 const HOST: &str = "laboratory";
 
-/// Volume or snapshot of the pool.
+/// A volume or snapshot of the pool.
 #[derive(Clone, Debug)]
 struct Known {
     dataset: DatasetId,
@@ -73,7 +73,7 @@ struct Known {
 
 /// Stage of a subject.
 enum Stage {
-    /// The labels are read.
+    /// Labels are read.
     Labels(Labels),
     /// The labels are followed.
     Opening(Box<Opening>),
@@ -94,7 +94,7 @@ struct Making {
     is_asked: bool,
 }
 
-/// Pool on simulated disks.
+/// A pool on simulated disks.
 pub struct PoolSubject {
     setup: PoolSetup,
     stage: Stage,

@@ -67,15 +67,15 @@ enum Hardship {
 pub struct Report {
     /// Number of power cuts and kills.
     pub crashes: u64,
-    /// Number of receives that went on at their old place.
+    /// Receives that went on where they were.
     pub resumed: u64,
-    /// Number of receives that were given up and begun anew.
+    /// Receives that were given up and begun anew.
     pub given_up: u64,
-    /// Number of receives that a disk or a lack of space ended.
+    /// Receives that a disk or a lack of space ended.
     pub failed: u64,
     /// Pools that did not open any more or lacked blocks. This is allowed if all disks fail.
     pub refused: u64,
-    /// Number of clones that were received.
+    /// Clones that were received.
     pub clones: u64,
 }
 

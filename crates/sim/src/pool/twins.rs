@@ -71,7 +71,7 @@ pub(super) fn become_another(
         all.map(|(disk, medium)| labels(medium, geometry.sectors(disk)))
             .collect()
     };
-    // Nobody names disks that stand by, or disks that left and are not wiped yet.
+    // Disks that stand by, and those that left and are not wiped yet, are named by nobody.
     let examined = examine(&read(copies), Some(setup.guid)).map_err(|error| error.to_string())?;
     let is_own = |disk: &usize| examined.leaves[*disk].is_some_and(|of| examined.config.lists(of));
     let named: Vec<usize> = (0..copies.len()).filter(is_own).collect();

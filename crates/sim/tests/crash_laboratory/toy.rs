@@ -32,7 +32,7 @@ pub(crate) enum Bug {
     ForgetsTheChain,
     /// Replayed data is served before it is safe.
     ServesBeforeFlush,
-    /// A change of several blocks is split into several records.
+    /// A change of several blocks is several records.
     SplitsVolumeBlocks,
     /// A snapshot is another name for its volume.
     SharesSnapshots,
@@ -86,7 +86,7 @@ pub(crate) struct Toy {
     number: u64,
     sector: u64,
     chain: u64,
-    /// Numbers of written records, beyond those before which all are written.
+    /// Records that are written, beyond those before which all are.
     written: Vec<u64>,
     /// Number of records from 0 on that are written, followed by the number that are safe.
     written_below: u64,
@@ -102,7 +102,7 @@ pub(crate) struct Toy {
     answers: Vec<Answer>,
 }
 
-/// Record without its data.
+/// A record, apart from its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Record {
     words: [u64; WORDS],

@@ -20,7 +20,7 @@ const FIRST_TAG: u64 = 1 << 61;
 /// Number of ways in which the power fails after the first changes, and after the repeated ones.
 const WAYS: usize = 4;
 
-/// Write of a trial.
+/// A write.
 #[derive(Clone, Debug)]
 pub(super) struct Made {
     id: ChangeId,

@@ -24,7 +24,7 @@ use crate::network::ConnectionId;
 use crate::random::Random;
 use crate::target::TARGET;
 
-/// Silence after which the initiator pings the target.
+/// Silence after which the target is pinged.
 const PING_AFTER: Duration = Duration::from_secs(8);
 /// Silence after which a connection is given up.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -92,7 +92,7 @@ struct Session {
     ending: bool,
 }
 
-/// Connection that is to be made.
+/// A connection that is to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Want {
     cid: u16,
@@ -112,7 +112,7 @@ pub struct Habits {
     pub careless: u64,
 }
 
-/// Simulated initiator.
+/// The initiator.
 #[derive(Debug)]
 pub struct Initiator {
     settings: LoginSettings,
@@ -135,11 +135,11 @@ pub struct Initiator {
     pub closing: Vec<ConnectionId>,
     /// Cells that an aborted job may have written. The world checks them.
     pub unsure: Vec<(u64, usize, JobId)>,
-    /// Number of jobs that ended.
+    /// Jobs that ended.
     pub ended: u64,
     /// Jobs that were aborted, among those that ended.
     pub aborted: u64,
-    /// Number of commands that were sent again.
+    /// Commands that were sent again.
     pub sent_again: u64,
     random: Random,
 }
@@ -272,7 +272,7 @@ impl Initiator {
             session.tsih = login.tsih;
             session.parameters = login.session.clone();
             session.max = session.place(login.max_cmd_sn);
-            // The target has ended the old session before.
+            // The target has ended the session before.
             for attempt in std::mem::take(&mut self.limbo) {
                 ledger.conclude(attempt);
                 self.ready.push_back(ledger.job_of(attempt));
