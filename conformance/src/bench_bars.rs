@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::bench_network::lacking;
 use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::machine::process;
-use crate::servers::server::Kind;
+use crate::servers::server::ServerKind;
 
 /// Time limit of an experiment: some tens of runs of a second, each with a login before it.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -124,7 +124,7 @@ enum Made {
 }
 
 fn make(bench: &Bench, name: &str, speed: &str, seconds: &str, rounds: &str) -> Result<Made> {
-    let Kind::Sandstone(sandstone) = &bench.kind else {
+    let ServerKind::Sandstone(sandstone) = &bench.kind else {
         return Ok(Made::Skipped(
             "this lab is about Sandstone's initiator".into(),
         ));

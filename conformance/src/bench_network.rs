@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::machine::process;
-use crate::servers::server::{self, Kind};
+use crate::servers::server::{self, ServerKind};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Time limit of an experiment: some runs of a few seconds, each with a login before it.
@@ -40,8 +40,8 @@ pub(crate) const LABS: &[Lab] = &[
 
 fn sandstone(bench: &Bench) -> Option<&Path> {
     match &bench.kind {
-        Kind::Sandstone(path) => Some(path),
-        Kind::Tgt => None,
+        ServerKind::Sandstone(path) => Some(path),
+        ServerKind::Tgt => None,
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::bench_network::lacking;
 use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::machine::process;
-use crate::servers::server::Kind;
+use crate::servers::server::ServerKind;
 
 /// Time limit of one experiment: each of its volumes is filled before each run.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -149,7 +149,7 @@ const PRIMARYCACHE: Expected = Expected {
 };
 
 fn made(bench: &Bench, experiments: &[&Expected]) -> Result<Outcome> {
-    let Kind::Sandstone(sandstone) = &bench.kind else {
+    let ServerKind::Sandstone(sandstone) = &bench.kind else {
         return Ok(Outcome::Skipped(
             "this lab is about Sandstone's volumes".into(),
         ));

@@ -15,7 +15,7 @@ use crate::initiator::{serve, two_paths};
 use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::machine::process;
 use crate::servers::path_proxy::Weather;
-use crate::servers::server::{Backend, Kind, Server, Spec};
+use crate::servers::server::{Backend, Server, ServerKind, Spec};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Number of deaths of which the median counts, because other load of a busy machine adds to a gap
@@ -41,7 +41,7 @@ pub(crate) const LABS: &[Lab] = &[
 ];
 
 fn failover(bench: &Bench, tgt: bool) -> Result<Outcome> {
-    let Kind::Sandstone(program) = &bench.kind else {
+    let ServerKind::Sandstone(program) = &bench.kind else {
         return Ok(Outcome::Skipped("the peer is no initiator".into()));
     };
     let spec = Spec {

@@ -13,7 +13,7 @@ use crate::machine::process;
 use crate::nbd::{Attached, fio};
 use crate::qemu_img::{SIZE_MIB, sparse_pattern, tool};
 use crate::servers::path_proxy::{PathProxy, Weather};
-use crate::servers::server::{Backend, Kind, Server, Spec};
+use crate::servers::server::{Backend, Server, ServerKind, Spec};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const SEED: &str = "SANDSTONE_SEED";
@@ -61,7 +61,7 @@ pub(crate) const LABS: &[Lab] = &[
 /// Starts a server of the kind under test.
 pub(crate) fn serve(bench: &Bench, tgt: bool, spec: Spec) -> Result<Server> {
     match tgt {
-        true => Server::start(&Kind::Tgt, &bench.tools, spec),
+        true => Server::start(&ServerKind::Tgt, &bench.tools, spec),
         false => bench.serve(spec),
     }
 }
@@ -160,7 +160,7 @@ fn there_and_back(bench: &Bench, url: &str) -> Result<()> {
 }
 
 fn refused(bench: &Bench, url: &str, why: &str) -> Result<()> {
-    let Kind::Sandstone(program) = &bench.kind else {
+    let ServerKind::Sandstone(program) = &bench.kind else {
         bail!("no initiator");
     };
     let mut command = Command::new(program);
@@ -304,7 +304,7 @@ impl Random {
 }
 
 fn storm(bench: &Bench, tgt: bool) -> Result<Outcome> {
-    let Kind::Sandstone(program) = &bench.kind else {
+    let ServerKind::Sandstone(program) = &bench.kind else {
         return Ok(Outcome::Skipped("the peer is no initiator".into()));
     };
     let seed = Random::seed()?;

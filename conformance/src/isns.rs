@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 
 use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::machine::process;
-use crate::servers::server::{self, Kind, Spec};
+use crate::servers::server::{self, ServerKind, Spec};
 
 const LIMIT: Duration = Duration::from_secs(15);
 const SOURCE: &str = "iqn.2026-01.org.sandstone.conformance";
@@ -78,7 +78,7 @@ fn run(bench: &Bench) -> Result<Outcome> {
 
 /// Returns the targets that `initiator discover` finds at the server.
 fn discovered(bench: &Bench, server: &str) -> Result<String> {
-    let Kind::Sandstone(program) = &bench.kind else {
+    let ServerKind::Sandstone(program) = &bench.kind else {
         return Ok(String::new());
     };
     let mut command = Command::new(program);

@@ -3,13 +3,13 @@
 use anyhow::Result;
 
 use crate::machine::packages::Tools;
-use crate::servers::server::{Kind, Server, Spec};
+use crate::servers::server::{Server, ServerKind, Spec};
 
 /// Values that labs share.
 #[derive(Debug)]
 pub(crate) struct Bench {
     /// Kind of the server under test.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ServerKind,
     /// Duration of a storm in seconds.
     pub(crate) seconds: u64,
     /// Programs of other projects.
@@ -27,7 +27,7 @@ impl Bench {
 
     /// Reports whether the peer is under test instead of Sandstone.
     pub(crate) fn is_peer(&self) -> bool {
-        matches!(self.kind, Kind::Tgt)
+        matches!(self.kind, ServerKind::Tgt)
     }
 }
 

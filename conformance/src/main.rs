@@ -36,7 +36,7 @@ use anyhow::{Context as _, Result, bail};
 
 use lab::{Bench, Lab, Outcome, Room};
 use machine::packages::Tools;
-use servers::server::Kind;
+use servers::server::ServerKind;
 
 const USAGE: &str = "\
 usage: conformance [OPTIONS] [NAME…]
@@ -181,9 +181,9 @@ fn run(arguments: &Arguments) -> Result<bool> {
         return Ok(true);
     }
     let kind = if arguments.peer {
-        Kind::Tgt
+        ServerKind::Tgt
     } else {
-        Kind::Sandstone(server_binary(arguments)?)
+        ServerKind::Sandstone(server_binary(arguments)?)
     };
     machine::network::remove_stale();
     machine::scratch::remove_stale();

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::machine::process::{self, Running};
 use crate::qemu_img::{SIZE_MIB, pattern, sparse_pattern, tool};
-use crate::servers::server::{self, Kind};
+use crate::servers::server::{self, ServerKind};
 
 const LIMIT: Duration = Duration::from_secs(90);
 const START: Duration = Duration::from_secs(20);
@@ -55,7 +55,7 @@ impl Attached {
         what: &str,
         options: &[&str],
     ) -> Result<Option<Self>> {
-        let Kind::Sandstone(program) = &bench.kind else {
+        let ServerKind::Sandstone(program) = &bench.kind else {
             return Ok(None);
         };
         let socket = folder.path().join("nbd.sock");

@@ -12,7 +12,7 @@ use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::machine::packages::{cache_folder, on_path};
 use crate::machine::process::{self, Running};
 use crate::machine::scratch;
-use crate::servers::server::{self, Kind};
+use crate::servers::server::{self, ServerKind};
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// Time limit of an installation from PyPI, which happens once for each change of the versions.
@@ -33,7 +33,7 @@ pub(crate) const LABS: &[Lab] = &[Lab {
 }];
 
 fn run(bench: &Bench) -> Result<Outcome> {
-    let Kind::Sandstone(program) = &bench.kind else {
+    let ServerKind::Sandstone(program) = &bench.kind else {
         return Ok(Outcome::Skipped("it is about our own API".to_owned()));
     };
     let python = match Python::prepare() {

@@ -11,7 +11,7 @@ use crate::initiator::{attached, nbd, no_initiator, same, serve};
 use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::machine::process::{self, Running};
 use crate::qemu_img::{SIZE_MIB, sparse_pattern};
-use crate::servers::server::{self, Backend, Kind, Server, Spec, free_port};
+use crate::servers::server::{self, Backend, Server, ServerKind, Spec, free_port};
 
 /// Time limit of an import, which watches for longer than the previous host promised to be silent.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -112,7 +112,7 @@ fn take_over(bench: &Bench) -> Result<Outcome> {
     if let Some(skipped) = no_initiator(bench) {
         return Ok(skipped);
     }
-    let Kind::Sandstone(program) = &bench.kind else {
+    let ServerKind::Sandstone(program) = &bench.kind else {
         return Ok(Outcome::Skipped("the peer knows no pools".to_owned()));
     };
     let spec = Spec {

@@ -15,7 +15,7 @@ use crate::lab::{Bench, Lab, Outcome, Room};
 use crate::machine::packages::cache_folder;
 use crate::machine::process;
 use crate::machine::scratch;
-use crate::servers::server::{Kind, Spec};
+use crate::servers::server::{ServerKind, Spec};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -54,7 +54,7 @@ const fn screen(width: u32, height: u32, scheme: &'static str) -> Screen {
 const HIGHEST: u32 = 12_000;
 
 fn run(bench: &Bench) -> Result<Outcome> {
-    let Kind::Sandstone(program) = &bench.kind else {
+    let ServerKind::Sandstone(program) = &bench.kind else {
         return Ok(Outcome::Skipped("it is about our own page".to_owned()));
     };
     if let Some(reason) = browser::missing() {

@@ -140,7 +140,7 @@ fn target(options: &Options) -> Result<(), String> {
     let sandstone = server::sandstone_binary(options.server.as_deref())?;
     let mut report = Report::new(machine, options, &sandstone)?;
     if options.wants(sessions::NAME) {
-        for kind in [server::Kind::Tgt, server::Kind::Sandstone] {
+        for kind in [server::TargetKind::Tgt, server::TargetKind::Sandstone] {
             progress(&format!("{}: sessions", kind.name()));
             report
                 .sessions
@@ -150,11 +150,11 @@ fn target(options: &Options) -> Result<(), String> {
     let wanted: Vec<&Workload> = WORKLOADS.iter().filter(|w| options.wants(w.name)).collect();
     if !wanted.is_empty() {
         let mut servers = vec![
-            Server::start(server::Kind::Tgt, &sandstone)?,
-            Server::start(server::Kind::Sandstone, &sandstone)?,
+            Server::start(server::TargetKind::Tgt, &sandstone)?,
+            Server::start(server::TargetKind::Sandstone, &sandstone)?,
         ];
         if wanted.iter().any(|workload| workload.cached) {
-            servers.push(Server::start(server::Kind::Pool, &sandstone)?);
+            servers.push(Server::start(server::TargetKind::Pool, &sandstone)?);
         }
         for server in &servers {
             progress(&format!("{}: writing every block once", server.kind.name()));

@@ -37,7 +37,7 @@ enum Verdict {
     LeftOut(&'static str),
 }
 
-struct Stage {
+struct TestStage {
     name: &'static str,
     time: Duration,
     verdict: Verdict,
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         if let Verdict::Failed(message) = &verdict {
             eprintln!("xtask test: {name} failed: {message}");
         }
-        stages.push(Stage {
+        stages.push(TestStage {
             name,
             time: start.elapsed(),
             verdict,
@@ -224,7 +224,7 @@ fn verdict(result: Result<(), String>) -> Verdict {
     }
 }
 
-fn report(stages: &[Stage], total: Duration) -> Result<(), String> {
+fn report(stages: &[TestStage], total: Duration) -> Result<(), String> {
     println!("\n{:<22} {:<8} {:>8}", "stage", "result", "time");
     let mut failed = Vec::new();
     for stage in stages {

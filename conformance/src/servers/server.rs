@@ -12,7 +12,7 @@ use crate::servers::{sandstone_daemon, tgt};
 
 /// Kind of server.
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum ServerKind {
     /// Sandstone, with the path of the binary.
     Sandstone(PathBuf),
     /// Debian's tgt.
@@ -80,7 +80,7 @@ impl Default for Spec {
 /// Server that serves one logical unit.
 #[derive(Debug)]
 pub(crate) struct Server {
-    kind: Kind,
+    kind: ServerKind,
     spec: Spec,
     /// IQN of the target.
     pub(crate) target: String,
@@ -109,7 +109,7 @@ impl Server {
     ///
     /// # Errors
     /// The server does not start. The message ends with its log.
-    pub(crate) fn start(kind: &Kind, tools: &Tools, mut spec: Spec) -> Result<Self> {
+    pub(crate) fn start(kind: &ServerKind, tools: &Tools, mut spec: Spec) -> Result<Self> {
         if spec.port == 0 {
             spec.port = free_port()?;
         }
@@ -218,20 +218,26 @@ impl Drop for Server {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
             // tgtd ignores SIGTERM while it has targets, and dies with the value.
-            if !matches!(self.kind, Kind::Tgt) && !process.terminate(Duration::from_secs(5)) {
+            if !matches!(self.kind, ServerKind::Tgt) && !process.terminate(Duration::from_secs(5)) {
                 eprintln!("  the daemon did not end within 5 s of SIGTERM and was killed");
             }
         }
-        if matches!(self.kind, Kind::Tgt) {
+        if matches!(self.kind, ServerKind::Tgt) {
             tgt::remove_sockets(self.folder.path());
         }
     }
 }
 
-fn launch(kind: &Kind, tools: &Tools, spec: &Spec, folder: &Path, first: bool) -> Result<Started> {
+fn launch(
+    kind: &ServerKind,
+    tools: &Tools,
+    spec: &Spec,
+    folder: &Path,
+    first: bool,
+) -> Result<Started> {
     let started = match kind {
-        Kind::Sandstone(program) => sandstone_daemon::launch(program, spec, folder, first),
-        Kind::Tgt => tgt::launch(tools, spec, folder),
+        ServerKind::Sandstone(program) => sandstone_daemon::launch(program, spec, folder, first),
+        ServerKind::Tgt => tgt::launch(tools, spec, folder),
     };
     started.with_context(|| {
         format!(

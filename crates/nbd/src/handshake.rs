@@ -92,7 +92,7 @@ impl fmt::Display for End {
 
 /// Position of the handshake in the stream.
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum HandshakeStage {
     /// The client's flags are next.
     ClientFlags,
     /// An option is next, or partly there.
@@ -107,7 +107,7 @@ enum Stage {
 /// Handshake of one connection.
 #[derive(Debug)]
 pub struct Handshake {
-    stage: Stage,
+    stage: HandshakeStage,
     /// Bytes of the flags or the option that is arriving.
     input: Vec<u8>,
     tls: TlsMode,
@@ -126,7 +126,7 @@ impl Handshake {
         out.extend(OPTION_MAGIC.to_be_bytes());
         out.extend((FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes());
         Self {
-            stage: Stage::ClientFlags,
+            stage: HandshakeStage::ClientFlags,
             input: Vec::new(),
             tls,
             encrypted: false,
@@ -149,12 +149,14 @@ impl Handshake {
         let mut rest = bytes;
         let progress = loop {
             let progress = match self.stage {
-                Stage::ClientFlags => self.client_flags(&mut rest),
-                Stage::Options => self.option(&mut rest, export, out),
-                Stage::Skipping { option, left, kind } => {
+                HandshakeStage::ClientFlags => self.client_flags(&mut rest),
+                HandshakeStage::Options => self.option(&mut rest, export, out),
+                HandshakeStage::Skipping { option, left, kind } => {
                     self.skip(&mut rest, option, left, kind, out)
                 }
-                Stage::Over => Some(Progress::Ended(End::Violation("bytes after the end"))),
+                HandshakeStage::Over => {
+                    Some(Progress::Ended(End::Violation("bytes after the end")))
+                }
             };
             match progress {
                 None => {}
@@ -167,7 +169,7 @@ impl Handshake {
             }
         };
         if matches!(progress, Progress::Transmission(_) | Progress::Ended(_)) {
-            self.stage = Stage::Over;
+            self.stage = HandshakeStage::Over;
         }
         (bytes.len() - rest.len(), progress)
     }
@@ -192,7 +194,7 @@ impl Handshake {
         }
         self.fixed = flags & u32::from(FIXED_NEWSTYLE) != 0;
         self.no_zeroes = flags & u32::from(NO_ZEROES) != 0;
-        self.stage = Stage::Options;
+        self.stage = HandshakeStage::Options;
         None
     }
 
@@ -255,7 +257,7 @@ impl Handshake {
             _ => return None,
         };
         self.input.clear();
-        self.stage = Stage::Skipping {
+        self.stage = HandshakeStage::Skipping {
             option: code,
             left: len,
             kind,
@@ -279,7 +281,7 @@ impl Handshake {
         *rest = &rest[skipped..];
         let left = left - skipped as u32;
         if left > 0 {
-            self.stage = Stage::Skipping { option, left, kind };
+            self.stage = HandshakeStage::Skipping { option, left, kind };
             return Some(Progress::Pending);
         }
         let message: &[u8] = match kind {
@@ -288,7 +290,7 @@ impl Handshake {
             _ => b"unknown option",
         };
         OptionReplies { option, out }.put(kind, &[message]);
-        self.stage = Stage::Options;
+        self.stage = HandshakeStage::Options;
         None
     }
 

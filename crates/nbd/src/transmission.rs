@@ -31,7 +31,7 @@ pub enum Step<'a> {
 
 /// Part of the stream that is arriving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum TransmissionStage {
     /// Header of a request.
     Header,
     /// Payload of a write, with the number of missing bytes.
@@ -48,7 +48,7 @@ enum Stage {
 #[derive(Debug)]
 pub struct Transmission {
     agreed: Agreed,
-    stage: Stage,
+    stage: TransmissionStage,
     /// Part of a header that has arrived, or of a payload of BLOCK_STATUS.
     input: [u8; EXTENDED_LENGTH],
     have: usize,
@@ -60,7 +60,7 @@ impl Transmission {
     pub fn new(agreed: Agreed) -> Self {
         Self {
             agreed,
-            stage: Stage::Header,
+            stage: TransmissionStage::Header,
             input: [0; EXTENDED_LENGTH],
             have: 0,
             shutting_down: false,
@@ -76,7 +76,7 @@ impl Transmission {
     /// into their place, and are then reported with [`Transmission::placed`].
     pub fn payload_left(&self) -> usize {
         match self.stage {
-            Stage::Payload(left) => left as usize,
+            TransmissionStage::Payload(left) => left as usize,
             _ => 0,
         }
     }
@@ -84,25 +84,25 @@ impl Transmission {
     /// Notes that `len` bytes of payload were read into their place, at most
     /// [`Transmission::payload_left`].
     pub fn placed(&mut self, len: usize) {
-        if let Stage::Payload(left) = self.stage {
+        if let TransmissionStage::Payload(left) = self.stage {
             let left = (left as usize).saturating_sub(len);
             self.stage = match left {
-                0 => Stage::Header,
-                left => Stage::Payload(left as u32),
+                0 => TransmissionStage::Header,
+                left => TransmissionStage::Payload(left as u32),
             };
         }
     }
 
     /// Reports whether the stream is between two requests.
     pub fn is_between_requests(&self) -> bool {
-        self.stage == Stage::Header && self.have == 0
+        self.stage == TransmissionStage::Header && self.have == 0
     }
 
     /// Takes the next step from the front of `input`. Call it until it returns [`Step::Pending`].
     pub fn step<'a>(&mut self, input: &mut &'a [u8], export: &Export) -> Step<'a> {
         loop {
             match self.stage {
-                Stage::Header => {
+                TransmissionStage::Header => {
                     if !self.collect(input, Header::length(self.agreed.style)) {
                         return Step::Pending;
                     }
@@ -114,32 +114,32 @@ impl Transmission {
                         return step;
                     }
                 }
-                Stage::Payload(_) if input.is_empty() => return Step::Pending,
-                Stage::Payload(left) => {
+                TransmissionStage::Payload(_) if input.is_empty() => return Step::Pending,
+                TransmissionStage::Payload(left) => {
                     let (piece, rest) = input.split_at(input.len().min(left as usize));
                     *input = rest;
                     self.placed(piece.len());
                     return Step::Payload(piece);
                 }
-                Stage::Skipped(left) => {
+                TransmissionStage::Skipped(left) => {
                     let skipped = usize::try_from(left).map_or(input.len(), |l| l.min(input.len()));
                     *input = &input[skipped..];
                     let left = left - skipped as u64;
                     if left > 0 {
-                        self.stage = Stage::Skipped(left);
+                        self.stage = TransmissionStage::Skipped(left);
                         return Step::Pending;
                     }
-                    self.stage = Stage::Header;
+                    self.stage = TransmissionStage::Header;
                 }
-                Stage::Status(header) => {
+                TransmissionStage::Status(header) => {
                     if !self.collect(input, STATUS_PAYLOAD) {
                         return Step::Pending;
                     }
                     self.have = 0;
-                    self.stage = Stage::Header;
+                    self.stage = TransmissionStage::Header;
                     return self.status(header, export);
                 }
-                Stage::Over => {
+                TransmissionStage::Over => {
                     // A client must not send anything here, so these bytes are dropped.
                     *input = &[];
                     return Step::Pending;
@@ -158,7 +158,7 @@ impl Transmission {
     }
 
     fn violation<'a>(&mut self, what: &'static str) -> Step<'a> {
-        self.stage = Stage::Over;
+        self.stage = TransmissionStage::Over;
         Step::Violation(what)
     }
 
@@ -174,15 +174,15 @@ impl Transmission {
             return Some(self.violation("a payload that is far too long"));
         }
         if header.kind == command::DISC {
-            self.stage = Stage::Over;
+            self.stage = TransmissionStage::Over;
             return Some(Step::Disconnect);
         }
         if payload > 0 {
-            self.stage = Stage::Skipped(payload);
+            self.stage = TransmissionStage::Skipped(payload);
         }
         if !self.shutting_down && header.has_status_payload(self.agreed) {
             if payload == STATUS_PAYLOAD as u64 {
-                self.stage = Stage::Status(*header);
+                self.stage = TransmissionStage::Status(*header);
                 return None;
             }
             let refusal = Refusal::new(ErrorCode::Inval, "a list of contexts that does not fit");
@@ -191,7 +191,7 @@ impl Transmission {
         let step = self.judge(header, export);
         if payload > 0 && matches!(step, Step::Request(_)) {
             // The number fits: a write is no longer than the maximum payload.
-            self.stage = Stage::Payload(payload as u32);
+            self.stage = TransmissionStage::Payload(payload as u32);
         }
         Some(step)
     }

@@ -65,7 +65,7 @@ struct Header {
     free_len: usize,
     /// Kind as which the slab's pages are taken. It counts from the first page that is taken to the
     /// last that comes back.
-    kind: Kind,
+    kind: SlabKind,
     /// Position of the slab in its list of the pool, while it is in a list.
     position: usize,
 }
@@ -78,7 +78,7 @@ const _: () = assert!(size_of::<Header>() <= PAGE_SIZE);
 /// ever being a run again. So both kinds have slabs of their own, as far as there is memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum Kind {
+enum SlabKind {
     Single = 0,
     Run = 1,
 }
@@ -321,12 +321,12 @@ impl Pool {
         let mut taken = 0;
         while taken < pages.len() {
             let fullest = |kind| self.partial(kind).find_map(|list| list.last().copied());
-            let slab = fullest(Kind::Single)
+            let slab = fullest(SlabKind::Single)
                 .or_else(|| self.wholly_free.last().copied())
-                .or_else(|| fullest(Kind::Run))
+                .or_else(|| fullest(SlabKind::Run))
                 .or_else(|| self.map());
             let Some(slab) = slab else { break };
-            taken += self.take_of(slab, &mut pages[taken..], Kind::Single);
+            taken += self.take_of(slab, &mut pages[taken..], SlabKind::Single);
         }
         taken
     }
@@ -346,7 +346,7 @@ impl Pool {
             if !here.is_sorted_by(|a, b| a > b) {
                 here.sort_unstable_by(|a, b| b.cmp(a));
             }
-            taken += self.take_of(slab, &mut pages[taken..], Kind::Run);
+            taken += self.take_of(slab, &mut pages[taken..], SlabKind::Run);
         }
         taken
     }
@@ -359,7 +359,7 @@ impl Pool {
                 .rev()
                 .find_map(|list| list.last().copied())
         };
-        let (of_runs, of_singles) = (emptiest(Kind::Run), emptiest(Kind::Single));
+        let (of_runs, of_singles) = (emptiest(SlabKind::Run), emptiest(SlabKind::Single));
         // SAFETY: the header belongs to the holder of the lock, which `&mut self` proves.
         let is_run = |slab: &Slab| unsafe { (*slab.0.as_ptr()).free_len >= RUN };
         let pages = MAPPED.load(Ordering::Relaxed) / PAGE_SIZE;
@@ -374,12 +374,12 @@ impl Pool {
     }
 
     /// Returns the slabs of which some pages are free, the fullest first.
-    fn partial(&self, kind: Kind) -> impl DoubleEndedIterator<Item = &Vec<Slab>> {
+    fn partial(&self, kind: SlabKind) -> impl DoubleEndedIterator<Item = &Vec<Slab>> {
         self.lists[kind as usize].iter()
     }
 
     /// Takes pages of a slab, as many as are wanted or as it has, and returns their number.
-    fn take_of(&mut self, slab: Slab, pages: &mut [Option<PageAddress>], kind: Kind) -> usize {
+    fn take_of(&mut self, slab: Slab, pages: &mut [Option<PageAddress>], kind: SlabKind) -> usize {
         // SAFETY: the header belongs to the holder of the lock, which `&mut self` proves.
         let (free, free_len) = unsafe {
             let header = slab.0.as_ptr();
@@ -409,7 +409,7 @@ impl Pool {
 
     /// Notes that a slab has `free` free pages from now on. The taker of the first page decides the
     /// kind of the slab.
-    fn has_free(&mut self, slab: Slab, free: usize, taker: Option<Kind>) {
+    fn has_free(&mut self, slab: Slab, free: usize, taker: Option<SlabKind>) {
         // SAFETY: the header belongs to the holder of the lock, which `&mut self` proves.
         let (before, old_kind, kind) = unsafe {
             let header = slab.0.as_ptr();
@@ -430,19 +430,19 @@ impl Pool {
     fn map(&mut self) -> Option<Slab> {
         let slab = Slab::map()?;
         self.free_pages += SLAB_PAGES;
-        self.add(slab, SLAB_PAGES, Kind::Single);
+        self.add(slab, SLAB_PAGES, SlabKind::Single);
         Some(slab)
     }
 
     /// Returns the list for slabs with `free` free pages.
-    fn list(&mut self, free: usize, kind: Kind) -> Option<&mut Vec<Slab>> {
+    fn list(&mut self, free: usize, kind: SlabKind) -> Option<&mut Vec<Slab>> {
         match class_of(free)? {
             CLASSES => Some(&mut self.wholly_free),
             class => Some(&mut self.lists[kind as usize][class]),
         }
     }
 
-    fn add(&mut self, slab: Slab, free: usize, kind: Kind) {
+    fn add(&mut self, slab: Slab, free: usize, kind: SlabKind) {
         let Some(list) = self.list(free, kind) else {
             return;
         };
@@ -451,7 +451,7 @@ impl Pool {
         list.push(slab);
     }
 
-    fn remove(&mut self, slab: Slab, free: usize, kind: Kind) {
+    fn remove(&mut self, slab: Slab, free: usize, kind: SlabKind) {
         let Some(list) = self.list(free, kind) else {
             return;
         };

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::alua::AccessState;
-use crate::logical_unit::{LogicalUnit, State};
+use crate::logical_unit::{LogicalUnit, RareState};
 use crate::nexus::{Nexus, NexusId};
 use crate::persistent_reservation::{AccessClass, PersistentReservations};
 use crate::sense::{Asc, Sense, SenseKey};
@@ -171,7 +171,7 @@ impl LogicalUnit {
         self.hindrances_in(&self.state())
     }
 
-    fn hindrances_in(&self, state: &State) -> Vec<Hindrance> {
+    fn hindrances_in(&self, state: &RareState) -> Vec<Hindrance> {
         let mut all: Vec<_> = state.readiness.hindrances().collect();
         all.extend(state.protections());
         if let Some(holder) = state.reserve6 {
@@ -270,7 +270,7 @@ impl LogicalUnit {
     }
 }
 
-impl State {
+impl RareState {
     /// Returns everything that refuses writes to all initiators.
     pub(crate) fn protections(&self) -> impl Iterator<Item = Hindrance> {
         let by = self.software_protected_by.as_ref();

@@ -5,7 +5,7 @@
 //! must not drop it silently. The caller adds a checksum and stores the image atomically.
 
 use crate::alua::UnitAccess;
-use crate::logical_unit::State;
+use crate::logical_unit::RareState;
 use crate::medium::readiness::SanitizeFailure;
 use crate::persistent_reservation::PersistentReservations;
 
@@ -63,7 +63,7 @@ pub fn generation(image: &[u8]) -> Option<u64> {
 }
 
 /// Makes the image of this moment.
-pub(crate) fn make(state: &mut State, access: &UnitAccess) -> Vec<u8> {
+pub(crate) fn make(state: &mut RareState, access: &UnitAccess) -> Vec<u8> {
     state.image_generation += 1;
     let mut out = MAGIC.to_vec();
     out.extend_from_slice(&state.image_generation.to_be_bytes());
@@ -92,7 +92,7 @@ fn section(out: &mut Vec<u8>, tag: u16, bytes: &[u8]) {
 
 /// Takes an image over into `state`. All sections are checked before any is taken over.
 pub(crate) fn restore(
-    state: &mut State,
+    state: &mut RareState,
     access: &UnitAccess,
     image: &[u8],
 ) -> Result<(), RestoreError> {

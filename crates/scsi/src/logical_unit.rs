@@ -154,12 +154,12 @@ pub struct LogicalUnit {
     blocks: AtomicU64,
     gate: AtomicU32,
     flags: AtomicU32,
-    state: Mutex<State>,
+    state: Mutex<RareState>,
 }
 
 /// Part of a unit that changes rarely.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct RareState {
     /// Mode parameters: current, saved and default.
     pub(crate) mode: ModePages,
     /// Nexus that holds RESERVE(6) or RESERVE(10).
@@ -200,7 +200,7 @@ impl LogicalUnit {
     /// that contradict each other are narrowed ([`UnitConfig::narrowed`]).
     pub fn new(config: UnitConfig, groups: Arc<TargetPortGroups>) -> Arc<Self> {
         let config = config.narrowed();
-        let state = State {
+        let state = RareState {
             mode: ModePages::new(&config, groups.mode().is_implicit()),
             reserve6: None,
             reservations: PersistentReservations::default(),
@@ -408,7 +408,7 @@ impl LogicalUnit {
         self.change_protection(|state| state.protected_beneath = is_protected);
     }
 
-    fn change_protection(&self, change: impl FnOnce(&mut State)) {
+    fn change_protection(&self, change: impl FnOnce(&mut RareState)) {
         let mut state = self.state();
         let before = state.is_protected();
         change(&mut state);
@@ -525,7 +525,12 @@ impl LogicalUnit {
     }
 
     /// Raises as [`Self::raise`] does, for a caller that holds the lock.
-    pub(crate) fn raise_locked(&self, state: &State, ua: UnitAttention, except: Option<NexusId>) {
+    pub(crate) fn raise_locked(
+        &self,
+        state: &RareState,
+        ua: UnitAttention,
+        except: Option<NexusId>,
+    ) {
         for nexus in state.nexuses() {
             if Some(nexus.nexus().id) != except {
                 nexus.raise(ua);
@@ -705,13 +710,13 @@ impl LogicalUnit {
 
     /// Locks the rarely changing state. A caller that changes it calls [`Self::publish`] before
     /// letting go.
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, RareState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Locks the state, for a command that changes saved state. Returns BUSY if the unit [is about
     /// to leave](Self::retire).
-    pub(crate) fn state_to_save(&self) -> Result<MutexGuard<'_, State>, Response> {
+    pub(crate) fn state_to_save(&self) -> Result<MutexGuard<'_, RareState>, Response> {
         let state = self.state();
         match state.is_retired {
             false => Ok(state),
@@ -720,7 +725,7 @@ impl LogicalUnit {
     }
 
     /// Brings all atomic words up to date with the state, of the unit and of each nexus.
-    pub(crate) fn publish(&self, state: &State) {
+    pub(crate) fn publish(&self, state: &RareState) {
         let mut flags = 0;
         let mut gate = 0;
         let set = |word: &mut u32, bit, on: bool| *word |= if on { bit } else { 0 };
@@ -762,12 +767,12 @@ impl LogicalUnit {
 
     /// Returns the unit's persistent state as bytes for [`crate::Step::Save`]. `state` is that of
     /// [`Self::state_to_save`].
-    pub(crate) fn image(&self, state: &mut State) -> Vec<u8> {
+    pub(crate) fn image(&self, state: &mut RareState) -> Vec<u8> {
         image::make(state, &self.access)
     }
 }
 
-impl State {
+impl RareState {
     /// Reports whether writes are forbidden by an administrator's decision about the unit, or by
     /// the device beneath.
     fn is_protected(&self) -> bool {

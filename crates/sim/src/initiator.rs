@@ -46,7 +46,7 @@ pub struct Ended {
 }
 
 #[derive(Debug)]
-enum State {
+enum InitiatorState {
     Idle,
     LoggingIn {
         connection: ConnectionId,
@@ -73,7 +73,7 @@ struct Running {
 #[derive(Debug)]
 pub struct Initiator {
     settings: LoginSettings,
-    state: State,
+    state: InitiatorState,
     /// Every command that has not ended well, by number.
     pub jobs: HashMap<u64, Job>,
     ready: VecDeque<u64>,
@@ -134,7 +134,7 @@ impl Initiator {
         settings.limits = limits;
         Self {
             settings,
-            state: State::Idle,
+            state: InitiatorState::Idle,
             jobs: HashMap::new(),
             ready: VecDeque::new(),
             ended: Vec::new(),
@@ -145,27 +145,27 @@ impl Initiator {
 
     /// Reports whether the initiator waits to be connected.
     pub fn wants_connection(&self) -> bool {
-        matches!(self.state, State::Idle)
+        matches!(self.state, InitiatorState::Idle)
     }
 
     /// Reports whether the initiator has logged out.
     pub fn is_over(&self) -> bool {
-        matches!(self.state, State::Over)
+        matches!(self.state, InitiatorState::Over)
     }
 
     /// Returns the connection in use.
     pub fn connection(&self) -> Option<ConnectionId> {
         match &self.state {
-            State::LoggingIn { connection, .. } => Some(*connection),
-            State::Running(running) => Some(running.connection),
-            State::Idle | State::Over => None,
+            InitiatorState::LoggingIn { connection, .. } => Some(*connection),
+            InitiatorState::Running(running) => Some(running.connection),
+            InitiatorState::Idle | InitiatorState::Over => None,
         }
     }
 
     /// Begins to log in on a new connection. Returns the bytes to send.
     pub fn connect(&mut self, connection: ConnectionId, now: Duration) -> Vec<u8> {
         let (login, request) = Login::start(self.settings.clone());
-        self.state = State::LoggingIn {
+        self.state = InitiatorState::LoggingIn {
             connection,
             login: Box::new(login),
             input: Vec::new(),
@@ -190,17 +190,17 @@ impl Initiator {
     /// Takes bytes that arrived. Returns the bytes to send.
     pub fn receive(&mut self, bytes: &[u8], now: Duration) -> Vec<u8> {
         match &mut self.state {
-            State::LoggingIn { input, .. } => {
+            InitiatorState::LoggingIn { input, .. } => {
                 input.extend_from_slice(bytes);
                 self.receive_login(now)
             }
-            State::Running(_) => self.exchange(bytes, now, |_, _| {}),
-            State::Idle | State::Over => Vec::new(),
+            InitiatorState::Running(_) => self.exchange(bytes, now, |_, _| {}),
+            InitiatorState::Idle | InitiatorState::Over => Vec::new(),
         }
     }
 
     fn receive_login(&mut self, now: Duration) -> Vec<u8> {
-        let State::LoggingIn {
+        let InitiatorState::LoggingIn {
             connection,
             login,
             input,
@@ -224,7 +224,7 @@ impl Initiator {
             LoginProgress::Send(bytes) => bytes,
             LoginProgress::Connected(logged_in) => {
                 let (connection, rest) = (*connection, std::mem::take(input));
-                self.state = State::Running(Box::new(Running {
+                self.state = InitiatorState::Running(Box::new(Running {
                     connection,
                     session: Session::new(&logged_in),
                     heard: now,
@@ -240,7 +240,7 @@ impl Initiator {
 
     /// Gives all commands that wait to the session. Returns the bytes to send.
     pub fn start_commands(&mut self, now: Duration) -> Vec<u8> {
-        let State::Running(running) = &mut self.state else {
+        let InitiatorState::Running(running) = &mut self.state else {
             return Vec::new();
         };
         let cookies: Vec<u64> = self.ready.drain(..).collect();
@@ -277,7 +277,7 @@ impl Initiator {
         now: Duration,
         then: impl FnOnce(&mut Session, &mut Vec<u8>),
     ) -> Vec<u8> {
-        if let State::Running(running) = &mut self.state
+        if let InitiatorState::Running(running) = &mut self.state
             && !bytes.is_empty()
         {
             (running.heard, running.pinged) = (now, None);
@@ -295,7 +295,7 @@ impl Initiator {
         _now: Duration,
         act: impl FnOnce(&mut Session, &mut User<'_>, &mut Vec<u8>),
     ) -> Vec<u8> {
-        let State::Running(running) = &mut self.state else {
+        let InitiatorState::Running(running) = &mut self.state else {
             return Vec::new();
         };
         let mut user = User {
@@ -321,7 +321,7 @@ impl Initiator {
         );
         self.ended.extend(ended);
         if logged_out {
-            self.state = State::Over;
+            self.state = InitiatorState::Over;
         }
         out
     }
@@ -335,8 +335,10 @@ impl Initiator {
     /// up.
     pub fn tick(&mut self, now: Duration) -> Option<Vec<u8>> {
         match &mut self.state {
-            State::LoggingIn { since, .. } if now.saturating_sub(*since) > PATIENCE => None,
-            State::Running(running) => {
+            InitiatorState::LoggingIn { since, .. } if now.saturating_sub(*since) > PATIENCE => {
+                None
+            }
+            InitiatorState::Running(running) => {
                 let silence = now.saturating_sub(running.heard);
                 match running.pinged {
                     Some(pinged) if now.saturating_sub(pinged) > PATIENCE => None,
@@ -353,7 +355,7 @@ impl Initiator {
 
     /// Notes that the connection is gone. Commands that were under way are to be repeated.
     pub fn closed(&mut self) {
-        if let State::Running(running) = &mut self.state {
+        if let InitiatorState::Running(running) = &mut self.state {
             let mut given_back = running.session.abandon();
             assert_eq!(
                 given_back.iter().copied().collect::<BTreeSet<_>>(),
@@ -364,7 +366,7 @@ impl Initiator {
             given_back.iter().for_each(|cookie| self.repeat(*cookie));
         }
         if !self.is_over() {
-            self.state = State::Idle;
+            self.state = InitiatorState::Idle;
         }
     }
 }

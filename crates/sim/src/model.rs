@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 pub use judge::{FoundVolume, Wrong, WrongKind};
-pub use pattern::Found;
+pub use pattern::SliceContent;
 
 pub use crate::disk::SLICE_SIZE;
 use crate::operation::{Admin, ChangeKind, SLICES_PER_BLOCK, VolumeId};

@@ -59,7 +59,7 @@ impl Geometry {
 
 /// State of a subject: whether it takes operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum SubjectState {
     /// The subject takes none yet: it reads or writes its disks.
     Opening,
     /// The subject takes operations.
@@ -200,7 +200,7 @@ pub trait Subject: Sized {
     fn open(setup: &Self::Setup, geometry: &Geometry, now_us: u64) -> Self;
 
     /// Returns whether the store takes operations.
-    fn state(&self) -> State;
+    fn state(&self) -> SubjectState;
 
     /// Returns the places of the newest checkpoint that an opening would follow, and the other
     /// places that should have it, as disk and sector. Returns nothing if there is no checkpoint

@@ -71,7 +71,7 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
     let machine = machine::Machine::look()?;
     let libiscsi = client::build()?;
     let sandstone = server::sandstone_binary(options.server.as_deref())?;
-    let server = Server::start(server::Kind::Sandstone, &sandstone)?;
+    let server = Server::start(server::TargetKind::Sandstone, &sandstone)?;
     progress("writing every block once");
     client::fill(&server)?;
     let mut rows = Vec::new();

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Options;
 use super::machine::{Machine, package_version};
-use super::server::Kind;
+use super::server::TargetKind;
 use super::sessions::{STORM, Sessions};
 use super::workload::{Cell, Workload};
 
@@ -90,40 +90,40 @@ impl Row {
         }
     }
 
-    pub(super) fn push(&mut self, kind: Kind, cell: Cell) {
+    pub(super) fn push(&mut self, kind: TargetKind, cell: Cell) {
         match kind {
-            Kind::Tgt => self.tgt.push(cell),
-            Kind::Sandstone => self.sandstone.push(cell),
-            Kind::Pool => self.pool.push(cell),
+            TargetKind::Tgt => self.tgt.push(cell),
+            TargetKind::Sandstone => self.sandstone.push(cell),
+            TargetKind::Pool => self.pool.push(cell),
         }
     }
 
-    fn spread(&self, kind: Kind, figure: fn(&Cell) -> f64) -> Spread {
+    fn spread(&self, kind: TargetKind, figure: fn(&Cell) -> f64) -> Spread {
         let cells = match kind {
-            Kind::Tgt => &self.tgt,
-            Kind::Sandstone => &self.sandstone,
-            Kind::Pool => &self.pool,
+            TargetKind::Tgt => &self.tgt,
+            TargetKind::Sandstone => &self.sandstone,
+            TargetKind::Pool => &self.pool,
         };
         Spread::of(cells.iter().map(figure))
     }
 
     /// Returns Sandstone's median over tgt's.
     fn ratio(&self, figure: fn(&Cell) -> f64) -> f64 {
-        self.median(Kind::Sandstone, figure) / self.median(Kind::Tgt, figure)
+        self.median(TargetKind::Sandstone, figure) / self.median(TargetKind::Tgt, figure)
     }
 
     /// Returns the speed of a pool's volume beside that of memory: more is better.
     fn pool_ratio(&self) -> f64 {
         let (figure, ..) = self.main_figure();
-        let pool = self.median(Kind::Pool, figure);
-        let memory = self.median(Kind::Sandstone, figure);
+        let pool = self.median(TargetKind::Pool, figure);
+        let memory = self.median(TargetKind::Sandstone, figure);
         match self.workload.is_latency() {
             true => memory / pool,
             false => pool / memory,
         }
     }
 
-    fn median(&self, kind: Kind, figure: fn(&Cell) -> f64) -> f64 {
+    fn median(&self, kind: TargetKind, figure: fn(&Cell) -> f64) -> f64 {
         self.spread(kind, figure).median
     }
 
@@ -251,15 +251,15 @@ impl Report {
             let (figure, unit, digits) = row.main_figure();
             let show = |kind| row.spread(kind, figure).show(digits);
             let cpu = |kind| row.spread(kind, Cell::cpu_us_per_io).show(2);
-            let client = row.spread(Kind::Sandstone, Cell::client_share).median * 100.0;
+            let client = row.spread(TargetKind::Sandstone, Cell::client_share).median * 100.0;
             println!(
                 "{:<28} {:>26} {:>26} {:>6.2}×  {:>20} {:>20} {:>7.0} %   {unit}",
                 row.workload.name,
-                show(Kind::Tgt),
-                show(Kind::Sandstone),
+                show(TargetKind::Tgt),
+                show(TargetKind::Sandstone),
                 row.ratio(figure),
-                cpu(Kind::Tgt),
-                cpu(Kind::Sandstone),
+                cpu(TargetKind::Tgt),
+                cpu(TargetKind::Sandstone),
                 client,
             );
         }
@@ -291,10 +291,10 @@ impl Report {
             println!(
                 "{:<28} {:>26} {:>26} {:>6.2}×  {:>20}   {unit}",
                 row.workload.name,
-                show(Kind::Sandstone),
-                show(Kind::Pool),
+                show(TargetKind::Sandstone),
+                show(TargetKind::Pool),
                 row.pool_ratio(),
-                row.spread(Kind::Pool, Cell::cpu_us_per_io).show(2),
+                row.spread(TargetKind::Pool, Cell::cpu_us_per_io).show(2),
             );
         }
     }
@@ -476,7 +476,7 @@ fn goals(rows: &[Row], sessions: &[Sessions]) -> Vec<Goal> {
         let measured = if bound.to_tgt {
             row.ratio(bound.figure)
         } else {
-            row.spread(Kind::Sandstone, bound.figure).median
+            row.spread(TargetKind::Sandstone, bound.figure).median
         };
         goals.push(goal(
             bound.what,
@@ -491,7 +491,7 @@ fn goals(rows: &[Row], sessions: &[Sessions]) -> Vec<Goal> {
         let what = format!("cached volume of a pool to memory, {}", row.workload.name);
         goals.push(goal(&what, row.pool_ratio(), 0.85, true, "×", 2));
     }
-    if let Some(s) = sessions.iter().find(|s| s.kind == Kind::Sandstone) {
+    if let Some(s) = sessions.iter().find(|s| s.kind == TargetKind::Sandstone) {
         let storm_s = Spread::of(s.storm_s.iter().copied()).max;
         let idle_percent = s.idle_share.max(s.idle_share_100) * 100.0;
         goals.push(goal(
@@ -593,8 +593,8 @@ mod tests {
     fn goals_compare_medians_in_the_right_direction() {
         let mut rows: Vec<Row> = WORKLOADS.iter().map(Row::new).collect();
         for row in &mut rows {
-            row.push(Kind::Tgt, cell(80_000, 85.0));
-            row.push(Kind::Sandstone, cell(320_000, 21.0));
+            row.push(TargetKind::Tgt, cell(80_000, 85.0));
+            row.push(TargetKind::Sandstone, cell(320_000, 21.0));
         }
         let goals = goals(&rows, &[]);
         let reached = |what: &str| {
@@ -613,7 +613,7 @@ mod tests {
     fn only_what_was_run_is_judged() {
         assert_eq!(goals(&[], &[]), []);
         let sessions = Sessions {
-            kind: Kind::Sandstone,
+            kind: TargetKind::Sandstone,
             resident_kib: vec![(0, 1024), (100, 65 * 1024)],
             idle_share: 0.0,
             idle_share_100: 0.006,

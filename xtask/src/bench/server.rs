@@ -20,14 +20,14 @@ const TGT_IQN: &str = "iqn.2026-01.org.example:bench-tgt";
 /// Target under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Kind {
+pub(super) enum TargetKind {
     Tgt,
     Sandstone,
     /// Sandstone, whose unit is a volume of a pool.
     Pool,
 }
 
-impl Kind {
+impl TargetKind {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Tgt => "tgt",
@@ -40,7 +40,7 @@ impl Kind {
 /// Running target, which is stopped when dropped.
 #[derive(Debug)]
 pub(super) struct Server {
-    pub kind: Kind,
+    pub kind: TargetKind,
     pub portal: SocketAddr,
     pub target: String,
     pub lun: u8,
@@ -58,10 +58,10 @@ struct DemoLine {
 }
 
 impl Server {
-    pub(super) fn start(kind: Kind, sandstone: &Path) -> Result<Self, String> {
+    pub(super) fn start(kind: TargetKind, sandstone: &Path) -> Result<Self, String> {
         match kind {
-            Kind::Tgt => start_tgt(),
-            Kind::Sandstone | Kind::Pool => start_sandstone(kind, sandstone),
+            TargetKind::Tgt => start_tgt(),
+            TargetKind::Sandstone | TargetKind::Pool => start_sandstone(kind, sandstone),
         }
     }
 
@@ -88,12 +88,12 @@ impl Drop for Server {
             let _ = tgtadm(control, &["--op", "delete", "--mode", "system"]);
         }
         // The files of a demo are deleted when it ends by itself.
-        if self.kind != Kind::Tgt {
+        if self.kind != TargetKind::Tgt {
             let _ = Command::new("kill").arg(self.pid().to_string()).status();
         }
         let patience = match self.kind {
-            Kind::Tgt => Duration::from_millis(500),
-            Kind::Sandstone | Kind::Pool => Duration::from_secs(20),
+            TargetKind::Tgt => Duration::from_millis(500),
+            TargetKind::Sandstone | TargetKind::Pool => Duration::from_secs(20),
         };
         let patience = Instant::now() + patience;
         while Instant::now() < patience && matches!(self.child.try_wait(), Ok(None)) {
@@ -157,7 +157,7 @@ fn start_tgt() -> Result<Server, String> {
         .spawn()
         .map_err(|e| format!("cannot start tgtd: {e}"))?;
     let server = Server {
-        kind: Kind::Tgt,
+        kind: TargetKind::Tgt,
         portal: SocketAddr::from(([127, 0, 0, 1], port)),
         target: TGT_IQN.into(),
         lun: 1,
@@ -239,10 +239,10 @@ fn tgtadm(control: &str, words: &[&str]) -> Result<(), String> {
     ))
 }
 
-fn start_sandstone(kind: Kind, binary: &Path) -> Result<Server, String> {
+fn start_sandstone(kind: TargetKind, binary: &Path) -> Result<Server, String> {
     let unit = match kind {
-        Kind::Pool => "--size",
-        Kind::Sandstone | Kind::Tgt => "--memory",
+        TargetKind::Pool => "--size",
+        TargetKind::Sandstone | TargetKind::Tgt => "--memory",
     };
     let mut child = Command::new("taskset")
         .args(["-c", CORE])

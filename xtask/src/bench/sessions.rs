@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::client::Held;
 use super::process;
-use super::server::{Kind, Server};
+use super::server::{Server, TargetKind};
 
 /// Name for `--only`.
 pub(super) const NAME: &str = "sessions";
@@ -18,7 +18,7 @@ pub(super) const STORM: usize = 500;
 /// Cost of silent sessions on one target.
 #[derive(Debug, Serialize)]
 pub(super) struct Sessions {
-    pub kind: Kind,
+    pub kind: TargetKind,
     /// `(sessions, resident KiB)`, before anything was written to the unit.
     pub resident_kib: Vec<(usize, u64)>,
     /// Share of a core without any session, 0 to 1.
@@ -30,7 +30,7 @@ pub(super) struct Sessions {
 }
 
 /// Measures a freshly started target.
-pub(super) fn measure(kind: Kind, sandstone: &Path, quick: bool) -> Result<Sessions, String> {
+pub(super) fn measure(kind: TargetKind, sandstone: &Path, quick: bool) -> Result<Sessions, String> {
     let server = Server::start(kind, sandstone)?;
     let (watch_s, tries) = if quick { (1.0, 1) } else { (10.0, 3) };
     std::thread::sleep(Duration::from_millis(500));

@@ -51,7 +51,7 @@ pub(super) enum Piece<'a> {
 const MAX_HEADER: usize = BHS_LENGTH + 1020 + DIGEST_LENGTH;
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum ConnectionState {
     Header,
     Data {
         length: u32,
@@ -71,7 +71,7 @@ pub(super) struct Framer {
     header_digest: bool,
     data_digest: bool,
     max_data: u32,
-    state: State,
+    state: ConnectionState,
     /// Part of a header or trailer that arrived in pieces.
     held: Vec<u8>,
     crc: Crc32c,
@@ -84,7 +84,7 @@ impl Framer {
             header_digest,
             data_digest,
             max_data,
-            state: State::Header,
+            state: ConnectionState::Header,
             held,
             crc: Crc32c::new(),
         }
@@ -96,11 +96,11 @@ impl Framer {
         input: &mut &'a [u8],
     ) -> Result<Option<Piece<'a>>, StreamError> {
         match self.state {
-            State::Header => self.header(input),
-            State::Data { length, done } => Ok(self.data(input, length, done)),
-            State::Trailer { length, padding } => self.trailer(input, length, padding),
-            State::End => {
-                self.state = State::Header;
+            ConnectionState::Header => self.header(input),
+            ConnectionState::Data { length, done } => Ok(self.data(input, length, done)),
+            ConnectionState::Trailer { length, padding } => self.trailer(input, length, padding),
+            ConnectionState::End => {
+                self.state = ConnectionState::Header;
                 Ok(Some(Piece::End))
             }
         }
@@ -158,9 +158,9 @@ impl Framer {
         }
         self.crc = Crc32c::new();
         self.state = if length == 0 {
-            State::End
+            ConnectionState::End
         } else {
-            State::Data { length, done: 0 }
+            ConnectionState::Data { length, done: 0 }
         };
         Ok(Piece::Header(*bhs))
     }
@@ -176,7 +176,7 @@ impl Framer {
         }
         let now = done + bytes.len() as u32;
         self.state = if now < length {
-            State::Data { length, done: now }
+            ConnectionState::Data { length, done: now }
         } else {
             let padding = (padded(length as usize) - length as usize) as u8;
             let trailer = padding
@@ -186,9 +186,9 @@ impl Framer {
                     0
                 };
             if trailer == 0 {
-                State::End
+                ConnectionState::End
             } else {
-                State::Trailer {
+                ConnectionState::Trailer {
                     length: trailer,
                     padding,
                 }
@@ -217,7 +217,7 @@ impl Framer {
             .first_chunk()
             .is_some_and(|digest| from_wire(*digest) != crc);
         self.held.clear();
-        self.state = State::Header;
+        self.state = ConnectionState::Header;
         if wrong {
             Err(StreamError::DataDigest)
         } else {

@@ -12,7 +12,8 @@ use crate::negotiation::{
     NegotiationError, Scope, SessionParameters,
 };
 use crate::pdu::{
-    BHS_LENGTH, Isid, LoginRequest, LoginResponse, LoginStatus, PduError, RawBhs, Stage, padded,
+    BHS_LENGTH, Isid, LoginRequest, LoginResponse, LoginStage, LoginStatus, PduError, RawBhs,
+    padded,
 };
 use crate::text_keys::{TextError, TextInput, TextOutput, TextPairs, parse_number};
 
@@ -174,7 +175,7 @@ from_error!(ChapError => Chap, NegotiationError => Negotiation, TextError => Tex
 
 /// State of a login.
 #[derive(Debug)]
-enum State {
+enum LoginStep {
     /// AuthMethod was offered.
     OfferedMethod,
     /// CHAP_A was offered.
@@ -205,7 +206,7 @@ struct Answers<'a> {
 #[derive(Debug)]
 pub struct Login {
     settings: LoginSettings,
-    state: State,
+    state: LoginStep,
     negotiation: Negotiation,
     input: TextInput,
     responses: u32,
@@ -227,9 +228,9 @@ impl Login {
         let authenticate = settings.credential.is_some();
         let mut login = Self {
             state: if authenticate || settings.offer.is_security_plain {
-                State::OfferedMethod
+                LoginStep::OfferedMethod
             } else {
-                State::Operational
+                LoginStep::Operational
             },
             negotiation: Negotiation::new(scope, settings.offer.limits(&settings.limits)),
             input: TextInput::new(MAX_TEXT),
@@ -256,7 +257,7 @@ impl Login {
         if authenticate {
             let is_mutual = login.settings.target_credential.is_some();
             text.push("AuthMethod", login.settings.offer.methods(is_mutual));
-        } else if matches!(login.state, State::OfferedMethod) {
+        } else if matches!(login.state, LoginStep::OfferedMethod) {
             text.push("AuthMethod", "None");
         } else {
             login.negotiation.offer_all(&mut text);
@@ -286,7 +287,7 @@ impl Login {
         let text = self.input.take();
         let mut out = TextOutput::new();
         let mut answers = Answers {
-            are_last: response.transit && matches!(self.state, State::Operational),
+            are_last: response.transit && matches!(self.state, LoginStep::Operational),
             ..Answers::default()
         };
         for pair in TextPairs::new(&text) {
@@ -299,7 +300,7 @@ impl Login {
         self.exp_stat_sn = response.stat_sn.wrapping_add(1);
         self.max_cmd_sn = response.max_cmd_sn;
         self.tsih = response.tsih;
-        if matches!(self.state, State::Operational) {
+        if matches!(self.state, LoginStep::Operational) {
             return self.operational(&response, &mut out);
         }
         self.security(&response, &answers, entropy, &mut out)
@@ -311,9 +312,9 @@ impl Login {
     /// change nothing.
     pub fn second_offer(&self, error: Option<&LoginError>) -> Option<Offer> {
         let reached = match self.state {
-            State::OfferedMethod | State::OfferedAlgorithm => Reached::SecurityOffer,
-            State::Responded(_) | State::Authenticated => Reached::Proof,
-            State::Operational => Reached::Parameters,
+            LoginStep::OfferedMethod | LoginStep::OfferedAlgorithm => Reached::SecurityOffer,
+            LoginStep::Responded(_) | LoginStep::Authenticated => Reached::Proof,
+            LoginStep::Operational => Reached::Parameters,
         };
         let authenticates = self.settings.credential.is_some();
         self.settings.offer.after(reached, error, authenticates)
@@ -324,10 +325,10 @@ impl Login {
         &self.settings
     }
 
-    fn stage(&self) -> Stage {
+    fn stage(&self) -> LoginStage {
         match self.state {
-            State::Operational => Stage::OperationalNegotiation,
-            _ => Stage::SecurityNegotiation,
+            LoginStep::Operational => LoginStage::OperationalNegotiation,
+            _ => LoginStage::SecurityNegotiation,
         }
     }
 
@@ -395,20 +396,20 @@ impl Login {
         out: &mut TextOutput,
     ) -> Result<LoginProgress, LoginError> {
         match &self.state {
-            State::OfferedMethod => match answers.auth_method {
+            LoginStep::OfferedMethod => match answers.auth_method {
                 Some("CHAP") if self.settings.credential.is_some() => {
                     let offer = self.settings.offer;
                     out.push("CHAP_A", offer.algorithms(&self.settings.algorithms));
-                    self.state = State::OfferedAlgorithm;
+                    self.state = LoginStep::OfferedAlgorithm;
                     if response.transit {
                         return Err(LoginError::Protocol("CHAP chosen and left at once"));
                     }
                     return Ok(LoginProgress::Send(self.request(false, out)));
                 }
                 // A target that names no method but goes on asks for no authentication.
-                Some("None") if self.may_do_without() => self.state = State::Authenticated,
+                Some("None") if self.may_do_without() => self.state = LoginStep::Authenticated,
                 None if self.may_do_without() && response.transit => {
-                    self.state = State::Authenticated;
+                    self.state = LoginStep::Authenticated;
                 }
                 Some("CHAP") => {
                     return Err(LoginError::Authentication(
@@ -417,7 +418,7 @@ impl Login {
                 }
                 _ => return Err(LoginError::Authentication("no method in common")),
             },
-            State::OfferedAlgorithm => {
+            LoginStep::OfferedAlgorithm => {
                 if response.transit {
                     return Err(LoginError::Protocol(
                         "left the security stage in the middle",
@@ -426,7 +427,7 @@ impl Login {
                 self.respond_to_challenge(answers, entropy, out)?;
                 return Ok(LoginProgress::Send(self.request(true, out)));
             }
-            State::Responded(challenge) => {
+            LoginStep::Responded(challenge) => {
                 if let (Some(challenge), Some(expected)) =
                     (challenge, &self.settings.target_credential)
                 {
@@ -438,17 +439,17 @@ impl Login {
                         .ok_or(LoginError::Authentication("the target proved nothing"))?;
                     challenge.verify(expected, name, proof)?;
                 }
-                self.state = State::Authenticated;
+                self.state = LoginStep::Authenticated;
             }
-            State::Authenticated | State::Operational => {}
+            LoginStep::Authenticated | LoginStep::Operational => {}
         }
         if !response.transit {
             return Ok(LoginProgress::Send(self.request(true, out)));
         }
-        if response.nsg != Stage::OperationalNegotiation as u8 {
+        if response.nsg != LoginStage::OperationalNegotiation as u8 {
             return Err(LoginError::Protocol("the target skipped a stage"));
         }
-        self.state = State::Operational;
+        self.state = LoginStep::Operational;
         self.negotiation.offer_all(out);
         Ok(LoginProgress::Send(self.request(true, out)))
     }
@@ -488,7 +489,7 @@ impl Login {
             out.push("CHAP_I", ours.identifier());
             out.push("CHAP_C", ours.challenge_text());
         }
-        self.state = State::Responded(ours);
+        self.state = LoginStep::Responded(ours);
         Ok(())
     }
 
@@ -524,10 +525,10 @@ impl Login {
     /// Builds the next request. With `transit` it asks for the next stage.
     fn request(&self, transit: bool, text: &mut TextOutput) -> Vec<u8> {
         let stage = self.stage();
-        let next = if stage == Stage::SecurityNegotiation {
-            Stage::OperationalNegotiation
+        let next = if stage == LoginStage::SecurityNegotiation {
+            LoginStage::OperationalNegotiation
         } else {
-            Stage::FullFeature
+            LoginStage::FullFeature
         };
         // Names and offers stay far below the 8192 bytes that a target takes during login.
         let data = text.next_segment(DEFAULT_MAX_RECV_DATA_SEGMENT_LENGTH as usize);

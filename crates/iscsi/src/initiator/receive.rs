@@ -22,13 +22,13 @@ const MAX_ANSWERS: u32 = 4096;
 /// PDU that is arriving.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
-    kind: Kind,
+    kind: SegmentKind,
     /// Data of a PDU that is interpreted once it is complete.
     body: Vec<u8>,
 }
 
 #[derive(Debug, Default)]
-enum Kind {
+enum SegmentKind {
     #[default]
     Nothing,
     /// Data goes straight to the user.
@@ -52,17 +52,19 @@ impl Session {
             match piece {
                 Piece::Header(bhs) => self.header(&bhs)?,
                 Piece::Data { at, bytes } => match &self.incoming.kind {
-                    Kind::DataIn { header, cookie } => {
+                    SegmentKind::DataIn { header, cookie } => {
                         user.data_in(*cookie, header.buffer_offset + at, bytes)
                     }
-                    Kind::Nothing | Kind::Whole(_) => self.incoming.body.extend_from_slice(bytes),
+                    SegmentKind::Nothing | SegmentKind::Whole(_) => {
+                        self.incoming.body.extend_from_slice(bytes)
+                    }
                 },
                 Piece::End => match std::mem::take(&mut self.incoming.kind) {
-                    Kind::Nothing => {}
-                    Kind::DataIn { header, cookie } => {
+                    SegmentKind::Nothing => {}
+                    SegmentKind::DataIn { header, cookie } => {
                         self.data_in_arrived(&header, cookie, user)?
                     }
-                    Kind::Whole(bhs) => {
+                    SegmentKind::Whole(bhs) => {
                         let body = std::mem::take(&mut self.incoming.body);
                         self.whole(&bhs, &body, user, out)?;
                         self.incoming.body = body;
@@ -80,9 +82,9 @@ impl Session {
         self.incoming.kind = if Bhs::new(bhs).opcode()? == Opcode::DataIn {
             let header = DataIn::parse(bhs)?;
             let cookie = self.check_data_in(&header)?;
-            Kind::DataIn { header, cookie }
+            SegmentKind::DataIn { header, cookie }
         } else {
-            Kind::Whole(*bhs)
+            SegmentKind::Whole(*bhs)
         };
         Ok(())
     }

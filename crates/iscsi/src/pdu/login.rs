@@ -11,7 +11,7 @@ use super::bhs::{
 /// Stage of the login phase (RFC 7143 §11.12.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Stage {
+pub enum LoginStage {
     /// SecurityNegotiation.
     SecurityNegotiation = 0,
     /// LoginOperationalNegotiation.
@@ -20,7 +20,7 @@ pub enum Stage {
     FullFeature = 3,
 }
 
-impl Stage {
+impl LoginStage {
     /// Returns the stage in the low two bits of `code`. Stage 2 does not exist.
     pub const fn from_code(code: u8) -> Option<Self> {
         Some(match code & 3 {

@@ -28,7 +28,7 @@ pub use bhs::{
     BHS_LENGTH, Bhs, MAX_DATA_SEGMENT_LENGTH, Opcode, PduError, RESERVED_TAG, RawBhs, padded,
 };
 pub use data::{DataIn, DataOut};
-pub use login::{Isid, LoginRequest, LoginResponse, LoginStatus, Stage};
+pub use login::{Isid, LoginRequest, LoginResponse, LoginStage, LoginStatus};
 pub use logout::{LogoutReason, LogoutRequest, LogoutResponse, LogoutResult};
 pub use nop::{NopIn, NopOut};
 pub use r2t::ReadyToTransfer;

@@ -34,7 +34,7 @@ use crate::negotiation::{
     DEFAULT_MAX_RECV_DATA_SEGMENT_LENGTH, Key, Negotiation, Scope, SessionParameters,
 };
 use crate::pdu::{
-    BHS_LENGTH, LoginRequest, LoginResponse, LoginStatus, PduError, RawBhs, Stage, padded,
+    BHS_LENGTH, LoginRequest, LoginResponse, LoginStage, LoginStatus, PduError, RawBhs, padded,
 };
 use crate::text_keys::{REJECT, TextInput, TextOutput, TextPairs};
 
@@ -74,7 +74,7 @@ pub struct Login {
     requests: u32,
     input: TextInput,
     output: TextOutput,
-    stage: Stage,
+    stage: LoginStage,
     /// Names that are known from the first complete text on, even if that text is refused.
     identity: Option<LoginIdentity>,
     /// Facts that are known once the first text has been accepted.
@@ -110,7 +110,7 @@ impl Login {
             requests: 0,
             input: TextInput::new(MAX_TEXT),
             output: TextOutput::new(),
-            stage: Stage::SecurityNegotiation,
+            stage: LoginStage::SecurityNegotiation,
             identity: None,
             established: None,
             first: None,
@@ -163,7 +163,9 @@ impl Login {
                 self.first_request(request, &text, policy)?;
             }
             match self.stage {
-                Stage::SecurityNegotiation => self.security_negotiation(request, &text, entropy)?,
+                LoginStage::SecurityNegotiation => {
+                    self.security_negotiation(request, &text, entropy)?
+                }
                 _ => self.operational_negotiation(request, &text)?,
             }
         }
@@ -194,12 +196,14 @@ impl Login {
                 "login data segment longer than 8192 bytes",
             ));
         }
-        let stage = match Stage::from_code(request.csg) {
-            Some(stage @ (Stage::SecurityNegotiation | Stage::OperationalNegotiation)) => stage,
+        let stage = match LoginStage::from_code(request.csg) {
+            Some(
+                stage @ (LoginStage::SecurityNegotiation | LoginStage::OperationalNegotiation),
+            ) => stage,
             _ => return Err(Refusal::initiator_error("invalid current stage")),
         };
         if request.transit {
-            let forward = Stage::from_code(request.nsg).is_some_and(|next| next > stage);
+            let forward = LoginStage::from_code(request.nsg).is_some_and(|next| next > stage);
             if !forward || request.continues {
                 return Err(Refusal::initiator_error("invalid transition"));
             }
@@ -259,7 +263,7 @@ impl Login {
             (SessionKind::Normal, _) => Scope::FurtherLogin,
         };
         let security = SecurityNegotiation::new(terms.authentication);
-        if self.stage != Stage::SecurityNegotiation && !security.may_leave() {
+        if self.stage != LoginStage::SecurityNegotiation && !security.may_leave() {
             return Err(SecurityError::NotAuthenticated.into());
         }
         if identity.session_kind == SessionKind::Normal {
@@ -363,14 +367,14 @@ impl Login {
             return Ok(Step::Stay);
         };
         let may_leave = match self.stage {
-            Stage::SecurityNegotiation => established.security.may_leave(),
+            LoginStage::SecurityNegotiation => established.security.may_leave(),
             _ => !established.negotiation.is_waiting(),
         };
         let cut_short = self.output.remaining() > MAX_DATA_SEGMENT;
         if !request.transit || !may_leave || cut_short {
             return Ok(Step::Stay);
         }
-        if request.nsg != Stage::FullFeature as u8 {
+        if request.nsg != LoginStage::FullFeature as u8 {
             return Ok(Step::Operational);
         }
         let (session, connection) = established.negotiation.finish()?;
@@ -396,8 +400,8 @@ impl Login {
     fn respond(&mut self, request: &LoginRequest, step: Step) -> LoginReply {
         let (next, tsih) = match &step {
             Step::Stay => (None, request.tsih),
-            Step::Operational => (Some(Stage::OperationalNegotiation), request.tsih),
-            Step::FullFeature(result) => (Some(Stage::FullFeature), result.tsih),
+            Step::Operational => (Some(LoginStage::OperationalNegotiation), request.tsih),
+            Step::FullFeature(result) => (Some(LoginStage::FullFeature), result.tsih),
         };
         let (exp_cmd_sn, max_cmd_sn) = self.command_window(request);
         // The target says nothing while the initiator has not finished its text.

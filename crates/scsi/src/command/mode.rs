@@ -117,7 +117,7 @@ fn select(request: &Request<'_>, header_len: usize, list_len: u32) -> Result<Sta
         header_len,
         list_len,
         save: cdb.bit(1, 0),
-        stage: Stage::Begin,
+        stage: ModeSelectStage::Begin,
     })))
 }
 
@@ -130,12 +130,12 @@ struct Select {
     header_len: usize,
     list_len: u32,
     save: bool,
-    stage: Stage,
+    stage: ModeSelectStage,
 }
 
 /// Progress of a MODE SELECT.
 #[derive(Debug)]
-enum Stage {
+enum ModeSelectStage {
     Begin,
     /// The content of the write cache is being made durable. Nothing has changed yet.
     Emptying {
@@ -164,33 +164,35 @@ impl Task for Select {
     /// A change that was reported to other initiators is carried out to the end.
     fn outlives_its_command(&self) -> bool {
         match self.stage {
-            Stage::Begin | Stage::Emptying { .. } => false,
-            Stage::Saving { .. } | Stage::Reverting { .. } | Stage::Over => true,
+            ModeSelectStage::Begin | ModeSelectStage::Emptying { .. } => false,
+            ModeSelectStage::Saving { .. }
+            | ModeSelectStage::Reverting { .. }
+            | ModeSelectStage::Over => true,
         }
     }
 
     fn step(&mut self, input: Input<'_>) -> Step {
-        let stage = std::mem::replace(&mut self.stage, Stage::Over);
+        let stage = std::mem::replace(&mut self.stage, ModeSelectStage::Over);
         let next = match (stage, input) {
-            (Stage::Begin, Input::Begin { data_out }) => self.begin(data_out),
-            (Stage::Emptying { .. }, Input::Failed(error)) => {
+            (ModeSelectStage::Begin, Input::Begin { data_out }) => self.begin(data_out),
+            (ModeSelectStage::Emptying { .. }, Input::Failed(error)) => {
                 return Step::Done(self.unit.sense_for(error));
             }
-            (Stage::Emptying { list, hold }, _) => {
+            (ModeSelectStage::Emptying { list, hold }, _) => {
                 let next = self.apply(&list);
                 drop(hold);
                 next
             }
-            (Stage::Saving { before }, Input::Failed(error)) => {
+            (ModeSelectStage::Saving { before }, Input::Failed(error)) => {
                 let failure = self.unit.sense_for(error);
                 return self.revert(before, failure);
             }
             // The change then holds, although it is not stored.
-            (Stage::Reverting { .. }, Input::Failed(error)) => {
+            (ModeSelectStage::Reverting { .. }, Input::Failed(error)) => {
                 return Step::Done(self.unit.sense_for(error));
             }
             (
-                Stage::Reverting {
+                ModeSelectStage::Reverting {
                     before,
                     hold,
                     failure,
@@ -201,12 +203,13 @@ impl Task for Select {
                 drop(hold);
                 return Step::Done(failure);
             }
-            (Stage::Begin | Stage::Saving { .. } | Stage::Over, _) => {
-                Ok(Step::Done(Response::good()))
-            }
+            (
+                ModeSelectStage::Begin | ModeSelectStage::Saving { .. } | ModeSelectStage::Over,
+                _,
+            ) => Ok(Step::Done(Response::good())),
         };
         next.unwrap_or_else(|refused| {
-            self.stage = Stage::Begin;
+            self.stage = ModeSelectStage::Begin;
             Step::Done(refused)
         })
     }
@@ -221,7 +224,7 @@ impl Select {
         if !had_cache || asked.write_cache() {
             return self.apply(list);
         }
-        self.stage = Stage::Emptying {
+        self.stage = ModeSelectStage::Emptying {
             list: list.to_vec(),
             hold: self.unit.write_through(),
         };
@@ -251,7 +254,7 @@ impl Select {
             return Ok(Step::Done(Response::good()));
         }
         state.mode.save_current();
-        self.stage = Stage::Saving { before };
+        self.stage = ModeSelectStage::Saving { before };
         let image = self.unit.image(&mut state);
         Ok(Step::Save { image })
     }
@@ -270,7 +273,7 @@ impl Select {
             self.take_back(&before);
             return Step::Done(failure);
         }
-        self.stage = Stage::Reverting {
+        self.stage = ModeSelectStage::Reverting {
             before,
             hold: self.unit.write_through(),
             failure,

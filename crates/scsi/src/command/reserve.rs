@@ -2,7 +2,7 @@
 //! other nexuses. They belong to the nexus and end with it.
 
 use crate::dispatch::Request;
-use crate::logical_unit::State;
+use crate::logical_unit::RareState;
 use crate::persistent_reservation::{CompatibleReservation, Registrant};
 use crate::sense::Sense;
 use crate::{Response, Start};
@@ -39,7 +39,7 @@ pub(crate) fn release(request: &Request<'_>) -> Result<Start, Sense> {
 }
 
 /// Returns the answer if persistent reservations decide (SPC-4 5.13.3, CRH = 1).
-fn beside_persistent(request: &Request<'_>, state: &State) -> Option<Start> {
+fn beside_persistent(request: &Request<'_>, state: &RareState) -> Option<Start> {
     let registrant = Registrant::of(request.nexus.nexus());
     match state.reservations.compatible_reservation(&registrant) {
         CompatibleReservation::Proceed => None,

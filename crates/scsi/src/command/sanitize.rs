@@ -47,7 +47,7 @@ pub(crate) fn start_overwrite(request: &Request<'_>) -> Result<Start, Sense> {
         list_len,
         range,
         failure,
-        stage: Stage::Asked,
+        stage: SanitizeStage::Asked,
         invert: false,
         pattern: Vec::new(),
         passes: 0,
@@ -149,7 +149,7 @@ struct Overwrite {
     range: BlockRange,
     /// Exit from the failed state that is allowed if the operation fails.
     failure: SanitizeFailure,
-    stage: Stage,
+    stage: SanitizeStage,
     invert: bool,
     /// Pattern of one logical block.
     pattern: Vec<u8>,
@@ -161,7 +161,7 @@ struct Overwrite {
 /// Progress of an OVERWRITE. Between the first stage and the last the unit shows SANITIZE IN
 /// PROGRESS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum SanitizeStage {
     /// The command waits for its parameter list or its turn.
     Asked,
     /// The start is being stored. Nothing has been overwritten: `before` holds again if storing
@@ -208,25 +208,25 @@ impl Task for Overwrite {
                     Err(response) => Step::Done(response),
                 }
             }
-            (Stage::Beginning { before }, Input::Failed(error)) => {
+            (SanitizeStage::Beginning { before }, Input::Failed(error)) => {
                 self.leave(before);
                 Step::Done(self.unit.sense_for(error))
             }
             (_, Input::Failed(error)) => Step::Done(self.unit.sense_for(error)),
-            (Stage::Flushing, _) => self.end_pass(),
-            (Stage::Ending, _) => {
+            (SanitizeStage::Flushing, _) => self.end_pass(),
+            (SanitizeStage::Ending, _) => {
                 self.leave(None);
                 Step::Done(Response::good())
             }
-            (Stage::Asked | Stage::Over, _) => Step::Done(Response::good()),
-            (Stage::Beginning { .. } | Stage::Writing, _) => self.next_piece(),
+            (SanitizeStage::Asked | SanitizeStage::Over, _) => Step::Done(Response::good()),
+            (SanitizeStage::Beginning { .. } | SanitizeStage::Writing, _) => self.next_piece(),
         }
     }
 }
 
 impl Overwrite {
     fn is_under_way(&self) -> bool {
-        !matches!(self.stage, Stage::Asked | Stage::Over)
+        !matches!(self.stage, SanitizeStage::Asked | SanitizeStage::Over)
     }
 
     /// Begins the operation, which shows from here on and goes on to its end. Returns the image
@@ -240,7 +240,7 @@ impl Overwrite {
         let before = state.readiness.sanitize_failed.take();
         state.readiness.sanitizing = Some(self.at(0));
         self.unit.publish(&state);
-        self.stage = Stage::Beginning { before };
+        self.stage = SanitizeStage::Beginning { before };
         Ok(self.unit.image(&mut state))
     }
 
@@ -280,10 +280,10 @@ impl Overwrite {
 
     fn next_piece(&mut self) -> Step {
         if self.rest.is_empty() {
-            self.stage = Stage::Flushing;
+            self.stage = SanitizeStage::Flushing;
             return Step::Flush;
         }
-        self.stage = Stage::Writing;
+        self.stage = SanitizeStage::Writing;
         self.tell_progress();
         let (range, rest) = self.rest.split_at_most(limits::blocks_per_step(&self.unit));
         self.rest = rest;
@@ -302,7 +302,7 @@ impl Overwrite {
             self.invert_pattern();
             return self.next_piece();
         }
-        self.stage = Stage::Ending;
+        self.stage = SanitizeStage::Ending;
         // A unit does not retire while a SANITIZE is under way.
         let mut state = self.unit.state();
         if let Some(sanitizing) = &mut state.readiness.sanitizing {
@@ -334,7 +334,7 @@ impl Overwrite {
 
     /// Ends the operation, with this failure or none.
     fn leave(&mut self, failed: Option<SanitizeFailure>) {
-        self.stage = Stage::Over;
+        self.stage = SanitizeStage::Over;
         let mut state = self.unit.state();
         state.readiness.sanitizing = None;
         state.readiness.sanitize_failed = failed;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use pages::{PageMut, Pages};
 
 use super::cut::{Cut, Image, LooseWrite, Tearing};
-use super::fault::{Behaviour, Chances, Dirty, Fates, Fault, Kind, Struck};
+use super::fault::{Behaviour, Chances, Dirty, Fates, Fault, Struck, StruckRequest};
 use super::medium::{Medium, SECTOR_SIZE};
 use crate::random::Random;
 use store::vdev::{DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome};
@@ -223,7 +223,7 @@ impl Disk {
         Some(Completion { id, outcome })
     }
 
-    fn strike(&mut self, kind: Kind) -> Option<Fault> {
+    fn strike(&mut self, kind: StruckRequest) -> Option<Fault> {
         let chances = &self.behaviour.chances;
         self.fates.strike(kind, chances, &mut self.random)
     }
@@ -231,7 +231,7 @@ impl Disk {
     fn read(&mut self, offset: u64, len: u32) -> DeviceOutcome {
         let count = u64::from(len) / SECTOR_SIZE as u64;
         let mut sector = offset / SECTOR_SIZE as u64;
-        match self.strike(Kind::Read) {
+        match self.strike(StruckRequest::Read) {
             Some(Fault::FailedRead) => {
                 return Err(failure(DeviceErrorKind::Medium, "a read failed"));
             }
@@ -276,7 +276,7 @@ impl Disk {
     fn write(&mut self, offset: u64, data: Pages, durable: bool) -> DeviceOutcome {
         let count = (data.len() / SECTOR_SIZE) as u64;
         let mut sector = offset / SECTOR_SIZE as u64;
-        match self.strike(Kind::Write) {
+        match self.strike(StruckRequest::Write) {
             Some(Fault::FailedWrite) => {
                 self.take_effect_partly(&in_flight_write(sector, count, Some(data)));
                 return Err(failure(DeviceErrorKind::Failed, "a write failed"));
@@ -288,7 +288,7 @@ impl Disk {
             _ => {}
         }
         // A cache that lies about flushes lies here too.
-        let fault = durable.then(|| self.strike(Kind::Flush)).flatten();
+        let fault = durable.then(|| self.strike(StruckRequest::Flush)).flatten();
         if let Some(Fault::FailedFlush(_)) = fault {
             self.take_effect_partly(&in_flight_write(sector, count, Some(data)));
             return Err(failure(DeviceErrorKind::Failed, "a durable write failed"));
@@ -358,7 +358,7 @@ impl Disk {
 
     fn flush(&mut self, below: u64) -> DeviceOutcome {
         let covered = self.loose.partition_point(|write| write.number < below);
-        match self.strike(Kind::Flush) {
+        match self.strike(StruckRequest::Flush) {
             Some(Fault::LyingFlush) => {}
             Some(Fault::FailedFlush(dirty)) => {
                 self.lose_dirty(covered, dirty);

@@ -104,7 +104,7 @@ pub enum Fault {
 
 /// Kinds of requests that faults strike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum StruckRequest {
     Read,
     Write,
     Flush,
@@ -125,11 +125,13 @@ impl Fault {
         }
     }
 
-    fn kind(self) -> Kind {
+    fn kind(self) -> StruckRequest {
         match self {
-            Self::LyingFlush | Self::FailedFlush(_) => Kind::Flush,
-            Self::FailedWrite | Self::LostWrite | Self::MisdirectedWrite => Kind::Write,
-            Self::MisdirectedRead | Self::FailedRead | Self::BitRot | Self::Ruin => Kind::Read,
+            Self::LyingFlush | Self::FailedFlush(_) => StruckRequest::Flush,
+            Self::FailedWrite | Self::LostWrite | Self::MisdirectedWrite => StruckRequest::Write,
+            Self::MisdirectedRead | Self::FailedRead | Self::BitRot | Self::Ruin => {
+                StruckRequest::Read
+            }
         }
     }
 }
@@ -148,21 +150,21 @@ impl Chances {
     }
 
     /// Draws whether a fault strikes this request, and which.
-    fn draw(&self, kind: Kind, random: &mut Random) -> Option<Fault> {
+    fn draw(&self, kind: StruckRequest, random: &mut Random) -> Option<Fault> {
         let mut hit = |share: u64| share > 0 && random.per_mille(share);
         match kind {
-            Kind::Flush if hit(self.lying_flush) => Some(Fault::LyingFlush),
-            Kind::Flush if hit(self.failed_flush) => {
+            StruckRequest::Flush if hit(self.lying_flush) => Some(Fault::LyingFlush),
+            StruckRequest::Flush if hit(self.failed_flush) => {
                 let dirty = [Dirty::Kept, Dirty::Dropped, Dirty::Forgotten];
                 Some(Fault::FailedFlush(random.one_of(&dirty)))
             }
-            Kind::Write if hit(self.failed_write) => Some(Fault::FailedWrite),
-            Kind::Write if hit(self.lost_write) => Some(Fault::LostWrite),
-            Kind::Write if hit(self.misdirected_write) => Some(Fault::MisdirectedWrite),
-            Kind::Read if hit(self.misdirected_read) => Some(Fault::MisdirectedRead),
-            Kind::Read if hit(self.failed_read) => Some(Fault::FailedRead),
-            Kind::Read if hit(self.bit_rot) => Some(Fault::BitRot),
-            Kind::Read if hit(self.ruin) => Some(Fault::Ruin),
+            StruckRequest::Write if hit(self.failed_write) => Some(Fault::FailedWrite),
+            StruckRequest::Write if hit(self.lost_write) => Some(Fault::LostWrite),
+            StruckRequest::Write if hit(self.misdirected_write) => Some(Fault::MisdirectedWrite),
+            StruckRequest::Read if hit(self.misdirected_read) => Some(Fault::MisdirectedRead),
+            StruckRequest::Read if hit(self.failed_read) => Some(Fault::FailedRead),
+            StruckRequest::Read if hit(self.bit_rot) => Some(Fault::BitRot),
+            StruckRequest::Read if hit(self.ruin) => Some(Fault::Ruin),
             _ => None,
         }
     }
@@ -241,7 +243,7 @@ impl Fates {
     /// Returns the fault that strikes this request.
     pub(super) fn strike(
         &mut self,
-        kind: Kind,
+        kind: StruckRequest,
         chances: &Chances,
         random: &mut Random,
     ) -> Option<Fault> {

@@ -51,7 +51,7 @@ pub(super) struct Brought {
     pub(super) stopped: Option<String>,
 }
 
-enum Stage {
+enum HostStage {
     Off {
         until_us: u64,
     },
@@ -84,7 +84,7 @@ pub(super) struct Host {
     pub(super) life: u64,
     owned: BTreeSet<u64>,
     boot: u128,
-    stage: Stage,
+    stage: HostStage,
     paused_us: u64,
     /// Rate of the host's clock, in per mille of the true rate; followed by the time by which it is
     /// ahead.
@@ -110,12 +110,12 @@ pub(super) struct Host {
 impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match &self.stage {
-            Stage::Off { until_us } => format!("off until {until_us}"),
-            Stage::Making(_) => "making".to_owned(),
-            Stage::Labels { waiting, .. } => format!("waits for {waiting} labels"),
-            Stage::Taking { takeover, .. } => format!("{takeover:?}"),
-            Stage::Opening(opening) => format!("opening: done {}", opening.is_done()),
-            Stage::Open(pool) => format!("open: {:?}", pool.suspended_because()),
+            HostStage::Off { until_us } => format!("off until {until_us}"),
+            HostStage::Making(_) => "making".to_owned(),
+            HostStage::Labels { waiting, .. } => format!("waits for {waiting} labels"),
+            HostStage::Taking { takeover, .. } => format!("{takeover:?}"),
+            HostStage::Opening(opening) => format!("opening: done {}", opening.is_done()),
+            HostStage::Open(pool) => format!("open: {:?}", pool.suspended_because()),
         };
         write!(
             f,
@@ -138,7 +138,7 @@ impl Host {
             life: 0,
             owned: BTreeSet::new(),
             boot: u128::from(random.within(1..u64::MAX)),
-            stage: Stage::Off {
+            stage: HostStage::Off {
                 until_us: random.within(0..10_000_000),
             },
             paused_us: 0,
@@ -213,7 +213,7 @@ impl Host {
         let protection = Protection::fresh(self.who(), self.opening, Pace::default());
         pool.protect(protection, true, clock_us);
         pool.tick(clock_us, 1_000);
-        self.stage = Stage::Making(Box::new(pool));
+        self.stage = HostStage::Making(Box::new(pool));
     }
 
     pub(super) fn reboot(&mut self, random: &mut Random) {
@@ -222,7 +222,7 @@ impl Host {
 
     /// Ends the host's program at once. The program begins again later.
     pub(super) fn die(&mut self, now_us: u64, back_us: u64) {
-        if matches!(self.stage, Stage::Making(_)) {
+        if matches!(self.stage, HostStage::Making(_)) {
             return;
         }
         self.life += 1;
@@ -232,13 +232,13 @@ impl Host {
         self.unverified = usize::MAX;
         self.is_exporting = None;
         self.brought = Brought::default();
-        self.stage = Stage::Off {
+        self.stage = HostStage::Off {
             until_us: back_us.max(now_us),
         };
     }
 
     pub(super) fn pause(&mut self, until_us: u64) {
-        if !matches!(self.stage, Stage::Making(_)) {
+        if !matches!(self.stage, HostStage::Making(_)) {
             self.paused_us = until_us;
         }
     }
@@ -253,14 +253,16 @@ impl Host {
 
     /// Reports whether the host serves, and has read all blocks once.
     pub(super) fn is_verified(&self) -> bool {
-        matches!(self.stage, Stage::Open(_)) && self.unverified == 0 && self.is_exporting.is_none()
+        matches!(self.stage, HostStage::Open(_))
+            && self.unverified == 0
+            && self.is_exporting.is_none()
     }
 
     /// Exports the pool in order. Reports whether the host has the pool.
     pub(super) fn export(&mut self, now_us: u64, back_us: u64) -> bool {
         let clock_us = self.clock(now_us);
         let is_ready = !self.is_paused(now_us) && self.is_verified();
-        let Stage::Open(pool) = &mut self.stage else {
+        let HostStage::Open(pool) = &mut self.stage else {
             return false;
         };
         if is_ready {
@@ -285,13 +287,13 @@ impl Host {
     pub(super) fn due_us(&self, now_us: u64) -> Option<u64> {
         let at_us = match &self.stage {
             _ if !self.inbox.is_empty() => Some(now_us),
-            Stage::Off { until_us } => Some(*until_us).filter(|at| *at < u64::MAX),
-            Stage::Making(pool) | Stage::Open(pool) => {
+            HostStage::Off { until_us } => Some(*until_us).filter(|at| *at < u64::MAX),
+            HostStage::Making(pool) | HostStage::Open(pool) => {
                 pool.deadline_us().map(|at| self.true_us(at))
             }
-            Stage::Labels { .. } => None,
-            Stage::Taking { takeover, .. } => takeover.deadline_us().map(|at| self.true_us(at)),
-            Stage::Opening(opening) => opening.deadline_us().map(|at| self.true_us(at)),
+            HostStage::Labels { .. } => None,
+            HostStage::Taking { takeover, .. } => takeover.deadline_us().map(|at| self.true_us(at)),
+            HostStage::Opening(opening) => opening.deadline_us().map(|at| self.true_us(at)),
         };
         at_us.map(|at_us| at_us.max(self.paused_us))
     }
@@ -301,15 +303,15 @@ impl Host {
         let clock_us = self.clock(now_us);
         self.take_answers(now_us);
         match &mut self.stage {
-            Stage::Off { until_us } if *until_us <= now_us => self.begin(),
-            Stage::Off { .. } | Stage::Labels { .. } => {}
-            Stage::Making(pool) | Stage::Open(pool) => {
+            HostStage::Off { until_us } if *until_us <= now_us => self.begin(),
+            HostStage::Off { .. } | HostStage::Labels { .. } => {}
+            HostStage::Making(pool) | HostStage::Open(pool) => {
                 if pool.deadline_us().is_some_and(|at| at <= clock_us) {
                     pool.tick(clock_us, 1_000);
                 }
             }
-            Stage::Taking { takeover, .. } => takeover.tick(clock_us),
-            Stage::Opening(opening) => opening.tick(clock_us, 1_000),
+            HostStage::Taking { takeover, .. } => takeover.tick(clock_us),
+            HostStage::Opening(opening) => opening.tick(clock_us, 1_000),
         }
     }
 
@@ -328,7 +330,7 @@ impl Host {
     fn take(&mut self, purpose: Purpose, outcome: DeviceOutcome, clock_us: u64) {
         match (&mut self.stage, purpose) {
             (
-                Stage::Labels {
+                HostStage::Labels {
                     labels, waiting, ..
                 },
                 Purpose::Label { disk, copy },
@@ -336,11 +338,13 @@ impl Host {
                 *waiting -= 1;
                 labels[disk].copies[copy] = outcome.unwrap_or_default();
             }
-            (Stage::Taking { takeover, .. }, Purpose::Record(request)) => {
+            (HostStage::Taking { takeover, .. }, Purpose::Record(request)) => {
                 takeover.completed(&request, outcome.as_ref().ok(), clock_us);
             }
-            (Stage::Opening(opening), Purpose::Io(io)) => opening.completed(io, outcome, clock_us),
-            (Stage::Making(pool) | Stage::Open(pool), Purpose::Io(io)) => {
+            (HostStage::Opening(opening), Purpose::Io(io)) => {
+                opening.completed(io, outcome, clock_us)
+            }
+            (HostStage::Making(pool) | HostStage::Open(pool), Purpose::Io(io)) => {
                 pool.completed(io, outcome, clock_us);
             }
             _ => {}
@@ -373,7 +377,7 @@ impl Host {
                 ..LeafLabels::default()
             });
         }
-        self.stage = Stage::Labels {
+        self.stage = HostStage::Labels {
             labels,
             waiting,
             taken,
@@ -399,13 +403,13 @@ impl Host {
         let clock_us = self.clock(now_us);
         loop {
             let goes_on = match &mut self.stage {
-                Stage::Off { .. } => false,
-                Stage::Making(_) => self.make(clock_us),
-                Stage::Labels { waiting: 0, .. } => self.examine(now_us, random, tally),
-                Stage::Labels { .. } => false,
-                Stage::Taking { .. } => self.take_over(now_us, random, tally),
-                Stage::Opening(_) => self.follow(now_us, random, tally),
-                Stage::Open(_) => self.serve(now_us, random, tally),
+                HostStage::Off { .. } => false,
+                HostStage::Making(_) => self.make(clock_us),
+                HostStage::Labels { waiting: 0, .. } => self.examine(now_us, random, tally),
+                HostStage::Labels { .. } => false,
+                HostStage::Taking { .. } => self.take_over(now_us, random, tally),
+                HostStage::Opening(_) => self.follow(now_us, random, tally),
+                HostStage::Open(_) => self.serve(now_us, random, tally),
             };
             if !goes_on {
                 return std::mem::take(&mut self.brought);
@@ -414,7 +418,7 @@ impl Host {
     }
 
     fn make(&mut self, clock_us: u64) -> bool {
-        let Stage::Making(pool) = &mut self.stage else {
+        let HostStage::Making(pool) = &mut self.stage else {
             return false;
         };
         let output = pool.take_output();
@@ -443,14 +447,14 @@ impl Host {
     }
 
     fn become_open(&mut self) {
-        let stage = std::mem::replace(&mut self.stage, Stage::Off { until_us: u64::MAX });
+        let stage = std::mem::replace(&mut self.stage, HostStage::Off { until_us: u64::MAX });
         let mut snapshots = BTreeSet::new();
-        if let Stage::Making(pool) | Stage::Open(pool) = stage {
+        if let HostStage::Making(pool) | HostStage::Open(pool) = stage {
             let names = pool.catalog().datasets().map(|of| of.name.as_str());
             snapshots.extend(names.filter_map(|name| name.parse::<u64>().ok()));
             let found = pool.catalog().find(VOLUME);
             self.dataset = found.map_or(DatasetId(0), |found| found.id);
-            self.stage = Stage::Open(pool);
+            self.stage = HostStage::Open(pool);
         }
         self.owned.insert(self.life);
         self.brought.has_opened = Some(snapshots);
@@ -467,8 +471,8 @@ impl Host {
     }
 
     fn examine(&mut self, now_us: u64, random: &mut Random, tally: &mut Tally) -> bool {
-        let stage = std::mem::replace(&mut self.stage, Stage::Off { until_us: u64::MAX });
-        let Stage::Labels {
+        let stage = std::mem::replace(&mut self.stage, HostStage::Off { until_us: u64::MAX });
+        let HostStage::Labels {
             mut labels, taken, ..
         } = stage
         else {
@@ -513,7 +517,7 @@ impl Host {
                 is_read_only: false,
             };
             let takeover = Box::new(Takeover::new(of, &guids, clock_us));
-            self.stage = Stage::Taking { takeover, disks };
+            self.stage = HostStage::Taking { takeover, disks };
             return true;
         };
         examined.protection = Some(taken.protection);
@@ -538,7 +542,7 @@ impl Host {
                         self.leaves.entry(leaf.0).or_insert(disk);
                     }
                 }
-                self.stage = Stage::Opening(Box::new(opening));
+                self.stage = HostStage::Opening(Box::new(opening));
                 true
             }
             Err(error) => {
@@ -550,7 +554,7 @@ impl Host {
     }
 
     fn take_over(&mut self, now_us: u64, random: &mut Random, tally: &mut Tally) -> bool {
-        let Stage::Taking { takeover, disks } = &mut self.stage else {
+        let HostStage::Taking { takeover, disks } = &mut self.stage else {
             return false;
         };
         for request in takeover.take_requests() {
@@ -597,7 +601,7 @@ impl Host {
     }
 
     fn follow(&mut self, now_us: u64, random: &mut Random, tally: &mut Tally) -> bool {
-        let Stage::Opening(opening) = &mut self.stage else {
+        let HostStage::Opening(opening) = &mut self.stage else {
             return false;
         };
         let requests = opening.take_requests();
@@ -606,8 +610,8 @@ impl Host {
         if !is_done {
             return false;
         }
-        let stage = std::mem::replace(&mut self.stage, Stage::Off { until_us: u64::MAX });
-        let Stage::Opening(opening) = stage else {
+        let stage = std::mem::replace(&mut self.stage, HostStage::Off { until_us: u64::MAX });
+        let HostStage::Opening(opening) = stage else {
             return false;
         };
         match opening.finish() {
@@ -616,7 +620,7 @@ impl Host {
                 tally.takeovers +=
                     u64::from(pool.config().host != who.host && !pool.config().is_exported);
                 pool.claim(&who.host, self.clock(now_us));
-                self.stage = Stage::Open(Box::new(pool));
+                self.stage = HostStage::Open(Box::new(pool));
                 self.become_open();
                 true
             }
@@ -629,7 +633,7 @@ impl Host {
     }
 
     fn serve(&mut self, now_us: u64, random: &mut Random, tally: &mut Tally) -> bool {
-        let Stage::Open(pool) = &mut self.stage else {
+        let HostStage::Open(pool) = &mut self.stage else {
             return false;
         };
         let output = pool.take_output();
@@ -683,7 +687,7 @@ impl Host {
     pub(super) fn ask(&mut self, ops: Vec<Op>, now_us: u64) {
         let clock_us = self.clock(now_us);
         let dataset = self.dataset;
-        let Stage::Open(pool) = &mut self.stage else {
+        let HostStage::Open(pool) = &mut self.stage else {
             return;
         };
         for op in ops {

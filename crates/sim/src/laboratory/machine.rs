@@ -8,7 +8,7 @@ use crate::history::History;
 use crate::model::{FoundVolume, Model};
 use crate::operation::{Operation, SLICES_PER_BLOCK, VolumeId};
 use crate::random::Random;
-use crate::subject::{Answer, DiskRequest, Flaw, Geometry, Outcome, State, Subject};
+use crate::subject::{Answer, DiskRequest, Flaw, Geometry, Outcome, Subject, SubjectState};
 use pages::Pages;
 
 /// Tags of the reads that check everything after an opening.
@@ -167,10 +167,10 @@ impl<S: Subject> Machine<S> {
     pub(super) fn wait_until_open(&mut self) -> Result<(), FailureKind> {
         for _ in 0..ENDLESS {
             match self.subject.state() {
-                State::Open => return Ok(()),
-                State::Refused(why) => return Err(FailureKind::Refused(why)),
-                State::Opening if !self.advance() => break,
-                State::Opening => {}
+                SubjectState::Open => return Ok(()),
+                SubjectState::Refused(why) => return Err(FailureKind::Refused(why)),
+                SubjectState::Opening if !self.advance() => break,
+                SubjectState::Opening => {}
             }
         }
         Err(FailureKind::Hangs("opening".into()))
@@ -179,7 +179,7 @@ impl<S: Subject> Machine<S> {
     /// Lets `answers` disks answer, or fewer if the subject is open before.
     pub(super) fn open_partly(&mut self, answers: u32) {
         for _ in 0..answers {
-            if self.subject.state() != State::Opening || !self.advance() {
+            if self.subject.state() != SubjectState::Opening || !self.advance() {
                 return;
             }
         }
@@ -376,7 +376,7 @@ impl Recovery<'_> {
         };
         let tearing = self.history.behaviour.tearing;
         let per_mille = self.history.cut_flushes_per_mille;
-        while machine.subject.state() == State::Opening {
+        while machine.subject.state() == SubjectState::Opening {
             let is_chosen = |random: &mut Random| per_mille >= 1000 || random.per_mille(per_mille);
             if machine.is_flush_next() && is_chosen(&mut cuts.random) {
                 let all = machine.cut(cuts.ways, tearing, &mut cuts.random);

@@ -18,7 +18,7 @@ use crate::history::{History, Step, Trouble};
 use crate::model::{ChangeId, Model, WrongKind, pattern};
 use crate::operation::{Admin, ChangeKind, Operation, SLICES_PER_BLOCK, VolumeId};
 use crate::random::Random;
-use crate::subject::{Answer, State, Subject};
+use crate::subject::{Answer, Subject, SubjectState};
 
 /// Number of histories of which one proves the pool after all its crashes, also those that are only
 /// tried.
@@ -498,7 +498,7 @@ impl<'a, S: Subject> Runner<'a, S> {
     /// Opens and judges the possible results of `ways` power cuts at this moment. Returns how many
     /// were tried, how many of them tore a write, and how many sectors were torn.
     fn try_cuts(&mut self, ways: usize) -> Result<(u64, u64, u64), FailureKind> {
-        if self.machine.subject.state() != State::Open {
+        if self.machine.subject.state() != SubjectState::Open {
             return Ok((0, 0, 0));
         }
         let tearing = self.history.behaviour.tearing;
@@ -545,7 +545,7 @@ impl<'a, S: Subject> Runner<'a, S> {
     /// Opens the possible results of `ways` power cuts at this moment. In each, one record is
     /// missing that led to promised data.
     fn lose_records(&mut self, ways: usize) -> Result<(), FailureKind> {
-        if self.machine.subject.state() != State::Open {
+        if self.machine.subject.state() != SubjectState::Open {
             return Ok(());
         }
         let tearing = self.history.behaviour.tearing;
@@ -580,7 +580,7 @@ impl<'a, S: Subject> Runner<'a, S> {
     /// Opens the possible results of `ways` power cuts at this moment. In each, one sector is
     /// rotten that leads to others.
     fn rot_metadata(&mut self, ways: usize) -> Result<(), FailureKind> {
-        if self.machine.subject.state() != State::Open {
+        if self.machine.subject.state() != SubjectState::Open {
             return Ok(());
         }
         let tearing = self.history.behaviour.tearing;
@@ -646,8 +646,8 @@ impl<'a, S: Subject> Runner<'a, S> {
         let mut context = vec![format!("step {}: {step}", self.step)];
         if let FailureKind::Wrong(wrong) = &kind {
             let mut named = wrong.allowed.clone();
-            if let crate::model::Found::Change(change) | crate::model::Found::Elsewhere(change, _) =
-                wrong.found
+            if let crate::model::SliceContent::Change(change)
+            | crate::model::SliceContent::Elsewhere(change, _) = wrong.found
             {
                 named.push(change);
             }

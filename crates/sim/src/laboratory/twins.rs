@@ -9,7 +9,7 @@ use super::FailureKind;
 use super::machine::Machine;
 use super::runner::Runner;
 use crate::disk::{Disk, Medium};
-use crate::subject::{Geometry, State, Subject};
+use crate::subject::{Geometry, Subject, SubjectState};
 
 /// Result of an opening that was shown a copy.
 pub(super) struct Shown {
@@ -87,7 +87,7 @@ impl<S: Subject> Runner<'_, S> {
     /// Copies all disks in one moment. The copies become a store of their own and are opened, alone
     /// and beside the disks.
     pub(super) fn copy_all(&mut self) -> Result<(), FailureKind> {
-        if self.machine.subject.state() != State::Open {
+        if self.machine.subject.state() != SubjectState::Open {
             return Ok(());
         }
         let disks: Vec<Disk> = self.machine.disks.iter().map(Disk::honest_copy).collect();

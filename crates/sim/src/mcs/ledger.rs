@@ -14,7 +14,7 @@ pub type Place = i64;
 
 /// Kind of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum JobKind {
     /// Writes the job's number into its cell.
     Write,
     /// Reads the content of its cell.
@@ -27,7 +27,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
     /// Kind of the job.
-    pub kind: Kind,
+    pub kind: JobKind,
     /// Logical unit of the job.
     pub lun: u64,
     /// Cell of the logical unit. No other job that has not ended uses the cell.
@@ -201,9 +201,9 @@ pub fn pattern(job: JobId, length: usize) -> Vec<u8> {
 pub fn cdb(attempt: AttemptId, job: &Job) -> [u8; 16] {
     let mut cdb = [0; 16];
     cdb[0] = match job.kind {
-        Kind::Write => 0x8a,
-        Kind::Read => 0x88,
-        Kind::Nothing => 0,
+        JobKind::Write => 0x8a,
+        JobKind::Read => 0x88,
+        JobKind::Nothing => 0,
     };
     cdb[1..9].copy_from_slice(&attempt.to_be_bytes());
     cdb[9] = job.cell as u8;
@@ -225,7 +225,7 @@ mod tests {
         ledger.begin_session(0);
         for place in 0..2 {
             let job = ledger.add_job(Job {
-                kind: Kind::Write,
+                kind: JobKind::Write,
                 lun: 0,
                 cell: place as usize,
                 length: 4,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use iscsi::payload::DataOutBuffer;
 use iscsi::target::{Admission, Completion, IncomingCommand, TaskId, TaskRouter};
 
-use super::ledger::{AttemptId, JobId, Kind, Ledger, attempt_of, cdb, pattern};
+use super::ledger::{AttemptId, JobId, JobKind, Ledger, attempt_of, cdb, pattern};
 use crate::random::Random;
 
 /// Number of logical units.
@@ -63,9 +63,9 @@ impl Units {
         let job = ledger.job(id);
         let cell = &mut self.cells[job.lun as usize][job.cell];
         match job.kind {
-            Kind::Write => *cell = id,
-            Kind::Read => return good(Some(pattern(*cell, job.length).into())),
-            Kind::Nothing => {}
+            JobKind::Write => *cell = id,
+            JobKind::Read => return good(Some(pattern(*cell, job.length).into())),
+            JobKind::Nothing => {}
         }
         good(None)
     }
@@ -178,7 +178,7 @@ impl TaskRouter for Router<'_> {
         let job = self.ledger.job(self.ledger.job_of(attempt));
         assert_eq!(incoming.cdb, cdb(attempt, &job), "a CDB was changed");
         assert_eq!(incoming.lun, job.lun << 48, "another unit");
-        if job.kind == Kind::Write {
+        if job.kind == JobKind::Write {
             let bytes = Vec::new();
             return Admission::Collect {
                 buffer: Room { bytes, attempt },

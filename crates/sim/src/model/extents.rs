@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::judge::{FoundVolume, Sight, Wrong, WrongKind, entries_of, whole_volume};
-use super::{Contents, Found, Model, Moment, SLICE_SIZE};
+use super::{Contents, Model, Moment, SLICE_SIZE, SliceContent};
 use crate::operation::{SLICES_PER_BLOCK, VolumeId};
 
 /// Returns for each slice whether it has space. The runs of bytes begin at the first of `asked`
@@ -55,10 +55,16 @@ impl Model {
             let of_block = told_of(&block, first, told);
             for (slice, has_space) in of_block.clone() {
                 let entries = entries_of(contents, slice);
-                let zeros = self.oldest_allowed(entries, slice, Found::Zeros, sight);
+                let zeros = self.oldest_allowed(entries, slice, SliceContent::Zeros, sight);
                 if !has_space && zeros.is_none() {
-                    let wrong =
-                        self.wrong(WrongKind::Hole, volume, slice, Found::Zeros, entries, sight);
+                    let wrong = self.wrong(
+                        WrongKind::Hole,
+                        volume,
+                        slice,
+                        SliceContent::Zeros,
+                        entries,
+                        sight,
+                    );
                     return Err(wrong);
                 }
             }
@@ -78,7 +84,7 @@ impl Model {
     fn may_be_written(&self, contents: &Contents, slice: u64, sight: Sight) -> bool {
         let entries = entries_of(contents, slice);
         entries.iter().any(|entry| {
-            let found = Found::Change(entry.change);
+            let found = SliceContent::Change(entry.change);
             self.oldest_allowed(entries, slice, found, sight).is_some()
         })
     }
@@ -95,7 +101,9 @@ impl Model {
             for start in (0..space.len()).step_by((volume.unit * SLICES_PER_BLOCK) as usize) {
                 let end = (start + (volume.unit * SLICES_PER_BLOCK) as usize).min(space.len());
                 let (told, read) = (&space[start..end], &slices[start..end]);
-                let is_written = |of: &Found| !matches!(of, Found::Zeros | Found::Unreadable);
+                let is_written = |of: &SliceContent| {
+                    !matches!(of, SliceContent::Zeros | SliceContent::Unreadable)
+                };
                 let wrong = read
                     .iter()
                     .zip(told)
@@ -107,7 +115,7 @@ impl Model {
                         ..whole_volume(WrongKind::Hole, *id)
                     });
                 }
-                if told.contains(&true) && read.iter().all(|of| *of == Found::Zeros) {
+                if told.contains(&true) && read.iter().all(|of| *of == SliceContent::Zeros) {
                     return Err(no_hole(*id, start as u64));
                 }
             }

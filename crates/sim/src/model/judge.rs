@@ -5,7 +5,7 @@ use std::fmt;
 
 use pages::Pages;
 
-use super::pattern::{Found, recognise};
+use super::pattern::{SliceContent, recognise};
 use super::{
     BEGINNING, Change, ChangeId, Contents, Entry, Existence, Hold, Model, Moment, Order, SLICE_SIZE,
 };
@@ -46,7 +46,7 @@ pub struct Wrong {
     /// Slice of 512 bytes of the finding.
     pub slice: u64,
     /// Content that was found.
-    pub found: Found,
+    pub found: SliceContent,
     /// Changes that may be found there; 0 is zeros from the beginning.
     pub allowed: Vec<ChangeId>,
 }
@@ -80,13 +80,13 @@ impl fmt::Display for Wrong {
             slice / SLICES_PER_BLOCK
         )?;
         match self.found {
-            Found::Zeros => write!(f, "found zeros")?,
-            Found::Change(change) => write!(f, "found change {}", change.0)?,
-            Found::Elsewhere(change, at) => {
+            SliceContent::Zeros => write!(f, "found zeros")?,
+            SliceContent::Change(change) => write!(f, "found change {}", change.0)?,
+            SliceContent::Elsewhere(change, at) => {
                 write!(f, "found what change {} wrote to slice {at}", change.0)?;
             }
-            Found::Garbage => write!(f, "found bytes that nobody wrote")?,
-            Found::Unreadable => write!(f, "cannot be read")?,
+            SliceContent::Garbage => write!(f, "found bytes that nobody wrote")?,
+            SliceContent::Unreadable => write!(f, "cannot be read")?,
         }
         match self.kind {
             WrongKind::Torn(change) => write!(f, ", beside a part of change {}", change.0)?,
@@ -107,7 +107,7 @@ impl fmt::Display for Wrong {
 #[derive(Clone, Debug, Default)]
 pub struct FoundVolume {
     /// Content of each of its slices.
-    pub slices: Vec<Found>,
+    pub slices: Vec<SliceContent>,
     /// Answers whether each slice has space, as far as they were asked for and given.
     pub space: Vec<bool>,
 }
@@ -121,7 +121,7 @@ impl FoundVolume {
     /// Adds slices that could not be read.
     pub fn push_unreadable(&mut self, count: u64) {
         let len = self.slices.len() + count as usize;
-        self.slices.resize(len, Found::Unreadable);
+        self.slices.resize(len, SliceContent::Unreadable);
     }
 }
 
@@ -139,7 +139,7 @@ impl FoundVolume {
 }
 
 /// Recognises the content of each slice of `data`. The first is slice `found.len()` of the volume.
-fn recognise_all(data: &Pages, found: &mut Vec<Found>) {
+fn recognise_all(data: &Pages, found: &mut Vec<SliceContent>) {
     for chunk in data.chunks() {
         if !chunk.len().is_multiple_of(SLICE_SIZE) {
             return recognise_scattered(data, found);
@@ -151,7 +151,7 @@ fn recognise_all(data: &Pages, found: &mut Vec<Found>) {
 }
 
 /// Recognises as [`recognise_all`] does, for data whose pages end within slices.
-fn recognise_scattered(data: &Pages, found: &mut Vec<Found>) {
+fn recognise_scattered(data: &Pages, found: &mut Vec<SliceContent>) {
     for slice in data.to_vec().chunks_exact(SLICE_SIZE) {
         found.push(recognise(slice, found.len() as u64));
     }
@@ -192,7 +192,7 @@ impl Model {
         submitted: Moment,
     ) -> Result<(), Wrong> {
         self.end_read(submitted);
-        let mut slices = vec![Found::Unreadable; first as usize];
+        let mut slices = vec![SliceContent::Unreadable; first as usize];
         recognise_all(data, &mut slices);
         let sight = Sight::of_read(submitted);
         let (unit, contents) = match self.volumes.get(&volume) {
@@ -285,7 +285,7 @@ impl Model {
         &self,
         id: VolumeId,
         alternatives: &[usize],
-        slices: &[Found],
+        slices: &[SliceContent],
         sight: Sight,
     ) -> Result<(Vec<usize>, (Moment, ChangeId)), Wrong> {
         let volume = &self.volumes[&id];
@@ -315,7 +315,7 @@ impl Model {
         id: VolumeId,
         unit: u64,
         contents: &Contents,
-        slices: &[Found],
+        slices: &[SliceContent],
         start: u64,
         sight: Sight,
     ) -> Result<(Moment, ChangeId), Wrong> {
@@ -333,11 +333,11 @@ impl Model {
                 is_one &= found == slices[at as usize];
                 let entries = entries_of(contents, slice);
                 let wrong = |kind| self.wrong(kind, id, slice, found, entries, sight);
-                if found == Found::Unreadable {
+                if found == SliceContent::Unreadable {
                     continue;
                 }
                 let Some(entry) = self.oldest_allowed(entries, slice, found, sight) else {
-                    let is_known = matches!(found, Found::Zeros | Found::Change(_));
+                    let is_known = matches!(found, SliceContent::Zeros | SliceContent::Change(_));
                     let kind = if is_known {
                         WrongKind::Stale
                     } else {
@@ -348,7 +348,7 @@ impl Model {
                 if entry.hold == Hold::ByMoments {
                     newest = newest.max((self.change(entry.change).submitted, entry.change));
                 }
-                if let Found::Change(change) = found
+                if let SliceContent::Change(change) = found
                     && shown.last() != Some(&change)
                 {
                     shown.push(change);
@@ -376,7 +376,7 @@ impl Model {
         id: VolumeId,
         contents: &Contents,
         first: u64,
-        slices: &[Found],
+        slices: &[SliceContent],
         shown: &[ChangeId],
         sight: Sight,
     ) -> Result<(), Wrong> {
@@ -384,7 +384,9 @@ impl Model {
             let entries = entries_of(contents, slice);
             for survivor in shown {
                 let is_here = |entry: &&Entry| entry.change == *survivor && covers(entry, slice);
-                if *found == Found::Unreadable || !entries.iter().any(|entry| is_here(&entry)) {
+                if *found == SliceContent::Unreadable
+                    || !entries.iter().any(|entry| is_here(&entry))
+                {
                     continue;
                 }
                 let survivor_change = self.change(*survivor);
@@ -406,7 +408,7 @@ impl Model {
         &'a self,
         entries: &'a [Entry],
         slice: u64,
-        found: Found,
+        found: SliceContent,
     ) -> impl Iterator<Item = Entry> + 'a {
         let beginning = Entry {
             change: ChangeId(0),
@@ -416,8 +418,10 @@ impl Model {
         let all = std::iter::once(beginning).chain(entries.iter().copied());
         all.filter(move |entry| covers(entry, slice))
             .filter(move |entry| match found {
-                Found::Zeros => self.change(entry.change).is_zero,
-                Found::Change(change) => entry.change == change && !self.change(change).is_zero,
+                SliceContent::Zeros => self.change(entry.change).is_zero,
+                SliceContent::Change(change) => {
+                    entry.change == change && !self.change(change).is_zero
+                }
                 _ => false,
             })
     }
@@ -426,7 +430,7 @@ impl Model {
         &self,
         entries: &[Entry],
         slice: u64,
-        found: Found,
+        found: SliceContent,
         sight: Sight,
     ) -> Option<Entry> {
         self.candidates(entries, slice, found)
@@ -475,11 +479,11 @@ impl Model {
         kind: WrongKind,
         volume: VolumeId,
         slice: u64,
-        found: Found,
+        found: SliceContent,
         entries: &[Entry],
         sight: Sight,
     ) -> Wrong {
-        let zeros = self.candidates(entries, slice, Found::Zeros);
+        let zeros = self.candidates(entries, slice, SliceContent::Zeros);
         let others = entries.iter().copied();
         let mut allowed: Vec<ChangeId> = zeros
             .chain(others)
@@ -535,8 +539,8 @@ impl Model {
         self.volumes = volumes;
     }
 
-    fn pin_block(&self, entries: &mut Vec<Entry>, slices: &[Found], sight: Sight) {
-        if slices.contains(&Found::Unreadable) {
+    fn pin_block(&self, entries: &mut Vec<Entry>, slices: &[SliceContent], sight: Sight) {
+        if slices.contains(&SliceContent::Unreadable) {
             for entry in entries {
                 if self.is_certain(entry, sight) {
                     entry.hold = Hold::Certain;
@@ -546,7 +550,7 @@ impl Model {
         }
         entries.clear();
         for (bit, found) in slices.iter().enumerate() {
-            let Found::Change(change) = *found else {
+            let SliceContent::Change(change) = *found else {
                 continue;
             };
             match entries.last_mut() {
@@ -574,7 +578,7 @@ pub(super) fn whole_volume(kind: WrongKind, volume: VolumeId) -> Wrong {
         kind,
         volume,
         slice: 0,
-        found: Found::Zeros,
+        found: SliceContent::Zeros,
         allowed: Vec::new(),
     }
 }

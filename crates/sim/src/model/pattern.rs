@@ -12,7 +12,7 @@ const STRIDE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Content of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum SliceContent {
     /// Zeros.
     Zeros,
     /// Bytes that a change wrote, in their place.
@@ -65,12 +65,12 @@ pub fn pages(change: ChangeId, first: u64, count: u64) -> Pages {
 ///
 /// # Panics
 /// The bytes are not one slice.
-pub fn recognise(bytes: &[u8], slice: u64) -> Found {
+pub fn recognise(bytes: &[u8], slice: u64) -> SliceContent {
     let bytes: &[u8; SLICE_SIZE] = bytes.try_into().expect("one slice");
     let (eights, _) = bytes.as_chunks::<8>();
     let first = u64::from_le_bytes(eights[0]);
     if first == 0 && *bytes == [0; SLICE_SIZE] {
-        return Found::Zeros;
+        return SliceContent::Zeros;
     }
     let change = ChangeId((first >> 32) as u32);
     let at = first & u64::from(u32::MAX);
@@ -83,9 +83,9 @@ pub fn recognise(bytes: &[u8], slice: u64) -> Found {
         expected = expected.wrapping_add(stride);
     }
     match difference == 0 && change.0 > 0 {
-        true if at == slice => Found::Change(change),
-        true => Found::Elsewhere(change, at),
-        false => Found::Garbage,
+        true if at == slice => SliceContent::Change(change),
+        true => SliceContent::Elsewhere(change, at),
+        false => SliceContent::Garbage,
     }
 }
 
@@ -98,17 +98,20 @@ mod tests {
         for number in 1..40 {
             let bytes = pages(ChangeId(number), 7, 9).to_vec();
             for (slice, bytes) in (7..).zip(bytes.chunks(SLICE_SIZE)) {
-                assert_eq!(recognise(bytes, slice), Found::Change(ChangeId(number)));
-                let elsewhere = Found::Elsewhere(ChangeId(number), slice);
+                assert_eq!(
+                    recognise(bytes, slice),
+                    SliceContent::Change(ChangeId(number))
+                );
+                let elsewhere = SliceContent::Elsewhere(ChangeId(number), slice);
                 assert_eq!(recognise(bytes, slice + 1), elsewhere);
             }
             let mut mixed = bytes[..SLICE_SIZE].to_vec();
             fill(&mut mixed[256..], ChangeId(number + 1), 7);
-            assert_eq!(recognise(&mixed, 7), Found::Garbage);
+            assert_eq!(recognise(&mixed, 7), SliceContent::Garbage);
             let mut rotten = bytes[..SLICE_SIZE].to_vec();
             rotten[8 * 63] ^= 4;
-            assert_eq!(recognise(&rotten, 7), Found::Garbage);
+            assert_eq!(recognise(&rotten, 7), SliceContent::Garbage);
         }
-        assert_eq!(recognise(&[0; SLICE_SIZE], 3), Found::Zeros);
+        assert_eq!(recognise(&[0; SLICE_SIZE], 3), SliceContent::Zeros);
     }
 }

@@ -6,21 +6,21 @@ use store::catalog::request::{
 use store::pool::{Plan, RequestId};
 
 use super::setup::folder_name;
-use super::{GROUP, PoolSubject, Stage};
+use super::{GROUP, PoolStage, PoolSubject};
 use crate::operation::{Admin, BLOCK_SIZE, Named, VolumeId};
 use crate::subject::{Answer, Outcome, VolumeSpec};
 
 impl PoolSubject {
     pub(super) fn administer(&mut self, tag: u64, admin: &Admin) {
-        let stage = std::mem::replace(&mut self.stage, Stage::Refused(String::new()));
-        let Stage::Open(mut pool) = stage else {
+        let stage = std::mem::replace(&mut self.stage, PoolStage::Refused(String::new()));
+        let PoolStage::Open(mut pool) = stage else {
             self.stage = stage;
             return self.fail(tag, "the pool is not open");
         };
         let id = RequestId(tag);
         if let Some(plan) = self.plan_of(admin) {
             self.plan(&mut pool, id, plan);
-            self.stage = Stage::Open(pool);
+            self.stage = PoolStage::Open(pool);
             return;
         }
         match admin {
@@ -34,7 +34,7 @@ impl PoolSubject {
                 self.answers.push(Answer { tag, outcome });
             }
         }
-        self.stage = Stage::Open(pool);
+        self.stage = PoolStage::Open(pool);
     }
 
     /// Returns the plan of an operation that changes the catalogue.

@@ -43,8 +43,8 @@ use crate::disk::{Disk, Medium, SLICE_SIZE};
 use crate::operation::{BLOCK_SIZE, ChangeKind, Operation, VolumeId};
 use crate::random::Random;
 use crate::subject::{
-    Answer, DiskRequest, Flaw, Geometry, Moves, Outcome, ProvenRecord, State, Subject, UnderWay,
-    VolumeSpec,
+    Answer, DiskRequest, Flaw, Geometry, Moves, Outcome, ProvenRecord, Subject, SubjectState,
+    UnderWay, VolumeSpec,
 };
 use growth::Growth;
 use labels::Labels;
@@ -72,7 +72,7 @@ struct Known {
 }
 
 /// Stage of a subject.
-enum Stage {
+enum PoolStage {
     /// Labels are read.
     Labels(Labels),
     /// The labels are followed.
@@ -97,7 +97,7 @@ struct Making {
 /// A pool on simulated disks.
 pub struct PoolSubject {
     setup: PoolSetup,
-    stage: Stage,
+    stage: PoolStage,
     /// Disk of each leaf.
     disks: BTreeMap<u32, usize>,
     /// Disks that are leaves, or were.
@@ -160,20 +160,20 @@ impl Subject for PoolSubject {
             setup.cache(),
         );
         let stage = match pool {
-            Ok(pool) => Stage::Making(Making {
+            Ok(pool) => PoolStage::Making(Making {
                 pool: Box::new(pool),
                 volumes: geometry.volumes.iter().copied().collect(),
                 is_there: false,
                 is_asked: false,
             }),
-            Err(error) => Stage::Refused(error.to_string()),
+            Err(error) => PoolStage::Refused(error.to_string()),
         };
         let mut subject = Self::at(setup, geometry, stage, now_us);
         subject.disks = (0..setup.disks() as u32)
             .map(|leaf| (leaf, leaf as usize))
             .collect();
         subject.labelled = (0..setup.disks()).collect();
-        if let Stage::Making(making) = &mut subject.stage {
+        if let PoolStage::Making(making) = &mut subject.stage {
             making.pool.tick(now_us, time_s(now_us));
         }
         subject.go_on();
@@ -182,16 +182,18 @@ impl Subject for PoolSubject {
 
     fn open(setup: &PoolSetup, geometry: &Geometry, now_us: u64) -> Self {
         let (labels, requests) = Labels::new(geometry);
-        let mut subject = Self::at(setup, geometry, Stage::Labels(labels), now_us);
+        let mut subject = Self::at(setup, geometry, PoolStage::Labels(labels), now_us);
         subject.requests = requests;
         subject
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> SubjectState {
         match &self.stage {
-            Stage::Labels(_) | Stage::Opening(_) | Stage::Making(_) => State::Opening,
-            Stage::Open(_) => State::Open,
-            Stage::Refused(why) => State::Refused(why.clone()),
+            PoolStage::Labels(_) | PoolStage::Opening(_) | PoolStage::Making(_) => {
+                SubjectState::Opening
+            }
+            PoolStage::Open(_) => SubjectState::Open,
+            PoolStage::Refused(why) => SubjectState::Refused(why.clone()),
         }
     }
 
@@ -270,7 +272,7 @@ impl Subject for PoolSubject {
 
     fn submit(&mut self, tag: u64, operation: &Operation, data: Pages, now_us: u64) {
         self.now_us = now_us;
-        if let Stage::Open(pool) = &mut self.stage
+        if let PoolStage::Open(pool) = &mut self.stage
             && pool.config().is_exported
         {
             pool.claim(HOST, now_us);
@@ -285,32 +287,32 @@ impl Subject for PoolSubject {
     fn completed(&mut self, disk: usize, id: u64, outcome: DeviceOutcome, now_us: u64) {
         self.now_us = now_us;
         match &mut self.stage {
-            Stage::Labels(labels) => self.requests.extend(labels.take(disk, id, outcome)),
+            PoolStage::Labels(labels) => self.requests.extend(labels.take(disk, id, outcome)),
             // The disk may be used again now.
             _ if id >= reshape::WIPING => drop(self.labelled.remove(&disk)),
-            Stage::Opening(opening) => opening.completed(IoId(id), outcome, now_us),
-            Stage::Making(Making { pool, .. }) | Stage::Open(pool) => {
+            PoolStage::Opening(opening) => opening.completed(IoId(id), outcome, now_us),
+            PoolStage::Making(Making { pool, .. }) | PoolStage::Open(pool) => {
                 pool.completed(IoId(id), outcome, now_us);
             }
-            Stage::Refused(_) => {}
+            PoolStage::Refused(_) => {}
         }
         self.go_on();
     }
 
     fn next_tick_us(&self) -> Option<u64> {
         match &self.stage {
-            Stage::Labels(_) | Stage::Refused(_) => None,
-            Stage::Opening(opening) => opening.deadline_us(),
-            Stage::Making(Making { pool, .. }) | Stage::Open(pool) => pool.deadline_us(),
+            PoolStage::Labels(_) | PoolStage::Refused(_) => None,
+            PoolStage::Opening(opening) => opening.deadline_us(),
+            PoolStage::Making(Making { pool, .. }) | PoolStage::Open(pool) => pool.deadline_us(),
         }
     }
 
     fn tick(&mut self, now_us: u64) {
         self.now_us = now_us;
         match &mut self.stage {
-            Stage::Labels(_) | Stage::Refused(_) => {}
-            Stage::Opening(opening) => opening.tick(now_us, time_s(now_us)),
-            Stage::Making(Making { pool, .. }) | Stage::Open(pool) => {
+            PoolStage::Labels(_) | PoolStage::Refused(_) => {}
+            PoolStage::Opening(opening) => opening.tick(now_us, time_s(now_us)),
+            PoolStage::Making(Making { pool, .. }) | PoolStage::Open(pool) => {
                 pool.tick(now_us, time_s(now_us))
             }
         }
@@ -372,7 +374,7 @@ impl Subject for PoolSubject {
 
     fn prove(&mut self, disks: &mut [Disk], now_us: u64) -> Vec<Flaw> {
         match &mut self.stage {
-            Stage::Open(pool) => {
+            PoolStage::Open(pool) => {
                 let mut flaws = growth::check(pool, &self.disks, disks);
                 flaws.extend(proof::prove(pool, &self.disks, disks, now_us));
                 flaws
@@ -398,7 +400,7 @@ fn time_s(now_us: u64) -> u64 {
 }
 
 impl PoolSubject {
-    fn at(setup: &PoolSetup, geometry: &Geometry, stage: Stage, now_us: u64) -> Self {
+    fn at(setup: &PoolSetup, geometry: &Geometry, stage: PoolStage, now_us: u64) -> Self {
         Self {
             setup: setup.clone(),
             stage,
@@ -421,16 +423,16 @@ impl PoolSubject {
     /// Goes from stage to stage, and passes on the results of the pool.
     fn go_on(&mut self) {
         loop {
-            let stage = std::mem::replace(&mut self.stage, Stage::Refused(String::new()));
+            let stage = std::mem::replace(&mut self.stage, PoolStage::Refused(String::new()));
             let (stage, goes_on) = match stage {
-                Stage::Labels(labels) if labels.is_complete() => (self.examine(labels), true),
-                Stage::Opening(opening) => self.follow(opening),
-                Stage::Making(making) => self.make(making),
-                Stage::Open(mut pool) => {
+                PoolStage::Labels(labels) if labels.is_complete() => (self.examine(labels), true),
+                PoolStage::Opening(opening) => self.follow(opening),
+                PoolStage::Making(making) => self.make(making),
+                PoolStage::Open(mut pool) => {
                     self.pass_on(&mut pool);
                     self.wipe_detached(&pool);
                     self.growth.go_on(&pool);
-                    (Stage::Open(pool), false)
+                    (PoolStage::Open(pool), false)
                 }
                 stage => (stage, false),
             };
@@ -441,13 +443,13 @@ impl PoolSubject {
         }
     }
 
-    fn refused(&self, why: String) -> Stage {
+    fn refused(&self, why: String) -> PoolStage {
         let may_refuse = !self.setup.must_open || Self::refuses_twins(&why);
         assert!(may_refuse, "the pool must open: {why}");
-        Stage::Refused(why)
+        PoolStage::Refused(why)
     }
 
-    fn examine(&mut self, labels: Labels) -> Stage {
+    fn examine(&mut self, labels: Labels) -> PoolStage {
         let guid = self.setup.guid;
         let examined = match store::pool::examine(&labels.leaves, Some(guid)) {
             Ok(examined) => examined,
@@ -474,27 +476,27 @@ impl PoolSubject {
                 let leaf =
                     |(disk, guid): (usize, &Option<u64>)| Some((opening.leaf((*guid)?)?.0, disk));
                 self.disks = leaves.filter_map(leaf).collect();
-                Stage::Opening(Box::new(opening))
+                PoolStage::Opening(Box::new(opening))
             }
         }
     }
 
-    fn follow(&mut self, mut opening: Box<Opening>) -> (Stage, bool) {
+    fn follow(&mut self, mut opening: Box<Opening>) -> (PoolStage, bool) {
         self.send(opening.take_requests());
         if !opening.is_done() {
-            return (Stage::Opening(opening), false);
+            return (PoolStage::Opening(opening), false);
         }
         match opening.finish() {
             Ok(pool) => {
                 self.know(&pool);
-                (Stage::Open(Box::new(pool)), true)
+                (PoolStage::Open(Box::new(pool)), true)
             }
             Err(error) => (self.refused(error.to_string()), false),
         }
     }
 
     /// Makes the volumes of the beginning, one after the other, when the pool exists.
-    fn make(&mut self, mut making: Making) -> (Stage, bool) {
+    fn make(&mut self, mut making: Making) -> (PoolStage, bool) {
         let Output {
             requests,
             answers,
@@ -503,31 +505,31 @@ impl PoolSubject {
         self.send(requests);
         for event in events {
             match event {
-                Event::Suspended { reason } => return (Stage::Refused(reason), false),
+                Event::Suspended { reason } => return (PoolStage::Refused(reason), false),
                 Event::Checkpoint { .. } => making.is_there = true,
                 _ => {}
             }
         }
         for (_, result) in answers {
             if let Err(error) = result {
-                return (Stage::Refused(error.to_string()), false);
+                return (PoolStage::Refused(error.to_string()), false);
             }
             making.volumes.pop_front();
             making.is_asked = false;
         }
         if !making.is_there || making.is_asked {
-            return (Stage::Making(making), false);
+            return (PoolStage::Making(making), false);
         }
         let Some(spec) = making.volumes.front().copied() else {
             self.know(&making.pool);
-            return (Stage::Open(making.pool), true);
+            return (PoolStage::Open(making.pool), true);
         };
         making.is_asked = true;
         let request = self.setup.volume(spec);
         self.plan(&mut making.pool, MAKING, move |catalog, stamp| {
             catalog.plan_create_volume(&request, stamp)
         });
-        (Stage::Making(making), true)
+        (PoolStage::Making(making), true)
     }
 
     fn plan(
@@ -589,14 +591,14 @@ impl PoolSubject {
     /// Returns the pool, if it is open.
     fn pool(&self) -> Option<&Pool> {
         match &self.stage {
-            Stage::Open(pool) => Some(pool),
+            PoolStage::Open(pool) => Some(pool),
             _ => None,
         }
     }
 
     /// Asks the pool itself, if it is open, with a number of [`ASKED`].
     fn with_pool(&mut self, ask: impl FnOnce(&mut Pool)) {
-        if let Stage::Open(pool) = &mut self.stage {
+        if let PoolStage::Open(pool) = &mut self.stage {
             ask(pool);
         }
         self.go_on();
@@ -702,7 +704,7 @@ impl PoolSubject {
             }
             _ => Request::Flush { dataset },
         };
-        if let Stage::Open(pool) = &mut self.stage {
+        if let PoolStage::Open(pool) = &mut self.stage {
             pool.submit(RequestId(tag), request, self.now_us);
         }
     }

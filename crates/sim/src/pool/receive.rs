@@ -26,7 +26,7 @@ use crate::disk::{Chances, Disk};
 use crate::laboratory::{FailureKind, prove};
 use crate::operation::{BLOCK_SIZE, VolumeId};
 use crate::random::Random;
-use crate::subject::{DiskRequest, FlawKind, Geometry, State, Subject as _, VolumeSpec};
+use crate::subject::{DiskRequest, FlawKind, Geometry, Subject as _, SubjectState, VolumeSpec};
 
 /// Number of snapshots of the volume.
 const SNAPSHOTS: usize = 3;
@@ -722,9 +722,9 @@ impl World {
     fn wait_until_open(&mut self) -> Result<(), End> {
         for _ in 0..ENDLESS {
             match self.subject.state() {
-                State::Open => return Ok(()),
-                State::Refused(why) => return Err(End::Refused(why)),
-                State::Opening => self.advance()?,
+                SubjectState::Open => return Ok(()),
+                SubjectState::Refused(why) => return Err(End::Refused(why)),
+                SubjectState::Opening => self.advance()?,
             }
         }
         Err(End::Wrong("it never opens".to_owned()))

@@ -11,7 +11,7 @@ use crate::disk::Medium;
 use crate::subject::ProvenRecord;
 
 /// A record in the chain, and its place.
-struct Found {
+struct ChainedRecord {
     record: Record,
     checksum: u128,
     address: Address,
@@ -21,14 +21,14 @@ struct Found {
 /// Each vdev is a single disk. All records from the durable one to the later one are there.
 pub(super) fn proven(key: PoolKey, disks: &[Medium]) -> Vec<ProvenRecord> {
     let first = sector_offset(0) / SECTOR_SIZE as u64;
-    let mut found: BTreeMap<(u64, u128), Vec<Found>> = BTreeMap::new();
+    let mut found: BTreeMap<(u64, u128), Vec<ChainedRecord>> = BTreeMap::new();
     for (disk, medium) in disks.iter().enumerate() {
         for sector in medium.written().filter(|sector| *sector >= first) {
             let decoded = Record::decode(&medium.sector(sector)[..], key);
             if let Some((record, checksum)) = decoded.filter(|(record, _)| record.copy.is_none()) {
                 let address = Address::new(disk as u16, sector - first);
                 let of = found.entry((record.seq, record.previous)).or_default();
-                of.push(Found {
+                of.push(ChainedRecord {
                     record,
                     checksum,
                     address,
@@ -38,11 +38,11 @@ pub(super) fn proven(key: PoolKey, disks: &[Medium]) -> Vec<ProvenRecord> {
     }
     // A record counts if it lies where the record before says. Any other record is a signpost, or
     // left from a log that went on otherwise.
-    let behind = |of: &Found| {
+    let behind = |of: &ChainedRecord| {
         let all = found.get(&(of.record.seq + 1, of.checksum))?;
         all.iter().find(|next| next.address == of.record.next)
     };
-    let is_proven = |of: &Found| {
+    let is_proven = |of: &ChainedRecord| {
         let chain = std::iter::successors(behind(of), |of| behind(of));
         chain.map(|later| later.record.durable_seq).max() >= Some(of.record.seq)
     };

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use pages::{Pages, PagesMut};
 use sim::disk::{DeviceOp, DeviceOutcome, SECTOR_SIZE, SLICE_SIZE};
 use sim::operation::{Admin, BLOCK_SIZE, ChangeKind, Operation, VolumeId};
-use sim::subject::{Answer, DiskRequest, Geometry, Outcome, State, Subject};
+use sim::subject::{Answer, DiskRequest, Geometry, Outcome, Subject, SubjectState};
 
 /// Bug of the toy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ struct Waiting {
 pub(crate) struct Toy {
     bug: Bug,
     volumes: BTreeMap<VolumeId, Volume>,
-    state: State,
+    state: SubjectState,
     /// Bytes of the log that were read.
     replayed: Vec<u8>,
     changes: Vec<Record>,
@@ -129,7 +129,7 @@ impl Subject for Toy {
             volumes: volumes
                 .map(|spec| (spec.id, Volume::new(spec.blocks)))
                 .collect(),
-            state: State::Open,
+            state: SubjectState::Open,
             replayed: Vec::new(),
             changes: Vec::new(),
             capacity: geometry.disk_sectors,
@@ -151,12 +151,12 @@ impl Subject for Toy {
 
     fn open(bug: &Bug, geometry: &Geometry, now_us: u64) -> Self {
         let mut toy = Self::create(bug, geometry, now_us);
-        toy.state = State::Opening;
+        toy.state = SubjectState::Opening;
         toy.read_on();
         toy
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> SubjectState {
         self.state.clone()
     }
 
@@ -233,7 +233,7 @@ impl Subject for Toy {
     }
 
     fn completed(&mut self, _disk: usize, id: u64, outcome: DeviceOutcome, _now_us: u64) {
-        if self.state == State::Opening {
+        if self.state == SubjectState::Opening {
             return self.opening_completed(id, outcome);
         }
         let is_flush = self.flush.is_some_and(|(flush, _)| flush == id);
@@ -368,12 +368,12 @@ impl Toy {
         let data = match outcome {
             Ok(data) => data,
             Err(error) => {
-                self.state = State::Refused(error.context);
+                self.state = SubjectState::Refused(error.context);
                 return;
             }
         };
         if self.flush.take_if(|(flush, _)| *flush == id).is_some() {
-            self.state = State::Open;
+            self.state = SubjectState::Open;
             return;
         }
         self.replayed.extend_from_slice(&data.to_vec());
@@ -394,7 +394,7 @@ impl Toy {
         changes.iter().for_each(|record| self.apply(record));
         (self.written_below, self.safe_below) = (self.number, self.number);
         if self.bug == Bug::ServesBeforeFlush {
-            self.state = State::Open;
+            self.state = SubjectState::Open;
         } else {
             self.flush = Some((self.request(DeviceOp::Flush), self.number));
         }

@@ -46,7 +46,7 @@ pub struct Batch {
 
 /// Place of a block's bytes.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum CachedBlock {
     /// The bytes are still in memory, on their way to the device.
     Memory(Pages),
     /// The bytes are on the device. Data that is read there goes through [`SecondLevel::accept`].
@@ -201,7 +201,7 @@ impl SecondLevel {
     }
 
     /// Returns the place of the block that `pointer` points to.
-    pub fn where_is(&mut self, key: Key, pointer: &Pointer) -> Option<Found> {
+    pub fn where_is(&mut self, key: Key, pointer: &Pointer) -> Option<CachedBlock> {
         let (hash, identity) = self.identify(key, pointer);
         let Some(mark) = self.index.find(hash, identity) else {
             self.statistics.misses += 1;
@@ -212,8 +212,8 @@ impl SecondLevel {
             .chain(&self.in_flight)
             .find_map(|batch| batch.block_at(mark.position));
         Some(match in_memory {
-            Some(data) => Found::Memory(data.clone()),
-            None => Found::Device(Place {
+            Some(data) => CachedBlock::Memory(data.clone()),
+            None => CachedBlock::Device(Place {
                 offset: mark.position % self.limits.leaf_bytes,
                 len: mark.len as usize,
                 checksum: mark.checksum,

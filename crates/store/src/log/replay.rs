@@ -34,7 +34,7 @@ pub fn distance(record: Address, place: Address) -> i16 {
 
 /// A group that replay found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundGroup {
     /// Address of the group's record.
     pub address: Address,
     /// Content of the record.
@@ -115,13 +115,13 @@ impl Replay {
 
     /// Follows the chain to the next group, if `sector` holds its record. `sector` must be the
     /// sector at [`Replay::address`].
-    pub fn follow(&mut self, sector: &[u8]) -> Option<Found> {
+    pub fn follow(&mut self, sector: &[u8]) -> Option<FoundGroup> {
         let (record, checksum) = Record::decode(sector, self.key)?;
         let is_next = record.seq == self.seq && record.previous == self.previous;
         if !is_next || record.copy.is_some() {
             return None;
         }
-        let found = Found {
+        let found = FoundGroup {
             address: self.address,
             checksum,
             record,
@@ -136,14 +136,14 @@ impl Replay {
     }
 
     /// Goes back to the state before `found`, a group whose data is not complete.
-    pub fn cut_before(&mut self, found: &Found) {
+    pub fn cut_before(&mut self, found: &FoundGroup) {
         self.seq = found.record.seq;
         self.address = found.address;
         self.previous = found.record.previous;
     }
 
     /// Reports whether the data of a group must be verified before the group counts.
-    pub fn must_verify(&self, found: &Found) -> bool {
+    pub fn must_verify(&self, found: &FoundGroup) -> bool {
         found.record.seq > self.durable_seq
     }
 
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn what_is_behind_the_durable_groups_is_verified() {
         let (mut replay, sectors) = (replay(), log(4));
-        let found: Vec<Found> = sectors
+        let found: Vec<FoundGroup> = sectors
             .iter()
             .map_while(|sector| replay.follow(sector))
             .collect();

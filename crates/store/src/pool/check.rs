@@ -62,11 +62,11 @@ pub struct Check<'a> {
     verifying: usize,
     /// Sectors whose owners are looked for.
     hunted: Vec<(FindingKind, Extent, BTreeSet<Owner>)>,
-    stage: Stage,
+    stage: CheckStage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum CheckStage {
     Walk,
     /// Second walk, which looks for owners.
     Hunt,
@@ -127,7 +127,7 @@ impl<'a> Check<'a> {
             to_verify: VecDeque::new(),
             verifying: 0,
             hunted: Vec::new(),
-            stage: Stage::Walk,
+            stage: CheckStage::Walk,
             pool,
         };
         check.begin_walk();
@@ -172,7 +172,7 @@ impl<'a> Check<'a> {
 
     /// Reports whether the check is done.
     pub fn is_done(&self) -> bool {
-        self.stage == Stage::Done
+        self.stage == CheckStage::Done
     }
 
     /// Returns the sectors found to be needed so far, and the allocated sectors, as a measure of
@@ -306,7 +306,7 @@ impl<'a> Check<'a> {
     }
 
     fn find(&mut self, kind: FindingKind, extent: Extent, owner: Owner, context: String) {
-        if self.stage == Stage::Walk {
+        if self.stage == CheckStage::Walk {
             self.report.add(kind, Some(extent), &[owner], context);
         }
     }
@@ -318,7 +318,7 @@ impl<'a> Check<'a> {
     /// Queues every copy of a block to be read and verified, even if its readers would not verify
     /// it.
     fn queue_copies(&mut self, owner: Owner, pointer: &Pointer) {
-        if self.stage != Stage::Walk {
+        if self.stage != CheckStage::Walk {
             return;
         }
         let is_at_risk = self.pool.array.redundancy(pointer.address.vdev()) == 0;
@@ -332,7 +332,7 @@ impl<'a> Check<'a> {
 
     /// Claims sectors for an owner.
     fn claim(&mut self, owner: Owner, extent: Extent) {
-        if self.stage == Stage::Hunt {
+        if self.stage == CheckStage::Hunt {
             for (_, hunted, owners) in &mut self.hunted {
                 let is_there = hunted.vdev == extent.vdev
                     && hunted.sector < extent.end()
@@ -360,25 +360,25 @@ impl<'a> Check<'a> {
 
     fn end_pass(&mut self) {
         match self.stage {
-            Stage::Walk => {
+            CheckStage::Walk => {
                 self.reached.unite(&self.shared);
                 self.report.reached_sectors = self.reached.count();
                 self.compare();
                 if self.hunted.is_empty() {
-                    self.stage = Stage::Done;
+                    self.stage = CheckStage::Done;
                 } else {
-                    self.stage = Stage::Hunt;
+                    self.stage = CheckStage::Hunt;
                     self.begin_walk();
                 }
             }
-            Stage::Hunt => {
+            CheckStage::Hunt => {
                 for (kind, extent, owners) in std::mem::take(&mut self.hunted) {
                     let owners: Vec<Owner> = owners.into_iter().collect();
                     self.report.add(kind, Some(extent), &owners, "");
                 }
-                self.stage = Stage::Done;
+                self.stage = CheckStage::Done;
             }
-            Stage::Done => {}
+            CheckStage::Done => {}
         }
     }
 

@@ -50,7 +50,7 @@ pub(super) struct Making {
     previous: u128,
     /// Datasets at that moment.
     catalog: Catalog,
-    stage: Stage,
+    stage: CheckpointStage,
     /// Layers still to be merged, lower ones first.
     tasks: VecDeque<merge::Task>,
     merging: Option<merge::Running>,
@@ -88,7 +88,7 @@ struct Writes {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum CheckpointStage {
     /// Merges layers into trees, as fast as devices take their nodes.
     Merge,
     /// Frees blocks of deleted datasets.
@@ -104,7 +104,7 @@ enum Stage {
     /// Writes the root into labels: copies 0 and 2 in the first round, then 1 and 3.
     Labels { round: u8, is_flushing: bool },
     /// Waits for a node that was asked for.
-    Waiting(&'static Stage),
+    Waiting(&'static CheckpointStage),
 }
 
 impl Making {
@@ -112,10 +112,13 @@ impl Making {
     /// `written_seq` are on the devices.
     pub(super) fn is_working(&self, written_seq: u64) -> bool {
         match self.stage {
-            Stage::Merge => self.nodes_to_go_on_with() > 0,
-            Stage::Free | Stage::Persist => true,
-            Stage::Settle => self.is_settled(written_seq),
-            Stage::Flush | Stage::Configuration | Stage::Labels { .. } | Stage::Waiting(_) => false,
+            CheckpointStage::Merge => self.nodes_to_go_on_with() > 0,
+            CheckpointStage::Free | CheckpointStage::Persist => true,
+            CheckpointStage::Settle => self.is_settled(written_seq),
+            CheckpointStage::Flush
+            | CheckpointStage::Configuration
+            | CheckpointStage::Labels { .. }
+            | CheckpointStage::Waiting(_) => false,
         }
     }
 
@@ -168,11 +171,14 @@ impl Pool {
             return;
         };
         match making.stage {
-            Stage::Merge => self.merge_step(),
-            Stage::Free => self.free_step(),
-            Stage::Persist => self.persist(),
-            Stage::Settle => self.settle_checkpoint(),
-            Stage::Flush | Stage::Configuration | Stage::Labels { .. } | Stage::Waiting(_) => {}
+            CheckpointStage::Merge => self.merge_step(),
+            CheckpointStage::Free => self.free_step(),
+            CheckpointStage::Persist => self.persist(),
+            CheckpointStage::Settle => self.settle_checkpoint(),
+            CheckpointStage::Flush
+            | CheckpointStage::Configuration
+            | CheckpointStage::Labels { .. }
+            | CheckpointStage::Waiting(_) => {}
         }
     }
 
@@ -216,7 +222,7 @@ impl Pool {
             log,
             previous,
             catalog: self.catalog.clone(),
-            stage: Stage::Merge,
+            stage: CheckpointStage::Merge,
             tasks: VecDeque::new(),
             merging: None,
             merged: Vec::new(),
@@ -234,7 +240,7 @@ impl Pool {
         self.plan_merges();
     }
 
-    fn set_stage(&mut self, stage: Stage) {
+    fn set_stage(&mut self, stage: CheckpointStage) {
         if let Some(making) = &mut self.checkpoint {
             making.stage = stage;
         }
@@ -243,7 +249,7 @@ impl Pool {
     /// Resumes when a node that the checkpoint waited for has come.
     pub(super) fn checkpoint_has_node(&mut self) {
         if let Some(making) = &mut self.checkpoint
-            && let Stage::Waiting(then) = making.stage
+            && let CheckpointStage::Waiting(then) = making.stage
         {
             making.stage = *then;
         }
@@ -273,7 +279,7 @@ impl Pool {
         if !making.is_settled(self.commit.chain.written_seq) {
             return;
         }
-        self.set_stage(Stage::Flush);
+        self.set_stage(CheckpointStage::Flush);
         let tag = self.tag(super::state::Tag::CheckpointFlush);
         self.array.flush(tag, self.now_us, &mut self.array_output);
     }

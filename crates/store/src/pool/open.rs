@@ -144,13 +144,13 @@ pub struct Opening {
     pool: Box<Pool>,
     root: Root,
     ring: ring::Ring,
-    stage: Stage,
+    stage: OpeningStage,
     /// Reads and writes under way, by tag.
     reading: HashMap<u64, Wanted>,
     /// Data of the reads that succeeded.
     got: BTreeMap<Wanted, Pages>,
     manifest: Option<Manifest>,
-    replay: replay::State,
+    replay: replay::ReplayState,
     search: search::Search,
     copies: copies::Copies,
     proven: proven::Proven,
@@ -230,7 +230,7 @@ impl Wanted {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum OpeningStage {
     /// Nothing is done until the labels say which host has the pool.
     Hold,
     Manifest,
@@ -317,11 +317,11 @@ impl Opening {
         let catalog = Catalog::new(0, 0);
         let pool = empty(config, array, catalog, epoch, limits, cache);
         let mut opening = Self {
-            replay: replay::State::new(pool.key, &root.root),
+            replay: replay::ReplayState::new(pool.key, &root.root),
             pool: Box::new(pool),
             root: root.root.clone(),
             ring: examined.ring.clone(),
-            stage: Stage::Hold,
+            stage: OpeningStage::Hold,
             reading: HashMap::new(),
             got: BTreeMap::new(),
             manifest: None,
@@ -410,7 +410,7 @@ impl Opening {
 
     /// Reports whether the opening has ended, with success or an error.
     pub fn is_done(&self) -> bool {
-        self.failed.is_some() || self.stage == Stage::Done
+        self.failed.is_some() || self.stage == OpeningStage::Done
     }
 
     /// Returns the pool.
@@ -420,7 +420,7 @@ impl Opening {
     pub fn finish(self) -> Result<Pool, OpenError> {
         match self.failed {
             Some(error) => Err(self.pool.named_short(error)),
-            None if self.stage == Stage::Done => {
+            None if self.stage == OpeningStage::Done => {
                 let mut pool = self.pool;
                 pool.heed_autotrim();
                 Ok(*pool)
@@ -479,7 +479,7 @@ impl Opening {
 
     fn is_waiting(&self) -> bool {
         let is_labelling = self.pool.renewal.is_some() && self.pool.suspended.is_none();
-        let is_held = self.stage != Stage::Hold || self.pool.is_held();
+        let is_held = self.stage != OpeningStage::Hold || self.pool.is_held();
         !self.reading.is_empty() || is_labelling || !is_held
     }
 
@@ -539,29 +539,29 @@ impl Opening {
     /// Continues when every read and write under way has ended, with or without success.
     fn advance(&mut self) -> Result<(), OpenError> {
         match self.stage {
-            Stage::Hold => self.read_manifest(),
-            Stage::Manifest => self.take_manifest(),
-            Stage::Index => self.take_index(),
-            Stage::Pages => self.take_pages(),
-            Stage::Deferred => self.take_deferred(),
-            Stage::Trees => self.begin_copies(),
-            Stage::Copies => self.take_copies(),
-            Stage::Log => self.take_record(),
-            Stage::Mark => self.take_mark(),
-            Stage::Verify => self.take_verified(),
-            Stage::Restore => self.take_restored(),
-            Stage::Search => self.take_search(),
-            Stage::Ring(round) => self.flush_ring(round),
-            Stage::RingFlush(round) => self.ring_flushed(round),
-            Stage::NewMark => self.flush_found(),
-            Stage::Flush => self.end(),
-            Stage::Labels => self.end_with_labels(),
-            Stage::Done => Ok(()),
+            OpeningStage::Hold => self.read_manifest(),
+            OpeningStage::Manifest => self.take_manifest(),
+            OpeningStage::Index => self.take_index(),
+            OpeningStage::Pages => self.take_pages(),
+            OpeningStage::Deferred => self.take_deferred(),
+            OpeningStage::Trees => self.begin_copies(),
+            OpeningStage::Copies => self.take_copies(),
+            OpeningStage::Log => self.take_record(),
+            OpeningStage::Mark => self.take_mark(),
+            OpeningStage::Verify => self.take_verified(),
+            OpeningStage::Restore => self.take_restored(),
+            OpeningStage::Search => self.take_search(),
+            OpeningStage::Ring(round) => self.flush_ring(round),
+            OpeningStage::RingFlush(round) => self.ring_flushed(round),
+            OpeningStage::NewMark => self.flush_found(),
+            OpeningStage::Flush => self.end(),
+            OpeningStage::Labels => self.end_with_labels(),
+            OpeningStage::Done => Ok(()),
         }
     }
 
     fn read_manifest(&mut self) -> Result<(), OpenError> {
-        self.stage = Stage::Manifest;
+        self.stage = OpeningStage::Manifest;
         for (number, pointer) in self.root.manifest.clone().iter().enumerate() {
             self.read(Wanted::Manifest(number), Block::from(pointer));
         }

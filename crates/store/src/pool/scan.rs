@@ -41,7 +41,7 @@ use gather::identity;
 use outcome::Short;
 pub(super) use record::{ScanRecord, ScrubRecord};
 pub use status::{ScanKind, ScanState, ScanStatus};
-use targets::{Found, Place, Target, Walking};
+use targets::{Place, ScanTarget, Target, Walking};
 
 /// Sectors of blocks under way at once: 16 MiB, enough for neighbours to become large requests and
 /// for several devices to work.
@@ -72,7 +72,7 @@ pub(super) struct Scan {
     walking: Option<(Target, Walking)>,
     /// Targets of the batch, each from its first block in the batch, to gather the batch again.
     batch_targets: Vec<Target>,
-    batch: Vec<Found>,
+    batch: Vec<ScanTarget>,
     /// Most blocks of a batch. The number is smaller after a batch that took too long.
     most: usize,
     /// Dead lists to be walked next, as they were when no checkpoint was being made.
@@ -151,7 +151,7 @@ impl Pool {
             return self.ended_scan.map(|record| record.status());
         };
         let waiting = scan.batch.get(scan.next..).unwrap_or_default();
-        let footprint = |found: &Found| self.sectors_of(&found.pointer);
+        let footprint = |found: &ScanTarget| self.sectors_of(&found.pointer);
         let waiting: u64 = waiting.iter().map(footprint).sum();
         Some(ScanStatus {
             scanned_sectors: scan.status.examined_sectors + waiting,
@@ -443,7 +443,7 @@ impl Pool {
         let Some(found) = self.scan.as_ref().map(|scan| scan.batch[scan.next]) else {
             return;
         };
-        let Found { pointer, place } = found;
+        let ScanTarget { pointer, place } = found;
         let (of, sectors) = (identity(&pointer), self.sectors_of(&pointer));
         let Some(scan) = &mut self.scan else { return };
         scan.next += 1;

@@ -6,7 +6,7 @@ use pages::Pages;
 use super::begin::Begin;
 use super::error::{StreamError, StreamErrorKind};
 use super::record::{
-    COVERED, HEADER, Header, Kind, MAGIC, PREAMBLE, VERSION, checksum, preamble, seed,
+    COVERED, HEADER, Header, MAGIC, PREAMBLE, RecordKind, VERSION, checksum, preamble, seed,
 };
 use crate::compress;
 use crate::format::Compression;
@@ -59,7 +59,7 @@ impl Packed {
 
 /// Position in the structure of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum DecodeStage {
     Preamble,
     /// The reader is between two parts.
     Between,
@@ -79,7 +79,7 @@ enum Stage {
 /// the stream was complete.
 #[derive(Debug)]
 pub struct Decoder {
-    stage: Stage,
+    stage: DecodeStage,
     /// Checksum of the last record.
     chain: u128,
     strong: blake3::Hasher,
@@ -102,7 +102,7 @@ impl Decoder {
     /// Makes a reader at the beginning of a stream.
     pub fn new() -> Self {
         Self {
-            stage: Stage::Preamble,
+            stage: DecodeStage::Preamble,
             chain: seed(),
             strong: blake3::Hasher::new(),
             buffer: Vec::new(),
@@ -155,9 +155,9 @@ impl Decoder {
         }
         let rest = self.buffer.len() - self.read;
         let (kind, context) = match self.stage {
-            Stage::Closed if rest == 0 => return Ok(()),
-            Stage::Closed => (StreamErrorKind::Invalid, "bytes are behind the end"),
-            Stage::Preamble if self.position() == 0 && rest == 0 => {
+            DecodeStage::Closed if rest == 0 => return Ok(()),
+            DecodeStage::Closed => (StreamErrorKind::Invalid, "bytes are behind the end"),
+            DecodeStage::Preamble if self.position() == 0 && rest == 0 => {
                 (StreamErrorKind::Truncated, "the stream is empty")
             }
             _ => (StreamErrorKind::Truncated, "the stream ends in its middle"),
@@ -166,11 +166,11 @@ impl Decoder {
     }
 
     fn step(&mut self) -> Result<Option<Item>, StreamError> {
-        if self.stage == Stage::Preamble && !self.read_preamble()? {
+        if self.stage == DecodeStage::Preamble && !self.read_preamble()? {
             return Ok(None);
         }
         let rest = &self.buffer[self.read..];
-        if self.stage == Stage::Closed {
+        if self.stage == DecodeStage::Closed {
             return match rest.is_empty() {
                 true => Ok(None),
                 false => Err(self.error(StreamErrorKind::Invalid, "bytes are behind the end")),
@@ -211,7 +211,7 @@ impl Decoder {
             return Err(self.error(StreamErrorKind::Version, context));
         }
         self.read = PREAMBLE;
-        self.stage = Stage::Between;
+        self.stage = DecodeStage::Between;
         Ok(true)
     }
 
@@ -224,18 +224,18 @@ impl Decoder {
     ) -> Result<Item, StreamError> {
         let Header { block, count, .. } = header;
         match (header.kind, self.stage) {
-            (Kind::Failed, _) => {
+            (RecordKind::Failed, _) => {
                 let reason = String::from_utf8_lossy(&self.buffer[body]).into_owned();
                 Err(self.error(StreamErrorKind::Failed, reason))
             }
-            (Kind::Begin, Stage::Between) => self.take_begin(body),
-            (Kind::Close, Stage::Between) => {
-                self.stage = Stage::Closed;
+            (RecordKind::Begin, DecodeStage::Between) => self.take_begin(body),
+            (RecordKind::Close, DecodeStage::Between) => {
+                self.stage = DecodeStage::Closed;
                 Ok(Item::Close)
             }
             (
-                Kind::Data,
-                Stage::Part {
+                RecordKind::Data,
+                DecodeStage::Part {
                     block_size,
                     end,
                     next,
@@ -245,7 +245,7 @@ impl Decoder {
                 if block < next || block >= end || count != 1 {
                     return Err(self.misplaced(block));
                 }
-                self.stage = Stage::Part {
+                self.stage = DecodeStage::Part {
                     block_size,
                     end,
                     next: block + 1,
@@ -259,8 +259,8 @@ impl Decoder {
                 Ok(Item::Data { block, packed })
             }
             (
-                Kind::Free,
-                Stage::Part {
+                RecordKind::Free,
+                DecodeStage::Part {
                     block_size,
                     end,
                     next,
@@ -271,7 +271,7 @@ impl Decoder {
                 let Some(behind) = behind.filter(|_| block >= next && count > 0) else {
                     return Err(self.misplaced(block));
                 };
-                self.stage = Stage::Part {
+                self.stage = DecodeStage::Part {
                     block_size,
                     end,
                     next: behind,
@@ -280,14 +280,14 @@ impl Decoder {
                 let first = block;
                 Ok(Item::Free { first, count })
             }
-            (Kind::End, Stage::Part { end, blocks, .. }) => {
+            (RecordKind::End, DecodeStage::Part { end, blocks, .. }) => {
                 self.hash();
                 let is_right = *self.strong.finalize().as_bytes() == self.buffer[body];
                 if !is_right || block != end || count != blocks {
                     let context = "the whole is not what its end says";
                     return Err(self.error(StreamErrorKind::Damaged, context));
                 }
-                self.stage = Stage::Between;
+                self.stage = DecodeStage::Between;
                 Ok(Item::End)
             }
             _ => {
@@ -305,7 +305,7 @@ impl Decoder {
         if let Some(fault) = begin.fault() {
             return Err(self.error(StreamErrorKind::Invalid, fault));
         }
-        self.stage = Stage::Part {
+        self.stage = DecodeStage::Part {
             block_size: begin.block_size,
             end: begin.blocks(),
             next: begin.start,

@@ -3,7 +3,7 @@
 use pages::Pages;
 
 use super::begin::{Begin, MAX_BEGIN};
-use super::record::{Header, Kind, MAX_REASON, checksum, preamble, seed};
+use super::record::{Header, MAX_REASON, RecordKind, checksum, preamble, seed};
 use crate::format::Compression;
 
 /// Writer of a stream into memory. [`Encoder::take`] fetches the bytes.
@@ -67,7 +67,7 @@ impl Encoder {
         }
         self.blocks = 0;
         self.end = begin.blocks();
-        self.record(Kind::Begin, Compression::Off, (0, 0), &[&body]);
+        self.record(RecordKind::Begin, Compression::Off, (0, 0), &[&body]);
         true
     }
 
@@ -86,12 +86,12 @@ impl Encoder {
             })
             .collect();
         self.blocks += 1;
-        self.record(Kind::Data, compression, (block, 1), &chunks);
+        self.record(RecordKind::Data, compression, (block, 1), &chunks);
     }
 
     /// Writes that blocks are holes.
     pub fn free(&mut self, first: u64, count: u64) {
-        self.record(Kind::Free, Compression::Off, (first, count), &[]);
+        self.record(RecordKind::Free, Compression::Off, (first, count), &[]);
     }
 
     /// Completes the part.
@@ -99,12 +99,17 @@ impl Encoder {
         self.hash();
         let strong = self.strong.finalize();
         let counts = (self.end, self.blocks);
-        self.record(Kind::End, Compression::Off, counts, &[strong.as_bytes()]);
+        self.record(
+            RecordKind::End,
+            Compression::Off,
+            counts,
+            &[strong.as_bytes()],
+        );
     }
 
     /// Completes the stream.
     pub fn close(&mut self) {
-        self.record(Kind::Close, Compression::Off, (0, 0), &[]);
+        self.record(RecordKind::Close, Compression::Off, (0, 0), &[]);
     }
 
     /// Ends the stream here, incomplete, with the reason for its reader.
@@ -114,12 +119,12 @@ impl Encoder {
             most -= 1;
         }
         let reason = &reason.as_bytes()[..most];
-        self.record(Kind::Failed, Compression::Off, (0, 0), &[reason]);
+        self.record(RecordKind::Failed, Compression::Off, (0, 0), &[reason]);
     }
 
     fn record(
         &mut self,
-        kind: Kind,
+        kind: RecordKind,
         compression: Compression,
         (block, count): (u64, u64),
         body: &[&[u8]],

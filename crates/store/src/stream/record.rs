@@ -25,7 +25,7 @@ pub(super) const MAX_REASON: usize = 4096;
 
 /// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RecordKind {
     /// A part begins.
     Begin = 1,
     /// A block has these bytes.
@@ -40,7 +40,7 @@ pub(super) enum Kind {
     Failed = 6,
 }
 
-impl Kind {
+impl RecordKind {
     fn from_byte(byte: u8) -> Option<Self> {
         [
             Self::Begin,
@@ -69,7 +69,7 @@ impl Kind {
 /// A record's header, apart from its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    pub(super) kind: Kind,
+    pub(super) kind: RecordKind,
     /// Compression of the body, in records of blocks only.
     pub(super) compression: Compression,
     /// Bytes of the body.
@@ -96,7 +96,7 @@ impl Header {
     pub(super) fn from_bytes(bytes: &[u8; HEADER]) -> Option<(Self, u128)> {
         let mut reader = Reader(bytes);
         let [kind, compression] = reader.array()?;
-        let kind = Kind::from_byte(kind)?;
+        let kind = RecordKind::from_byte(kind)?;
         let compression = compression_of(compression)?;
         let is_plain = compression == Compression::Off;
         let zero = reader.u16()?;
@@ -107,8 +107,9 @@ impl Header {
             block: reader.u64()?,
             count: reader.u64()?,
         };
-        let fits =
-            zero == 0 && (is_plain || kind == Kind::Data) && header.len as usize <= kind.most();
+        let fits = zero == 0
+            && (is_plain || kind == RecordKind::Data)
+            && header.len as usize <= kind.most();
         fits.then_some((header, reader.u128()?))
     }
 }

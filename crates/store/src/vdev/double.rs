@@ -38,11 +38,11 @@ pub(super) struct DoubleOperation {
 struct Place {
     address: Address,
     watch: Watch,
-    state: State,
+    state: CopiesState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum CopiesState {
     Untried,
     /// The operation was asked for the copy's bytes.
     Asked,
@@ -77,7 +77,7 @@ impl Array {
             Place {
                 address,
                 watch: self.watches.watch(address, sectors),
-                state: State::Untried,
+                state: CopiesState::Untried,
             }
         };
         let copies = [place(block.address), place(second)];
@@ -131,13 +131,16 @@ impl Array {
             ArrayDone::Written(_) | ArrayDone::Flushed(_) | ArrayDone::Trimmed(_) => return,
         };
         double.pending -= 1;
-        double.copies[copy].state = State::Failed;
+        double.copies[copy].state = CopiesState::Failed;
         let is_over = error.kind == ArrayErrorKind::Overwritten;
         double.error = Some(match double.error.take() {
             Some(before) if !is_over => graver(before, error),
             _ => error,
         });
-        let has_more = double.copies.iter().any(|of| of.state == State::Untried);
+        let has_more = double
+            .copies
+            .iter()
+            .any(|of| of.state == CopiesState::Untried);
         match has_more && !is_over {
             true => self.try_next_copy(id, now_us, out),
             false => self.end_double(id, out),
@@ -152,11 +155,11 @@ impl Array {
         let untried = double
             .copies
             .iter()
-            .position(|of| of.state == State::Untried);
+            .position(|of| of.state == CopiesState::Untried);
         let Some(copy) = untried else {
             return;
         };
-        double.copies[copy].state = State::Asked;
+        double.copies[copy].state = CopiesState::Asked;
         double.pending += 1;
         let goal = match double.goal {
             Goal::Scrub => Goal::Scrub,
@@ -190,14 +193,14 @@ impl Array {
             .iter()
             .enumerate()
             .filter(|(number, of)| match goal {
-                Goal::Read => of.state == State::Failed,
+                Goal::Read => of.state == CopiesState::Failed,
                 Goal::Scrub => *number != copy,
                 Goal::Rebuild(_) => true,
             });
         let wanted: Vec<(usize, Block, bool)> = wanted
             .map(|(number, of)| {
                 let block = double.block.copy_at(of.address);
-                (number, block, of.state == State::Failed)
+                (number, block, of.state == CopiesState::Failed)
             })
             .collect();
         for (number, block, has_failed) in wanted {

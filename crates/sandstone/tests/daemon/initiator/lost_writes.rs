@@ -51,12 +51,12 @@ fn a_flush_that_failed_once_fails_for_ever() {
 /// command reports lost writes, and everything else succeeds.
 fn loses_writes(held: u8) -> FakeTarget {
     #[derive(Default)]
-    struct State {
+    struct CacheState {
         has_held: bool,
         holds: Option<Command>,
         has_told: bool,
     }
-    let state = Mutex::new(State::default());
+    let state = Mutex::new(CacheState::default());
     let mut world = world();
     // A few blocks for each command.
     world.disks[0].max_transfer = 8;

@@ -10,7 +10,7 @@ const BLOCKS: usize = 4;
 
 /// The use that a command has for its data-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum DataOutUse {
     /// Blocks that stand alone: fewer are written where fewer are offered.
     Blocks,
     /// Bytes of blocks: as many are written as are offered.
@@ -26,7 +26,7 @@ enum Moves {
     Nothing,
     In(usize),
     /// The data, and what the first blocks are like after it.
-    Out(Kind, Vec<u8>, Vec<u8>),
+    Out(DataOutUse, Vec<u8>, Vec<u8>),
 }
 
 struct Case {
@@ -47,13 +47,13 @@ fn case(name: &'static str, cdb: &[u8], moves: Moves) -> Case {
 
 fn writes() -> Vec<Case> {
     let two = || vec![b'b'; 2 * BLOCK];
-    let blocks = || Moves::Out(Kind::Blocks, two(), two());
-    let bytes = || Moves::Out(Kind::Bytes, two(), two());
-    let list = |len| Moves::Out(Kind::All, vec![0; len], Vec::new());
-    let same = || Moves::Out(Kind::Exact, vec![b'b'; BLOCK], two());
+    let blocks = || Moves::Out(DataOutUse::Blocks, two(), two());
+    let bytes = || Moves::Out(DataOutUse::Bytes, two(), two());
+    let list = |len| Moves::Out(DataOutUse::All, vec![0; len], Vec::new());
+    let same = || Moves::Out(DataOutUse::Exact, vec![b'b'; BLOCK], two());
     let compared = [[b'a'; BLOCK], [b'b'; BLOCK]].concat();
-    let or = || Moves::Out(Kind::All, two(), vec![b'a' | b'b'; 2 * BLOCK]);
-    let verified = || Moves::Out(Kind::All, vec![b'a'; 2 * BLOCK], Vec::new());
+    let or = || Moves::Out(DataOutUse::All, two(), vec![b'a' | b'b'; 2 * BLOCK]);
+    let verified = || Moves::Out(DataOutUse::All, vec![b'a'; 2 * BLOCK], Vec::new());
     let twelve = |opcode, flags| [opcode, flags, 0, 0, 0, 0, 0, 0, 0, 2];
     let sixteen = |opcode, flags| [opcode, flags, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
     let mut caw = [0; 16];
@@ -67,7 +67,7 @@ fn writes() -> Vec<Case> {
         case(
             "COMPARE AND WRITE",
             &caw,
-            Moves::Out(Kind::Exact, compared, vec![b'b'; BLOCK]),
+            Moves::Out(DataOutUse::Exact, compared, vec![b'b'; BLOCK]),
         ),
         case("VERIFY(12)", &twelve(0xaf, 2), verified()),
         case("VERIFY(16)", &sixteen(0x8f, 2), verified()),
@@ -105,7 +105,7 @@ fn writes() -> Vec<Case> {
         if opcode == 0x42 {
             parameters[1] = 6;
         }
-        let moves = Moves::Out(Kind::All, parameters, Vec::new());
+        let moves = Moves::Out(DataOutUse::All, parameters, Vec::new());
         cases.push(case(name, &cdb, moves));
     }
     cases
@@ -174,10 +174,10 @@ fn expected(
         Moves::Out(kind, data, _) if write => {
             let over = data.len() as i64 - edtl as i64;
             match *kind {
-                Kind::Exact if over < 0 => (REFUSED, under, 0, 0),
+                DataOutUse::Exact if over < 0 => (REFUSED, under, 0, 0),
                 _ if over <= 0 => (good, over, 0, data.len()),
-                Kind::Bytes => (good, over, 0, edtl),
-                Kind::Blocks if edtl.is_multiple_of(BLOCK) => (good, over, 0, edtl),
+                DataOutUse::Bytes => (good, over, 0, edtl),
+                DataOutUse::Blocks if edtl.is_multiple_of(BLOCK) => (good, over, 0, edtl),
                 _ => (REFUSED, over, 0, 0),
             }
         }

@@ -17,11 +17,11 @@ use crate::rig::random::Random;
 #[derive(Debug)]
 pub(crate) struct VolatileDisk {
     block_len: usize,
-    state: Mutex<State>,
+    state: Mutex<DiskState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct DiskState {
     /// What stays.
     platter: Vec<u8>,
     /// What each block was to become, oldest first, since it was last made durable.
@@ -34,7 +34,7 @@ struct State {
 
 impl VolatileDisk {
     pub(crate) fn new(random: Random, blocks: u64, block_len: usize) -> Self {
-        let state = State {
+        let state = DiskState {
             platter: vec![0; blocks as usize * block_len],
             cache: BTreeMap::new(),
             until_cut: None,
@@ -47,7 +47,7 @@ impl VolatileDisk {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DiskState> {
         self.state.lock().unwrap()
     }
 
@@ -115,7 +115,7 @@ impl VolatileDisk {
     }
 }
 
-impl State {
+impl DiskState {
     fn counts_down(&mut self, request: &Request) -> bool {
         let changes = !matches!(request, Request::Read { .. } | Request::Extents { .. });
         match &mut self.until_cut {

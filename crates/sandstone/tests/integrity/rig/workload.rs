@@ -27,7 +27,7 @@ pub(crate) struct Unit {
 }
 
 #[derive(Debug)]
-enum Kind {
+enum OperationKind {
     Read,
     /// Whatever replaces blocks: WRITE, WRITE SAME, UNMAP.
     Write {
@@ -44,7 +44,7 @@ enum Kind {
 struct Operation {
     session: usize,
     unit: usize,
-    kind: Kind,
+    kind: OperationKind,
 }
 
 type PowerSwitch = Box<dyn Fn() -> bool>;
@@ -260,7 +260,7 @@ impl Workload {
         start..start + count
     }
 
-    fn begin(&mut self, session: usize, unit: usize, number: u64, kind: Kind) -> u8 {
+    fn begin(&mut self, session: usize, unit: usize, number: u64, kind: OperationKind) -> u8 {
         let operation = Operation {
             session,
             unit,
@@ -286,7 +286,7 @@ impl Workload {
             .model
             .begin_write(number, blocks, Value::Written(number));
         let durable = fua || !write_cache;
-        let lun = self.begin(session, unit, number, Kind::Write { durable });
+        let lun = self.begin(session, unit, number, OperationKind::Write { durable });
         self.sessions[session].write(number, lun, cdb, data);
     }
 
@@ -309,7 +309,7 @@ impl Workload {
         let cdb = cdb16(0x93, flags, blocks.clone());
         self.units[unit].model.begin_write(number, blocks, value);
         let durable = !write_cache;
-        let lun = self.begin(session, unit, number, Kind::Write { durable });
+        let lun = self.begin(session, unit, number, OperationKind::Write { durable });
         self.sessions[session].write(number, lun, cdb, data);
     }
 
@@ -324,7 +324,7 @@ impl Workload {
         self.units[unit]
             .model
             .begin_write(number, blocks, Value::Zero);
-        let lun = self.begin(session, unit, number, Kind::Write { durable });
+        let lun = self.begin(session, unit, number, OperationKind::Write { durable });
         self.sessions[session].write(number, lun, cdb, list);
     }
 
@@ -366,7 +366,7 @@ impl Workload {
             .model
             .begin_compare_and_write(number, blocks);
         let durable = fua || !write_cache;
-        let kind = Kind::CompareAndWrite { durable, expected };
+        let kind = OperationKind::CompareAndWrite { durable, expected };
         let lun = self.begin(session, unit, number, kind);
         self.sessions[session].write(number, lun, cdb, data);
     }
@@ -374,13 +374,13 @@ impl Workload {
     fn read(&mut self, session: usize, unit: usize, number: u64, blocks: Range<u64>) {
         let length = (blocks.end - blocks.start) as usize * self.units[unit].block_len;
         self.units[unit].model.begin_read(number, blocks.clone());
-        let lun = self.begin(session, unit, number, Kind::Read);
+        let lun = self.begin(session, unit, number, OperationKind::Read);
         self.sessions[session].read(number, lun, cdb16(0x88, 0, blocks), length);
     }
 
     fn synchronize_cache(&mut self, session: usize, unit: usize, number: u64) {
         self.units[unit].model.begin_flush(number);
-        let lun = self.begin(session, unit, number, Kind::SynchronizeCache);
+        let lun = self.begin(session, unit, number, OperationKind::SynchronizeCache);
         self.sessions[session].write(number, lun, cdb16(0x91, 0, 0..0), Vec::new());
     }
 
@@ -400,7 +400,7 @@ impl Workload {
             return;
         }
         let miscompare = ended.status == CHECK_CONDITION && ended.asc() == Some(MISCOMPARE);
-        let caw = matches!(operation.kind, Kind::CompareAndWrite { .. });
+        let caw = matches!(operation.kind, OperationKind::CompareAndWrite { .. });
         assert!(
             ended.status == GOOD || (caw && miscompare),
             "operation {number}, {operation:?}, ended with status {:02x}, sense {:02x?}",
@@ -409,22 +409,22 @@ impl Workload {
         );
         let model = &mut self.units[unit].model;
         let (name, verdict) = match operation.kind {
-            Kind::Write { durable } => {
+            OperationKind::Write { durable } => {
                 model.end_write(number, End::Good { durable });
                 ("write", Ok(()))
             }
-            Kind::SynchronizeCache => {
+            OperationKind::SynchronizeCache => {
                 model.end_flush(number);
                 ("synchronize cache", Ok(()))
             }
-            Kind::CompareAndWrite { durable, expected } if ended.status == GOOD => {
+            OperationKind::CompareAndWrite { durable, expected } if ended.status == GOOD => {
                 let verdict = model.compared_and_wrote(number, &expected, durable);
                 ("compare and write", verdict)
             }
-            Kind::CompareAndWrite { expected, .. } => {
+            OperationKind::CompareAndWrite { expected, .. } => {
                 ("miscompare", model.miscompared(number, &expected))
             }
-            Kind::Read => {
+            OperationKind::Read => {
                 let start = model.start_of_read(number);
                 let found = self.parse(unit, start, &ended.data_in);
                 ("read", self.units[unit].model.end_read(number, &found))

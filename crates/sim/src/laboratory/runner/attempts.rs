@@ -9,11 +9,11 @@ use super::Runner;
 use super::repeats::Life;
 use crate::disk::{Disk, Medium, Return};
 use crate::history::Attempt;
-use crate::subject::{State, Subject};
+use crate::subject::{Subject, SubjectState};
 
 impl<S: Subject> Runner<'_, S> {
     pub(super) fn attempt(&mut self, attempt: Attempt) -> Result<(), FailureKind> {
-        if self.machine.subject.state() != State::Open {
+        if self.machine.subject.state() != SubjectState::Open {
             return Ok(());
         }
         match attempt {

@@ -10,7 +10,7 @@ use store::pool::{
 use super::super::FailureKind;
 use super::Runner;
 use crate::disk::{Disk, Medium, SECTOR_SIZE};
-use crate::subject::{State, Subject};
+use crate::subject::{Subject, SubjectState};
 
 /// Number of sectors of a label.
 const SECTORS: u64 = (LABEL_SIZE / SECTOR_SIZE) as u64;
@@ -86,7 +86,7 @@ fn write_labels(disks: &mut [Disk], which: &[usize], plan: &Rebuild, most: u64) 
 
 impl<S: Subject> Runner<'_, S> {
     pub(super) fn crash_without_labels(&mut self) -> Result<(), FailureKind> {
-        if self.machine.subject.state() != State::Open {
+        if self.machine.subject.state() != SubjectState::Open {
             return Ok(());
         }
         self.loses_labels = true;
@@ -120,7 +120,7 @@ impl<S: Subject> Runner<'_, S> {
     }
 
     pub(super) fn crash_without_any_label(&mut self) -> Result<(), FailureKind> {
-        if self.machine.subject.state() != State::Open {
+        if self.machine.subject.state() != SubjectState::Open {
             return Ok(());
         }
         self.loses_all_labels = true;
@@ -184,7 +184,7 @@ impl<S: Subject> Runner<'_, S> {
     /// Makes one disk shorter, of a vdev that can lose one. This happens once in a history, since
     /// the disk is not used for long.
     pub(super) fn crash_to_short(&mut self) -> Result<(), FailureKind> {
-        if self.machine.subject.state() != State::Open || self.has_shrunk {
+        if self.machine.subject.state() != SubjectState::Open || self.has_shrunk {
             return Ok(());
         }
         let groups = self.machine.subject.losable();

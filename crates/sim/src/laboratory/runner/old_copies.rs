@@ -7,7 +7,7 @@ use super::super::machine::{Machine, Recovery, Way};
 use super::Runner;
 use crate::disk::{Disk, Medium, Return, Struck};
 use crate::model::Model;
-use crate::subject::{State, Subject};
+use crate::subject::{Subject, SubjectState};
 
 /// Number of moments that are remembered.
 const MOMENTS: usize = 6;
@@ -59,7 +59,7 @@ impl<S: Subject> Runner<'_, S> {
         again_after: &[u32],
         power: bool,
     ) -> Result<(), FailureKind> {
-        if self.machine.subject.state() != State::Open {
+        if self.machine.subject.state() != SubjectState::Open {
             return Ok(());
         }
         let old = self.choose_old();
@@ -73,7 +73,7 @@ impl<S: Subject> Runner<'_, S> {
     /// Opens the possible results of power cuts at this moment, with disks that come back old. When
     /// these are rebuilt, as many others of their vdev go.
     pub(super) fn try_old_copies(&mut self, ways: usize) -> Result<(), FailureKind> {
-        if self.machine.subject.state() != State::Open {
+        if self.machine.subject.state() != SubjectState::Open {
             return Ok(());
         }
         let tearing = self.history.behaviour.tearing;
@@ -146,7 +146,7 @@ impl<S: Subject> Runner<'_, S> {
 fn wait_until_whole<S: Subject>(machine: &mut Machine<S>) -> Result<bool, FailureKind> {
     for _ in 0..super::ENDLESS {
         let is_whole = !machine.subject.is_lacking();
-        if is_whole || machine.subject.state() != State::Open {
+        if is_whole || machine.subject.state() != SubjectState::Open {
             return Ok(is_whole);
         }
         if !machine.advance() {

@@ -9,7 +9,7 @@ use iscsi::pdu::{
 };
 
 use super::{Initiator, Request, What};
-use crate::mcs::ledger::{AttemptId, Kind, Ledger, pattern};
+use crate::mcs::ledger::{AttemptId, JobKind, Ledger, pattern};
 use crate::mcs::wire::Phase;
 use crate::network::ConnectionId;
 
@@ -84,9 +84,9 @@ impl Initiator {
         let job = ledger.job(job_id);
         let cell = &mut self.model[job.lun as usize][job.cell];
         match job.kind {
-            Kind::Write => *cell = job_id,
-            Kind::Read => assert!(data_in == pattern(*cell, job.length), "{job:?}: read else"),
-            Kind::Nothing => {}
+            JobKind::Write => *cell = job_id,
+            JobKind::Read => assert!(data_in == pattern(*cell, job.length), "{job:?}: read else"),
+            JobKind::Nothing => {}
         }
         self.job_ended(job.lun, job.cell);
     }
@@ -100,7 +100,7 @@ impl Initiator {
         ledger.conclude(attempt);
         let id = ledger.job_of(attempt);
         let job = ledger.job(id);
-        if job.kind == Kind::Write {
+        if job.kind == JobKind::Write {
             self.unsure.push((job.lun, job.cell, id));
         }
         self.aborted += 1;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use iscsi::pdu::{LogoutReason, TaskManagementFunction as Function};
 
 use super::{FUNCTIONS, Habits, Initiator, STORMS_END, Want, What};
-use crate::mcs::ledger::{Job, JobId, Kind, Ledger};
+use crate::mcs::ledger::{Job, JobId, JobKind, Ledger};
 use crate::mcs::unit::{CELLS, LUNS};
 use crate::mcs::wire::Phase;
 use crate::network::ConnectionId;
@@ -248,11 +248,14 @@ impl Initiator {
             return None;
         }
         self.left -= 1;
-        let kind = self
-            .random
-            .one_of(&[Kind::Write, Kind::Write, Kind::Read, Kind::Nothing]);
+        let kind = self.random.one_of(&[
+            JobKind::Write,
+            JobKind::Write,
+            JobKind::Read,
+            JobKind::Nothing,
+        ]);
         let length = match kind {
-            Kind::Nothing => 0,
+            JobKind::Nothing => 0,
             _ => self.random.one_of(&[1, 511, 512, 3000, 9000, 40_000]),
         };
         let cell = cell as usize;

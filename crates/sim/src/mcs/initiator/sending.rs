@@ -11,7 +11,7 @@ use iscsi::pdu::{
 };
 
 use super::{Initiator, Request, What};
-use crate::mcs::ledger::{AttemptId, Kind, Ledger, cdb, pattern};
+use crate::mcs::ledger::{AttemptId, JobKind, Ledger, cdb, pattern};
 use crate::mcs::wire::Wire;
 use crate::network::ConnectionId;
 use crate::random::Random;
@@ -72,7 +72,7 @@ impl Initiator {
             data_in.clear();
             let job = ledger.job_of(*attempt);
             let bytes = match ledger.job(job).kind {
-                Kind::Write => pattern(job, ledger.job(job).length),
+                JobKind::Write => pattern(job, ledger.job(job).length),
                 _ => Vec::new(),
             };
             let attempt = *attempt;
@@ -120,8 +120,8 @@ fn command(
     ScsiCommand {
         immediate: request.immediate,
         is_final: true,
-        read: job.kind == Kind::Read,
-        write: job.kind == Kind::Write,
+        read: job.kind == JobKind::Read,
+        write: job.kind == JobKind::Write,
         attribute: TaskAttribute::Simple,
         total_ahs_length: 0,
         data_segment_length: 0,

@@ -113,8 +113,8 @@ impl Device {
     fn read(&mut self, block: u64, version: u64) -> Option<Vec<u8>> {
         let (key, pointer) = (key(block), pointer(block, version));
         match self.level.where_is(key, &pointer)? {
-            Found::Memory(data) => Some(data.to_vec()),
-            Found::Device(place) => {
+            CachedBlock::Memory(data) => Some(data.to_vec()),
+            CachedBlock::Device(place) => {
                 let start = place.offset as usize;
                 let data = Pages::from_bytes(&self.leaf[start..start + place.len]);
                 let data = self.level.accept(key, &pointer, place, Some(data))?;
@@ -130,7 +130,7 @@ fn blocks_are_found_in_memory_and_then_on_the_device() {
     device.offer(1, 1, 16_384);
     assert!(matches!(
         device.level.where_is(key(1), &pointer(1, 1)),
-        Some(Found::Memory(_))
+        Some(CachedBlock::Memory(_))
     ));
     let batch = device.level.flush().expect("one block is open");
     assert_eq!((batch.offset, batch.data.len()), (0, 16_384));
@@ -140,7 +140,7 @@ fn blocks_are_found_in_memory_and_then_on_the_device() {
     device.complete(0, true);
     assert!(matches!(
         device.level.where_is(key(1), &pointer(1, 1)),
-        Some(Found::Device(_))
+        Some(CachedBlock::Device(_))
     ));
     assert_eq!(device.read(1, 1), Some(bytes(1, 1, 16_384)));
 }
@@ -203,7 +203,7 @@ fn a_failed_read_is_a_miss() {
     let mut device = Device::new(limits());
     device.offer(1, 1, 4096);
     device.settle();
-    let Some(Found::Device(place)) = device.level.where_is(key(1), &pointer(1, 1)) else {
+    let Some(CachedBlock::Device(place)) = device.level.where_is(key(1), &pointer(1, 1)) else {
         panic!("on the device");
     };
     assert!(

@@ -149,7 +149,7 @@ struct Round {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum TakeoverStage {
     Looking,
     Watching {
         until_us: u64,
@@ -168,7 +168,7 @@ enum Stage {
 pub struct Takeover {
     of: Circumstances,
     devices: Vec<Device>,
-    stage: Stage,
+    stage: TakeoverStage,
     round: Round,
     next_us: u64,
     requests: Vec<RecordRequest>,
@@ -205,7 +205,7 @@ impl Takeover {
         let mut takeover = Self {
             of,
             devices: leaves.iter().map(device).collect(),
-            stage: Stage::Looking,
+            stage: TakeoverStage::Looking,
             round: Round::default(),
             next_us: now_us,
             requests: Vec::new(),
@@ -248,15 +248,17 @@ impl Takeover {
             false => SHORT_US,
         };
         let (waits, until_us) = match self.stage {
-            Stage::Watching { until_us } => {
+            TakeoverStage::Watching { until_us } => {
                 let last = self.last.clone();
                 let waits = last.map_or(Waits::WatchesUnknown, Waits::Watches);
                 let claims = !self.of.is_read_only;
                 (waits, until_us + if claims { verifies_us } else { 0 })
             }
-            Stage::Verifying { until_us } => (Waits::Verifies, until_us),
-            Stage::Claiming | Stage::LookingAgain => (Waits::Verifies, now_us + verifies_us),
-            Stage::Looking | Stage::Over => (Waits::Looks, now_us),
+            TakeoverStage::Verifying { until_us } => (Waits::Verifies, until_us),
+            TakeoverStage::Claiming | TakeoverStage::LookingAgain => {
+                (Waits::Verifies, now_us + verifies_us)
+            }
+            TakeoverStage::Looking | TakeoverStage::Over => (Waits::Looks, now_us),
         };
         Progress { waits, until_us }
     }
@@ -358,26 +360,26 @@ impl Takeover {
     fn end_round(&mut self, now_us: u64) {
         let new = self.round.new.take();
         match (self.stage, new) {
-            (Stage::Looking, _) => self.decide(now_us),
-            (Stage::Watching { .. }, Some(by)) => self.refuse(Refusal::Active(by)),
-            (Stage::LookingAgain | Stage::Verifying { .. }, Some(by)) => {
+            (TakeoverStage::Looking, _) => self.decide(now_us),
+            (TakeoverStage::Watching { .. }, Some(by)) => self.refuse(Refusal::Active(by)),
+            (TakeoverStage::LookingAgain | TakeoverStage::Verifying { .. }, Some(by)) => {
                 self.refuse(Refusal::Contested(by));
             }
-            (Stage::Watching { until_us }, None) if self.round.since_us >= until_us => {
+            (TakeoverStage::Watching { until_us }, None) if self.round.since_us >= until_us => {
                 self.claim(now_us);
             }
-            (Stage::LookingAgain, None) => self.claim(now_us),
-            (Stage::Claiming, _) => self.claimed(now_us),
-            (Stage::Verifying { until_us }, None) if self.round.since_us >= until_us => {
+            (TakeoverStage::LookingAgain, None) => self.claim(now_us),
+            (TakeoverStage::Claiming, _) => self.claimed(now_us),
+            (TakeoverStage::Verifying { until_us }, None) if self.round.since_us >= until_us => {
                 for device in std::mem::take(&mut self.round.odd) {
                     self.devices[device].is_out = true;
                 }
                 self.succeed();
             }
-            (Stage::Watching { .. } | Stage::Verifying { .. }, None) => {
+            (TakeoverStage::Watching { .. } | TakeoverStage::Verifying { .. }, None) => {
                 self.next_us = now_us + POLL_US;
             }
-            (Stage::Over, _) => {}
+            (TakeoverStage::Over, _) => {}
         }
     }
 
@@ -419,7 +421,7 @@ impl Takeover {
             Some(watch_us) => {
                 self.is_long = true;
                 let until_us = now_us + watch_us;
-                self.stage = Stage::Watching { until_us };
+                self.stage = TakeoverStage::Watching { until_us };
                 self.next_us = now_us + POLL_US;
             }
             None => self.claim(now_us),
@@ -448,7 +450,7 @@ impl Takeover {
             interval_us: pace.interval_us,
             promise_us: pace.promise_us,
         };
-        self.stage = Stage::Claiming;
+        self.stage = TakeoverStage::Claiming;
         self.begin_round(Some(&claim.encode(self.of.key)), now_us);
     }
 
@@ -457,7 +459,7 @@ impl Takeover {
         let took_us = now_us - self.looked_us;
         self.is_long |= took_us > QUICK_US;
         if took_us > self.interval_us {
-            self.stage = Stage::LookingAgain;
+            self.stage = TakeoverStage::LookingAgain;
             return self.begin_round(None, now_us);
         }
         let wait_us = match self.is_long {
@@ -465,17 +467,17 @@ impl Takeover {
             false => SHORT_US,
         };
         let until_us = now_us + wait_us;
-        self.stage = Stage::Verifying { until_us };
+        self.stage = TakeoverStage::Verifying { until_us };
         self.next_us = now_us + POLL_US.min(wait_us);
     }
 
     fn refuse(&mut self, refusal: Refusal) {
-        self.stage = Stage::Over;
+        self.stage = TakeoverStage::Over;
         self.outcome = Some(Err(refusal));
     }
 
     fn succeed(&mut self) {
-        self.stage = Stage::Over;
+        self.stage = TakeoverStage::Over;
         let out = self.devices.iter().enumerate();
         let left_out: Vec<usize> = (out.filter(|(_, device)| device.is_out))
             .map(|(number, _)| number)

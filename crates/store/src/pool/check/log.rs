@@ -10,7 +10,7 @@ use pages::Pages;
 
 use super::report::Owner;
 use super::walk::Task;
-use super::{Check, Stage, Wanted};
+use super::{Check, CheckStage, Wanted};
 use crate::format::{Address, Entry, Record};
 use crate::vdev::{Block, Verify};
 
@@ -44,7 +44,7 @@ impl Check<'_> {
         for extent in kept {
             self.claim(Owner::Record { seq }, extent);
         }
-        if self.stage == Stage::Walk {
+        if self.stage == CheckStage::Walk {
             self.tasks
                 .push_back(Task::Log(Records { places, checksum }));
         }

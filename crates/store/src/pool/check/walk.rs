@@ -8,7 +8,7 @@ use super::super::state::Referenced;
 use super::descent::{Descent, Difference};
 use super::log::Records;
 use super::report::{FindingKind, Owner};
-use super::{Check, Stage, Wanted};
+use super::{Check, CheckStage, Wanted};
 use crate::format::{DatasetId, Epoch, Extent, NodeId, Pointer};
 use crate::map::walk::{Progress, Visit, Walk};
 use crate::map::{Hit, Layer, Missing, Tree};
@@ -102,7 +102,7 @@ impl Check<'_> {
     /// twice.
     fn share_block(&mut self, owner: Owner, pointer: &Pointer) {
         let extents = self.pool.extents_of(pointer);
-        if self.stage == Stage::Hunt || !extents.iter().all(|of| self.shared.holds(*of)) {
+        if self.stage == CheckStage::Hunt || !extents.iter().all(|of| self.shared.holds(*of)) {
             return self.claim_copies(owner, pointer);
         }
         let is_reached = extents.iter().all(|of| self.reached.has_all(*of));
@@ -180,7 +180,7 @@ impl Check<'_> {
             sectors,
             said,
         });
-        self.report.datasets += u64::from(self.stage == Stage::Walk);
+        self.report.datasets += u64::from(self.stage == CheckStage::Walk);
     }
 
     /// Does a piece of the first task.
@@ -232,11 +232,11 @@ impl Check<'_> {
         for difference in found {
             let (owner, pointer) = match difference {
                 Difference::OwnNode(id, pointer) => {
-                    self.report.nodes += u64::from(self.stage == Stage::Walk);
+                    self.report.nodes += u64::from(self.stage == CheckStage::Walk);
                     (node_owner(dataset, id), pointer)
                 }
                 Difference::OwnBlock(block, pointer) => {
-                    self.report.blocks += u64::from(self.stage == Stage::Walk);
+                    self.report.blocks += u64::from(self.stage == CheckStage::Walk);
                     (Owner::Block { dataset, block }, pointer)
                 }
                 Difference::SharedNode(id, pointer) => {
@@ -330,7 +330,7 @@ impl Check<'_> {
                     self.claim_block(owner, &chunk);
                 }
                 for pointer in blocks {
-                    self.report.dead_blocks += u64::from(self.stage == Stage::Walk);
+                    self.report.dead_blocks += u64::from(self.stage == CheckStage::Walk);
                     let part = sectors.partition_point(|(epoch, _)| *epoch < pointer.birth);
                     if let Some((_, sum)) = part.checked_sub(1).and_then(|at| sectors.get_mut(at)) {
                         *sum += pointer.stored_sectors();
@@ -417,7 +417,7 @@ impl Check<'_> {
 
     /// Reports whether figures that differ are a finding, and one that was not reported already.
     fn is_to_be_told(&self) -> bool {
-        !self.is_partial && self.stage == Stage::Walk
+        !self.is_partial && self.stage == CheckStage::Walk
     }
 
     fn walk_freeing(&mut self, mut walk: Walk) -> Option<Task> {

@@ -3,7 +3,7 @@
 use super::super::manifest::Job;
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::{Contents, Dying, Pool, Tag};
-use super::Stage;
+use super::CheckpointStage;
 use crate::format::list::Chunk;
 use crate::format::{Epoch, Pointer};
 use crate::map::Tree;
@@ -145,7 +145,7 @@ impl Pool {
         match progress {
             Ok(_) => false,
             Err(missing) => {
-                self.set_stage(Stage::Waiting(&Stage::Free));
+                self.set_stage(CheckpointStage::Waiting(&CheckpointStage::Free));
                 self.read_node(missing, NodeWaiter::Checkpoint);
                 true
             }
@@ -161,12 +161,12 @@ impl Pool {
                     position: walk.position(),
                 });
             }
-            making.stage = Stage::Persist;
+            making.stage = CheckpointStage::Persist;
         }
     }
 
     fn read_chunk(&mut self, pointer: Pointer) {
-        self.set_stage(Stage::Waiting(&Stage::Free));
+        self.set_stage(CheckpointStage::Waiting(&CheckpointStage::Free));
         let tag = self.tag(Tag::Chunk(pointer.address));
         let block = Block::from(&pointer);
         let (now, out) = (self.now_us, &mut self.array_output);

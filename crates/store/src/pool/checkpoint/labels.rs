@@ -7,7 +7,7 @@ use pages::Pages;
 
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::{Pool, Tag};
-use super::{Making, Stage};
+use super::{CheckpointStage, Making};
 use crate::format::{Epoch, Label};
 use crate::pool::devices::labels::ALL_ROUNDS;
 use crate::vdev::ArrayError;
@@ -16,7 +16,7 @@ impl Pool {
     /// Begins to write the root, now that everything that it leads to is durable. It waits until
     /// the labels are true.
     pub(super) fn begin_roots(&mut self) {
-        self.set_stage(Stage::Configuration);
+        self.set_stage(CheckpointStage::Configuration);
         if self.are_labels_true() {
             self.roots_go_on();
         }
@@ -25,7 +25,7 @@ impl Pool {
     /// Writes a root that waited for the labels, now that they are true.
     pub(in super::super) fn roots_go_on(&mut self) {
         let making = self.checkpoint.as_ref();
-        if making.is_some_and(|making| making.stage == Stage::Configuration) {
+        if making.is_some_and(|making| making.stage == CheckpointStage::Configuration) {
             self.write_roots(0);
         }
     }
@@ -34,7 +34,7 @@ impl Pool {
     /// earlier epoch. The root of a checkpoint being made waits for labels that know the leaf, and
     /// the leaf may already hold blocks of that checkpoint.
     pub(in super::super) fn next_root(&self) -> Epoch {
-        let is_early = |making: &&Making| !matches!(making.stage, Stage::Labels { .. });
+        let is_early = |making: &&Making| !matches!(making.stage, CheckpointStage::Labels { .. });
         let making = self.checkpoint.as_ref().filter(is_early);
         making.map_or(self.epoch, |making| making.epoch)
     }
@@ -54,7 +54,7 @@ impl Pool {
         else {
             return;
         };
-        self.set_stage(Stage::Labels {
+        self.set_stage(CheckpointStage::Labels {
             round,
             is_flushing: false,
         });
@@ -89,7 +89,7 @@ impl Pool {
         let Some(making) = &mut self.checkpoint else {
             return;
         };
-        let Stage::Labels { round, is_flushing } = making.stage else {
+        let CheckpointStage::Labels { round, is_flushing } = making.stage else {
             return;
         };
         making.labels.0 -= 1;
@@ -110,7 +110,7 @@ impl Pool {
     }
 
     fn flush_labels(&mut self, round: u8) {
-        self.set_stage(Stage::Labels {
+        self.set_stage(CheckpointStage::Labels {
             round,
             is_flushing: true,
         });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::{Dying, Pool, Referenced};
 use super::writer::Writer;
-use super::{Making, Stage};
+use super::{CheckpointStage, Making};
 use crate::catalog::{Catalog, Dataset};
 use crate::format::{DatasetId, Epoch, Pointer};
 use crate::map::merge::{Merge, Statistics, Stop};
@@ -114,7 +114,7 @@ impl Pool {
             };
             if making.merging.is_none() {
                 let Some(task) = making.tasks.pop_front() else {
-                    return self.set_stage(Stage::Free);
+                    return self.set_stage(CheckpointStage::Free);
                 };
                 let (tree, _) = below(making, &task);
                 let merge = Merge::new(tree, Arc::clone(&task.closed));
@@ -124,7 +124,7 @@ impl Pool {
                 Ok(Progress::More) => {}
                 Ok(Progress::Done) => self.note_merged(),
                 Err(Stop::Missing(missing)) => {
-                    self.set_stage(Stage::Waiting(&Stage::Merge));
+                    self.set_stage(CheckpointStage::Waiting(&CheckpointStage::Merge));
                     self.read_node(missing, NodeWaiter::Checkpoint);
                     return self.read_nodes_ahead();
                 }

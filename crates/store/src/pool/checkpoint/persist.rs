@@ -17,7 +17,7 @@ use super::super::manifest::{
 use super::super::request::{PoolError, PoolErrorKind};
 use super::super::state::{Contents, Dying, Pool};
 use super::writer::Writer;
-use super::{Making, Stage};
+use super::{CheckpointStage, Making};
 use crate::format::list::{Chunk, Entries, MAX_EXTENTS};
 use crate::format::node::FAN_OUT;
 use crate::format::{Compression, DatasetId, Node, NodeId, Pointer, Root, SECTOR_SIZE};
@@ -48,7 +48,7 @@ impl Pool {
             .and_then(|records| self.place_rest(&records).map(|places| (records, places)))
             .map(|(records, places)| self.write_rest(records, places));
         match written {
-            Ok(()) => self.set_stage(Stage::Settle),
+            Ok(()) => self.set_stage(CheckpointStage::Settle),
             Err(NoSpace) => {
                 let context = "no space is left for its lists";
                 self.checkpoint_failed(PoolError::new(PoolErrorKind::NoSpace, context));

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 
 use pages::Pages;
 
-use crate::cache::second_level::{Batch, Found, Limits, Place, SecondLevel};
+use crate::cache::second_level::{Batch, CachedBlock, Limits, Place, SecondLevel};
 use crate::cache::{EvictedBlocks, Key};
 use crate::catalog::CachePolicy;
 use crate::format::{DatasetId, Label, Pointer};
@@ -418,8 +418,8 @@ impl Pool {
         let device = self.caches.device_of(key)?;
         let (leaf, found) = (device.leaf, device.level.as_mut()?.where_is(key, pointer)?);
         match found {
-            Found::Memory(data) => Some(Some(data)),
-            Found::Device(place) => {
+            CachedBlock::Memory(data) => Some(Some(data)),
+            CachedBlock::Device(place) => {
                 let op = DeviceOp::Read {
                     offset: layout::DATA_START + place.offset,
                     len: place.len as u32,

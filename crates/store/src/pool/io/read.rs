@@ -164,7 +164,7 @@ impl Wanted {
 }
 
 /// Place where a block was found, or its data.
-pub(in crate::pool) enum Found {
+pub(in crate::pool) enum BlockSource {
     Data(Pages),
     Zeros,
     At(Pointer),
@@ -264,17 +264,17 @@ impl Pool {
         }
     }
 
-    fn want_found(&mut self, wanted: Wanted, found: Found) {
+    fn want_found(&mut self, wanted: Wanted, found: BlockSource) {
         match found {
-            Found::Data(data) => self.arrived(wanted, Ok(data)),
-            Found::Zeros => {
+            BlockSource::Data(data) => self.arrived(wanted, Ok(data)),
+            BlockSource::Zeros => {
                 let len = self
                     .contents
                     .get(&wanted.dataset)
                     .map_or(0, |of| of.block_size);
                 self.arrived(wanted, Ok(Pages::zeroes(len)));
             }
-            Found::At(pointer) => {
+            BlockSource::At(pointer) => {
                 if self.wait_for_reading(&pointer, wanted) {
                     return;
                 }
@@ -291,32 +291,32 @@ impl Pool {
         &mut self,
         dataset: DatasetId,
         block: u64,
-    ) -> Result<Found, Missing> {
+    ) -> Result<BlockSource, Missing> {
         if let Some(held) = self.held(dataset, block) {
             return Ok(held);
         }
         let Some(contents) = self.contents.get(&dataset) else {
-            return Ok(Found::Zeros);
+            return Ok(BlockSource::Zeros);
         };
         let pointer = contents.map.look_up(&mut self.nodes, block)?;
         Ok(self.found_at(pointer))
     }
 
     /// Returns the open group's data for a block. It is newer than the map.
-    pub(in crate::pool) fn held(&self, dataset: DatasetId, block: u64) -> Option<Found> {
+    pub(in crate::pool) fn held(&self, dataset: DatasetId, block: u64) -> Option<BlockSource> {
         Some(match self.commit.group.look_up(dataset, block)? {
-            Held::Data(placed) => Found::Data(placed.data.clone()),
-            Held::Zeros => Found::Zeros,
+            Held::Data(placed) => BlockSource::Data(placed.data.clone()),
+            Held::Zeros => BlockSource::Zeros,
         })
     }
 
     /// Follows the map's pointer of a block.
-    pub(in crate::pool) fn found_at(&self, pointer: Pointer) -> Found {
+    pub(in crate::pool) fn found_at(&self, pointer: Pointer) -> BlockSource {
         if pointer.is_hole() {
-            return Found::Zeros;
+            return BlockSource::Zeros;
         }
         let in_flight = self.in_flight(pointer.address).cloned();
-        in_flight.map_or(Found::At(pointer), Found::Data)
+        in_flight.map_or(BlockSource::At(pointer), BlockSource::Data)
     }
 
     /// Looks up neighbouring blocks in the map. The nodes are searched once for the run, not once
@@ -451,7 +451,7 @@ impl Pool {
     /// Reports whether a block lies elsewhere by now, as far as is known without a read.
     fn has_moved(&mut self, pointer: &Pointer, wanted: Wanted) -> bool {
         let found = self.find_outside_cache(wanted.dataset, wanted.block);
-        let is_there = matches!(found, Ok(Found::At(now)) if now == *pointer);
+        let is_there = matches!(found, Ok(BlockSource::At(now)) if now == *pointer);
         !is_there || self.cache.holds(wanted.cache_key())
     }
 

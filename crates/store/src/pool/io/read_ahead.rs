@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::read::{Found, NodeWaiter, Wanted, cache_key, runs};
+use super::read::{BlockSource, NodeWaiter, Wanted, cache_key, runs};
 use crate::catalog::CachePolicy;
 use crate::format::{DatasetId, Pointer};
 use crate::pool::state::Pool;
@@ -78,7 +78,7 @@ impl Pool {
 
     fn read_one_ahead(&mut self, wanted: Wanted, pointer: Pointer) {
         let is_held = self.held(wanted.dataset, wanted.block).is_some();
-        let is_away = !is_held && matches!(self.found_at(pointer), Found::At(_));
+        let is_away = !is_held && matches!(self.found_at(pointer), BlockSource::At(_));
         if !is_away || self.reads.is_reading(&pointer) {
             return;
         }

@@ -32,7 +32,7 @@ type OfDevice = [Copy; 4];
 /// Contents of a label's place.
 #[derive(Debug)]
 enum Copy {
-    Says(Found),
+    Says(FoundConfiguration),
     /// Zeros: no label was ever written there, or it was wiped.
     SaysNothing,
     /// Bytes that cannot be read, are torn, or are no label.
@@ -40,7 +40,7 @@ enum Copy {
 }
 
 #[derive(Debug)]
-struct Found {
+struct FoundConfiguration {
     label: Label,
     /// Number of the configuration; equal configurations of one pool have the same number.
     configuration: usize,
@@ -61,7 +61,7 @@ fn is_blank(copy: &Pages) -> bool {
 }
 
 impl Copy {
-    fn found(&self) -> Option<&Found> {
+    fn found(&self) -> Option<&FoundConfiguration> {
         match self {
             Self::Says(found) => Some(found),
             Self::SaysNothing | Self::IsUnknown => None,
@@ -82,7 +82,7 @@ impl Labels {
                 different.push((label.pool, label.config.clone()));
                 different.len() - 1
             });
-            Found {
+            FoundConfiguration {
                 label,
                 configuration,
             }
@@ -111,7 +111,7 @@ impl Labels {
         found.map(|found| &found.label)
     }
 
-    fn weight(&self, found: &Found) -> Weight {
+    fn weight(&self, found: &FoundConfiguration) -> Weight {
         let is_it = |copy: &Copy| {
             copy.found()
                 .is_some_and(|of| of.configuration == found.configuration)
@@ -130,7 +130,10 @@ impl Labels {
         (!is_given_up, found.label.generation, is_settled)
     }
 
-    fn heaviest<'a>(&self, labels: impl Iterator<Item = &'a Found>) -> Option<&'a Label> {
+    fn heaviest<'a>(
+        &self,
+        labels: impl Iterator<Item = &'a FoundConfiguration>,
+    ) -> Option<&'a Label> {
         let heaviest = labels.max_by_key(|found| self.weight(found));
         heaviest.map(|found| &found.label)
     }

@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use pages::Pages;
 
-use super::{Block, OpenError, OpenErrorKind, Opening, Stage, Wanted};
+use super::{Block, OpenError, OpenErrorKind, Opening, OpeningStage, Wanted};
 use crate::format::{Address, Epoch, Pointer, Record, SECTOR_SIZE};
-use crate::log::replay::{self, Damage, Found};
+use crate::log::replay::{self, Damage, FoundGroup};
 use crate::log::ring::MOST_SECTORS;
 use crate::vdev::{Class, LeafId, Priority, State, Verify, layout};
 
@@ -41,7 +41,7 @@ pub(super) struct Copies {
     /// Groups that the chain does not have, with their copies.
     pub(super) used: BTreeMap<u64, Copy>,
     /// Group whose blocks are read from its copy.
-    restoring: Option<Found>,
+    restoring: Option<FoundGroup>,
 }
 
 /// Copy of a group on a log vdev.
@@ -83,7 +83,7 @@ impl Copies {
 impl Opening {
     /// Begins to read the log vdevs.
     pub(super) fn begin_copies(&mut self) -> Result<(), OpenError> {
-        self.stage = Stage::Copies;
+        self.stage = OpeningStage::Copies;
         self.got.clear();
         let tops = self.pool.array.top_levels();
         for top in tops.filter(|top| top.class == Class::Log) {
@@ -154,7 +154,7 @@ impl Opening {
         if let Some(((vdev, sector), _)) = lost {
             return Err(unreadable(&format!("sector {sector} of vdev {vdev}")));
         }
-        self.stage = Stage::Log;
+        self.stage = OpeningStage::Log;
         self.want_record();
         Ok(())
     }
@@ -240,14 +240,14 @@ impl Opening {
 
     /// Takes the record of a copy that was read. If there is none, the next copy is tried, or this
     /// is the end.
-    pub(super) fn take_copy(&mut self, data: &Pages) -> Option<Found> {
+    pub(super) fn take_copy(&mut self, data: &Pages) -> Option<FoundGroup> {
         let (sector, _) = chain_record(&data.to_vec(), self.pool.key)?;
         self.replay.replay.follow(&sector.to_vec())
     }
 
     /// Reports whether a copy that was not tried yet may complete a group that the chain has in
     /// part.
-    pub(super) fn has_copy_of(&mut self, found: &Found) -> bool {
+    pub(super) fn has_copy_of(&mut self, found: &FoundGroup) -> bool {
         let checksum = found.checksum;
         let copy = self
             .copies
@@ -256,8 +256,8 @@ impl Opening {
     }
 
     /// Reads the blocks of a group from its copy.
-    pub(super) fn begin_restore(&mut self, found: Found) {
-        self.stage = Stage::Restore;
+    pub(super) fn begin_restore(&mut self, found: FoundGroup) {
+        self.stage = OpeningStage::Restore;
         self.got.clear();
         let copy = self.copies.used.get(&found.record.seq).copied();
         let blocks: Vec<Pointer> = replay::blocks(&found.record).collect();
@@ -280,7 +280,7 @@ impl Opening {
     /// Writes a group into the chain whose blocks were read from its copy.
     pub(super) fn take_restored(&mut self) -> Result<(), OpenError> {
         let Some(found) = self.copies.restoring.take() else {
-            self.stage = Stage::Verify;
+            self.stage = OpeningStage::Verify;
             return self.verify_next();
         };
         let pointers: Vec<Pointer> = replay::blocks(&found.record).collect();

@@ -28,10 +28,10 @@ use std::sync::Arc;
 use pages::{PAGE_SIZE, Page, Pages};
 
 use super::super::anew::Start;
-use super::{Block, OpenError, Opening, Stage, Wanted};
+use super::{Block, OpenError, Opening, OpeningStage, Wanted};
 use crate::format::{Address, Record};
 use crate::log::chain::Chain;
-use crate::log::replay::{self, Found};
+use crate::log::replay::{self, FoundGroup};
 use crate::pool::io::commit::Commit;
 use crate::space::Extent;
 use crate::vdev::{Priority, Verify};
@@ -52,8 +52,8 @@ pub(super) struct NewMark {
 
 impl Opening {
     /// Asks whether there is a mark in the place of this group.
-    pub(super) fn want_mark(&mut self, found: &Found) {
-        self.stage = Stage::Mark;
+    pub(super) fn want_mark(&mut self, found: &FoundGroup) {
+        self.stage = OpeningStage::Mark;
         let (key, seq, previous) = (self.pool.key, found.record.seq, found.record.previous);
         let is_mark = move |data: &Pages| {
             Record::decode(&data.to_vec(), key).is_some_and(|(record, _)| {
@@ -72,7 +72,7 @@ impl Opening {
 
     /// Takes the answers of all copies: the log continues after the mark, or the group may count.
     pub(super) fn take_mark(&mut self) -> Result<(), OpenError> {
-        self.stage = Stage::Verify;
+        self.stage = OpeningStage::Verify;
         let Some(data) = self.got.remove(&Wanted::Mark) else {
             return self.verify_group();
         };
@@ -84,7 +84,7 @@ impl Opening {
         self.copies.used.split_off(&found.record.seq);
         let mark = self.replay.replay.follow(&data.to_vec());
         self.replay.waiting.extend(mark);
-        self.stage = Stage::Log;
+        self.stage = OpeningStage::Log;
         self.want_record();
         Ok(())
     }
@@ -92,7 +92,7 @@ impl Opening {
     /// Marks the end that was found. A leaf that does not take the mark may still show its old
     /// record; this is the leaf's own loss, as with any write.
     pub(super) fn mark_end(&mut self) -> Result<(), OpenError> {
-        self.stage = Stage::NewMark;
+        self.stage = OpeningStage::NewMark;
         // Of the groups that count now, these signposts may not have been written when the power
         // failed. A rewind makes a checkpoint at once, and until that is durable, given-up data may
         // lie there.

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::request::Event;
 use super::{Block, Opening, Wanted};
-use crate::log::replay::{self, Found};
+use crate::log::replay::{self, FoundGroup};
 use crate::vdev::{LeafId, VdevEvent};
 
 /// Progress through the groups that were durable.
@@ -34,7 +34,7 @@ pub(super) struct Proven {
 impl Opening {
     /// Asks for all copies of a group. Returns `false` if that is done, or there is nothing to
     /// compare.
-    pub(super) fn begin_proof(&mut self, found: &Found) -> bool {
+    pub(super) fn begin_proof(&mut self, found: &FoundGroup) -> bool {
         // After a root that is not the newest, other data may lie there by now.
         let seq = Some(found.record.seq);
         if self.rewind.is_some() || self.proven.seq == seq {

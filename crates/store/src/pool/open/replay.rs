@@ -16,18 +16,18 @@ use pages::Pages;
 
 use super::mark::NewMark;
 use super::space::fault;
-use super::{Block, OpenError, OpenErrorKind, Opening, Purpose, Stage, Wanted};
+use super::{Block, OpenError, OpenErrorKind, Opening, OpeningStage, Purpose, Wanted};
 use crate::catalog::Operation;
 use crate::format::{Address, Entry, Epoch, Pointer, PoolKey, Record, Root};
-use crate::log::replay::{self, Damage, Found, Replay};
+use crate::log::replay::{self, Damage, FoundGroup, Replay};
 use crate::vdev::{Array, VdevEvent, Verify};
 
 /// Progress of the replay.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct ReplayState {
     pub(super) replay: Replay,
     /// Groups that were found and are not done yet.
-    pub(super) waiting: VecDeque<Found>,
+    pub(super) waiting: VecDeque<FoundGroup>,
     /// Groups that were done.
     pub(super) groups: u64,
     /// Whether the next record was not there, and is being asked for once more.
@@ -43,7 +43,7 @@ pub(super) struct State {
     pub(super) new_mark: Option<NewMark>,
 }
 
-impl State {
+impl ReplayState {
     pub(super) fn new(key: PoolKey, root: &Root) -> Self {
         Self {
             replay: Replay::new(key, root.seq, root.log, root.previous),
@@ -91,7 +91,7 @@ impl Opening {
 
     /// Returns the block of exactly the record that was found. Another record may fit as well and
     /// lie on another leaf: that of a cut group, over which this one was written.
-    pub(super) fn record_of(&self, found: &Found) -> Block {
+    pub(super) fn record_of(&self, found: &FoundGroup) -> Block {
         let (key, checksum, record) = (self.pool.key, found.checksum, &found.record);
         let is_it = move |data: &Pages| {
             Record::decode(&data.to_vec(), key).is_some_and(|(_, of)| of == checksum)
@@ -135,7 +135,7 @@ impl Opening {
             if self.want_copy() {
                 return Ok(());
             }
-            self.stage = Stage::Verify;
+            self.stage = OpeningStage::Verify;
             return self.verify_next();
         };
         self.replay.is_repeated = false;
@@ -173,7 +173,7 @@ impl Opening {
     /// Continues with the next group that is not known to have been durable.
     pub(super) fn verify_next(&mut self) -> Result<(), OpenError> {
         let used = &self.copies.used;
-        let is_copy = |found: &mut Found| used.contains_key(&found.record.seq);
+        let is_copy = |found: &mut FoundGroup| used.contains_key(&found.record.seq);
         if let Some(found) = self.replay.waiting.pop_front_if(is_copy) {
             self.begin_restore(found);
             return Ok(());
@@ -237,7 +237,7 @@ impl Opening {
 
     /// Cuts the log before a group, which was being written when the power failed, as were all
     /// groups after it.
-    pub(super) fn cut(&mut self, found: &Found) -> Result<(), OpenError> {
+    pub(super) fn cut(&mut self, found: &FoundGroup) -> Result<(), OpenError> {
         self.got.clear();
         let seq = found.record.seq;
         if seq <= self.replay.replay.durable_seq() {
@@ -254,7 +254,7 @@ impl Opening {
 
     /// Makes all groups found durable.
     pub(super) fn flush_found(&mut self) -> Result<(), OpenError> {
-        self.stage = Stage::Flush;
+        self.stage = OpeningStage::Flush;
         let tag = self.note_tag(Wanted::Flush);
         let pool = &mut self.pool;
         pool.array.assume_unflushed(self.root.epoch);
@@ -298,7 +298,7 @@ impl Opening {
         let pool = &mut self.pool;
         // Frees that were under way continue.
         pool.is_checkpoint_wanted |= !pool.jobs.is_empty();
-        self.stage = Stage::Labels;
+        self.stage = OpeningStage::Labels;
         self.end_with_labels()
     }
 
@@ -311,13 +311,13 @@ impl Opening {
             return Err(OpenError::new(OpenErrorKind::Missing, reason.clone()));
         }
         if self.pool.renewal.is_none() {
-            self.stage = Stage::Done;
+            self.stage = OpeningStage::Done;
         }
         Ok(())
     }
 
     /// Does the changes of a group again.
-    pub(super) fn do_group(&mut self, found: &Found) -> Result<(), OpenError> {
+    pub(super) fn do_group(&mut self, found: &FoundGroup) -> Result<(), OpenError> {
         let record = &found.record;
         if record.epoch < self.pool.epoch {
             return Err(OpenError::damaged(format!(

@@ -24,7 +24,7 @@
 
 use pages::Pages;
 
-use super::{OpenError, OpenErrorKind, Opening, Stage, Wanted};
+use super::{OpenError, OpenErrorKind, Opening, OpeningStage, Wanted};
 use crate::format::label::RING_OFFSET;
 use crate::pool::devices::labels::ALL_ROUNDS;
 
@@ -49,7 +49,7 @@ impl Opening {
     }
 
     fn write_ring(&mut self, round: u8) {
-        self.stage = Stage::Ring(round);
+        self.stage = OpeningStage::Ring(round);
         let leaves = self.pool.labelled_leaves().into_iter();
         let current = leaves.filter(|(_, guid)| !self.pool.behind.contains_key(guid));
         for (leaf, _) in current.collect::<Vec<_>>() {
@@ -69,7 +69,7 @@ impl Opening {
     /// Flushes a round of rings. If a leaf does not take it, the array notes that, and the labels
     /// will say that it is lost.
     pub(super) fn flush_ring(&mut self, round: u8) -> Result<(), OpenError> {
-        self.stage = Stage::RingFlush(round);
+        self.stage = OpeningStage::RingFlush(round);
         let leaves = self.pool.labelled_leaves();
         if leaves.is_empty() {
             let context = "no leaf takes the root of the checkpoint";

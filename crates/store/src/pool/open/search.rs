@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::super::anew::Start;
-use super::{OpenError, Opening, Stage, Wanted};
+use super::{OpenError, Opening, OpeningStage, Wanted};
 use crate::format::{Address, SECTOR_SIZE};
 use crate::log::chain::Chain;
 use crate::log::replay::{SEARCH, Trace};
@@ -54,7 +54,7 @@ impl Opening {
     /// Begins to search for proof that more was durable than was found. It searches around the
     /// place where the log ended, and around its last place on each other vdev.
     pub(super) fn begin_search(&mut self) -> Result<(), OpenError> {
-        self.stage = Stage::Search;
+        self.stage = OpeningStage::Search;
         let end = self.replay.replay.address();
         let mut places = std::mem::take(&mut self.replay.last);
         places.insert(end.vdev(), end.sector());

@@ -1,7 +1,7 @@
 //! Loads the space map of a checkpoint, and the lists of blocks that it dropped.
 
 use super::super::manifest::{Hex, Manifest, space_map};
-use super::{Block, OpenError, Opening, Pointer, Stage, Wanted};
+use super::{Block, OpenError, Opening, OpeningStage, Pointer, Wanted};
 use crate::format::list::{Chunk, Entries};
 use crate::format::node::FAN_OUT;
 use crate::format::{Node, NodeFault, NodeId, SECTOR_SIZE, VERSION};
@@ -37,7 +37,7 @@ impl Opening {
         tables.index.resize(vdevs.into(), Vec::new());
         tables.pages.resize(vdevs.into(), Vec::new());
         self.manifest = Some(manifest);
-        self.stage = Stage::Index;
+        self.stage = OpeningStage::Index;
         Ok(())
     }
 
@@ -74,7 +74,7 @@ impl Opening {
                 }
             }
         }
-        self.stage = Stage::Pages;
+        self.stage = OpeningStage::Pages;
         Ok(())
     }
 
@@ -92,7 +92,7 @@ impl Opening {
                 .map_err(fault)?;
         }
         self.pool.keep_inner_labels();
-        self.stage = Stage::Deferred;
+        self.stage = OpeningStage::Deferred;
         let first = self
             .manifest
             .as_ref()
@@ -118,7 +118,7 @@ impl Opening {
         let roots: Vec<Pointer> = roots
             .filter(|root| self.is_lone && !root.is_hole())
             .collect();
-        self.stage = Stage::Trees;
+        self.stage = OpeningStage::Trees;
         for (number, root) in roots.iter().enumerate() {
             self.read(Wanted::Tree(number), Block::from(root));
         }

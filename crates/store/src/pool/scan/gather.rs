@@ -5,7 +5,7 @@
 
 use pages::Pages;
 
-use super::targets::{Found, Pause, Place, Target, Walking};
+use super::targets::{Pause, Place, ScanTarget, Target, Walking};
 use crate::format::list::Chunk;
 use crate::format::{Address, DatasetId, Epoch, Pointer};
 use crate::map::Missing;
@@ -37,7 +37,7 @@ impl Pool {
             scan.is_gathering = gathered.is_err();
             let epoch = scan.epoch;
             scan.batch
-                .retain(|Found { pointer, .. }| pointer.birth <= epoch && !pointer.is_lost());
+                .retain(|ScanTarget { pointer, .. }| pointer.birth <= epoch && !pointer.is_lost());
             scan.batch
                 .sort_unstable_by_key(|found| found.pointer.address);
         }
@@ -86,7 +86,7 @@ impl Pool {
                 let rest = tables.manifest.iter().chain(&tables.deferred);
                 let all = pages.chain(rest).filter(|pointer| !pointer.is_hole());
                 if let Some(scan) = &mut self.scan {
-                    scan.batch.extend(all.copied().map(Found::elsewhere));
+                    scan.batch.extend(all.copied().map(ScanTarget::elsewhere));
                     scan.batch_targets.push(target);
                 }
                 return;
@@ -128,7 +128,7 @@ impl Pool {
                 Visit::Node { id, pointer } => (pointer, Place::of_node(dataset, id)),
             };
             let place = Some(place);
-            found.push(Found { pointer, place });
+            found.push(ScanTarget { pointer, place });
         };
         let mut budget = self.limits.budget;
         let progress = walk.step(&mut self.nodes, &mut budget, &mut note);
@@ -165,7 +165,7 @@ impl Pool {
             Ok(Some(taken)) => {
                 let scan = self.scan.as_mut()?;
                 let chunks = taken.chunks.into_iter();
-                scan.batch.extend(chunks.map(Found::elsewhere));
+                scan.batch.extend(chunks.map(ScanTarget::elsewhere));
             }
             Err(Unread::Missing(pointer)) if !self.is_unreadable(&pointer) => {
                 pause = Some(Pause::Chunk(pointer));

@@ -11,7 +11,7 @@ use crate::snapshot::deadlist::Deadlist;
 
 /// Block of a batch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
+pub(super) struct ScanTarget {
     pub(super) pointer: Pointer,
     /// Place of the block, if a tree leads to it.
     pub(super) place: Option<Place>,
@@ -48,7 +48,7 @@ pub(super) enum Walking {
     Dead(Deadlist),
 }
 
-impl Found {
+impl ScanTarget {
     pub(super) fn elsewhere(pointer: Pointer) -> Self {
         Self {
             pointer,

@@ -12,7 +12,7 @@ const LEAST_FREED: u32 = 4;
 
 /// State of a sector in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum SectorState {
     Free,
     Live,
     Young,
@@ -33,7 +33,7 @@ struct Durable {
 /// The pool as its engine sees it.
 struct Pool {
     space: Space,
-    states: Vec<Vec<State>>,
+    states: Vec<Vec<SectorState>>,
     live: Vec<(Extent, bool)>,
     /// Extents that the log allocated since the last durable checkpoint froze, and how many of them
     /// the checkpoint being made knows.
@@ -126,7 +126,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 impl Pool {
     fn new(sizes: &[u64]) -> Self {
-        let free = |size: &u64| vec![State::Free; *size as usize];
+        let free = |size: &u64| vec![SectorState::Free; *size as usize];
         let mut space = Space::new(sizes);
         space.note_freed(true);
         let told = |size: &u64| vec![false; *size as usize];
@@ -142,12 +142,12 @@ impl Pool {
         }
     }
 
-    fn states(&mut self, extent: Extent) -> &mut [State] {
+    fn states(&mut self, extent: Extent) -> &mut [SectorState] {
         let range = extent.sector as usize..extent.end() as usize;
         &mut self.states[usize::from(extent.vdev)][range]
     }
 
-    fn set(&mut self, extent: Extent, state: State) {
+    fn set(&mut self, extent: Extent, state: SectorState) {
         self.states(extent).fill(state);
     }
 
@@ -156,11 +156,18 @@ impl Pool {
         assert!(
             self.states(extent)
                 .iter()
-                .all(|state| *state == State::Free),
+                .all(|state| *state == SectorState::Free),
             "{extent:?}"
         );
         self.assert_unreached(extent);
-        self.set(extent, if is_young { State::Young } else { State::Live });
+        self.set(
+            extent,
+            if is_young {
+                SectorState::Young
+            } else {
+                SectorState::Live
+            },
+        );
         self.live.push((extent, is_young));
     }
 
@@ -194,7 +201,7 @@ impl Pool {
             assert!(
                 self.states(*extent)
                     .iter()
-                    .all(|state| *state == State::Free),
+                    .all(|state| *state == SectorState::Free),
                 "{extent:?}"
             );
             self.assert_unreached(*extent);
@@ -226,7 +233,7 @@ impl Pool {
             let untold = self.untold[of].chunks(LONGEST as usize);
             for (states, untold) in regions.zip(untold) {
                 let mut at = 0;
-                for run in states.split(|state| *state != State::Free) {
+                for run in states.split(|state| *state != SectorState::Free) {
                     let is_told = !untold[at..at + run.len()].contains(&true);
                     assert!(
                         is_told || run.len() < least as usize,
@@ -242,7 +249,7 @@ impl Pool {
     /// Checks that an allocation was rightly refused.
     fn refused(&self, vdev: u16, run: u32) {
         for region in self.states[usize::from(vdev)].chunks(LONGEST as usize) {
-            let mut free = region.split(|state| *state != State::Free);
+            let mut free = region.split(|state| *state != SectorState::Free);
             assert!(
                 free.all(|free| free.len() < run as usize),
                 "{run} sectors of vdev {vdev}"
@@ -286,9 +293,9 @@ impl Pool {
         self.set(
             extent,
             if is_young {
-                State::DroppedYoung
+                SectorState::DroppedYoung
             } else {
-                State::Dropped
+                SectorState::Dropped
             },
         );
     }
@@ -356,14 +363,14 @@ impl Pool {
         let untold = self.untold.iter_mut().flatten();
         for (state, untold) in self.states.iter_mut().flatten().zip(untold) {
             *state = match *state {
-                State::Young => State::Live,
-                State::Dropped => State::Deferred,
-                State::DroppedYoung => State::Dropped,
-                State::Deferred => {
+                SectorState::Young => SectorState::Live,
+                SectorState::Dropped => SectorState::Deferred,
+                SectorState::DroppedYoung => SectorState::Dropped,
+                SectorState::Deferred => {
                     *untold = true;
-                    State::Free
+                    SectorState::Free
                 }
-                State::Free | State::Live => *state,
+                SectorState::Free | SectorState::Live => *state,
             };
         }
         self.live.iter_mut().for_each(|live| live.1 = false);
@@ -378,7 +385,10 @@ impl Pool {
                 for (sector, state) in states.iter().enumerate() {
                     let bit =
                         page.is_some_and(|(_, page)| page[sector / 8] >> (sector % 8) & 1 == 1);
-                    assert_eq!(bit, matches!(state, State::Live | State::Dropped));
+                    assert_eq!(
+                        bit,
+                        matches!(state, SectorState::Live | SectorState::Dropped)
+                    );
                 }
             }
         }
@@ -404,7 +414,7 @@ impl Pool {
         }
         for extent in &durable[0].deferred {
             self.space.load_deferred(*extent).expect("a good extent");
-            self.set(*extent, State::Deferred);
+            self.set(*extent, SectorState::Deferred);
         }
         for extent in &log {
             self.space
@@ -434,8 +444,8 @@ impl Pool {
             allocated: live + young,
         };
         assert_eq!(self.space.counts(), expected);
-        let is_free = |state: &&State| **state == State::Free;
-        let free = |states: &Vec<State>| states.iter().filter(is_free).count() as u64;
+        let is_free = |state: &&SectorState| **state == SectorState::Free;
+        let free = |states: &Vec<SectorState>| states.iter().filter(is_free).count() as u64;
         let free: Vec<u64> = self.states.iter().map(free).collect();
         let by_vdev = self.space.by_vdev();
         let available: Vec<u64> = by_vdev.iter().map(|of| of.available).collect();
@@ -455,9 +465,11 @@ impl Pool {
                 let busy = vdev.sectors.count_busy(sector, 1) == 1;
                 let view = vdev.sectors.count_view(sector, 1) == 1;
                 let expected = match state {
-                    State::Free => (false, false),
-                    State::Live | State::Dropped => (true, true),
-                    State::Young | State::DroppedYoung | State::Deferred => (true, false),
+                    SectorState::Free => (false, false),
+                    SectorState::Live | SectorState::Dropped => (true, true),
+                    SectorState::Young | SectorState::DroppedYoung | SectorState::Deferred => {
+                        (true, false)
+                    }
                 };
                 assert_eq!((busy, view), expected, "sector {sector}, {state:?}");
                 free += u64::from(!busy);
@@ -535,7 +547,7 @@ impl Pool {
                     ..extent
                 };
                 self.space.give_back(rest);
-                self.set(rest, State::Free);
+                self.set(rest, SectorState::Free);
                 let range = rest.sector as usize..rest.end() as usize;
                 self.untold[usize::from(rest.vdev)][range].fill(true);
                 if keep > 0 {
@@ -575,7 +587,7 @@ impl Pool {
             Step::Rewind => self.crash(true),
             Step::Grow { vdev, sectors } => {
                 let states = &mut self.states[usize::from(vdev)];
-                states.resize(states.len() + sectors as usize, State::Free);
+                states.resize(states.len() + sectors as usize, SectorState::Free);
                 self.untold[usize::from(vdev)].resize(states.len(), false);
                 self.space.grow(vdev, states.len() as u64);
             }

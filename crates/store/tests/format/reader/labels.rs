@@ -17,7 +17,7 @@ const MIB: u64 = 1 << 20;
 const FEATURES: [&str; 4] = ["signposts", "reguid", "two_copies", "inner_labels"];
 
 /// Content of the labels.
-pub(crate) struct Found<'a> {
+pub(crate) struct ReadLabels<'a> {
     pub(crate) config: Value,
     /// Guid that roots and records carry.
     pub(crate) key_guid: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Root {
     pub(crate) manifest: Vec<Pointer>,
 }
 
-pub(crate) fn find(disks: &[Disk]) -> Found<'_> {
+pub(crate) fn find(disks: &[Disk]) -> ReadLabels<'_> {
     let labels = disks.iter().flat_map(|disk| {
         let copies = copies(disk).into_iter();
         copies
@@ -73,7 +73,7 @@ pub(crate) fn find(disks: &[Disk]) -> Found<'_> {
     let counting = roots.counting(&config);
     let (_, root) = counting.last().expect("a root that counts");
     let root = parse_root(root, key_guid);
-    Found {
+    ReadLabels {
         config,
         key_guid,
         secret,
