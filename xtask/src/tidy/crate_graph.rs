@@ -34,8 +34,9 @@ const LIST: &str = "
     backends: block model initiator
     pools: pages store hint state_folder block model config initiator backends
     isns: iscsi model
+    unit: scsi state_folder block model backends
     nbd_server: pages nbd hint block
-    target: pages scsi iscsi hint state_folder net block model config initiator backends pools isns
+    target: pages scsi iscsi hint net block model config initiator backends pools isns unit
     control: hint process multipath block model config initiator backends pools
     bench: pages iometer net multipath block model
     lab: block model config pools control bench
