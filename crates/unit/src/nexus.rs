@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use scsi::TaskAttribute;
 use scsi::itl_nexus::ItlNexus;
+use scsi::nexus::{InitiatorPort, Nexus as ItNexus, NexusId, TargetPort};
 use scsi::task_set::{Entered, NexusTasks};
 
 use super::unit::Unit;
@@ -70,5 +71,39 @@ impl Drop for TaskEntry {
     #[inline]
     fn drop(&mut self) {
         self.mapped.tasks.leave(self.attribute);
+    }
+}
+
+/// Way to a unit for a protocol without LUNs and task sets: one connection, for example. The unit
+/// forgets it when it is dropped.
+#[derive(Debug)]
+pub struct Nexus {
+    /// The unit.
+    pub unit: Arc<Unit>,
+    /// The I_T_L nexus, whose gates admit or refuse.
+    pub itl: Arc<ItlNexus>,
+}
+
+impl Nexus {
+    /// Joins an initiator with this name to a unit. Each nexus is an initiator port of its own.
+    pub fn join(unit: Arc<Unit>, initiator: String, through: Arc<TargetPort>) -> Arc<Self> {
+        let id = NexusId::unused();
+        let [_, _, isid @ ..] = id.0.to_be_bytes();
+        let initiator = InitiatorPort {
+            name: initiator,
+            isid,
+        };
+        let itl = unit.logical.attach(ItNexus {
+            id,
+            initiator: Arc::new(initiator),
+            target_port: through,
+        });
+        Arc::new(Self { unit, itl })
+    }
+}
+
+impl Drop for Nexus {
+    fn drop(&mut self) {
+        self.unit.logical.detach(self.itl.nexus().id);
     }
 }

@@ -134,15 +134,25 @@ impl Unit {
 
     /// Tells the device server of a request that changes blocks, before it is carried out.
     pub fn note_request(&self, request: &Request) {
+        if let Some(changed) = self.changed_by(request) {
+            self.logical.note_write(changed);
+        }
+    }
+
+    /// Returns the blocks that a request changes, whole or in part; `None` if it changes none.
+    pub fn changed_by(&self, request: &Request) -> Option<BlockRange> {
         let (offset, len) = match request {
             Request::Write { offset, data, .. } => (*offset, data.len() as u64),
             Request::Discard { offset, len } | Request::WriteZeroes { offset, len, .. } => {
                 (*offset, *len)
             }
-            Request::Read { .. } | Request::Flush | Request::Extents { .. } => return,
+            Request::Read { .. } | Request::Flush | Request::Extents { .. } => return None,
         };
-        let changed = BlockRange::new(self.blocks(offset), self.blocks(len));
-        self.logical.note_write(changed.unwrap_or_default());
+        if len == 0 {
+            return None;
+        }
+        let (first, last) = (self.blocks(offset), self.blocks(offset + (len - 1)));
+        BlockRange::new(first, last - first + 1)
     }
 
     /// Tells the device server where the device was opened anew and may have lost writes, before it is given what was
