@@ -11,7 +11,6 @@ use nbd::reply::Replies;
 use nbd::request::{Command, Request};
 use nbd::transmission::{Step, Transmission};
 use rustls::ServerConfig;
-use slab::Slab;
 use smallvec::SmallVec;
 
 use super::fence::Place;
@@ -19,9 +18,12 @@ use super::operation::{Operation, changes, memory, only_answers};
 use super::output::Output;
 use super::stream::{Received, Stream};
 use block::budget::{Reservation, Share};
-use block::lane::Outcome;
-use block::{BlockDevice, Lane, Pages, PagesMut, Submitted, Ticket};
+use block::{Pages, PagesMut};
 use pages::PAGE_SIZE;
+use scsi::nexus::TargetPort;
+use unit::execution::{Executor, Outcome};
+use unit::nexus::Nexus;
+use unit::unit::Unit;
 
 /// Requests of one connection that may be at the device; those after them wait in the socket.
 const MAX_IN_FLIGHT: usize = 512;
@@ -35,10 +37,11 @@ const MAX_ROOM: usize = 256;
 /// What all connections of one loop have in common.
 #[derive(Debug)]
 pub(super) struct Service {
-    pub(super) device: Arc<dyn BlockDevice>,
+    pub(super) unit: Arc<Unit>,
+    /// Port through which clients reach the unit.
+    pub(super) port: Arc<TargetPort>,
     pub(super) export: Export,
-    pub(super) lane: Lane,
-    pub(super) operations: Slab<Operation>,
+    pub(super) executor: Executor<Operation>,
     /// Those of which the next piece is to be asked for, in the next turn.
     pub(super) unfinished: Vec<Operation>,
     pub(super) tls: Option<Arc<ServerConfig>>,
@@ -81,6 +84,8 @@ enum Phase {
 pub(super) struct Connection {
     /// `None` once it is gone and only its requests at the device remain.
     stream: Option<Stream>,
+    /// Its way to the unit.
+    nexus: Arc<Nexus>,
     phase: Phase,
     pub(super) output: Output,
     /// Received, but what comes before it waits.
@@ -129,6 +134,7 @@ impl Connection {
     /// A client that has just come.
     pub(super) fn new(
         stream: Stream,
+        nexus: Arc<Nexus>,
         tls: TlsMode,
         share: Arc<Share>,
         place: Place,
@@ -139,6 +145,7 @@ impl Connection {
         output.put(|out| handshake = Some(Handshake::new(tls, out)));
         Self {
             stream: Some(stream),
+            nexus,
             phase: match handshake {
                 Some(handshake) => Phase::Handshake(Box::new(handshake)),
                 None => Phase::Ended,
@@ -454,26 +461,23 @@ impl Connection {
         self.start(operation, data, service);
     }
 
-    /// Asks the device for an operation, or for its next piece.
+    /// Asks the unit for an operation, or for its next piece.
     pub(super) fn start(&mut self, operation: Operation, data: Pages, service: &mut Service) {
         let request = operation.request(data);
-        let token = service.operations.insert(operation);
-        let ticket = Ticket::new(token as u64);
-        let submitted = service.device.submit(request, ticket, &mut service.lane);
-        if let Submitted::Ready(outcome) = submitted {
-            let operation = service.operations.remove(token);
+        let ended = (service.executor).submit(&self.nexus, request, operation);
+        if let Some((operation, outcome)) = ended {
             self.finished(operation, outcome, service);
         }
     }
 
-    /// A request of this connection came back from the device.
+    /// Takes the outcome of a request of this connection.
     pub(super) fn finished(
         &mut self,
         mut operation: Operation,
         outcome: Outcome,
         service: &mut Service,
     ) {
-        if outcome.is_ok() && operation.goes_on() {
+        if matches!(outcome, Outcome::Done(_)) && operation.goes_on() {
             service.unfinished.push(operation);
             return;
         }

@@ -14,11 +14,13 @@ use slab::Slab;
 use super::connection::{Connection, Pause, Service};
 use super::fence::Place;
 use super::listener::Listener;
+use super::operation::Operation;
 use super::server::{Message, Shared};
 use super::stream::{Socket, Stream};
-use block::Pages;
 use block::budget::Budget;
-use block::lane::Outcome;
+use block::{Pages, lane};
+use unit::execution::Outcome;
+use unit::nexus::Nexus;
 
 /// Events taken at once.
 const EVENTS: usize = 256;
@@ -86,7 +88,7 @@ impl EventLoop {
         mut listeners: Vec<Listener>,
     ) -> io::Result<Self> {
         use std::os::fd::AsRawFd as _;
-        if let Some(fd) = service.lane.poll_fd() {
+        if let Some(fd) = service.executor.lane.poll_fd() {
             let fd = fd.as_raw_fd();
             let interest = mio::Interest::READABLE;
             poll.registry()
@@ -171,7 +173,7 @@ impl EventLoop {
             return Some(Duration::ZERO);
         }
         let now = Instant::now();
-        let lane = self.service.lane.next_deadline();
+        let lane = self.service.executor.lane.next_deadline();
         let fenced = self.connections.iter();
         let fence = fenced
             .filter(|(_, connection)| connection.paused == Some(Pause::Fence))
@@ -187,6 +189,10 @@ impl EventLoop {
         while let Ok(message) = self.inbox.try_recv() {
             match message {
                 Message::Accepted(socket, place) => self.begin(place, socket),
+                Message::Granted(token) => {
+                    let ended = self.service.executor.granted(token);
+                    self.hand_out(ended);
+                }
                 Message::Stop(deadline) => {
                     self.stopping = Some(deadline);
                     // Nobody comes in any more, and the socket files are gone.
@@ -249,10 +255,13 @@ impl EventLoop {
             self.shared.leave();
             return;
         }
+        let (unit, port) = (&self.service.unit, &self.service.port);
+        let nexus = Nexus::join(Arc::clone(unit), socket.peer(), Arc::clone(port));
+        nexus.itl.set_read_only(self.service.export.read_only);
         let stream = Stream::new(socket);
         let share = self.budget.share();
         let (tls, now) = (self.shared.tls_mode, self.service.now);
-        let mut connection = Connection::new(stream, tls, share, place, now);
+        let mut connection = Connection::new(stream, nexus, tls, share, place, now);
         touch(&mut self.touched, slot, &mut connection);
         entry.insert(connection);
     }
@@ -300,18 +309,24 @@ impl EventLoop {
     }
 
     /// Starts what was submitted, and hands out what came back.
-    fn block_requests(&mut self, completions: &mut Vec<(u64, Outcome)>) {
-        self.service.lane.submit_batch();
-        self.service.lane.take_completions(completions);
+    fn block_requests(&mut self, completions: &mut Vec<(u64, lane::Outcome)>) {
+        self.service.executor.lane.submit_batch();
+        self.service.executor.lane.take_completions(completions);
         for (token, outcome) in completions.drain(..) {
-            let Some(operation) = self.service.operations.try_remove(token as usize) else {
-                continue;
-            };
-            let slot = operation.slot;
-            if let Some(connection) = self.connections.get_mut(slot) {
-                connection.finished(operation, outcome, &mut self.service);
-                touch(&mut self.touched, slot, connection);
-            }
+            let ended = self.service.executor.completed(token, outcome);
+            self.hand_out(ended);
+        }
+    }
+
+    /// Gives an operation that has ended back to its connection.
+    fn hand_out(&mut self, ended: Option<(Operation, Outcome)>) {
+        let Some((operation, outcome)) = ended else {
+            return;
+        };
+        let slot = operation.slot;
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.finished(operation, outcome, &mut self.service);
+            touch(&mut self.touched, slot, connection);
         }
     }
 

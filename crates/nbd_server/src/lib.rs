@@ -1,14 +1,20 @@
-//! A block device offered over NBD: what `initiator attach` runs.
+//! A logical unit offered over NBD: `initiator attach` runs it around an open device.
 //!
-//! The protocol itself is the sans-IO crate [`nbd`]. Here are its sockets and its way to the device:
+//! The protocol itself is the sans-IO crate [`nbd`]. Here are its sockets and its way to the unit:
 //! - [`listener`]: unix and TCP sockets; stale socket files are recognised, live ones respected;
 //! - [`stream`] and [`tls`]: a socket, with TLS once the client asked for it;
 //! - [`connection`]: one client: handshake, requests as they arrive, answers as they leave;
-//! - [`operation`]: a request on its way to the device and its outcome on the way back;
+//! - [`operation`]: a request on its way to the unit and its outcome on the way back;
 //! - [`output`]: answers in order, data by reference to its pages;
 //! - [`fence`]: who is here waits for what is left of those who are gone;
 //! - [`event_loop`]: a thread with its connections and its [`Lane`];
 //! - [`server`]: the threads together, from start to orderly end.
+//!
+//! # The unit
+//! Each connection is a nexus of the unit. Reservations, write protection, readiness, range locks
+//! and statistics are the unit's own ([`unit::execution`]), so they hold beside any other protocol. A
+//! reservation of another initiator and write protection are answered with EPERM; a unit that is
+//! offline, stopped or being sanitized with EIO. NBD has no word for unit attentions: none is told.
 //!
 //! # Invariants
 //! - An answer leaves after the device's own: FUA and FLUSH mean durable, on all connections at once.

@@ -6,8 +6,9 @@ use nbd::wire::ErrorCode;
 
 use super::output::Output;
 use block::budget::Reservation;
-use block::lane::Outcome;
 use block::{BlockError, BlockErrorKind, Done, Pages, Request};
+use scsi::Refusal;
+use unit::execution::Outcome;
 
 /// Trims and zeros reach the device in pieces of this many bytes, one a turn: memory frees its pages
 /// on the loop, and others want their turn too.
@@ -137,13 +138,21 @@ impl Operation {
     /// Answers the client.
     pub(super) fn answer(self, outcome: Outcome, replies: &Replies, output: &mut Output) {
         let asked = &self.asked;
-        match (self.command, outcome) {
-            (command, Err(error)) => refuse(asked, &command, &error, replies, output),
-            (Command::Read { len, .. }, Ok(Done::Pages(pages))) if pages.len() == len as usize => {
+        let done = match outcome {
+            Outcome::Done(done) => done,
+            Outcome::Refused(refusal) => {
+                return refuse(asked, &self.command, refusal, replies, output);
+            }
+            Outcome::Failed(error) => {
+                return fail(asked, &self.command, &error, replies, output);
+            }
+        };
+        match (self.command, done) {
+            (Command::Read { len, .. }, Done::Pages(pages)) if pages.len() == len as usize => {
                 output.put(|out| replies.data(asked, len, out));
                 output.put_data(pages, self.reservation);
             }
-            (Command::BlockStatus { len, one, .. }, Ok(Done::Extents(extents))) => {
+            (Command::BlockStatus { len, one, .. }, Done::Extents(extents)) => {
                 let runs = extents
                     .iter()
                     .filter(|(len, _)| *len > 0)
@@ -156,10 +165,10 @@ impl Operation {
                     failed(asked, replies, output);
                 }
             }
-            (Command::Read { .. } | Command::BlockStatus { .. }, Ok(_)) => {
+            (Command::Read { .. } | Command::BlockStatus { .. }, _) => {
                 failed(asked, replies, output);
             }
-            (_, Ok(_)) => output.put(|out| replies.done(asked, out)),
+            _ => output.put(|out| replies.done(asked, out)),
         }
     }
 }
@@ -170,14 +179,33 @@ fn failed(asked: &Asked, replies: &Replies, output: &mut Output) {
     output.put(|out| replies.error(asked, ErrorCode::Io, message, None, out));
 }
 
+/// Answers a request that a gate of the unit forbids. EPERM says that another client may do what
+/// this one may not; EIO says that nobody can, now.
 fn refuse(
+    asked: &Asked,
+    command: &Command,
+    refusal: Refusal,
+    replies: &Replies,
+    output: &mut Output,
+) {
+    tracing::info!(%refusal, ?command, "a request is refused");
+    let code = match refusal {
+        Refusal::ReservationConflict | Refusal::WriteProtected => ErrorCode::Perm,
+        Refusal::Gone | Refusal::NoAccess(_) | Refusal::NotReady => ErrorCode::Io,
+    };
+    let message = refusal.to_string();
+    output.put(|out| replies.error(asked, code, &message, None, out));
+}
+
+/// Answers a request that failed at the device.
+fn fail(
     asked: &Asked,
     command: &Command,
     error: &BlockError,
     replies: &Replies,
     output: &mut Output,
 ) {
-    tracing::warn!(%error, ?command, "a request failed");
+    tracing::debug!(%error, ?command, "a request failed");
     // The details are the log's: they may name files of this machine.
     let (code, message) = match error.kind() {
         BlockErrorKind::NoSpace => (ErrorCode::NoSpc, "no space left on the device"),

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use mio::{Poll, Waker};
 use nbd::handshake::TlsMode;
-use slab::Slab;
 
 use super::connection::Service;
 use super::event_loop::{EventLoop, WAKER};
@@ -18,7 +17,11 @@ use super::fence::{Fence, Place};
 use super::listener::{Endpoint, ListenError, Listener};
 use super::stream::Socket;
 use super::tls::{TlsError, TlsOptions, load};
-use block::{BlockDevice, Lane};
+use block::Lane;
+use scsi::nexus::TargetPort;
+use unit::execution::Executor;
+use unit::loops::Token;
+use unit::unit::Unit;
 
 /// How long clients have at the end to take what was promised to them.
 const END: Duration = Duration::from_secs(10);
@@ -76,6 +79,8 @@ impl From<io::Error> for StartError {
 pub(super) enum Message {
     /// A client for it, and its place at the fence.
     Accepted(Socket, Place),
+    /// An operation has its range now.
+    Granted(Token),
     /// No new requests; everything answered by then.
     Stop(Instant),
     /// It may end once it has nothing to do.
@@ -83,7 +88,7 @@ pub(super) enum Message {
 }
 
 /// The way to a loop.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Door {
     sender: Sender<Message>,
     waker: Arc<Waker>,
@@ -192,13 +197,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// Offers `device` from now on.
+    /// Offers `unit` from now on.
     ///
     /// # Errors
     /// It cannot listen, the certificates are of no use, or the system has no thread left.
     pub fn start(
         loops: Loops,
-        device: Arc<dyn BlockDevice>,
+        unit: Arc<Unit>,
         options: &ServerOptions,
     ) -> Result<Self, StartError> {
         let tls = match &options.tls {
@@ -213,11 +218,17 @@ impl Server {
         let endpoints = endpoints.collect::<io::Result<_>>()?;
         let count = loops.0.len();
         let mut inboxes: Vec<Receiver<Message>> = Vec::new();
-        let mut doors = Vec::new();
+        let (mut doors, mut ways) = (Vec::new(), Vec::new());
         for seat in &loops.0 {
             let (sender, inbox) = channel();
             let waker = Arc::clone(&seat.waker);
-            doors.push(Door { sender, waker });
+            let door = Door { sender, waker };
+            let own = door.clone();
+            let way = unit
+                .loops
+                .join(move |token| drop(own.send(Message::Granted(token))));
+            ways.push(way.ok_or_else(too_many_loops)?);
+            doors.push(door);
             inboxes.push(inbox);
         }
         let shared = Arc::new(Shared {
@@ -234,7 +245,7 @@ impl Server {
             clients: AtomicUsize::new(0),
         });
         let export = super::export(
-            &device.geometry(),
+            &unit.device.geometry(),
             &options.name,
             &options.description,
             options.read_only,
@@ -244,12 +255,18 @@ impl Server {
             threads: Vec::new(),
             endpoints,
         };
-        for (seat, inbox) in loops.0.into_iter().zip(inboxes) {
+        let port = Arc::new(TargetPort {
+            name: options.name.clone(),
+            portal_group_tag: 0,
+            relative_port_id: 0,
+            target_port_group: 0,
+        });
+        for ((seat, inbox), way) in loops.0.into_iter().zip(inboxes).zip(ways) {
             let service = Service {
-                device: Arc::clone(&device),
+                unit: Arc::clone(&unit),
+                port: Arc::clone(&port),
                 export: export.clone(),
-                lane: seat.lane,
-                operations: Slab::new(),
+                executor: Executor::new(seat.lane, way),
                 unfinished: Vec::new(),
                 tls: tls.clone(),
                 now: Instant::now(),
@@ -298,6 +315,10 @@ impl Server {
         }
         first.into_iter().for_each(join);
     }
+}
+
+fn too_many_loops() -> io::Error {
+    io::Error::other("as many event loops serve the unit as there can be: choose fewer threads")
 }
 
 fn join(thread: JoinHandle<()>) {

@@ -35,6 +35,17 @@ pub(super) enum Socket {
 }
 
 impl Socket {
+    /// Returns the client's name as a unit's initiator: its address, as far as it has one.
+    pub(super) fn peer(&self) -> String {
+        match self {
+            Self::Unix(_) => "nbd+unix".to_owned(),
+            Self::Tcp(socket) => match socket.peer_addr() {
+                Ok(address) => format!("nbd:{address}"),
+                Err(_) => "nbd".to_owned(),
+            },
+        }
+    }
+
     /// Has the poller watch it.
     pub(super) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         let interest = Interest::READABLE | Interest::WRITABLE;

@@ -8,6 +8,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::admission::{Access, Refusal};
+use crate::alua::AccessState;
 use crate::command::block::read_write;
 use crate::logical_unit::{GATE_WRITE_PROTECTED, LogicalUnit};
 use crate::nexus::Nexus;
@@ -35,6 +37,9 @@ const DETACHED: u32 = 1 << 6;
 /// Bits that do not concern a READ. A read-only unit or map, or a write exclusive reservation, must
 /// not make reading slow.
 const FORBIDS_WRITES_ONLY: u32 = MAP_READ_ONLY | WRITES_CONFLICT | GATE_WRITE_PROTECTED;
+
+/// READ(10), which stands for every medium access where access states are asked.
+const MEDIUM_ACCESS: [u8; 1] = [0x28];
 
 /// Meaning of a change of reservations or access states for one nexus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -150,6 +155,48 @@ impl ItlNexus {
         dispatch::dispatch(self, command, view).checked(command, &self.unit)
     }
 
+    /// Asks the gates for a protocol that has no CDBs. Unit attentions are SCSI's own and refuse
+    /// nothing here.
+    ///
+    /// # Errors
+    /// The first gate that forbids the access, in the order in which commands ask them.
+    #[inline]
+    pub fn admits(&self, access: Access) -> Result<(), Refusal> {
+        let gate = (self.gate.load(Ordering::Acquire) & !UNIT_ATTENTION) | self.unit.gate();
+        let concerned = match access {
+            Access::Read => gate & !FORBIDS_WRITES_ONLY,
+            Access::Flush | Access::Write => gate,
+        };
+        if concerned == 0 {
+            return Ok(());
+        }
+        self.admits_slowly(access)
+    }
+
+    #[cold]
+    fn admits_slowly(&self, access: Access) -> Result<(), Refusal> {
+        if !self.is_attached() {
+            return Err(Refusal::Gone);
+        }
+        let class = match access {
+            Access::Read => AccessClass::Read,
+            Access::Flush | Access::Write => AccessClass::Write,
+        };
+        if self.conflicts(class, false) {
+            return Err(Refusal::ReservationConflict);
+        }
+        if let Some(state) = self.forbidding_state(&MEDIUM_ACCESS) {
+            return Err(Refusal::NoAccess(state));
+        }
+        if self.unit.check_ready().is_err() {
+            return Err(Refusal::NotReady);
+        }
+        if access == Access::Write && self.check_writable().is_err() {
+            return Err(Refusal::WriteProtected);
+        }
+        Ok(())
+    }
+
     /// Asks the gates again, for a command whose data-out took its time to arrive. A reservation, a
     /// write protection or an access state that changed meanwhile fences the command, and so does a
     /// map that is gone.
@@ -188,8 +235,7 @@ impl ItlNexus {
         if self.conflicts(class, false) {
             return Err(Response::reservation_conflict());
         }
-        // READ(10) stands for every medium access.
-        self.check_access_state(&[0x28])
+        self.check_access_state(&MEDIUM_ACCESS)
             .and_then(|()| check_ready())
             .and_then(|()| {
                 if writes {
@@ -217,14 +263,20 @@ impl ItlNexus {
     /// Refuses a command that the asymmetric access state of the nexus's target port group does not
     /// allow (SPC-4 5.15.2.4).
     pub(crate) fn check_access_state(&self, cdb: &[u8]) -> Result<(), Sense> {
+        let state = self.forbidding_state(cdb);
+        match state.and_then(AccessState::not_ready_qualifier) {
+            Some(qualifier) => Err(Sense::not_ready(Asc(0x04, qualifier))),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the access state of the nexus's target port group if it does not allow a command.
+    fn forbidding_state(&self, cdb: &[u8]) -> Option<AccessState> {
         if self.gate.load(Ordering::Acquire) & NOT_ACTIVE == 0 {
-            return Ok(());
+            return None;
         }
         let state = self.unit.access_state_for(&self.nexus);
-        match state.not_ready_qualifier() {
-            Some(qualifier) if !state.permits(cdb) => Err(Sense::not_ready(Asc(0x04, qualifier))),
-            _ => Ok(()),
-        }
+        (!state.is_active() && !state.permits(cdb)).then_some(state)
     }
 
     /// Refuses a write through a read-only map or to a write protected unit.

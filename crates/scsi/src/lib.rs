@@ -21,6 +21,7 @@
 //! Clause 5 of SBC-4 describes the block commands in the order of their names. Its lower clause
 //! numbers differ between revisions, so comments cite these commands by name.
 
+mod admission;
 pub mod alua;
 pub mod application_client;
 pub mod cdb;
@@ -47,6 +48,7 @@ pub mod unit_attention;
 pub mod view;
 mod vpd;
 
+pub use admission::{Access, Refusal};
 pub use command::{
     AbortScope, BlockError, Command, Extent, Input, Start, Step, Task, TaskAttribute,
 };

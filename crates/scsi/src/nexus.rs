@@ -3,10 +3,19 @@
 pub(super) mod lost_nexuses;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Process-wide number of an I_T nexus, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NexusId(pub u64);
+
+impl NexusId {
+    /// Returns a number that this process has not used before.
+    pub fn unused() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
 
 /// Initiator port: for iSCSI the name and the ISID (RFC 7143 4.4.1). Persistent reservations belong
 /// to it, so equal values are one initiator port in the sense of SPC-4.

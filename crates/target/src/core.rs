@@ -21,9 +21,9 @@ use super::payload::DataIn;
 use super::shared::Shared;
 use super::step_requests::scsi_error;
 use super::turn::Turn;
-use super::unit::TaskEntry;
 use block::lane::Outcome;
 use block::{Done, Lane, Pages, Request, Submitted, Ticket};
+use unit::nexus::TaskEntry;
 
 /// How far an operation got.
 #[derive(Debug)]

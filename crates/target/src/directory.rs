@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::unit::Unit;
 use model::config::Config;
+use unit::unit::Unit;
 
 /// A snapshot of the configuration. Replaced as a whole, never changed.
 #[derive(Debug, Default)]

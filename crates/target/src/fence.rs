@@ -13,7 +13,7 @@ use scsi::range_lock::Hold;
 
 use super::core::Core;
 use super::operation::{Operation, SessionKey, Token, Waiting, Work};
-use super::unit::Unit;
+use unit::unit::Unit;
 
 impl Core {
     /// Puts a fence behind what a cancelled operation still has under way. Once is enough.

@@ -9,9 +9,9 @@ use iscsi::pdu::{Bhs, Opcode, RawBhs};
 use scsi::Start;
 use smallvec::SmallVec;
 
-use super::unit::Unit;
 use super::view::View;
 use block::Foreseen;
+use unit::unit::Unit;
 
 /// Commands that are looked at together: their lines must stay near until their turn.
 const BATCH: usize = 64;

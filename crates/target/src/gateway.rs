@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::unit::Unit;
 use block::BlockDevice;
 use initiator::host::Host;
 use model::config::{BackendSpec, Config, UnitSpec};
 use model::data_plane::ApplyError;
 use pools::Pools;
+use unit::unit::Unit;
 
 /// How long a change waits for a device whose sessions are still coming up.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);

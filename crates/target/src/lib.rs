@@ -29,9 +29,7 @@
 //! | a failed command takes others with it (QErr) | `queue_error.rs` |
 //! | task management, aborts across loops, resets | `task_management.rs`, `reset.rs` |
 //! | **units and configuration** | |
-//! | a logical unit and what it keeps | `unit.rs`, `unit_state.rs` |
-//! | what a unit tells of its device | `unit_config.rs` |
-//! | what stops or refuses its I/O, in words | `hindrances.rs`; want of space: `shortage.rs` |
+//! | a logical unit and what it keeps | the crate [`unit`] |
 //! | a unit is another machine's disk | `gateway.rs` |
 //! | thin units' space is watched | `space_monitor.rs` |
 //! | the configuration as it is served | `directory.rs` |
@@ -55,7 +53,6 @@ mod fence;
 mod foresight;
 mod gateway;
 mod gathering;
-mod hindrances;
 mod listener;
 mod login;
 mod made_files;
@@ -75,7 +72,6 @@ mod served_session;
 mod service;
 mod session_traffic;
 mod shared;
-mod shortage;
 mod socket_options;
 mod space_monitor;
 mod stand_in;
@@ -84,9 +80,6 @@ mod task_management;
 mod task_run;
 mod transition;
 mod turn;
-mod unit;
-mod unit_config;
-mod unit_state;
 mod upkeep;
 mod view;
 

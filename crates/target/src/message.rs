@@ -14,7 +14,7 @@ use super::login::LoggedIn;
 use super::operation::{SessionKey, Token};
 use super::registry::Spelled;
 use super::transition::DrainOrder;
-use super::unit::Unit;
+use unit::unit::Unit;
 
 /// A message to an event loop.
 pub(super) enum Message {

@@ -7,12 +7,9 @@ use std::time::Duration;
 
 use scsi::alua::TargetPortGroups;
 use scsi::logical_unit::LogicalUnit;
-use scsi::task_set::Wake;
+use unit::loops::Loops;
 
 use super::gateway;
-use super::unit::Unit;
-use super::unit_config::unit_config;
-use super::unit_state;
 use backends::backing::Backing;
 use block::{self, BlockDevice};
 use config::placement::Placed;
@@ -21,6 +18,9 @@ use model::config::{BackendSpec, UnitSpec};
 use model::data_plane::ApplyError;
 use model::volume_id::VolumeId;
 use pools::Pools;
+use unit::shape::unit_config;
+use unit::state;
+use unit::unit::Unit;
 
 /// The saved state of a unit, in words.
 const STATE: &str = "its saved state (reservations, mode pages, a SANITIZE that did not end)";
@@ -59,8 +59,8 @@ pub(super) struct Opener {
     pub pools: Arc<Pools>,
     /// Target port groups, shared by all units.
     pub groups: Arc<TargetPortGroups>,
-    /// What a unit calls with an operation's token.
-    pub wake: Wake,
+    /// Event loops that serve the units.
+    pub loops: Arc<Loops>,
     /// Damage to the saved state of units that are served all the same.
     pub notices: Arc<Mutex<Vec<String>>>,
 }
@@ -156,7 +156,7 @@ impl Opener {
             logical.enable_tokens(epoch);
         }
         let state_file = self.state_file(&spec.naa);
-        let loaded = unit_state::load(&state_file).map_err(|lost| ApplyError {
+        let loaded = state::load(&state_file).map_err(|lost| ApplyError {
             object: format!("lu {}", spec.name),
             message: format!("{STATE} is lost: {}", lost.reason),
             next: lost.next,
@@ -175,7 +175,7 @@ impl Opener {
             device,
             backing,
             state_file,
-            self.wake.clone(),
+            Arc::clone(&self.loops),
         );
         unit.follow_device();
         Ok(Arc::new(unit))

@@ -10,9 +10,11 @@ use scsi::range_lock::Hold;
 use scsi::{BlockRange, Task, TaskAttribute, WriteThrough};
 
 use super::message::QuietSignal;
-use super::unit::{MappedUnit, TaskEntry, Unit};
 use block::budget::Reservation;
 use block::{Pages, Request};
+pub(super) use unit::loops::Token;
+use unit::nexus::{MappedUnit, TaskEntry};
+use unit::unit::Unit;
 
 /// A session of this loop; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,22 +23,6 @@ pub(super) struct SessionKey(pub u64);
 impl SessionKey {
     /// No session: an operation that outlived its command.
     pub(super) const NONE: Self = Self(u64::MAX);
-}
-
-/// Names an operation of a loop, process-wide: loop, generation, index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Token(pub u64);
-
-impl Token {
-    /// The loop it belongs to.
-    pub(super) fn loop_index(self) -> usize {
-        (self.0 >> 56) as usize
-    }
-
-    /// Its place in the table of that loop.
-    pub(super) fn index(self) -> usize {
-        self.0 as u32 as usize
-    }
 }
 
 /// What an operation does.

@@ -10,9 +10,7 @@ use std::sync::Arc;
 use iscsi::target::TaskId;
 
 use super::operation::{Operation, SessionKey, Token, Waiting};
-use super::unit::MappedUnit;
-
-const GENERATION_BITS: u32 = 24;
+use unit::nexus::MappedUnit;
 
 /// Where a list ends.
 const NONE: u32 = u32::MAX;
@@ -91,8 +89,8 @@ impl Operations {
     }
 
     fn token(&self, index: u32) -> Token {
-        let generation = self.slots[index as usize].generation & ((1 << GENERATION_BITS) - 1);
-        Token((self.loop_index as u64) << 56 | u64::from(generation) << 32 | u64::from(index))
+        let generation = self.slots[index as usize].generation;
+        Token::new(self.loop_index, generation, index)
     }
 
     /// Adds an operation.

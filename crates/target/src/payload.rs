@@ -7,9 +7,9 @@ use iscsi::payload::{DataOutBuffer, Payload};
 use scsi::{BlockRange, Task};
 
 use super::operation::Token;
-use super::unit::TaskEntry;
 use block::budget::Reservation;
 use block::{Pages, PagesMut};
+use unit::nexus::TaskEntry;
 
 /// Data-in: blocks as pages, parameter data as bytes.
 #[derive(Debug)]

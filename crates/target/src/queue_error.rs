@@ -16,7 +16,7 @@ use super::core::Core;
 use super::message::{AbortOrder, QuietSignal, Whose};
 use super::operation::{SessionKey, Token};
 use super::payload::DataIn;
-use super::unit::MappedUnit;
+use unit::nexus::MappedUnit;
 
 impl Core {
     /// Looks at how a command of a unit ends before its response leaves.

@@ -9,8 +9,8 @@ use scsi::logical_unit::Reset;
 use super::core::Core;
 use super::message::QuietSignal;
 use super::operation::{Operation, SessionKey, Waiting, Work};
-use super::unit::Unit;
 use block::{Request, Submitted, Ticket};
+use unit::unit::Unit;
 
 impl Core {
     /// Resets a unit; `answer` waits until nothing of it is in a write cache that this switched off. One that cannot

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use super::shared::Shared;
 use super::transition;
-use super::unit::Unit;
 use model::data_plane::ApplyError;
+use unit::unit::Unit;
 
 /// Units that are about to leave service; all is as before where this is dropped before [`Retirement::complete`].
 #[derive(Debug)]

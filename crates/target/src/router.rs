@@ -13,12 +13,12 @@ use scsi::{Asc, BlockRange, Command, Response, Sense, Start, Status, TaskAttribu
 use super::core::{Core, Progress, completion, good};
 use super::operation::{Operation, OwnedCommand, SessionKey, Token, Waiting, Work};
 use super::payload::{DataIn, DataOut, Intent};
-use super::unit::{MappedUnit, TaskEntry};
 use super::view::View;
 use block::budget::{Reservation, Share};
 use block::{Pages, PagesMut};
 use pages::{PAGE_SIZE, footprint};
 use std::sync::Arc;
+use unit::nexus::{MappedUnit, TaskEntry};
 
 /// One session's way to its logical units.
 #[derive(Debug)]

@@ -11,19 +11,19 @@ use iscsi::target::discovery::{DiscoveredPortal, DiscoveredTarget, TargetDirecto
 use iscsi::target::login::{LoginResult, SessionKind};
 use iscsi::target::{ConnectionSettings, Session, SessionSettings};
 use scsi::UnitAttention;
-use scsi::nexus::{InitiatorPort, Nexus, TargetPort};
+use scsi::nexus::{InitiatorPort, Nexus, NexusId, TargetPort};
 
 use super::directory::Directory;
 use super::login::DEFAULT_QUEUE_DEPTH;
 use super::payload::{DataIn, DataOut};
 use super::registry::{RegisteredSession, SessionName};
 use super::shared::Shared;
-use super::unit::MappedUnit;
 use super::view::View;
 use block::budget::Share;
 use config::access::{self, Access};
 use config::directory;
 use model::config::Config;
+use unit::nexus::MappedUnit;
 
 /// Silence after which an initiator is pinged where the administrator sets nothing.
 const DEFAULT_PING_INTERVAL_S: u32 = 15;
@@ -160,7 +160,7 @@ impl ServedSession {
 
     fn make_nexus(&self, access: &Access, shared: &Shared) -> Nexus {
         Nexus {
-            id: shared.new_nexus(),
+            id: NexusId::unused(),
             initiator: Arc::new(InitiatorPort {
                 // Device servers compare the names of ports byte by byte.
                 name: name::folded(&self.name.initiator),

@@ -105,7 +105,7 @@ impl Service {
             handles.push(LoopHandle::new(sender, Waker::new(poll.registry(), WAKER)?));
             parts.push((poll, receiver));
         }
-        let shared = Shared::new(handles, options.limits);
+        let shared = Shared::new(handles, options.limits)?;
         let mut threads = Vec::new();
         for (index, (poll, receiver)) in parts.into_iter().enumerate() {
             let shared = shared.clone();
@@ -132,7 +132,7 @@ impl Service {
             pools: options.pools,
             host: Arc::clone(&host),
             groups: Arc::new(groups),
-            wake: shared.wake(),
+            loops: Arc::clone(&shared.serving),
             notices: Arc::default(),
         };
         let service = Arc::new(Self {

@@ -1,22 +1,20 @@
 //! What all event loops share: the directory, the registry of sessions, the memory budget, and the
 //! way to each other.
 
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::{fmt, io};
 
 use scsi::logical_unit::LogicalUnit;
-use scsi::nexus::NexusId;
-use scsi::task_set::Wake;
 
 use super::dealer::Dealer;
 use super::directory::Directory;
 use super::message::Message;
-use super::operation::Token;
 use super::registry::Registry;
-use super::unit::Unit;
 use block::budget::Budget;
+use scsi::task_set::Wake;
+use unit::loops::{Loops, Seat};
+use unit::unit::Unit;
 
 /// The way to one event loop.
 pub(super) struct LoopHandle {
@@ -76,8 +74,10 @@ pub(super) struct Shared {
     pub budget: Arc<Budget>,
     /// Limits.
     pub limits: DaemonLimits,
-    last_nexus: AtomicU64,
-    wake: Wake,
+    /// Loops of whatever protocol that serve the units.
+    pub serving: Arc<Loops>,
+    /// The loops' places among those.
+    seats: Vec<Seat>,
 }
 
 impl fmt::Debug for Shared {
@@ -90,26 +90,38 @@ impl fmt::Debug for Shared {
 
 impl Shared {
     /// For these loops; nothing is configured yet.
-    pub(super) fn new(loops: Vec<LoopHandle>, limits: DaemonLimits) -> Arc<Self> {
-        Arc::new_cyclic(|weak: &std::sync::Weak<Self>| {
-            let weak = weak.clone();
-            let wake: Wake = Arc::new(move |token| {
-                if let Some(shared) = weak.upgrade() {
-                    let token = Token(token);
-                    shared.send(token.loop_index(), Message::Wake(token));
-                }
-            });
+    ///
+    /// # Errors
+    /// There are too many loops.
+    pub(super) fn new(loops: Vec<LoopHandle>, limits: DaemonLimits) -> io::Result<Arc<Self>> {
+        let serving = Loops::new();
+        let shared = Arc::new_cyclic(|weak: &Weak<Self>| {
+            let join = |index| {
+                let weak = weak.clone();
+                serving.join(move |token| {
+                    if let Some(shared) = weak.upgrade() {
+                        shared.send(index, Message::Wake(token));
+                    }
+                })
+            };
             Self {
                 directory: RwLock::default(),
                 registry: Mutex::default(),
                 dealer: Dealer::new(loops.len()),
+                seats: (0..loops.len()).map_while(join).collect(),
+                serving: Arc::clone(&serving),
                 loops,
                 budget: Budget::new(limits.memory, limits.max_sessions),
                 limits,
-                last_nexus: AtomicU64::new(0),
-                wake,
             }
-        })
+        });
+        if shared.seats.len() < shared.loops.len() {
+            let most = shared.seats.len();
+            return Err(io::Error::other(format!(
+                "there can be no more than {most} event loops: choose fewer threads"
+            )));
+        }
+        Ok(shared)
     }
 
     /// The current snapshot of the configuration.
@@ -141,14 +153,9 @@ impl Shared {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A nexus number that was never used.
-    pub(super) fn new_nexus(&self) -> NexusId {
-        NexusId(self.last_nexus.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-
     /// What task sets, range locks and signals call with a token.
     pub(super) fn wake(&self) -> Wake {
-        self.wake.clone()
+        self.serving.wake()
     }
 
     /// How many loops there are.

@@ -15,7 +15,7 @@ use scsi::medium::thin_provisioning::Space;
 use super::directory::Directory;
 use super::recurring::Recurring;
 use super::shared::Shared;
-use super::unit::Unit;
+use unit::unit::Unit;
 
 /// Time between looks. A threshold is crossed long before the pool is full, so it need not be noticed
 /// in the same moment.

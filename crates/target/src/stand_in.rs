@@ -13,14 +13,14 @@ use scsi::logical_unit::LogicalUnit;
 
 use super::opening::Opener;
 use super::service::Applied;
-use super::unit::Unit;
-use super::unit_config::unit_config;
-use super::unit_state;
 use backends::backing::Backing;
 use block::{
     BlockDevice, BlockError, BlockErrorKind, Geometry, Lane, Request, Submitted, Ticket, Usage,
 };
 use model::config::{BackendSpec, UnitSpec};
+use unit::shape::unit_config;
+use unit::state;
+use unit::unit::Unit;
 
 /// A unit that stands in for one of the configuration.
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ impl Opener {
         let config = unit_config(spec, geometry).ok()?;
         let logical = LogicalUnit::new(config, self.groups.clone());
         let state_file = self.state_file(&spec.naa);
-        if let Ok(loaded) = unit_state::load(&state_file)
+        if let Ok(loaded) = state::load(&state_file)
             && let Some(image) = loaded.image
         {
             // Where it is no image the unit is not served before that is seen to.
@@ -91,7 +91,7 @@ impl Opener {
             Arc::new(Away(geometry)),
             Backing::default(),
             state_file,
-            self.wake.clone(),
+            Arc::clone(&self.loops),
         );
         Some(StandIn {
             spec: spec.clone(),

@@ -4,8 +4,8 @@
 use scsi::{BlockRange, Extent, Step};
 
 use super::operation::{Answer, TaskRun};
-use super::unit::Unit;
 use block::{BlockError, BlockErrorKind, Pages, Request};
+use unit::unit::Unit;
 
 /// Requests of a step are cut to this length in bytes, so that no step hogs memory or a disk.
 const STEP_CHUNK: u64 = 1024 * 1024;

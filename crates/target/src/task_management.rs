@@ -22,7 +22,7 @@ use super::event_loop::EventLoop;
 use super::message::{AbortOrder, Message, QuietSignal, Whose};
 use super::operation::{Operation, SessionKey, Waiting, Work};
 use super::served_session::Visible;
-use super::unit::MappedUnit;
+use unit::nexus::MappedUnit;
 
 /// Task management functions that may wait beside one for each task of a session.
 const FUNCTIONS_BESIDE_TASKS: u32 = 8;

@@ -13,10 +13,12 @@ use super::message::{AbortOrder, QuietSignal, Whose};
 use super::operation::{Answer, Operation, SessionKey, TaskRun, Token, Waiting, Work};
 use super::shared::Shared;
 use super::step_requests::{prepare, scsi_error, to_extents};
-use super::unit::{TaskEntry, Unit};
-use super::{turn, unit_state};
+use super::turn;
 use block::lane::Outcome;
 use block::{BlockError, BlockErrorKind, Done, Pages, Submitted, Ticket};
+use unit::nexus::TaskEntry;
+use unit::state;
+use unit::unit::Unit;
 
 impl Core {
     /// Starts a task of the device server with its data-out.
@@ -167,9 +169,8 @@ impl Core {
             Step::Save { image } => {
                 run.answer = Answer::Saved;
                 let path = entry.mapped.unit.state_file.clone();
-                self.lane.run_blocking(Ticket::new(token.0), move || {
-                    unit_state::save(&path, &image)
-                });
+                self.lane
+                    .run_blocking(Ticket::new(token.0), move || state::save(&path, &image));
                 return Begun::Waits(Waiting::Device);
             }
             step => step,

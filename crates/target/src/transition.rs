@@ -21,8 +21,9 @@ use super::message::{Message, QuietSignal};
 use super::operation::{Answer, Operation, Token, Work};
 use super::operations::Operations;
 use super::shared::Shared;
-use super::unit::{MappedUnit, Unit};
 use model::data_plane::ApplyError;
+use unit::nexus::MappedUnit;
+use unit::unit::Unit;
 
 /// So long commands may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -7,8 +7,8 @@ use iscsi::lun;
 use scsi::itl_nexus::ItlNexus;
 use scsi::view::{Identity, TargetView};
 
-use super::unit::MappedUnit;
-use super::unit_config::IDENTITY;
+use unit::nexus::MappedUnit;
+use unit::shape::IDENTITY;
 
 /// LUNs below this are found by an array index.
 const DIRECT: u16 = 256;

@@ -34,12 +34,13 @@ const LIST: &str = "
     backends: block model initiator
     pools: pages store hint state_folder block model config initiator backends
     isns: iscsi model
-    nbd_server: pages nbd hint block
-    target: pages scsi iscsi hint state_folder net block model config initiator backends pools isns
+    unit: scsi state_folder block model backends
+    nbd_server: pages scsi nbd hint block unit
+    target: pages scsi iscsi hint net block model config initiator backends pools isns unit
     control: hint process multipath block model config initiator backends pools
     bench: pages iometer net multipath block model
     lab: block model config pools control bench
-    cli: iscsi iometer store hint state_folder process multipath block model config initiator backends pools isns nbd_server control bench lab
+    cli: iscsi iometer store hint state_folder process multipath block model config initiator backends pools isns nbd_server control bench lab unit
     sandstone: hint process block model config initiator pools target control cli
     sim: pages scsi iscsi store
     testing

@@ -18,6 +18,7 @@ use hint::Place;
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
 use nbd_server::{Endpoint, Loops, Server, ServerOptions, StartError, TlsOptions};
+use unit::unit::Unit;
 
 /// The port that the protocol is registered for.
 const NBD_PORT: u16 = 10809;
@@ -179,7 +180,8 @@ fn attach(args: &Args, connection: &Connection) -> Result<(Server, Attached), Er
         memory_cap: args.memory_cap.unwrap_or(DEFAULT_MEMORY_CAP),
         max_connections: args.max_connections,
     };
-    let server = Server::start(loops, device, &options).map_err(refused)?;
+    let unit = Unit::alone(locate::shown(&args.what).to_owned(), device);
+    let server = Server::start(loops, unit, &options).map_err(refused)?;
     let uris: Vec<String> = server
         .endpoints()
         .iter()

@@ -12,6 +12,7 @@ use block::statistics::Kind;
 use block::{BlockDevice, BlockErrorKind};
 use nbd::wire::{command, command_flag, transmission_flag};
 use nbd_server::{Endpoint, Loops, Server, ServerOptions};
+use unit::unit::Unit;
 
 use crate::client::Client;
 
@@ -39,7 +40,7 @@ impl Running {
             max_connections: 8,
         };
         Self {
-            server: Some(Server::start(loops, device, &options).unwrap()),
+            server: Some(Server::start(loops, Unit::alone("lu".into(), device), &options).unwrap()),
             socket,
             _folder: folder,
         }

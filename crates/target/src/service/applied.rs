@@ -5,9 +5,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use crate::stand_in::StandIn;
-use crate::unit::Unit;
 use model::config::Config;
 use model::data_plane::{ApplyError, PortalStatus};
+use unit::unit::Unit;
 
 /// What is in force beside the directory.
 #[derive(Clone, Debug, Default)]

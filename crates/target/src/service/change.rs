@@ -13,13 +13,14 @@ use super::layout::{group_layout, portals};
 use super::retarget::moved;
 use crate::made_files::MadeFiles;
 use crate::retirement::Retirement;
-use crate::unit::Unit;
-use crate::{gateway, listener, transition, unit_state};
+use crate::{gateway, listener, transition};
 use config::placement::{self, Placed};
 use hint::Place;
 use initiator::host::HostError;
 use model::config::{Config, UnitSpec};
 use model::data_plane::ApplyError;
+use unit::state;
+use unit::unit::Unit;
 
 impl Service {
     /// Puts a configuration in force; all or nothing.
@@ -79,7 +80,7 @@ impl Service {
             }
         }
         for gone in gone {
-            if let Err(error) = unit_state::remove(&self.opener.state_file(&gone.naa)) {
+            if let Err(error) = state::remove(&self.opener.state_file(&gone.naa)) {
                 tracing::warn!(unit = gone.name, %error, "the state of a deleted unit could not be removed");
             }
         }

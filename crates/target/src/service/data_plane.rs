@@ -8,8 +8,7 @@ use scsi::UnitAttention;
 use super::Service;
 use super::change::host_refused;
 use crate::message::Message;
-use crate::unit::Unit;
-use crate::{gateway, hindrances, transition};
+use crate::{gateway, transition};
 use block::{self, BlockDevice};
 use model::config::{BackendSpec, Config};
 use model::data_plane::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatus};
@@ -17,6 +16,8 @@ use model::hindrance::{AluaChoice, Clearing, Hindrance};
 use model::initiator::view::{InitiatorDevice, InitiatorSession};
 use model::volume_id::Volumes;
 use model::{Error, ErrorKind};
+use unit::hindrances;
+use unit::unit::Unit;
 
 impl DataPlane for Service {
     fn try_again(&self) {

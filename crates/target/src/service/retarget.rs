@@ -16,11 +16,11 @@ use std::sync::Arc;
 use super::Service;
 use super::applied::Applied;
 use crate::gateway;
-use crate::unit::Unit;
 use config::placement::{self, Placed};
 use model::config::{BackendSpec, Config, UnitSpec};
 use model::data_plane::ApplyError;
 use model::quantity::format_size;
+use unit::unit::Unit;
 
 /// The designators of units that a change points to other data.
 pub(super) fn moved(old: &Config, new: &Config) -> HashSet<String> {

@@ -13,10 +13,10 @@ use super::Service;
 use super::applied::Applied;
 use crate::recurring::Orders;
 use crate::retirement::Retirement;
-use crate::unit::Unit;
 use crate::{gateway, listener};
 use config::placement;
 use model::data_plane::ApplyError;
+use unit::unit::Unit;
 
 /// Time between two tries.
 const INTERVAL: Duration = Duration::from_secs(2);

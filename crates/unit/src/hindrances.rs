@@ -11,7 +11,7 @@ use model::hindrance::{AluaChoice, Clearing, Hindrance, HindranceKind, Stops};
 use model::{Error, ErrorKind};
 
 /// Everything that stops or refuses I/O of a unit that is served.
-pub(super) fn hindrances(
+pub fn hindrances(
     unit: &Unit,
     status: &UnitStatus,
     suspension: Option<&Suspension>,
@@ -34,7 +34,7 @@ pub(super) fn hindrances(
 }
 
 /// The hindrance of a unit that cannot be served as it should.
-pub(super) fn broken(fault: &str, remedy: Option<&str>, stops_reads: bool) -> Hindrance {
+pub fn broken(fault: &str, remedy: Option<&str>, stops_reads: bool) -> Hindrance {
     let stops = match stops_reads {
         true => Stops::Everything,
         false => Stops::Writes,
@@ -78,7 +78,7 @@ fn full(unit: &Unit) -> Hindrance {
 }
 
 /// A hindrance that the device server found.
-pub(super) fn in_words(unit: &Unit, found: &Found) -> Hindrance {
+pub fn in_words(unit: &Unit, found: &Found) -> Hindrance {
     let (by, binds_only, target_port_group) = match found {
         Found::Stopped { by } => (Some(by.clone()), None, None),
         Found::SoftwareWriteProtected { by } | Found::Reserved { by, .. } => {
@@ -233,7 +233,7 @@ fn kind(found: &Found) -> HindranceKind {
 }
 
 /// The states that initiators chose for themselves on a unit.
-pub(super) fn alua_choices(unit: &Unit) -> Vec<AluaChoice> {
+pub fn alua_choices(unit: &Unit) -> Vec<AluaChoice> {
     let choices = unit.logical.access().choices().into_iter();
     let choices = choices.map(|choice| AluaChoice {
         unit: unit.name.clone(),
@@ -249,7 +249,7 @@ pub(super) fn alua_choices(unit: &Unit) -> Vec<AluaChoice> {
 ///
 /// # Errors
 /// It cannot end now; or it has ended, and that could not be stored.
-pub(super) fn clear(unit: &Unit, what: Clearing) -> Result<Vec<Hindrance>, Error> {
+pub fn clear(unit: &Unit, what: Clearing) -> Result<Vec<Hindrance>, Error> {
     let ended: Vec<_> = match what {
         Clearing::Imposed(imposed) => {
             let ended = unit.logical.end(imposed);
@@ -290,7 +290,7 @@ fn acknowledge_lost_writes(unit: &Unit) -> Result<Vec<Hindrance>, Error> {
 ///
 /// # Errors
 /// They have ended, and that could not be stored.
-pub(super) fn end_alua_choices(unit: &Unit, group: u16) -> Result<(), Error> {
+pub fn end_alua_choices(unit: &Unit, group: u16) -> Result<(), Error> {
     if unit.logical.end_access_choices(Some(group)).is_empty() {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use model::config::{BackendSpec, UnitSpec, default_physical_block_size};
 const MAX_TRANSFER: u32 = 8 << 20;
 
 /// How every unit, and the target where it has none, names itself to initiators.
-pub(super) const IDENTITY: Identity = Identity {
+pub const IDENTITY: Identity = Identity {
     vendor: "SNDSTONE",
     product: "VOLUME",
     revision: "0001",
@@ -20,7 +20,7 @@ pub(super) const IDENTITY: Identity = Identity {
 ///
 /// # Errors
 /// The designator is none.
-pub(super) fn unit_config(spec: &UnitSpec, geometry: Geometry) -> Result<UnitConfig, String> {
+pub fn unit_config(spec: &UnitSpec, geometry: Geometry) -> Result<UnitConfig, String> {
     let block_len = spec.block_size;
     let naa = hex(&spec.naa).ok_or_else(|| format!("`{}` is not an NAA designator", spec.naa))?;
     let configured = match spec.backend {

@@ -7,16 +7,15 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use scsi::itl_nexus::ItlNexus;
 use scsi::logical_unit::LogicalUnit;
 use scsi::range_lock::RangeLock;
-use scsi::task_set::{Entered, NexusTasks, TaskSets, Wake};
-use scsi::{BlockRange, TaskAttribute, WriteThrough};
+use scsi::task_set::TaskSets;
+use scsi::{BlockRange, WriteThrough};
 
+use super::loops::Loops;
 use super::shortage::Shortage;
-use super::unit_state;
+use super::state;
 use backends::backing::Backing;
-use block::budget::Reservation;
 use block::{BlockDevice, BlockError, BlockErrorKind, Durability, Request, Usage, lane};
 
 /// So long a device may take to empty its write cache.
@@ -35,6 +34,8 @@ pub struct Unit {
     pub task_sets: Arc<TaskSets>,
     /// Keeps atomic commands apart from writes.
     pub range_lock: RangeLock,
+    /// Event loops that serve the unit.
+    pub loops: Arc<Loops>,
     /// What the device is made of.
     pub backing: Backing,
     /// Where the unit's persistent state (reservations, saved mode pages) is kept.
@@ -53,16 +54,16 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// Joins a device server and a device; `wake` is called with the token of an operation whose
-    /// turn has come.
+    /// Joins a device server and a device. Operations that must wait are woken through `loops`.
     pub fn new(
         name: String,
         logical: Arc<LogicalUnit>,
         device: Arc<dyn BlockDevice>,
         backing: Backing,
         state_file: PathBuf,
-        wake: Wake,
+        loops: Arc<Loops>,
     ) -> Self {
+        let wake = loops.wake();
         let block_len = logical.block_len();
         Self {
             name,
@@ -72,6 +73,7 @@ impl Unit {
             device,
             task_sets: TaskSets::new(wake.clone()),
             range_lock: RangeLock::new(block_len, wake),
+            loops,
             backing,
             state_file,
             block_shift: block_len.trailing_zeros(),
@@ -95,13 +97,13 @@ impl Unit {
     ///
     /// # Errors
     /// The state could not be stored.
-    pub(super) fn try_to_store_state(&self) -> Result<(), BlockError> {
+    pub fn try_to_store_state(&self) -> Result<(), BlockError> {
         let image = self.logical.image_to_save();
-        unit_state::save(&self.state_file, &image).map(drop)
+        state::save(&self.state_file, &image).map(drop)
     }
 
     /// Whether writes that need space fail, or would.
-    pub(super) fn is_short_of_space(&self, usage: &Usage) -> bool {
+    pub fn is_short_of_space(&self, usage: &Usage) -> bool {
         let granule = self.device.geometry().discard.max(self.logical.block_len());
         let space = usage.pool.filter(|_| self.logical.is_thin());
         space.is_some_and(|space| {
@@ -132,15 +134,25 @@ impl Unit {
 
     /// Tells the device server of a request that changes blocks, before it is carried out.
     pub fn note_request(&self, request: &Request) {
+        if let Some(changed) = self.changed_by(request) {
+            self.logical.note_write(changed);
+        }
+    }
+
+    /// Returns the blocks that a request changes, whole or in part; `None` if it changes none.
+    pub fn changed_by(&self, request: &Request) -> Option<BlockRange> {
         let (offset, len) = match request {
             Request::Write { offset, data, .. } => (*offset, data.len() as u64),
             Request::Discard { offset, len } | Request::WriteZeroes { offset, len, .. } => {
                 (*offset, *len)
             }
-            Request::Read { .. } | Request::Flush | Request::Extents { .. } => return,
+            Request::Read { .. } | Request::Flush | Request::Extents { .. } => return None,
         };
-        let changed = BlockRange::new(self.blocks(offset), self.blocks(len));
-        self.logical.note_write(changed.unwrap_or_default());
+        if len == 0 {
+            return None;
+        }
+        let (first, last) = (self.blocks(offset), self.blocks(offset + (len - 1)));
+        BlockRange::new(first, last - first + 1)
     }
 
     /// Tells the device server where the device was opened anew and may have lost writes, before it is given what was
@@ -247,70 +259,6 @@ impl Unit {
     }
 }
 
-/// A unit as one session sees it.
-#[derive(Debug)]
-pub(super) struct MappedUnit {
-    /// Its LUN.
-    pub lun: u16,
-    /// The I_T_L nexus.
-    pub itl: Arc<ItlNexus>,
-    /// The unit.
-    pub unit: Arc<Unit>,
-    /// The nexus's tasks in the unit's task sets.
-    pub tasks: NexusTasks,
-}
-
-impl MappedUnit {
-    /// Maps a unit under a LUN for a nexus.
-    pub(super) fn new(lun: u16, itl: Arc<ItlNexus>, unit: Arc<Unit>) -> Arc<Self> {
-        let tasks = unit.task_sets.join(itl.nexus().id);
-        Arc::new(Self {
-            lun,
-            itl,
-            unit,
-            tasks,
-        })
-    }
-
-    /// A command enters its task set; `waiter` is the token that is woken where its turn comes later.
-    #[inline]
-    pub(super) fn enter(&self, attribute: TaskAttribute, waiter: u64) -> Entered {
-        let logical = &self.unit.logical;
-        self.tasks
-            .enter(attribute, waiter, || logical.task_set_type())
-    }
-}
-
-/// A command's place in its unit's task set, and the memory for its data; it leaves, and gives back the
-/// memory, when this is dropped.
-#[derive(Debug)]
-pub(super) struct TaskEntry {
-    /// The unit, and through which nexus.
-    pub mapped: Arc<MappedUnit>,
-    /// The memory that its data may take.
-    pub memory: Option<Reservation>,
-    attribute: TaskAttribute,
-}
-
-impl TaskEntry {
-    /// For a command that [`MappedUnit::enter`] let in with that attribute.
-    #[inline]
-    pub(super) fn new(mapped: Arc<MappedUnit>, attribute: TaskAttribute) -> Self {
-        Self {
-            mapped,
-            memory: None,
-            attribute,
-        }
-    }
-}
-
-impl Drop for TaskEntry {
-    #[inline]
-    fn drop(&mut self) {
-        self.mapped.tasks.leave(self.attribute);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Condvar;
@@ -318,7 +266,7 @@ mod tests {
     use scsi::alua::{GroupLayout, TargetPortGroups};
 
     use super::*;
-    use crate::unit_config::unit_config;
+    use crate::shape::unit_config;
     use block::memory::MemoryDevice;
     use block::{Geometry, Lane, Submitted, Ticket, Usage};
     use model::config::{BackendSpec, UnitSpec};
@@ -409,7 +357,7 @@ mod tests {
             device.clone(),
             Backing::default(),
             PathBuf::new(),
-            Arc::new(|_| {}),
+            Loops::new(),
         );
         device.len.store(32 * BLOCK, Ordering::SeqCst);
         device.hold();

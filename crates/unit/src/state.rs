@@ -17,6 +17,7 @@ use std::sync::{Mutex, PoisonError};
 
 use block::lane::Outcome;
 use block::{BlockError, Done};
+use crc_fast::CrcAlgorithm;
 use state_folder::{KeptFile, Unfit};
 
 /// How many earlier images are kept.
@@ -26,7 +27,7 @@ const HISTORY: usize = 2;
 static SAVING: Mutex<()> = Mutex::new(());
 
 /// Stores `image` durably, unless a newer one is stored already.
-pub(super) fn save(path: &Path, image: &[u8]) -> Outcome {
+pub fn save(path: &Path, image: &[u8]) -> Outcome {
     store(path, image)
         .map(|()| Done::Nothing)
         .map_err(|error| BlockError::writing(error, "saving the unit's state"))
@@ -41,13 +42,18 @@ fn store(path: &Path, image: &[u8]) -> io::Result<()> {
     if stored.is_some() && stored >= generation {
         return Ok(());
     }
-    let sum = iscsi::digest::to_wire(iscsi::digest::crc32c(image));
-    file.save(generation.unwrap_or(0), &[&sum, image].concat())
+    file.save(generation.unwrap_or(0), &[&crc32c(image), image].concat())
+}
+
+/// Returns the CRC32C of an image, least significant byte first.
+fn crc32c(image: &[u8]) -> [u8; 4] {
+    let sum = crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, image) as u32;
+    sum.to_le_bytes()
 }
 
 fn open(bytes: &[u8]) -> Result<(u64, Vec<u8>), Unfit> {
     match bytes.split_first_chunk::<4>() {
-        Some((sum, image)) if iscsi::digest::to_wire(iscsi::digest::crc32c(image)) == *sum => {
+        Some((sum, image)) if crc32c(image) == *sum => {
             let generation = scsi::image::generation(image);
             let generation = generation.ok_or("it is no image of a unit's state")?;
             Ok((generation, image.to_vec()))
@@ -58,27 +64,27 @@ fn open(bytes: &[u8]) -> Result<(u64, Vec<u8>), Unfit> {
 
 /// Why the state of a unit is not known.
 #[derive(Debug)]
-pub(super) struct Lost {
+pub struct Lost {
     /// A clause without a full stop.
-    pub(super) reason: String,
+    pub reason: String,
     /// The remedy.
-    pub(super) next: String,
+    pub next: String,
 }
 
 /// The stored state of a unit.
 #[derive(Debug, Default)]
-pub(super) struct Loaded {
+pub struct Loaded {
     /// The image stored last; `None` if there is none.
-    pub(super) image: Option<Vec<u8>>,
+    pub image: Option<Vec<u8>>,
     /// The damage of its file, where nothing is lost by that.
-    pub(super) notice: Option<String>,
+    pub notice: Option<String>,
 }
 
 /// The image stored last.
 ///
 /// # Errors
 /// No copy of it is whole.
-pub(super) fn load(path: &Path) -> Result<Loaded, Lost> {
+pub fn load(path: &Path) -> Result<Loaded, Lost> {
     // Else a save that is under way could be taken for damage.
     let _one_at_a_time = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut file = KeptFile::at(path.to_owned(), HISTORY);
@@ -129,7 +135,7 @@ pub(super) fn load(path: &Path) -> Result<Loaded, Lost> {
 }
 
 /// Forgets the state of a unit that was deleted.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
+pub fn remove(path: &Path) -> io::Result<()> {
     KeptFile::at(path.to_owned(), HISTORY).remove()
 }
 

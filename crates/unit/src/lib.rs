@@ -1,0 +1,24 @@
+//! A logical unit at work, whatever protocol asks.
+//!
+//! A unit joins the device server ([`scsi::logical_unit::LogicalUnit`]) and the block device beneath
+//! it. Reservations, write protection, range locks and statistics are kept here, so that they hold
+//! for all protocols alike. The crate knows no wire protocol.
+//!
+//! - [`unit`]: the unit itself, and what it tells the device server of its device;
+//! - [`nexus`]: the ways to a unit;
+//! - [`execution`]: operations of protocols that have no CDBs, from the gates to their end;
+//! - [`loops`]: the event loops that serve units, and the tokens of waiting operations;
+//! - [`shape`]: the configuration of the device server, from the configured unit and its device;
+//! - [`state`]: the stored state (reservations, saved mode pages) as a file;
+//! - `alone`: a unit around a device that no configuration names;
+//! - [`hindrances`]: everything that stops I/O of a unit, in words; want of space: `shortage`.
+
+mod alone;
+pub mod execution;
+pub mod hindrances;
+pub mod loops;
+pub mod nexus;
+pub mod shape;
+mod shortage;
+pub mod state;
+pub mod unit;
