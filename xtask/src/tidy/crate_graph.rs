@@ -38,7 +38,7 @@ const LIST: &str = "
     target: pages scsi iscsi hint state_folder net block model config initiator backends pools isns
     control: hint process multipath block model config initiator backends pools
     bench: pages iometer net multipath block model
-    lab: block model config pools control bench
+    lab: block model config control bench
     cli: iscsi iometer store hint state_folder process multipath block model config initiator backends pools isns nbd_server control bench lab
     sandstone: hint process block model config initiator pools target control cli
     sim: pages scsi iscsi store

@@ -6,12 +6,11 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pools::dataset::DatasetChange;
-
 use crate::pool::{log_in, pattern};
 use crate::process::Process;
 use crate::served::{BLOCK, Served, TARGET, free_portal, read, sense, write};
 use crate::stream::{begin, end, well};
+use model::pool::dataset::change::DatasetChange;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
