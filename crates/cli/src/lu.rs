@@ -17,9 +17,9 @@ use control::answer::UnitView;
 use control::client::escape;
 use model::config::BackendSpec;
 use model::hindrance::HindranceKind;
+use model::pool::status::PoolView;
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
-use pools::status::PoolView;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {

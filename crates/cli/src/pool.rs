@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
 use hyper::Method;
+use store::catalog::PropertyInfo;
 use store::pool::PoolProperty;
 
 use self::layout::layout;
@@ -16,11 +17,12 @@ use hint::Place;
 use model::Error;
 use model::device_name::is_remote;
 use model::health::Health;
+use model::pool::create::CreatePool;
+use model::pool::properties::elsewhere;
+use model::pool::status::{NO_ERRORS, PoolView};
+use model::pool::trim::text as trim_text;
+use model::pool::vdev::VdevView;
 use model::quantity::format_size;
-use pools::create::CreatePool;
-use pools::properties::elsewhere;
-use pools::status::{NO_ERRORS, PoolView, VdevView};
-use pools::trim::text as trim_text;
 
 mod check;
 mod ending;
@@ -204,7 +206,7 @@ fn at_creation(text: &str) -> Result<String, String> {
         _ if PoolProperty::named(name).is_some() => Err(format!(
             "it is set when the pool is there: `sandstone pool set {text} POOL`"
         )),
-        _ => Err(elsewhere(name)
+        _ => Err(elsewhere(name, PropertyInfo::named(name).is_some())
             .unwrap_or("write multihost=on, multihost=off or multihost=auto")
             .to_owned()),
     }

@@ -11,9 +11,9 @@ use serde::Serialize;
 use super::table::json;
 use super::{Connection, Done, Failure, Terminal};
 use hint::Place;
+use model::pool::salvage::{Kind, Piece, SalvageRequest, broken};
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
-use pools::salvage::{Kind, Piece, SalvageRequest, broken};
 
 /// How often the progress is shown anew.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);

@@ -7,8 +7,8 @@ use super::wrap::wrapped;
 use super::{Connection, Done, Terminal, hindrances, unwell};
 use control::ControlAddress;
 use control::answer::Status;
-use pools::health::PoolHealth;
-use pools::status::NO_ERRORS;
+use model::pool::health::PoolHealth;
+use model::pool::status::NO_ERRORS;
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct Args {

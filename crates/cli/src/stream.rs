@@ -17,8 +17,8 @@ use control::Client;
 use control::answer::Problem;
 use control::client::escape;
 use hint::Place;
+use model::pool::stream::{PartView, ReceiveView, SendRequest};
 use model::{Error, ErrorKind};
-use pools::stream::{PartView, ReceiveView, SendRequest};
 
 /// How often the progress is shown anew.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);

@@ -11,7 +11,8 @@ use super::completion::{
 use super::{Connection, Done, Terminal};
 use super::{salvage, stream};
 use model::Error;
-use pools::dataset::{Changed, DatasetChange};
+use model::pool::dataset::Changed;
+use model::pool::dataset::change::DatasetChange;
 
 mod destroy;
 mod holds;

@@ -15,8 +15,8 @@ use model::health::Health;
 use model::hindrance::{AluaChoice, UnitHindrances};
 use model::initiator::view::InitiatorDevice;
 use model::initiator::{AdapterTimes, DeviceSpec};
+use model::pool::health::PoolHealth;
 use model::{Error, ErrorKind};
-use pools::health::PoolHealth;
 
 /// The daemon in short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

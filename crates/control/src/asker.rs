@@ -16,7 +16,7 @@ use serde::Serialize;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::author::Author;
-use pools::history::Deed;
+use model::pool::history::Deed;
 
 /// The header with the command line that was typed, percent-encoded.
 pub(super) const COMMAND: &str = "sandstone-command";

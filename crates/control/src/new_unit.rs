@@ -9,9 +9,10 @@ use super::transaction::{Commit, Committed};
 use block::BlockDevice;
 use config::change::{Change, CreateUnit, NewVolume, Share};
 use model::config::{BackendSpec, default_physical_block_size};
+use model::pool::dataset::change::DatasetChange;
+use model::pool::dataset::name::split;
+use model::pool::history::Deed;
 use model::{Config, Error, ErrorKind};
-use pools::dataset::{DatasetChange, split};
-use pools::history::Deed;
 
 impl Plane {
     /// `lu create`

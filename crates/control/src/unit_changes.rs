@@ -8,10 +8,11 @@ use super::transaction::{Commit, Committed};
 use config::change::{Change, ModifyUnit};
 use config::diff::{Action, Difference, FieldChange};
 use model::config::{BackendSpec, UnitSpec};
+use model::pool::dataset::change::DatasetChange;
+use model::pool::dataset::name::split;
+use model::pool::history::Deed;
 use model::quantity::format_size;
 use model::{Config, Error, ErrorKind};
-use pools::dataset::{DatasetChange, split};
-use pools::history::Deed;
 use pools::served::Served;
 
 impl Plane {

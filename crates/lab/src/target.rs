@@ -22,10 +22,11 @@ use model::Error;
 use model::config::{
     AluaMode, BackendSpec, Config, MapSpec, PortalGroupSpec, TargetParameters, TargetSpec, UnitSpec,
 };
-use pools::create::CreatePool;
-use pools::dataset::{Changed, DatasetChange};
-use pools::status::PoolView;
-use pools::vdev_request::{VdevKind, VdevRequest};
+use model::pool::create::CreatePool;
+use model::pool::dataset::Changed;
+use model::pool::dataset::change::DatasetChange;
+use model::pool::status::PoolView;
+use model::pool::vdev_request::{VdevKind, VdevRequest};
 
 const TARGET: &str = "iqn.2026-01.io.sandstone:lab";
 const PORT: u16 = 3260;

@@ -12,6 +12,7 @@ pub mod hindrance;
 pub mod initiator;
 pub mod name;
 pub mod pattern;
+pub mod pool;
 pub mod quantity;
 pub mod volume_id;
 

@@ -4,82 +4,26 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use store::catalog::name::check_component;
 use store::pool::{PoolProperty, PoolStatus};
 use store::vdev::{Class, Kind, VdevTree};
-use utoipa::ToSchema;
 
 use super::fence::PoolFence;
 use super::host::{Begin, Place, PoolHost, Setup};
 use super::new_devices::{NewDevices, Over, check_devices, make_files, unmake_files};
 use super::registry::{OpenPool, Pools};
-use super::status::{PoolView, layout};
-use super::vdev_request::{Additions, VdevRequest};
+use super::status::layout;
+use super::vdev_request::check;
 use super::{label, multihost, opening};
+use model::pool::create::{CreatePool, ExportView};
+use model::pool::status::PoolView;
+use model::pool::vdev_request::VdevRequest;
 use model::{Error, ErrorKind};
 
 /// What zpool's syntax knows as something else than a pool's name.
 const RESERVED: [&str; 9] = [
     "mirror", "raidz", "raidz1", "raidz2", "raidz3", "draid", "spare", "log", "cache",
 ];
-
-/// `pool create`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CreatePool {
-    /// Its name.
-    pub name: String,
-    /// Its top-level vdevs; blocks are spread over all of them.
-    pub vdevs: Vec<VdevRequest>,
-    /// Its log vdevs, devices and mirrors of these: durable writes are answered when they are there.
-    #[serde(default)]
-    pub logs: Vec<VdevRequest>,
-    /// Its cache vdevs: blocks that memory gives up are kept there.
-    #[serde(default)]
-    #[schema(value_type = Vec<String>)]
-    pub caches: Vec<PathBuf>,
-    /// Devices that stand ready to take another's place.
-    #[serde(default)]
-    #[schema(value_type = Vec<String>)]
-    pub spares: Vec<PathBuf>,
-    /// Use devices that hold another pool's labels or something else that is known, and vdevs that differ in redundancy.
-    #[serde(default)]
-    pub force: bool,
-    /// Make files of this size, in bytes, where paths do not exist.
-    #[serde(default)]
-    pub file_size: Option<u64>,
-    /// Whether it is protected against being open on two hosts; without it, where another host could reach its devices.
-    #[serde(default)]
-    pub multihost: Option<bool>,
-    /// Only tell how it would be laid out, and what stands in the way; change nothing.
-    #[serde(default)]
-    pub dry_run: bool,
-}
-
-impl CreatePool {
-    /// The files and devices that it is made of.
-    pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.additions().paths()
-    }
-
-    /// What it is made of.
-    fn additions(&self) -> Additions<'_> {
-        Additions {
-            vdevs: &self.vdevs,
-            logs: &self.logs,
-            caches: &self.caches,
-            spares: &self.spares,
-        }
-    }
-}
-
-/// What became of a pool that was to be let go.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ExportView {
-    /// Why it was only forgotten, and nothing written to its devices; `None` where it was exported.
-    pub forgotten: Option<String>,
-}
 
 impl Pools {
     /// Makes a pool on files and devices; files that were made for it go again where that fails.
@@ -330,7 +274,7 @@ fn check_shape(request: &CreatePool) -> Result<(), Error> {
             "name files or devices, as in `sandstone pool create tank mirror /dev/sda /dev/sdb`",
         ));
     }
-    request.additions().check()?;
+    check(request.additions())?;
     let redundancy = VdevRequest::redundancy;
     let first = redundancy(&request.vdevs[0]);
     if let Some(other) = request.vdevs.iter().find(|vdev| redundancy(vdev) != first)

@@ -5,39 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use model::pool::damaged::{DamagedView, LostView};
 use store::catalog::Catalog;
 use store::format::DatasetId;
 use store::pool::{Event, Span};
-use utoipa::ToSchema;
 
 /// Ranges of a volume or snapshot that are kept; what is beyond only counts.
 const KEPT: usize = 4096;
-
-/// Bytes of a volume or snapshot that could not be read with right bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct DamagedView {
-    /// Its name.
-    pub dataset: String,
-    /// Where they begin.
-    pub offset: u64,
-    /// How many they are.
-    pub len: u64,
-}
-
-/// What is lost of a volume or snapshot.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LostView {
-    /// Its name.
-    pub dataset: String,
-    /// Bytes of all its ranges together.
-    pub bytes: u64,
-    /// How many ranges these are.
-    pub ranges: u64,
-    /// There may be more: so many ranges were met that not all of them are known any more.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_more: bool,
-}
 
 /// What reads and scrubs met.
 #[derive(Debug, Default)]

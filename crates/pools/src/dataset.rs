@@ -3,99 +3,27 @@
 mod change;
 mod creation;
 mod listing;
-mod names;
 mod preview;
 mod there;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::{Deserialize, Serialize};
 use store::catalog::request::Stamp;
 use store::catalog::size::print_size;
 use store::catalog::{Catalog, CatalogError, ErrorKind as Refusal, Operation};
 use store::format::Epoch;
 use store::pool::{Plan, Pool, PoolError, PoolErrorKind, Wasteful};
-use utoipa::ToSchema;
 
-pub use self::change::DatasetChange;
 use self::change::Step;
-pub use self::listing::{Listing, Selection};
-pub(super) use self::names::require_whole;
-pub use self::names::split;
-pub use self::preview::Doomed;
+pub(super) use self::change::steps;
+use self::creation::with_what_is_made;
+pub use self::listing::Listing;
 use self::there::already_there;
 use super::registry::{OpenPool, Pools};
 use super::served::Served;
+use model::pool::dataset::change::DatasetChange;
+use model::pool::dataset::{Changed, DatasetView, Selection};
 use model::{Error, ErrorKind};
-
-/// What became of a change.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Changed {
-    /// What whoever asked for it should know, and what to do about it.
-    pub notices: Vec<String>,
-    /// What a destruction would take with it; told only where nothing is changed.
-    #[serde(default)]
-    pub destroyed: Vec<Doomed>,
-    /// Bytes that would become free with it, at least.
-    #[serde(default)]
-    pub freed: u64,
-    /// Nothing had to be changed: what was to be made is there.
-    #[serde(default)]
-    pub unchanged: bool,
-}
-
-/// A folder, volume or snapshot.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct DatasetView {
-    /// With the pool's name.
-    pub name: String,
-    /// `folder`, `volume` or `snapshot`.
-    pub kind: String,
-    /// When it was made, in seconds since 1970.
-    pub created_s: u64,
-    /// Bytes that clients see.
-    pub size: Option<u64>,
-    /// volblocksize in bytes.
-    pub block_size: Option<u32>,
-    /// Bytes that it, its snapshots and all below it take, and what is kept for it; of a snapshot what only it
-    /// has. Parity is not counted.
-    #[serde(default)]
-    pub used: u64,
-    /// Bytes of its blocks, parity not counted; folders have none.
-    pub referenced: Option<u64>,
-    /// Bytes that data of a volume may still take; of a folder, the largest volume that could still be made in it with all
-    /// of it reserved. Not told of snapshots.
-    pub available: Option<u64>,
-    /// The snapshot that it was cloned of.
-    pub origin: Option<String>,
-    /// What holds for it.
-    pub properties: Vec<PropertyView>,
-    /// Who keeps a snapshot from being destroyed.
-    #[serde(default)]
-    pub holds: Vec<HoldView>,
-}
-
-/// Somebody keeps a snapshot from being destroyed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct HoldView {
-    /// Who.
-    pub tag: String,
-    /// Since when, in seconds since 1970.
-    pub created_s: u64,
-}
-
-/// A property.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct PropertyView {
-    /// Its name.
-    pub name: String,
-    /// Its exact value.
-    pub value: String,
-    /// Its value for people.
-    pub rounded: String,
-    /// `local`, `default`, `inherited from …`, `received` or `-`.
-    pub source: String,
-}
 
 impl Pools {
     /// Makes a change; it outlives a power cut when this returns.
@@ -117,12 +45,12 @@ impl Pools {
         served: &Served,
     ) -> Result<Changed, Error> {
         let pool = self.get(change.pool()?)?;
-        let mut change = change.with_what_is_made()?;
+        let mut change = with_what_is_made(change)?;
         if let Some(unchanged) = already_there(&pool, &change)? {
             return Ok(unchanged);
         }
         let changed = with_block_size(&pool, &mut change)?;
-        let steps = change.steps()?;
+        let steps = steps(&change)?;
         if steps.len() > 1 {
             let (steps, served, number) = (steps.clone(), served.clone(), pool.guid);
             let checked = pool

@@ -6,29 +6,19 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use store::pool::{Event, Pool, ScanKind, ScanState, Short, TrimState};
 use store::vdev::{DeviceErrorKind, LeafId, State, VdevEvent};
-use utoipa::ToSchema;
 
 use super::fullness::{Fill, Fullness};
 use super::host::Shared;
 use super::opening::wall_clock_s;
+use model::pool::history::Happening;
 use model::quantity::format_size;
 
 /// Lines that are kept.
 const KEPT: usize = 500;
 /// The same is not told more often.
 const QUIET: Duration = Duration::from_secs(10);
-
-/// Something that happened to a pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Happening {
-    /// When, in seconds since 1970.
-    pub time_s: u64,
-    /// What.
-    pub text: String,
-}
 
 /// What happened to a pool lately.
 #[derive(Debug, Default)]

@@ -4,58 +4,20 @@
 //! A change is noted when it is in force and before it is answered: what was answered is in the history. A power cut
 //! between the two leaves a change that nobody heard of, without its line.
 
-use serde::{Deserialize, Serialize};
 use store::catalog::HistoryEntry;
-use utoipa::ToSchema;
 
 use super::dataset::administer;
 use super::registry::{Pools, machine};
+use model::pool::history::{Deed, HistoryLine, HistoryView};
 use model::{Error, ErrorKind};
 
-/// Who asked for a change of a pool, and in which words.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Deed {
-    /// A user of this machine; empty where nobody knows.
-    pub user: String,
-    /// A command line, or a request of the API.
-    pub text: String,
-    /// The pool did it by itself.
-    pub is_internal: bool,
-}
-
-/// What was done to a pool, as far as it keeps it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct HistoryView {
-    /// The pool.
-    pub pool: String,
-    /// What was done, oldest first. How it began stays; of the rest the oldest goes when there is too much.
-    pub entries: Vec<HistoryLine>,
-}
-
-/// Something that was done to a pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct HistoryLine {
-    /// When, in seconds since 1970.
-    pub time_s: u64,
-    /// The command line, the request of the API, or what happened.
-    pub text: String,
-    /// Who asked for it; empty where nobody knows.
-    pub user: String,
-    /// The machine that had the pool then.
-    pub host: String,
-    /// Whether the pool did it by itself.
-    pub is_internal: bool,
-}
-
-impl From<&HistoryEntry> for HistoryLine {
-    fn from(entry: &HistoryEntry) -> Self {
-        Self {
-            time_s: entry.time_s,
-            text: entry.text.clone(),
-            user: entry.user.clone(),
-            host: entry.host.clone(),
-            is_internal: entry.is_internal,
-        }
+fn line(entry: &HistoryEntry) -> HistoryLine {
+    HistoryLine {
+        time_s: entry.time_s,
+        text: entry.text.clone(),
+        user: entry.user.clone(),
+        host: entry.host.clone(),
+        is_internal: entry.is_internal,
     }
 }
 
@@ -94,7 +56,7 @@ impl Pools {
     pub fn history(&self, name: &str) -> Result<HistoryView, Error> {
         let entries = self.get(name)?.host.ask(|pool| {
             let entries = pool.catalog().history().entries();
-            entries.map(HistoryLine::from).collect()
+            entries.map(line).collect()
         });
         let entries = entries.map_err(|error| {
             Error::new(

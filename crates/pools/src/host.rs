@@ -28,7 +28,7 @@ use super::damaged::Damaged;
 use super::devices::Devices;
 use super::disks::Disks;
 use super::engine::Engine;
-use super::events::{EventLog, Happening};
+use super::events::EventLog;
 use super::fence::{Named, PoolFence};
 use super::identity::Identity;
 use super::opening::{self, NotOpen};
@@ -36,6 +36,7 @@ use super::read_ahead::Awaited;
 use super::unflushed::Unflushed;
 use block::lane::{Remote, Waker};
 use block::{BlockDevice, BlockError, BlockErrorKind, Lane, Submitted, Ticket};
+use model::pool::history::Happening;
 
 /// How long the last writes to devices of a pool that cannot be opened may take.
 const LAST_WRITES: Duration = Duration::from_secs(10);

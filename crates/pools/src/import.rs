@@ -4,61 +4,27 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use store::pool::{Back, Examined, LeafLabels, OpenError, OpenErrorKind, PoolConfig, examine};
-use utoipa::ToSchema;
 
 use super::disks::Disks;
 use super::fence::PoolFence;
-use super::found::{Found, FoundPool, describe, find_labels, leaves, missing_log, unaccounted};
+use super::found::{Found, describe, find_labels, leaves, missing_log, unaccounted};
 use super::host::{Begin, Place, PoolHost, Setup};
 use super::known::KnownPool;
 use super::multihost;
 use super::opening::Remedy;
 use super::registry::{OpenPool, Pools};
 use super::remembered::{Remembered, Stranger, accept_strangers, remembered, require_newest};
-use super::rewind::{self, Reach, RewindView};
+use super::rewind;
 use super::system::{Key, key};
 use super::turn::Turn;
 use super::twins::{self, CopyOfOpen};
 use block::BlockDevice;
 use model::device_name::is_remote;
+use model::pool::found::FoundPool;
+use model::pool::import::ImportPool;
+use model::pool::rewind::{Reach, RewindView};
 use model::{Error, ErrorKind};
-
-/// `pool import`
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ImportPool {
-    /// Which pool: its name or number; without it, pools are only listed.
-    #[serde(default)]
-    pub pool: Option<String>,
-    /// Files, devices, and folders of these, to look at; none is /dev.
-    #[serde(default)]
-    #[schema(value_type = Vec<String>)]
-    pub paths: Vec<PathBuf>,
-    /// Also where its labels say that another host has it, where devices are away that may have newer changes or that
-    /// others were being rebuilt from, and with disks that logical units had meanwhile.
-    #[serde(default)]
-    pub force: bool,
-    /// Without log vdevs that are missing; what was promised there and nowhere else is lost.
-    #[serde(default)]
-    pub without_log: bool,
-    /// How much may be given up where it is damaged.
-    #[serde(default)]
-    pub rewind: Reach,
-    /// With `rewind`: goes back to the checkpoint of this number, also where newer ones are whole.
-    #[serde(default)]
-    pub checkpoint: Option<u64>,
-    /// Only tell what would be given up.
-    #[serde(default)]
-    pub dry_run: bool,
-    /// Only to be read: nothing is written to its devices, and it takes no changes.
-    #[serde(default)]
-    pub read_only: bool,
-    /// The name that it has from now on; without it, the one that it had.
-    #[serde(default)]
-    pub new_name: Option<String>,
-}
 
 /// The devices of a pool that could be opened.
 struct Had {

@@ -1,103 +1,41 @@
-//! What the devices of pools read and wrote since the pool was opened, for the API. `pool iostat` makes rates
-//! of two such answers.
+//! Traffic of the devices of pools, in the words of the API.
 
-use serde::{Deserialize, Serialize};
 use store::vdev::{BlockIo, Blocks, LeafIo, Transfers};
-use utoipa::ToSchema;
 
-use super::status::VdevView;
+use model::pool::io::{IoCounts, IoView};
+use model::pool::vdev::VdevView;
 
-/// What a vdev read and wrote.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct IoView {
-    /// Reads.
-    pub read: IoCounts,
-    /// Writes.
-    pub write: IoCounts,
-}
-
-/// Counts of one direction; they only grow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct IoCounts {
-    /// Of a device its requests; of a mirror or raidz the blocks that were asked of it.
-    pub operations: u64,
-    /// Bytes of these: of a mirror or raidz without copies and parity.
-    pub bytes: u64,
-    /// Requests of its devices, which the times below are of.
-    pub requests: u64,
-    /// Microseconds from handing requests to devices until their answers, all together.
-    pub disk_wait_us: u64,
-    /// The same with their time in queues before.
-    pub total_wait_us: u64,
-}
-
-impl IoView {
-    /// A device's.
-    pub(super) fn of_leaf(io: &LeafIo) -> Self {
-        Self {
-            read: IoCounts::of_leaf(&io.read),
-            write: IoCounts::of_leaf(&io.write),
-        }
-    }
-
-    /// A mirror's or raidz's, with the times of its devices.
-    pub(super) fn of_blocks(io: &BlockIo, children: &[VdevView]) -> Self {
-        let Self { read, write } = Self::of_all(children);
-        Self {
-            read: read.with_blocks(&io.read),
-            write: write.with_blocks(&io.write),
-        }
-    }
-
-    /// That of several together.
-    pub(super) fn of_all(children: &[VdevView]) -> Self {
-        let all = children.iter().filter_map(|child| child.io);
-        all.fold(Self::default(), Self::plus)
-    }
-
-    /// Both together.
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            read: self.read.each(other.read, u64::saturating_add),
-            write: self.write.each(other.write, u64::saturating_add),
-        }
-    }
-
-    /// What was done since `before`.
-    pub fn since(self, before: Self) -> Self {
-        Self {
-            read: self.read.each(before.read, u64::saturating_sub),
-            write: self.write.each(before.write, u64::saturating_sub),
-        }
+/// Returns the traffic of a device.
+pub(super) fn of_leaf(io: &LeafIo) -> IoView {
+    IoView {
+        read: counts(&io.read),
+        write: counts(&io.write),
     }
 }
 
-impl IoCounts {
-    fn of_leaf(of: &Transfers) -> Self {
-        Self {
-            operations: of.requests,
-            bytes: of.bytes,
-            requests: of.requests,
-            disk_wait_us: of.disk_us,
-            total_wait_us: of.total_us,
-        }
+/// Returns the traffic of a mirror or raidz, with the times of its devices.
+pub(super) fn of_blocks(io: &BlockIo, children: &[VdevView]) -> IoView {
+    let IoView { read, write } = IoView::of_all(children);
+    IoView {
+        read: with_blocks(read, &io.read),
+        write: with_blocks(write, &io.write),
     }
+}
 
-    fn with_blocks(self, blocks: &Blocks) -> Self {
-        Self {
-            operations: blocks.operations,
-            bytes: blocks.bytes,
-            ..self
-        }
+fn counts(of: &Transfers) -> IoCounts {
+    IoCounts {
+        operations: of.requests,
+        bytes: of.bytes,
+        requests: of.requests,
+        disk_wait_us: of.disk_us,
+        total_wait_us: of.total_us,
     }
+}
 
-    fn each(self, other: Self, of: fn(u64, u64) -> u64) -> Self {
-        Self {
-            operations: of(self.operations, other.operations),
-            bytes: of(self.bytes, other.bytes),
-            requests: of(self.requests, other.requests),
-            disk_wait_us: of(self.disk_wait_us, other.disk_wait_us),
-            total_wait_us: of(self.total_wait_us, other.total_wait_us),
-        }
+fn with_blocks(of: IoCounts, blocks: &Blocks) -> IoCounts {
+    IoCounts {
+        operations: blocks.operations,
+        bytes: blocks.bytes,
+        ..of
     }
 }

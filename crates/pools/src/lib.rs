@@ -18,7 +18,7 @@
 //! | how is one opened that is damaged | `rewind.rs`; without writing anything: `overlay.rs` |
 //! | how are its devices replaced, put aside, attached, spared, added, removed | `administer.rs` and the files beside it |
 //! | scrubs and resilvers | `scan.rs`; the proof of a pool that is not open: `check.rs` |
-//! | how is it, in zpool's words | `status.rs`, what that means and what to do: `advice.rs`; how full it is: `fullness.rs`; whether somebody has to see to it: `health.rs`; which of its bytes are lost: `damaged.rs`; what happened to it: `events.rs`; what was done to it: `history.rs` |
+//! | how is it, in zpool's words | `status.rs`, what that means and what to do: `advice.rs`; how full it is: `fullness.rs`; which of its bytes are lost: `damaged.rs`; what happened to it: `events.rs`; what was done to it: `history.rs` |
 //! | which free space are devices told of | `trim.rs` |
 //! | what do its devices read and write | `io.rs` |
 //! | what may administrators set | `properties.rs` |
@@ -28,63 +28,62 @@
 //! | what can be read of a volume that lost blocks | `salvage.rs` |
 //! | what a logical unit is made of | `volume.rs`; who is read ahead for: `read_ahead.rs`, and when: `ahead_queue.rs`; what it is answered: `answer.rs` |
 
-pub mod administer;
+mod administer;
 mod advice;
 mod ahead_queue;
 mod answer;
 mod attempt;
 pub mod check;
-pub mod create;
-pub mod damaged;
+mod create;
+mod damaged;
 pub mod dataset;
 mod devices;
 pub mod disks;
 mod engine;
-pub mod events;
+mod events;
 mod fence;
 mod foreign;
-pub mod found;
+mod found;
 mod fullness;
-pub mod health;
-pub mod history;
+mod history;
 pub mod host;
 mod identity;
-pub mod import;
-pub mod io;
+mod import;
+mod io;
 mod known;
 mod label;
 mod lent;
-pub mod multihost;
+mod multihost;
 mod name_watch;
 mod new_devices;
 mod opening;
 mod overlay;
 mod own_devices;
 mod placed;
-pub mod properties;
+mod properties;
 mod read_ahead;
 pub mod rebuild_labels;
 mod rebuilding;
 pub mod registry;
-pub mod reguid;
+mod reguid;
 mod remembered;
 mod reopening;
 mod returning;
-pub mod rewind;
+mod rewind;
 pub mod salvage;
-pub mod scan;
+mod scan;
 pub mod served;
 mod spare_time;
-pub mod status;
+mod status;
 pub mod stream;
 mod system;
-pub mod trim;
+mod trim;
 pub mod turn;
 mod twins;
 mod unasked;
 mod unflushed;
-pub mod upgrade;
-pub mod vdev_request;
+mod upgrade;
+mod vdev_request;
 pub mod volume;
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use store::format::activity::ACTIVITY_OFFSET;
 use store::format::{Activity, ActivityState, SECTOR_SIZE, Who};
 use store::pool::{
@@ -16,7 +15,6 @@ use store::pool::{
     RecordRequest, Refusal, Taken, Takeover, Waits, examine,
 };
 use store::vdev::layout::label_offset;
-use utoipa::ToSchema;
 
 use super::fence::{Named, PoolFence};
 use super::host::Hands;
@@ -27,6 +25,7 @@ use block::lane::Outcome;
 use block::{BlockDevice, Done, Lane, Request, Submitted, Ticket};
 use hint::Place;
 use model::device_name::is_remote;
+use model::pool::import::WaitView;
 use model::{Error, ErrorKind};
 
 /// Another machine's disk may be silent for so long: its paths may all be down for ten seconds without harm.
@@ -34,19 +33,6 @@ const REMOTE_PROMISE_US: u64 = 15_000_000;
 
 /// A device of a pool that is to be opened.
 pub(super) type OpenedDevice = (PathBuf, Arc<dyn BlockDevice>, LeafLabels);
-
-/// An import that waits for the proof that no other host has the pool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct WaitView {
-    /// The pool.
-    pub pool: String,
-    /// Its number.
-    pub guid: String,
-    /// Seconds that are left, about.
-    pub seconds: u64,
-    /// Why, a sentence without a full stop.
-    pub why: String,
-}
 
 /// This machine and what runs on it.
 pub(super) fn who(host: &str) -> Who {

@@ -13,11 +13,12 @@ use super::disks::{self, Disks};
 use super::fence::Named;
 use super::host::Place;
 use super::label::Said;
-use super::vdev_request::Additions;
+use super::vdev_request::kind;
 use super::{foreign, label, random_u64};
 use block::BlockDevice;
 use block::file::FileDevice;
 use model::device_name::is_remote;
+use model::pool::vdev_request::Additions;
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
 
@@ -66,7 +67,7 @@ impl NewDevices {
         let mut top_levels = Vec::new();
         for (vdev, class) in blocks.chain(logs) {
             let specs = open_all(&vdev.paths)?;
-            let top = TopLevelSpec::new(vdev.kind.kind(), class, specs);
+            let top = TopLevelSpec::new(kind(vdev.kind), class, specs);
             top_levels.push(top.with_inner_labels());
         }
         let (caches, spares) = (open_all(what.caches)?, open_all(what.spares)?);

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use store::format::DatasetId;
 
-use super::dataset::{failed, refused, split};
+use super::dataset::{failed, refused};
 use super::registry::{OpenPool, Pools};
 use model::Error;
+use model::pool::dataset::name::split;
 use model::volume_id::{VolumeId, Volumes};
 
 impl Volumes for Pools {

@@ -1,35 +1,13 @@
 //! `pool set` and `pool get`: properties of pools that administrators choose. They lie in the pool's labels
 //! ([`store::pool::PoolProperties`]) and go with it from machine to machine.
 
-use serde::{Deserialize, Serialize};
-use store::catalog::PROPERTIES;
+use store::catalog::PropertyInfo;
 use store::pool::{PoolProperties, PoolProperty};
-use utoipa::ToSchema;
 
 use super::multihost::{self, Change};
 use super::registry::Pools;
+use model::pool::properties::{PoolPropertyView, SetPoolProperty, elsewhere};
 use model::{Error, ErrorKind};
-
-/// `pool set`: a property and its new value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SetPoolProperty {
-    /// autoexpand, autoreplace, autotrim or multihost.
-    pub property: String,
-    /// on or off; of multihost also auto.
-    pub value: String,
-}
-
-/// A property of a pool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct PoolPropertyView {
-    /// What it is called.
-    pub name: String,
-    /// on or off; of multihost also auto.
-    pub value: String,
-    /// `local` where somebody has set it, otherwise `default`.
-    pub source: String,
-}
 
 /// All properties that can be set, by name.
 pub(super) fn views(properties: &PoolProperties) -> Vec<PoolPropertyView> {
@@ -104,7 +82,8 @@ fn parse(property: &str, value: &str) -> Result<(PoolProperty, Option<bool>), Er
         let all = PoolProperty::ALL.map(PoolProperty::name).join(", ");
         Error::invalid(
             format!("pools have no property '{property}' that can be set"),
-            elsewhere(property).map_or_else(|| format!("choose from {all}"), str::to_owned),
+            elsewhere(property, PropertyInfo::named(property).is_some())
+                .map_or_else(|| format!("choose from {all}"), str::to_owned),
         )
     })?;
     let is_on = match value {
@@ -119,32 +98,6 @@ fn parse(property: &str, value: &str) -> Result<(PoolProperty, Option<bool>), Er
         }
     };
     Ok((known, is_on))
-}
-
-/// Where an administrator of zfs finds here what no pool has as a property.
-pub fn elsewhere(property: &str) -> Option<&'static str> {
-    if PROPERTIES.iter().any(|info| info.name == property) {
-        return Some(
-            "it is a property of datasets: `sandstone volume set NAME=VALUE POOL` sets it for all of the pool",
-        );
-    }
-    Some(match property {
-        "ashift" => {
-            "leave it away: pools always write whole blocks of 4096 bytes, as zpool's ashift=12 does"
-        }
-        "readonly" => "it is chosen at import: `sandstone pool import -o readonly=on POOL`",
-        "comment" => "keep it beside the pool's datasets: `sandstone volume set my:note=TEXT POOL`",
-        "failmode" => {
-            "leave it away: I/O waits while devices are away, and goes on by itself when they are back"
-        }
-        "cachefile" | "altroot" | "bootfs" | "delegation" | "listsnapshots" | "dedupditto" => {
-            "leave it away: nothing is mounted or booted from a pool, and the state folder knows the pools"
-        }
-        "version" | "compatibility" => {
-            "see `sandstone pool upgrade` for the features of the format"
-        }
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

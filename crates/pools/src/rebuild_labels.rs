@@ -9,16 +9,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pages::Pages;
-use serde::{Deserialize, Serialize};
 use store::format::SECTOR_SIZE;
 use store::format::label::{ACTIVITY_OFFSET, LABEL_SIZE};
 use store::pool::features::Feature;
 use store::pool::{
     Examined, LeafLabels, OpenError, OpenErrorKind, Rebuild, Trace, front_labels, trace_places,
 };
-use utoipa::ToSchema;
 
-use super::check::{CheckView, failed, prove};
+use super::check::{failed, prove};
 use super::disks::Disks;
 use super::found::{leaves, name_of, unaccounted};
 use super::import::open_all;
@@ -27,63 +25,13 @@ use super::overlay::Drive;
 use super::system::key;
 use block::lane::ask;
 use block::{BlockDevice, Done, Request};
+use model::pool::check::CheckView;
+use model::pool::rebuild_labels::{RebuildLabels, RebuildProgress, RebuildView, RebuiltDevice};
 use model::{Error, ErrorKind};
 
 /// So long the devices of a pool are watched that another host may have open. It writes a record there every eight seconds
 /// at least.
 const WATCH: Duration = Duration::from_secs(20);
-
-/// What is to be rebuilt.
-#[derive(Clone, Debug, Default)]
-pub struct RebuildLabels {
-    /// The devices, each by itself.
-    pub paths: Vec<PathBuf>,
-    /// The pool's name or number; `None`: the only one of which something is found.
-    pub pool: Option<String>,
-    /// Whether labels are written.
-    pub write: bool,
-}
-
-/// What was found, and what is or would be written.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct RebuildView {
-    /// The pool's name.
-    pub name: String,
-    /// Its number.
-    pub guid: String,
-    /// The host that had it last.
-    pub host: String,
-    /// Whether it was exported.
-    pub is_exported: bool,
-    /// The number of its newest checkpoint.
-    pub epoch: u64,
-    /// When that was made, in seconds since 1970.
-    pub checkpoint_s: u64,
-    /// The devices that were named.
-    pub devices: Vec<RebuiltDevice>,
-    /// Those of the missing that may have been used without these: the newest changes are there only, then.
-    pub unaccounted: Vec<String>,
-    /// Devices that hold an older state than the pool, and how far they are behind. They are rebuilt before they count.
-    pub behind: Vec<String>,
-    /// What the proof found.
-    pub proof: CheckView,
-    /// Whether the labels were written.
-    pub is_written: bool,
-}
-
-/// A device, and its labels.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct RebuiltDevice {
-    /// Where it is.
-    #[schema(value_type = String)]
-    pub path: PathBuf,
-    /// The number of the leaf that it is.
-    pub leaf: String,
-    /// Where inner labels were found, in bytes; empty: it has labels of its own.
-    pub found_at: Vec<u64>,
-    /// Where labels are written, in bytes.
-    pub labels_at: Vec<u64>,
-}
 
 /// A device that was named.
 struct Own {
@@ -91,17 +39,6 @@ struct Own {
     device: Arc<dyn BlockDevice>,
     labels: LeafLabels,
     traces: Vec<Trace>,
-}
-
-/// How far a rebuild is, for who waits.
-#[derive(Clone, Copy, Debug)]
-pub enum RebuildProgress<'a> {
-    /// A device is searched: bytes that were looked at, and all.
-    Searches(&'a Path, u64, u64),
-    /// What was found is proven: bytes, and all.
-    Proves(u64, u64),
-    /// It is watched whether another host uses the devices.
-    Watches,
 }
 
 /// Searches devices, proves what they hold, and writes their labels where that is asked for.

@@ -13,13 +13,13 @@ use super::disks::Disks;
 use super::host::PoolHost;
 use super::known::{KnownDevice, KnownPool, PoolList};
 use super::lent::Lent;
-use super::multihost::WaitView;
 use super::name_watch::NameWatch;
 use super::rebuilding::{self, Search};
 use super::turn::Turn;
 use super::volume::PoolVolume;
 use block::OpenError;
 use model::device_name::is_remote;
+use model::pool::import::WaitView;
 use model::volume_id::VolumeId;
 use model::{Error, ErrorKind};
 

@@ -16,13 +16,13 @@ use std::time::Instant;
 use store::pool::{PoolError, PoolStatus, Stop};
 use store::vdev::State;
 
-use super::administer::VdevChange;
 use super::host::Hands;
 use super::known::KnownPool;
 use super::registry::{OpenPool, Pools};
 use super::turn::Turn;
 use super::unasked::expands;
 use model::device_name::is_remote;
+use model::pool::vdev_change::VdevChange;
 
 impl Pools {
     /// Opens pools that could not be opened for want of a disk, lets those go on that stopped for that, and uses disks

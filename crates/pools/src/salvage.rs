@@ -11,91 +11,20 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use store::format::DatasetId;
 use store::pages::Pages;
 use store::pool::{Answer, PoolError, PoolErrorKind, Request};
-use utoipa::ToSchema;
 
 use super::Pools;
-use super::dataset::{DatasetChange, failed, refused, require_whole, split};
+use super::dataset::{failed, refused};
 use super::registry::OpenPool;
-use model::{Error, ErrorKind};
+use model::Error;
+use model::pool::dataset::change::DatasetChange;
+use model::pool::dataset::name::{require_whole, split};
+use model::pool::salvage::{Kind, Piece, SalvageRequest};
 
 /// Bytes that are read at once.
 const STEP: u64 = 1 << 20;
-
-/// What is salvaged.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SalvageRequest {
-    /// The volume or snapshot.
-    pub name: String,
-    /// A new volume that takes the copy; without one it is sent to whoever asks.
-    #[serde(default)]
-    pub to: Option<String>,
-}
-
-/// What a piece of the answer says of a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Kind {
-    /// The whole volume: the first piece.
-    Size = 0,
-    /// It was copied.
-    Data = 1,
-    /// It reads as zeros.
-    Hole = 2,
-    /// It cannot be read.
-    Lost = 3,
-    /// All of the volume was told.
-    End = 4,
-    /// It cannot go on: the bytes behind it say why.
-    Failed = 5,
-}
-
-/// A piece of the answer, without its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// What it says.
-    pub kind: Kind,
-    /// Where it begins.
-    pub offset: u64,
-    /// Bytes.
-    pub len: u64,
-}
-
-impl Piece {
-    /// Bytes on the wire.
-    pub const SIZE: usize = 17;
-
-    /// As it is sent.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![self.kind as u8];
-        bytes.extend_from_slice(&self.offset.to_le_bytes());
-        bytes.extend_from_slice(&self.len.to_le_bytes());
-        bytes
-    }
-
-    /// As it was sent; `None`: it is none.
-    pub fn decode(bytes: &[u8; Self::SIZE]) -> Option<Self> {
-        let (kind, rest) = bytes.split_first()?;
-        let (offset, len) = rest.split_first_chunk::<8>()?;
-        let all = [
-            Kind::Size,
-            Kind::Data,
-            Kind::Hole,
-            Kind::Lost,
-            Kind::End,
-            Kind::Failed,
-        ];
-        Some(Self {
-            kind: *all.get(usize::from(*kind))?,
-            offset: u64::from_le_bytes(*offset),
-            len: u64::from_le_bytes(len.try_into().ok()?),
-        })
-    }
-}
 
 /// A volume that is going to be salvaged.
 #[derive(Debug)]
@@ -302,44 +231,4 @@ fn is_lost(error: &PoolError) -> bool {
 fn ask(pool: &OpenPool, request: Request) -> Result<Answer, PoolError> {
     let answer = pool.host.begin(request).recv();
     answer.unwrap_or_else(|_| Err(pool.host.ended()))
-}
-
-/// What nobody can go on with.
-pub fn broken(why: &str) -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        format!("the volume was not salvaged to its end: {why}"),
-        "see `sandstone pool status -v`, and begin again with another target; what was copied until now stays where it is",
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_survive_the_wire_and_others_are_none() {
-        for (number, kind) in [
-            Kind::Size,
-            Kind::Data,
-            Kind::Hole,
-            Kind::Lost,
-            Kind::End,
-            Kind::Failed,
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            let piece = Piece {
-                kind,
-                offset: 7,
-                len: u64::MAX - 3,
-            };
-            let bytes = piece.encode();
-            assert_eq!(usize::from(bytes[0]), number);
-            let bytes = bytes.first_chunk().expect("its size");
-            assert_eq!(Piece::decode(bytes), Some(piece));
-        }
-        assert_eq!(Piece::decode(&[6; Piece::SIZE]), None);
-    }
 }

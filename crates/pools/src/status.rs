@@ -3,199 +3,32 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
 use store::format::SECTOR_SIZE;
 use store::pool::{CacheStatus, LogStatus, PoolStatus, ScanKind, ScanState, Short};
 use store::vdev::{Class, Kind, LeafId, LeafStatus, SlotKind, SlotStatus, State, TopLevelStatus};
-use utoipa::ToSchema;
 
 use super::advice::advice;
-use super::damaged::{DamagedView, LostView};
 use super::disks::Disks;
 use super::fence::Named;
 use super::host::{Hands, Place, Shut};
 use super::identity::{Identity, Located, locate};
-use super::io::IoView;
-use super::properties::{PoolPropertyView, views as property_views};
+use super::io;
+use super::properties::views as property_views;
 use super::registry::{AbsentPool, OpenPool, Pools};
-use super::scan::{ScanView, text, view as scan_view, waiting};
-use super::trim::{self, TrimView};
-use super::upgrade::{self, FeatureView};
-use super::vdev_request::{Additions, VdevKind, VdevRequest};
+use super::scan::{text, view as scan_view, waiting};
+use super::trim;
+use super::upgrade;
 use model::device_name::is_remote;
+use model::pool::damaged::{DamagedView, LostView};
+use model::pool::io::IoView;
+use model::pool::properties::{FeatureView, PoolPropertyView};
+use model::pool::scan::ScanView;
+use model::pool::status::{NO_ERRORS, PoolView, capacity};
+use model::pool::trim::TrimView;
+use model::pool::vdev::{CacheView, LogView, VdevView};
+use model::pool::vdev_request::{Additions, VdevKind, VdevRequest};
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
-
-/// What is said of data where nothing is known to be lost; zpool's words.
-pub const NO_ERRORS: &str = "No known data errors";
-
-/// A pool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct PoolView {
-    /// Its name.
-    pub name: String,
-    /// Its number.
-    pub guid: String,
-    /// ONLINE, DEGRADED, SUSPENDED or UNAVAIL.
-    pub state: String,
-    /// It was imported to be read only.
-    #[serde(default)]
-    pub is_read_only: bool,
-    /// The event and its meaning; `None` where all is well.
-    pub status: Option<String>,
-    /// The step to take.
-    pub action: Option<String>,
-    /// How it is protected against being open on two hosts, in words; `None` where it is not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub multihost: Option<String>,
-    /// What scrubs and resilvers do or did, in lines.
-    pub scan: String,
-    /// The same for programs.
-    pub scan_status: Option<ScanView>,
-    /// Bytes of all vdevs, parity included.
-    pub size: u64,
-    /// Bytes of these in use, parity included.
-    pub allocated: u64,
-    /// Bytes that were freed and will be free after two checkpoints. Where nothing is written, these follow by themselves.
-    pub freeing: u64,
-    /// Bytes that are free.
-    pub free: u64,
-    /// Bytes of these that data may take, parity included; the rest is kept for what checkpoints write.
-    #[serde(default)]
-    pub available: u64,
-    /// Per cent that is not free, with what was freed and is not free yet: zpool's CAP; `None` where the pool is not open.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capacity: Option<u64>,
-    /// How much of what is free lies in small pieces, per cent: zpool's FRAG; `None` where the pool is not open.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fragmentation: Option<u8>,
-    /// Microseconds since it was opened; `None` where it is not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub open_for_us: Option<u64>,
-    /// Its properties that can be set; none where it is not open.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub properties: Vec<PoolPropertyView>,
-    /// Format features; none where it is not open.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub features: Vec<FeatureView>,
-    /// Bytes that devices were told of by `autotrim` since it was opened.
-    #[serde(default)]
-    pub auto_trimmed: u64,
-    /// Its top-level vdevs.
-    pub vdevs: Vec<VdevView>,
-    /// Its log vdevs.
-    #[serde(default)]
-    pub logs: Vec<VdevView>,
-    /// Its cache vdevs.
-    #[serde(default)]
-    pub caches: Vec<VdevView>,
-    /// Its spares: AVAIL or INUSE.
-    #[serde(default)]
-    pub spares: Vec<VdevView>,
-    /// The data that was lost, in words.
-    pub errors: String,
-    /// Where reads and scrubs found no right copy of a block since the pool was opened or cleared.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub damaged: Vec<DamagedView>,
-    /// The sum of these for each volume and snapshot.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub lost: Vec<LostView>,
-    /// Blocks that lead to others and were written once since the pool was opened, on devices without redundancy: there
-    /// was no room for their second copies.
-    #[serde(default, skip_serializing_if = "is_none")]
-    pub written_once: u64,
-}
-
-fn is_none(count: &u64) -> bool {
-    *count == 0
-}
-
-/// A vdev: top-level, or a leaf in one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct VdevView {
-    /// `mirror-0`, or a leaf's path.
-    pub name: String,
-    /// Of a device: its number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub guid: Option<String>,
-    /// How well it is.
-    pub state: String,
-    /// Reads that failed.
-    pub read: u64,
-    /// Writes and flushes that failed.
-    pub write: u64,
-    /// Reads that returned wrong bytes.
-    pub checksum: u64,
-    /// What else is to be said.
-    pub note: Option<String>,
-    /// Of a device: something is missing on it that others have.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_incomplete: bool,
-    /// Bytes in use, of a top-level vdev, log or cache; with what was freed and is not free yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allocated: Option<u64>,
-    /// Bytes that are free, of the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub free: Option<u64>,
-    /// What was read and written since the pool was opened.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub io: Option<IoView>,
-    /// Of a log vdev: what it was used for since the pool was opened.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log: Option<LogView>,
-    /// Of a cache vdev: the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cache: Option<CacheView>,
-    /// Of a device for blocks: these are trimmed.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_trimmed: bool,
-    /// Its last trim that somebody asked for; absent where there was none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trim: Option<TrimView>,
-    /// What it is made of.
-    #[schema(no_recursion)]
-    pub children: Vec<VdevView>,
-}
-
-impl VdevView {
-    /// It and all that it is made of.
-    pub fn all(&self) -> Vec<&Self> {
-        let below = self.children.iter().flat_map(Self::all);
-        std::iter::once(self).chain(below).collect()
-    }
-}
-
-/// What a log vdev did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LogView {
-    /// Whether durable writes are answered from there now; after an opening that begins with the first of them.
-    pub is_in_use: bool,
-    /// Groups of writes that were put there.
-    pub records: u64,
-    /// Bytes of these.
-    pub bytes: u64,
-    /// Bytes that are on no other vdev for sure yet.
-    pub held: u64,
-    /// Times that it failed.
-    pub failures: u64,
-}
-
-/// What a cache vdev did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct CacheView {
-    /// Bytes for blocks.
-    pub size: u64,
-    /// Bytes that it holds.
-    pub used: u64,
-    /// Reads that were answered from there.
-    pub hits: u64,
-    /// Reads that were not in memory nor there.
-    pub misses: u64,
-    /// Reads that brought something else, and were answered by the pool.
-    pub rejected: u64,
-    /// Bytes that were written to it.
-    pub written: u64,
-}
 
 impl Pools {
     /// All pools, also those that should be open and are not.
@@ -478,11 +311,6 @@ pub(super) fn layout(view: &mut PoolView, what: Additions<'_>) {
     view.spares.extend(what.spares.iter().map(leaf));
 }
 
-/// Per cent that is not free.
-pub fn capacity(size: u64, free: u64) -> u64 {
-    size.saturating_sub(free).saturating_mul(100) / size.max(1)
-}
-
 fn bytes(sectors: u64) -> u64 {
     sectors * SECTOR_SIZE as u64
 }
@@ -591,7 +419,7 @@ impl Teller<'_> {
             name: format!("{kind}-{}", top.vdev),
             state: top.state.to_string(),
             checksum: top.unreadable,
-            io: Some(IoView::of_blocks(&top.io, &children)),
+            io: Some(io::of_blocks(&top.io, &children)),
             children,
             ..VdevView::default()
         }
@@ -665,7 +493,7 @@ impl Teller<'_> {
             write: leaf.errors.write,
             checksum: leaf.errors.checksum,
             note,
-            io: Some(IoView::of_leaf(&leaf.io)),
+            io: Some(io::of_leaf(&leaf.io)),
             ..VdevView::default()
         }
     }
@@ -720,7 +548,7 @@ impl Teller<'_> {
             note,
             allocated: Some(cache.used),
             free: Some(cache.size.saturating_sub(cache.used)),
-            io: Some(IoView::of_leaf(&cache.io)),
+            io: Some(io::of_leaf(&cache.io)),
             cache: Some(CacheView {
                 size: cache.size,
                 used: cache.used,

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use pages::Pages;
 
-use super::create::CreatePool;
-use super::dataset::DatasetChange;
 use super::disks::Disks;
-use super::import::ImportPool;
-use super::vdev_request::{VdevKind, VdevRequest};
 use super::{PoolVolume, Pools, PoolsOptions};
 use block::{BlockDevice, BlockErrorKind, Done, Lane, Request, Submitted, Ticket, lane::Outcome};
 use model::ErrorKind;
+use model::pool::create::CreatePool;
+use model::pool::dataset::change::DatasetChange;
+use model::pool::import::ImportPool;
+use model::pool::vdev_request::{VdevKind, VdevRequest};
 
 mod administration;
 mod datasets;

@@ -3,49 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
 use store::pool::{LeafLabels, Standing, Twins, torn_identity, twins};
-use utoipa::ToSchema;
 
 use super::found::{Candidate, name_of};
 use super::identity::Identity;
 use super::label;
-use model::date::utc;
-use model::quantity::format_size;
+use model::pool::twins::{TwinView, TwinsView};
 use model::{Error, ErrorKind};
-
-/// Files and devices that carry the label of one leaf.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct TwinsView {
-    /// The leaf's number.
-    pub leaf: String,
-    /// What they are of each other, as a sentence without a full stop.
-    pub standing: String,
-    /// What each of them holds.
-    pub devices: Vec<TwinView>,
-}
-
-/// One of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct TwinView {
-    /// Where it is.
-    #[schema(value_type = String)]
-    pub path: PathBuf,
-    /// Its bytes.
-    pub size: u64,
-    /// The generation of the pool's configuration on it.
-    pub generation: u64,
-    /// The number of its newest checkpoint; `None`: a spare or cache, which has none.
-    pub checkpoint: Option<u64>,
-    /// When that was made, in seconds since 1970.
-    pub checkpoint_s: Option<u64>,
-    /// Whether the pool was exported.
-    pub is_exported: bool,
-    /// Who had it last.
-    pub host: String,
-    /// Whether it is the newest of them.
-    pub is_newest: bool,
-}
 
 /// The devices of a pool with which it can be opened, as far as names tell.
 pub(super) struct Chosen {
@@ -128,56 +92,6 @@ fn one_disk(of: &Twins, devices: &[Candidate]) -> String {
             " (all of them say to be disk {name}: if they are paths of it, set up multipath, or name one of them)"
         ),
         _ => String::new(),
-    }
-}
-
-impl TwinsView {
-    /// Which they are and how they stand to one another, as a sentence without a full stop.
-    pub fn told(&self) -> String {
-        let paths = self.devices.iter().map(|on| on.path.display().to_string());
-        let paths: Vec<String> = paths.collect();
-        format!(
-            "{} have one identity (device {}): one is a copy of another; {}",
-            paths.join(" and "),
-            self.leaf,
-            self.standing
-        )
-    }
-
-    /// The same, with a line for what each of them holds.
-    fn told_with_holdings(&self) -> String {
-        let lines = self.devices.iter().map(|on| {
-            let path = on.path.display();
-            format!("\n  {path}: {}", on.holds())
-        });
-        self.told() + &lines.collect::<String>()
-    }
-
-    /// The device that an example names.
-    fn example(&self) -> Option<&Path> {
-        let newest = self.devices.iter().find(|on| on.is_newest);
-        Some(&newest.or(self.devices.first())?.path)
-    }
-}
-
-impl TwinView {
-    /// What it holds, in a few words.
-    pub fn holds(&self) -> String {
-        let machine = self.host.split('/').next().unwrap_or_default();
-        let state = match self.is_exported {
-            true => "exported".to_owned(),
-            false => format!("in use by {machine}"),
-        };
-        let checkpoint = match (self.checkpoint, self.checkpoint_s) {
-            (Some(number), Some(time_s)) => format!("checkpoint {number} of {}", utc(time_s)),
-            _ => "no checkpoints".to_owned(),
-        };
-        let newest = if self.is_newest { ", the newest" } else { "" };
-        format!(
-            "{checkpoint}, configuration {}, {state}, {}{newest}",
-            self.generation,
-            format_size(self.size)
-        )
     }
 }
 

@@ -6,12 +6,12 @@ use std::path::Path;
 use store::pool::PoolProperty;
 use store::vdev::{LeafId, State};
 
-use super::administer::VdevChange;
-use super::history::Deed;
 use super::registry::{OpenPool, Pools};
 use super::{foreign, label};
 use model::Error;
 use model::device_name::is_remote;
+use model::pool::history::Deed;
+use model::pool::vdev_change::VdevChange;
 
 /// A device that has grown by less is left as it is: its labels would move for nothing.
 const LEAST_GROWTH: u64 = 1 << 20;

@@ -1,25 +1,11 @@
 //! `pool upgrade`: which format features a pool has, and enabling those that this program knows. The features lie in
 //! the pool's labels ([`store::pool::features`]), so that other programs learn what they would have to know.
 
-use serde::{Deserialize, Serialize};
 use store::pool::features::{Feature, FeatureState, Features, Need};
-use utoipa::ToSchema;
 
 use super::registry::Pools;
+use model::pool::properties::FeatureView;
 use model::{Error, ErrorKind};
-
-/// A format feature, and how far a pool uses it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct FeatureView {
-    /// What it is called.
-    pub name: String,
-    /// `disabled`, `enabled` where the pool may use it, `active` where it does.
-    pub state: String,
-    /// What programs must know it for where it is active: `read` or `write`; empty where this program does not know it.
-    pub needed_to: String,
-    /// What it gives.
-    pub description: String,
-}
 
 /// All features that this program knows, and those that the pool has besides.
 pub(super) fn views(features: &Features) -> Vec<FeatureView> {

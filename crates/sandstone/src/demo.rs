@@ -24,11 +24,11 @@ use control::transaction::Commit;
 use control::{Author, ControlAddress};
 use initiator::self_test;
 use model::config::{AluaMode, BackendSpec, Config, TargetParameters, default_block_size};
+use model::pool::create::CreatePool;
+use model::pool::history::Deed;
+use model::pool::vdev_request::{VdevKind, VdevRequest};
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
-use pools::create::CreatePool;
-use pools::history::Deed;
-use pools::vdev_request::{VdevKind, VdevRequest};
 
 /// Bytes of the volume where nothing else is said.
 const DEFAULT_SIZE: u64 = 10 << 30;

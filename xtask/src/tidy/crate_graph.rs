@@ -39,7 +39,7 @@ const LIST: &str = "
     target: pages scsi iscsi hint net block model config initiator backends pools isns unit
     control: hint process multipath block model config initiator backends pools
     bench: pages iometer net multipath block model
-    lab: block model config pools control bench
+    lab: block model config control bench
     cli: iscsi iometer store hint state_folder process multipath block model config initiator backends pools isns nbd_server control bench lab unit
     sandstone: hint process block model config initiator pools target control cli
     sim: pages scsi iscsi store

@@ -9,9 +9,10 @@ use super::super::table::json;
 use super::super::{Done, Failure, Terminal};
 use super::absolute;
 use model::date::utc;
+use model::pool::check::{CheckPool, CheckView, WrongDevice};
+use model::pool::rebuild_labels::RebuildLabels;
 use model::quantity::format_size;
-use pools::check::{CheckPool, CheckView, WrongDevice, check};
-use pools::rebuild_labels::RebuildLabels;
+use pools::check::check;
 
 /// Findings of one kind that are told in full to people.
 const TOLD: usize = 10;

@@ -10,10 +10,10 @@ use control::answer::UnitView;
 use control::client::escape;
 use model::Error;
 use model::config::BackendSpec;
+use model::pool::create::ExportView;
+use model::pool::dataset::DatasetView;
+use model::pool::status::PoolView;
 use model::quantity::format_size;
-use pools::create::ExportView;
-use pools::dataset::DatasetView;
-use pools::status::PoolView;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Export {

@@ -3,6 +3,7 @@
 
 use clap::Args;
 use serde::Serialize;
+use store::catalog::PropertyInfo;
 use store::pool::PoolProperty;
 
 use super::super::completion::pool_names;
@@ -11,8 +12,8 @@ use super::super::{Connection, Done, Terminal};
 use super::list::{capacity, fragmentation, space};
 use super::wanted;
 use model::Error;
-use pools::properties::{PoolPropertyView, elsewhere};
-use pools::status::PoolView;
+use model::pool::properties::{PoolPropertyView, elsewhere};
+use model::pool::status::PoolView;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Get {
@@ -143,7 +144,7 @@ fn selected(words: &str) -> Result<Vec<Shown>, Error> {
             let known: Vec<&str> = Shown::all().map(|shown| shown.name()).collect();
             Error::invalid(
                 format!("pools have no property '{word}'"),
-                elsewhere(word).map_or_else(
+                elsewhere(word, PropertyInfo::named(word).is_some()).map_or_else(
                     || format!("choose from all,{}", known.join(",")),
                     str::to_owned,
                 ),

@@ -7,8 +7,8 @@ use super::super::table::json;
 use super::super::{Connection, Done, Terminal};
 use control::client::escape;
 use model::date::utc;
-use pools::history::{HistoryLine, HistoryView};
-use pools::status::PoolView;
+use model::pool::history::{HistoryLine, HistoryView};
+use model::pool::status::PoolView;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct History {

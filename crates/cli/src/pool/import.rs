@@ -9,10 +9,10 @@ use super::super::table::json;
 use super::super::{Connection, Done, Failure, Terminal};
 use super::{absolute, noted, rewind, tree, waiting, wrapped};
 use model::Error;
-use pools::found::FoundPool;
-use pools::import::ImportPool;
-use pools::rewind::Reach;
-use pools::status::VdevView;
+use model::pool::found::FoundPool;
+use model::pool::import::ImportPool;
+use model::pool::rewind::Reach;
+use model::pool::vdev::VdevView;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Import {

@@ -11,7 +11,7 @@ use super::super::table::json;
 use super::super::{Connection, Done, Terminal};
 use super::wanted;
 use model::Error;
-use pools::status::PoolView;
+use model::pool::status::PoolView;
 
 mod figures;
 mod layout;

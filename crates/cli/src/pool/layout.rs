@@ -1,7 +1,8 @@
 //! `pool create -n` and `pool add -n`: how a pool would be laid out, as zpool shows it.
 
 use super::tree;
-use pools::status::{PoolView, VdevView};
+use model::pool::status::PoolView;
+use model::pool::vdev::VdevView;
 
 /// `doing` is what would be done, as in `would create`.
 pub(super) fn layout(doing: &str, pool: &PoolView) -> String {

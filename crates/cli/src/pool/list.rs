@@ -6,7 +6,8 @@ use super::super::completion::pool_names;
 use super::super::table::{Column, ListArgs, Numbers, extra, left, print, right};
 use super::super::{Connection, Done, Terminal};
 use super::wanted;
-use pools::status::{self, PoolView, VdevView};
+use model::pool::status::{self, PoolView};
+use model::pool::vdev::VdevView;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct List {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::absolute;
 use model::Error;
-use pools::vdev_request::{VdevKind, VdevRequest};
+use model::pool::vdev_request::{VdevKind, VdevRequest};
 
 /// What the words name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,10 +6,9 @@ use std::io::IsTerminal as _;
 use super::super::table::json;
 use super::super::{Done, Terminal};
 use super::check::report;
+use model::pool::rebuild_labels::{RebuildLabels, RebuildProgress, RebuildView, RebuiltDevice};
 use model::quantity::format_size;
-use pools::rebuild_labels::{
-    RebuildLabels, RebuildProgress, RebuildView, RebuiltDevice, rebuild_labels,
-};
+use pools::rebuild_labels::rebuild_labels;
 
 pub(super) fn run(t: &mut Terminal<'_>, asked: &RebuildLabels, as_json: bool) -> Done {
     let is_shown = std::io::stderr().is_terminal() && !as_json;

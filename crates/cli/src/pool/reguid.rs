@@ -8,7 +8,7 @@ use hyper::Method;
 use super::super::table::json;
 use super::super::{Connection, Done, Terminal};
 use super::absolute;
-use pools::reguid::{ReguidPool, ReguidView};
+use model::pool::reguid::{ReguidPool, ReguidView};
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Reguid {

@@ -4,7 +4,7 @@ use std::io;
 
 use super::super::Terminal;
 use model::date::utc;
-use pools::rewind::RewindView;
+use model::pool::rewind::RewindView;
 
 /// Checkpoints that are told.
 const TOLD: usize = 12;

@@ -7,8 +7,8 @@ use super::super::completion::{pool_assignments, pool_names};
 use super::super::{Connection, Done};
 use control::client::escape;
 use model::Error;
-use pools::properties::SetPoolProperty;
-use pools::status::PoolView;
+use model::pool::properties::SetPoolProperty;
+use model::pool::status::PoolView;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Set {

@@ -9,8 +9,9 @@ use super::super::completion::{pool_names, size, vdev_names};
 use super::super::{Connection, Done};
 use super::vdev::name;
 use control::client::escape;
-use pools::status::{PoolView, VdevView};
-use pools::trim::{Trim, TrimAction};
+use model::pool::status::PoolView;
+use model::pool::trim::{Trim, TrimAction};
+use model::pool::vdev::VdevView;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct TrimArgs {

@@ -10,8 +10,8 @@ use super::super::{Connection, Done, Terminal};
 use super::wanted;
 use control::client::escape;
 use model::Error;
-use pools::status::PoolView;
-use pools::upgrade::FeatureView;
+use model::pool::properties::FeatureView;
+use model::pool::status::PoolView;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Upgrade {

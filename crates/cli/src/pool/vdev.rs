@@ -15,11 +15,12 @@ use super::layout::layout;
 use super::named_vdevs::NamedVdevs;
 use super::waiting;
 use control::client::escape;
+use model::pool::history::Happening;
+use model::pool::scan::{self, ScrubAction};
+use model::pool::status::PoolView;
+use model::pool::vdev::VdevView;
+use model::pool::vdev_change::VdevChange;
 use model::{Error, ErrorKind};
-use pools::administer::VdevChange;
-use pools::events::Happening;
-use pools::scan::{self, ScrubAction};
-use pools::status::{PoolView, VdevView};
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Scrub {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::{Connection, Failure, Terminal};
 use model::Error;
-use pools::multihost::WaitView;
+use model::pool::import::WaitView;
 
 /// So often the daemon is asked how far it is; quicker verbs tell nothing.
 const PAUSE: Duration = Duration::from_millis(500);

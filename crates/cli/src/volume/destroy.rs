@@ -9,7 +9,8 @@ use store::catalog::size::print_size;
 use crate::completion::dataset_names;
 use crate::pool::confirm;
 use crate::{Connection, Done, Terminal};
-use pools::dataset::{Changed, DatasetChange};
+use model::pool::dataset::Changed;
+use model::pool::dataset::change::DatasetChange;
 
 #[derive(Debug, Args)]
 pub(crate) struct Destroy {

@@ -7,7 +7,7 @@ use crate::completion::snapshot_names;
 use crate::table::{ListArgs, Numbers, left, print};
 use crate::{Connection, Done, Terminal};
 use model::date;
-use pools::dataset::DatasetChange;
+use model::pool::dataset::change::DatasetChange;
 
 #[derive(Debug, Args)]
 pub(crate) struct Hold {

@@ -13,8 +13,9 @@ use crate::table::{self, ListArgs, Numbers, left, print, print_cells};
 use crate::{Connection, Done, Failure, Terminal};
 use control::client::escape;
 use model::Error;
-use pools::dataset::{DatasetView, refused, split};
-use pools::status::PoolView;
+use model::pool::dataset::DatasetView;
+use model::pool::dataset::name::split;
+use model::pool::status::PoolView;
 
 /// What is said to people where there is nothing to list.
 const NONE: &str = "no datasets available";
@@ -261,7 +262,9 @@ fn known(name: &str) -> Result<(), Error> {
     if name == "name" {
         return Ok(());
     }
-    Property::parse(name).map(drop).map_err(refused)
+    Property::parse(name)
+        .map(drop)
+        .map_err(|error| Error::invalid(error.problem, error.next))
 }
 
 fn cell(dataset: &DatasetView, property: &str, numbers: Numbers) -> String {

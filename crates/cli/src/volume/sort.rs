@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use model::Error;
-use pools::dataset::DatasetView;
+use model::pool::dataset::DatasetView;
 
 /// The properties to sort by, the first first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -155,7 +155,7 @@ mod tests {
     use clap::{Args as _, FromArgMatches as _};
 
     use super::*;
-    use pools::dataset::PropertyView;
+    use model::pool::dataset::PropertyView;
 
     fn sort(line: &str) -> Sort {
         let command = Sort::augment_args(Command::new("list"));

@@ -11,18 +11,16 @@ use crate::answer::{Body, Params, Problem};
 use crate::asker::Asker;
 use crate::author::Author;
 use model::Error;
-use pools::administer::VdevChange;
-use pools::create::{CreatePool, ExportView};
-use pools::events::Happening;
-use pools::found::FoundPool;
-use pools::history::HistoryView;
-use pools::import::ImportPool;
-use pools::multihost::WaitView;
-use pools::properties::SetPoolProperty;
-use pools::reguid::{ReguidPool, ReguidView};
-use pools::scan::Scrub;
-use pools::status::PoolView;
-use pools::trim::Trim;
+use model::pool::create::{CreatePool, ExportView};
+use model::pool::found::FoundPool;
+use model::pool::history::{Happening, HistoryView};
+use model::pool::import::{ImportPool, WaitView};
+use model::pool::properties::SetPoolProperty;
+use model::pool::reguid::{ReguidPool, ReguidView};
+use model::pool::scan::Scrub;
+use model::pool::status::PoolView;
+use model::pool::trim::Trim;
+use model::pool::vdev_change::VdevChange;
 
 impl Plane {
     /// Refuses to take a pool away that logical units serve volumes of. The caller keeps the configuration unchanged, and with

@@ -10,7 +10,7 @@ use crate::answer::{Problem, Status};
 use crate::metrics::{self, Daemon};
 use model::data_plane::UnitStatus;
 use model::hindrance::UnitHindrances;
-use pools::status::PoolView;
+use model::pool::status::PoolView;
 
 /// The daemon in short.
 #[utoipa::path(get, path = "/v1/status", tag = "status", operation_id = "status", responses((status = 200, body = Status)))]

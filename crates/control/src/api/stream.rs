@@ -22,10 +22,11 @@ use crate::answer::{Body, Params, Problem};
 use crate::asker::Asker;
 use crate::author::Author;
 use crate::streaming::{PIECES, Pieces};
+use model::pool::dataset::name::split;
+use model::pool::salvage::SalvageRequest;
+use model::pool::stream::{PartView, ReceiveRequest, ReceiveView, SendRequest};
 use model::{Error, ErrorKind};
-use pools::dataset::split;
-use pools::salvage::SalvageRequest;
-use pools::stream::{Begins, PartView, ReceiveRequest, ReceiveView, SendRequest};
+use pools::stream::Begins;
 
 /// How long nobody may say anything before it is asked whether the daemon ends.
 const LOOK_UP: Duration = Duration::from_millis(200);

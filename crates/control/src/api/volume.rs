@@ -11,8 +11,10 @@ use crate::answer::{Body, Params, Problem};
 use crate::asker::Asker;
 use crate::json_list::json_list;
 use model::config::{BackendSpec, UnitSpec};
+use model::pool::dataset::change::DatasetChange;
+use model::pool::dataset::{Changed, DatasetView, Selection};
 use model::{Error, ErrorKind};
-use pools::dataset::{Changed, DatasetChange, DatasetView, Listing, Selection};
+use pools::dataset::Listing;
 
 /// Which datasets are meant.
 #[derive(Debug, Deserialize, IntoParams)]

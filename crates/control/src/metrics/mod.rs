@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 use self::exposition::{Exposition, Kind};
 use super::answer::Status;
-use ::pools::status::PoolView;
 use model::data_plane::UnitStatus;
 use model::hindrance::HindranceKind;
+use model::pool::status::PoolView;
 
 /// Everything that the metrics are made of.
 pub(super) struct Daemon {

@@ -1,8 +1,8 @@
 //! Pools as a whole: how they are, their space, their scrubs and resilvers.
 
 use super::exposition::{Exposition, Kind};
-use pools::scan::ScanView;
-use pools::status::PoolView;
+use model::pool::scan::ScanView;
+use model::pool::status::PoolView;
 
 /// The states of pools; each is a sample, of which one is 1.
 const STATES: [&str; 4] = ["ONLINE", "DEGRADED", "SUSPENDED", "UNAVAIL"];

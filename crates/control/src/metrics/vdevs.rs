@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::exposition::{Exposition, Kind};
-use pools::status::{PoolView, VdevView};
+use model::pool::status::PoolView;
+use model::pool::vdev::VdevView;
 
 /// A vdev or device, and where it stands.
 struct Placed<'a> {

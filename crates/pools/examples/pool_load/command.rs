@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use block::BlockDevice;
 use block::file::{FileDevice, FileOptions};
-use pools::administer::VdevChange;
-use pools::create::CreatePool;
-use pools::dataset::DatasetChange;
-use pools::import::ImportPool;
-use pools::scan::ScrubAction;
 use pools::{Disks, Pools, PoolsOptions};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::load::{self, Load};
+use model::pool::create::CreatePool;
+use model::pool::dataset::change::DatasetChange;
+use model::pool::import::ImportPool;
+use model::pool::scan::ScrubAction;
+use model::pool::vdev_change::VdevChange;
 
 const FILE_OPTIONS: FileOptions = FileOptions {
     block_size: 4096,

@@ -10,8 +10,9 @@ use super::super::host::Hands;
 use super::super::label;
 use super::super::new_devices::{NewDevices, check_devices, make_files};
 use super::super::opening::paths;
-use super::super::vdev_request::{Additions, VdevRequest};
+use super::super::vdev_request::check;
 use super::{Site, failed, in_turn, is_meant, refused};
+use model::pool::vdev_request::{Additions, VdevRequest};
 use model::{Error, ErrorKind};
 
 /// What can be taken away from a pool, because no block lies there that is nowhere else.
@@ -61,7 +62,7 @@ impl Site<'_> {
     }
 
     fn check_addition(&self, what: Additions<'_>, force: bool) -> Result<(), Error> {
-        what.check()?;
+        check(what)?;
         self.pools.refuse_own(what.paths())?;
         self.check_redundancy(what.vdevs, force)?;
         self.require_changes()

@@ -3,65 +3,63 @@
 
 use store::catalog::size::parse_size;
 
-use super::DatasetChange;
 use super::refused;
 use model::Error;
+use model::pool::dataset::change::DatasetChange;
 
 const BLOCK_SIZE: &str = "volblocksize";
 const SIZE: &str = "volsize";
 
-impl DatasetChange {
-    /// The change with its properties that are chosen once, each in the field that the change has for it.
-    ///
-    /// # Errors
-    /// It cannot be chosen for what is made, or is said twice.
-    pub fn with_what_is_made(&self) -> Result<Self, Error> {
-        let mut change = self.clone();
-        match &mut change {
-            Self::Create {
-                name,
-                size,
-                block_size,
-                properties,
-                ..
-            } => {
-                if properties.contains_key(SIZE) {
-                    return Err(Error::invalid(
-                        "the size of a new volume is no property yet",
-                        format!("use -V, as in `sandstone volume create -V 100G {name}`"),
-                    ));
-                }
-                let Some(text) = properties.remove(BLOCK_SIZE) else {
-                    return Ok(change);
-                };
-                if size.is_none() {
-                    return Err(Error::invalid(
-                        format!("{name} would be a folder, which has no volblocksize"),
-                        format!(
-                            "say how large the volume is, as in `sandstone volume create -V 100G -o volblocksize={text} {name}`"
-                        ),
-                    ));
-                }
-                *block_size = Some(told(&text, *block_size)?);
+/// The change with its properties that are chosen once, each in the field that the change has for it.
+///
+/// # Errors
+/// It cannot be chosen for what is made, or is said twice.
+pub(super) fn with_what_is_made(change: &DatasetChange) -> Result<DatasetChange, Error> {
+    let mut change = change.clone();
+    match &mut change {
+        DatasetChange::Create {
+            name,
+            size,
+            block_size,
+            properties,
+            ..
+        } => {
+            if properties.contains_key(SIZE) {
+                return Err(Error::invalid(
+                    "the size of a new volume is no property yet",
+                    format!("use -V, as in `sandstone volume create -V 100G {name}`"),
+                ));
             }
-            Self::Clone { properties, .. } => {
-                if properties.contains_key(BLOCK_SIZE) {
-                    return Err(Error::invalid(
-                        "a clone has the volblocksize of its snapshot, whose blocks it shares",
-                        "leave volblocksize away; for another one make a volume with `sandstone volume create` and copy the data",
-                    ));
-                }
-                if properties.contains_key(SIZE) {
-                    return Err(Error::invalid(
-                        "a clone begins with the size of its snapshot",
-                        "leave volsize away, and set it then: `sandstone volume set volsize=SIZE CLONE`",
-                    ));
-                }
+            let Some(text) = properties.remove(BLOCK_SIZE) else {
+                return Ok(change);
+            };
+            if size.is_none() {
+                return Err(Error::invalid(
+                    format!("{name} would be a folder, which has no volblocksize"),
+                    format!(
+                        "say how large the volume is, as in `sandstone volume create -V 100G -o volblocksize={text} {name}`"
+                    ),
+                ));
             }
-            _ => {}
+            *block_size = Some(told(&text, *block_size)?);
         }
-        Ok(change)
+        DatasetChange::Clone { properties, .. } => {
+            if properties.contains_key(BLOCK_SIZE) {
+                return Err(Error::invalid(
+                    "a clone has the volblocksize of its snapshot, whose blocks it shares",
+                    "leave volblocksize away; for another one make a volume with `sandstone volume create` and copy the data",
+                ));
+            }
+            if properties.contains_key(SIZE) {
+                return Err(Error::invalid(
+                    "a clone begins with the size of its snapshot",
+                    "leave volsize away, and set it then: `sandstone volume set volsize=SIZE CLONE`",
+                ));
+            }
+        }
+        _ => {}
     }
+    Ok(change)
 }
 
 /// The volblocksize of a property, where nothing else was said.
@@ -101,14 +99,14 @@ mod tests {
                 block_size,
                 properties,
                 ..
-            } = change.with_what_is_made().expect("it is being made")
+            } = with_what_is_made(&change).expect("it is being made")
             else {
                 panic!("another change");
             };
             assert_eq!((block_size, properties.len()), (Some(8192), 0));
         }
         let other = create(Some(1 << 30), None, ("compression", "zstd"));
-        assert_eq!(other.with_what_is_made().expect("as it is"), other);
+        assert_eq!(with_what_is_made(&other).expect("as it is"), other);
     }
 
     #[test]
@@ -146,7 +144,7 @@ mod tests {
                 "leave volsize away, and set it then: `sandstone volume set volsize=SIZE CLONE`",
             ),
         ] {
-            let error = change.with_what_is_made().expect_err(problem);
+            let error = with_what_is_made(&change).expect_err(problem);
             assert_eq!((&*error.message, &*error.next), (problem, next));
         }
     }

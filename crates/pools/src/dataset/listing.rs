@@ -8,35 +8,8 @@ use store::catalog::{Catalog, Dataset, Kind, Native, PROPERTIES, Property, ROOT,
 use store::format::DatasetId;
 use store::pool::{BlockBytes, DatasetUsage, Pool};
 
-use super::{DatasetView, HoldView, PropertyView};
 use model::date;
-
-/// What is asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection {
-    /// Datasets of these kinds; `None`: of all.
-    pub kinds: Option<Vec<String>>,
-    /// Properties of these names; `None`: all.
-    pub properties: Option<Vec<String>>,
-}
-
-impl Selection {
-    fn has_kind(&self, kind: &Kind) -> bool {
-        let kinds = self.kinds.as_ref();
-        kinds.is_none_or(|kinds| kinds.iter().any(|wanted| wanted == kind.as_str()))
-    }
-
-    fn has_property(&self, name: &str) -> bool {
-        let names = self.properties.as_ref();
-        names.is_none_or(|names| names.iter().any(|wanted| wanted == name))
-    }
-
-    /// Whether properties of users may be among what is asked for.
-    fn has_user_property(&self) -> bool {
-        let names = self.properties.as_ref();
-        names.is_none_or(|names| names.iter().any(|wanted| wanted.contains(':')))
-    }
-}
+use model::pool::dataset::{DatasetView, HoldView, PropertyView, Selection};
 
 /// The datasets of a pool at one moment.
 #[derive(Debug)]
@@ -57,7 +30,7 @@ impl Listing {
     /// Each dataset after the one that it lies in.
     pub fn into_views(self, selection: Selection) -> impl Iterator<Item = DatasetView> {
         let listed = self.catalog.listing(ROOT).into_iter();
-        let listed = listed.filter(|dataset| selection.has_kind(&dataset.kind));
+        let listed = listed.filter(|dataset| selection.has_kind(dataset.kind.as_str()));
         let ids: Vec<DatasetId> = listed.map(|dataset| dataset.id).collect();
         let view = move |id| Some(self.view(self.catalog.dataset(id)?, &selection));
         ids.into_iter().filter_map(view)

@@ -2,28 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
 use store::catalog::{Kind, Operation};
 use store::format::DatasetId;
 use store::pool::Pool;
-use utoipa::ToSchema;
 
+use super::change::steps;
+use super::creation::with_what_is_made;
 use super::there::already_there;
-use super::{Changed, DatasetChange, check_all, failed, with_block_size};
+use super::{check_all, failed, with_block_size};
 use crate::registry::Pools;
 use crate::served::Served;
 use model::Error;
-
-/// A dataset that would go.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Doomed {
-    /// With the pool's name.
-    pub name: String,
-    /// `folder`, `volume` or `snapshot`.
-    pub kind: String,
-    /// Logical units that serve it: while they do, nothing of it is destroyed.
-    pub units: Vec<String>,
-}
+use model::pool::dataset::change::DatasetChange;
+use model::pool::dataset::{Changed, Doomed};
 
 impl Pools {
     /// What a change would do; nothing is changed.
@@ -32,12 +23,12 @@ impl Pools {
     /// Those of [`Pools::change`].
     pub fn preview(&self, change: &DatasetChange, served: &Served) -> Result<Changed, Error> {
         let pool = self.get(change.pool()?)?;
-        let mut change = change.with_what_is_made()?;
+        let mut change = with_what_is_made(change)?;
         if let Some(unchanged) = already_there(&pool, &change)? {
             return Ok(unchanged);
         }
         let mut changed = with_block_size(&pool, &mut change)?;
-        let steps = change.steps()?;
+        let steps = steps(&change)?;
         let number = pool.guid;
         // Who serves something of it is told, not refused.
         let asked = pool.host.ask(move |pool| {

@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 use store::catalog::size::print_size_exactly;
 use store::catalog::{Catalog, Dataset, Property, Value};
 
-use super::{Changed, DatasetChange, failed, split};
+use super::failed;
 use crate::registry::OpenPool;
+use model::pool::dataset::Changed;
+use model::pool::dataset::change::DatasetChange;
+use model::pool::dataset::name::split;
 use model::{Error, ErrorKind};
 
 /// What is said where that which would be made is there already, and nothing is to be done; `None` where it is not, or

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use store::pool::PoolConfig;
 use store::vdev::{Class, Kind, LeafSpec, LeafState, TopLevelSpec};
 
-use super::super::status::VdevView;
-use super::super::twins::TwinsView;
 use super::name_of;
+use model::pool::twins::TwinsView;
+use model::pool::vdev::VdevView;
 
 /// The parts that a layout is drawn from.
 pub(super) struct Layout<'a> {

@@ -18,13 +18,11 @@ mod send;
 #[cfg(test)]
 mod tests;
 
-use serde::{Deserialize, Serialize};
 use store::catalog::{Catalog, CatalogError, Operation};
 use store::format::DatasetId;
 use store::pool::{Answer, PoolError, Request};
-use utoipa::ToSchema;
 
-pub use receive::{Begins, Below, ReceiveRequest, ReceiveView, Receiver, WhileServed};
+pub use receive::{Begins, Receiver, WhileServed};
 pub use send::Sender;
 
 use super::dataset::administer;
@@ -33,45 +31,6 @@ use super::registry::OpenPool;
 
 /// What holds of streams that are being sent begin with.
 const HOLD: &str = ".send-";
-
-/// What is sent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SendRequest {
-    /// `tank/vm1@monday`; with `recursive` also `tank/vms@monday`. Empty with a token.
-    #[serde(default)]
-    pub snapshot: String,
-    /// Only what changed since this one, `tank/vm1@sunday` or `@sunday`.
-    #[serde(default)]
-    pub from: Option<String>,
-    /// All snapshots in between too.
-    #[serde(default)]
-    pub intermediate: bool,
-    /// All volumes below too, with all their snapshots.
-    #[serde(default)]
-    pub recursive: bool,
-    /// Properties that were set too.
-    #[serde(default)]
-    pub properties: bool,
-    /// The rest of a receive that was interrupted; nothing else may be said then.
-    #[serde(default)]
-    pub token: Option<String>,
-}
-
-/// A snapshot that a stream carries.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct PartView {
-    /// Its whole name where it comes from.
-    pub snapshot: String,
-    /// What stands behind `@` of the one that it is told relative to; the whole name of one of another volume: the volume
-    /// is a clone of that.
-    pub from: Option<String>,
-    /// Of a clone that is sent whole: its origin, which the stream does not bring.
-    #[serde(default)]
-    pub left_out: Option<String>,
-    /// Bytes of the stream, about.
-    pub bytes: u64,
-}
 
 /// What was interrupted for good goes: whatever was not to go on another time, and holds of senders that
 /// are no more. A pool that cannot do that now can when it is opened the next time.

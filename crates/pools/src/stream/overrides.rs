@@ -4,10 +4,11 @@ use store::catalog::request::{SetProperties, Texts};
 use store::catalog::{Property, Value};
 use store::stream::Begin;
 
-use super::{ReceiveRequest, apply};
+use super::apply;
 use crate::dataset::refused;
 use crate::registry::OpenPool;
 use model::Error;
+use model::pool::stream::ReceiveRequest;
 
 /// Properties that a receive does not take as they come.
 #[derive(Debug)]

@@ -5,8 +5,9 @@ use store::catalog::{Catalog, CatalogError, Dataset, ErrorKind, ROOT};
 use store::format::DatasetId;
 use store::stream::{Begin, ResumeToken};
 
-use super::{SendRequest, replication};
-use crate::dataset::split;
+use super::replication;
+use model::pool::dataset::name::split;
+use model::pool::stream::SendRequest;
 
 /// One snapshot of a stream.
 #[derive(Clone, Debug)]

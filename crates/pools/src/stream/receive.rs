@@ -6,20 +6,20 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use store::catalog::request::ReceiveInto;
 use store::catalog::{Catalog, CatalogError, ErrorKind as Refusal, Operation, Stamp};
 use store::format::DatasetId;
 use store::pool::{Answer, PoolError, Received, Request};
 use store::stream::{Begin, Decoder, Item, Packed, StreamError};
-use utoipa::{IntoParams, ToSchema};
 
 use super::apply;
 use super::overrides::Overrides;
 use crate::Pools;
-use crate::dataset::{administer, failed, refused, require_whole, split};
+use crate::dataset::{administer, failed, refused};
 use crate::registry::OpenPool;
 use crate::served::Served;
+use model::pool::dataset::name::{require_whole, split};
+use model::pool::stream::{Below, ReceiveRequest, ReceiveView};
 use model::{Error, ErrorKind};
 
 /// Bytes of blocks that the pool was given and has not taken.
@@ -29,61 +29,6 @@ const CHANGES: usize = 512;
 /// So many bytes, or so long, after which it is noted how much is there.
 const NOTE_BYTES: u64 = 64 << 20;
 const NOTE_AFTER: Duration = Duration::from_secs(5);
-
-/// Where a stream goes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct ReceiveRequest {
-    /// The volume; of a package the folder that its volumes will lie in.
-    pub name: String,
-    /// It is a folder: volumes are called in it as they were where they come from.
-    #[serde(default)]
-    #[param(inline)]
-    pub below: Option<Below>,
-    /// PROPERTY=VALUE, one a line: set on what is received, whatever comes with the stream.
-    #[serde(default)]
-    pub set: String,
-    /// Properties, one a line, that are not taken from the stream.
-    #[serde(default)]
-    pub without: String,
-    /// Roll the volume back to its newest snapshot first.
-    #[serde(default)]
-    pub rollback: bool,
-    /// Where it is interrupted, keep what is there, to go on another time.
-    #[serde(default)]
-    pub resumable: bool,
-    /// Make missing folders above it.
-    #[serde(default)]
-    pub parents: bool,
-    /// Only see whether the stream is whole; nothing is changed.
-    #[serde(default)]
-    pub dry_run: bool,
-}
-
-/// What of its name where it comes from a volume keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Below {
-    /// All but the pool's.
-    Path,
-    /// The last part of what was sent, and all below it.
-    Last,
-}
-
-/// A snapshot that was received.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ReceiveView {
-    /// Its whole name.
-    pub snapshot: String,
-    /// Its whole name where it comes from.
-    pub source: String,
-    /// Bytes of its blocks.
-    pub bytes: u64,
-    /// It was there already, and the stream's was passed over.
-    #[serde(default)]
-    pub was_there: bool,
-}
 
 /// Calls what it is given with what logical units serve, and lets none be made or changed meanwhile. A stream begins in
 /// it: what a client writes to a unit that comes then is not rolled back.

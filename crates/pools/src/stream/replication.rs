@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use store::catalog::{Catalog, CatalogError, Dataset, ErrorKind};
 use store::format::DatasetId;
 
-use super::SendRequest;
 use super::package::{Part, base, last, properties, steps, unnamed};
-use crate::dataset::split;
+use model::pool::dataset::name::split;
+use model::pool::stream::SendRequest;
 
 /// A volume that is sent.
 struct Sent<'a> {

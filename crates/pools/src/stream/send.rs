@@ -12,10 +12,12 @@ use store::pool::{Answer, PoolError, PoolErrorKind, Request, WantedChanges};
 use store::stream::{Encoder, HEADER, ResumeToken};
 
 use super::package::{self, Part};
-use super::{HOLD, PartView, SendRequest, ask, release};
+use super::{HOLD, ask, release};
 use crate::Pools;
-use crate::dataset::{administer, failed, refused, require_whole, split};
+use crate::dataset::{administer, failed, refused};
 use crate::registry::OpenPool;
+use model::pool::dataset::name::{require_whole, split};
+use model::pool::stream::{PartView, SendRequest};
 use model::{Error, ErrorKind};
 
 /// Blocks that are read ahead.

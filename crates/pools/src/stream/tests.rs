@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use pages::Pages;
 
-use super::super::dataset::DatasetChange;
 use super::super::served::Served;
 use super::super::tests::{ask, create_volume, pattern, pools, read, request, write};
-use super::super::vdev_request::VdevKind;
 use super::super::{PoolVolume, Pools};
-use super::{Begins, ReceiveRequest, ReceiveView, SendRequest};
+use super::Begins;
 use block::{BlockErrorKind, Lane, Request};
+use model::pool::dataset::change::DatasetChange;
+use model::pool::stream::{ReceiveRequest, ReceiveView, SendRequest};
+use model::pool::vdev_request::VdevKind;
 use model::{Error, ErrorKind};
 
 const SIZE: u64 = 32 << 20;

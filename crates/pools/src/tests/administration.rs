@@ -9,16 +9,16 @@ use store::checksum;
 use store::format::label::LABEL_SIZE;
 
 use super::super::Pools;
-use super::super::administer::VdevChange;
-use super::super::create::CreatePool;
-use super::super::dataset::DatasetChange;
-use super::super::import::ImportPool;
-use super::super::scan::ScrubAction;
-use super::super::stream::SendRequest;
-use super::super::vdev_request::{VdevKind, VdevRequest};
 use super::{FILE, ask, create_volume, cut, pools, read, request, write};
 use block::{Lane, Request};
 use model::ErrorKind;
+use model::pool::create::CreatePool;
+use model::pool::dataset::change::DatasetChange;
+use model::pool::import::ImportPool;
+use model::pool::scan::ScrubAction;
+use model::pool::stream::SendRequest;
+use model::pool::vdev_change::VdevChange;
+use model::pool::vdev_request::{VdevKind, VdevRequest};
 
 /// A pool of another name in a folder of its own.
 fn other(folder: &Path, name: &str, kind: VdevKind, count: usize) -> CreatePool {

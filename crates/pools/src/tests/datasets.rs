@@ -1,12 +1,14 @@
 //! Changes of datasets: all of one or nothing.
 
 use super::super::Pools;
-use super::super::dataset::{DatasetChange, DatasetView, Listing, Selection};
+use super::super::dataset::Listing;
 use super::super::served::Served;
-use super::super::vdev_request::VdevKind;
 use super::{create_volume, pattern, pools, request, write};
 use block::Lane;
 use model::ErrorKind;
+use model::pool::dataset::change::DatasetChange;
+use model::pool::dataset::{DatasetView, Selection};
+use model::pool::vdev_request::VdevKind;
 
 fn set(names: &[&str], properties: &[(&str, &str)]) -> DatasetChange {
     let properties = properties

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::dataset::steps;
+use model::pool::dataset::change::DatasetChange;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use store::catalog::{Catalog, Dataset, Operation, Stamp};
 use store::format::{DatasetId, Epoch};
-
-use crate::dataset::DatasetChange;
 
 /// Something to try: which verb, and numbers to choose with.
 type Try = (u8, u8, u8, u8, bool);
@@ -148,7 +148,7 @@ impl World {
         let Some((verb, change)) = self.change(tried) else {
             return;
         };
-        for step in change.steps().expect("sizes can be read") {
+        for step in steps(&change).expect("sizes can be read") {
             self.write();
             let stamp = Stamp {
                 epoch: Epoch(self.written),

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use store::format::label::LABEL_SIZE;
 
 use super::super::Pools;
-use super::super::administer::VdevChange;
-use super::super::import::ImportPool;
-use super::super::vdev_request::{VdevKind, VdevRequest};
 use super::{FILE, create_volume, cut, pattern, pools, read, request, wait_until_well, write};
 use block::Lane;
 use model::ErrorKind;
+use model::pool::import::ImportPool;
+use model::pool::vdev_change::VdevChange;
+use model::pool::vdev_request::{VdevKind, VdevRequest};
 
 /// A pool with a volume, exported, and what that holds; a copy of `d1` lies beside it that is some syncs behind.
 fn with_old_copy(folder: &Path, kind: VdevKind, count: usize) -> (Arc<Pools>, PathBuf) {

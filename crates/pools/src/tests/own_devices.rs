@@ -3,9 +3,11 @@
 use rustix::io::Errno;
 
 use super::*;
-use crate::administer::VdevChange;
 use crate::label;
 use block::BlockError;
+use model::pool::create::CreatePool;
+use model::pool::vdev_change::VdevChange;
+use model::pool::vdev_request::{VdevKind, VdevRequest};
 
 #[test]
 fn a_device_of_an_open_pool_is_refused_by_the_pools_name() {

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::administer::VdevChange;
-use crate::scan::ScrubAction;
-use crate::stream::SendRequest;
+use model::pool::dataset::change::DatasetChange;
+use model::pool::import::ImportPool;
+use model::pool::scan::ScrubAction;
+use model::pool::stream::SendRequest;
+use model::pool::vdev_change::VdevChange;
+use model::pool::vdev_request::VdevKind;
 
 const LEN: usize = 1 << 20;
 /// Where the last write went, by the same node of the volume's map as the first one.

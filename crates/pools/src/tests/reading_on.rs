@@ -3,6 +3,7 @@
 use store::cache::{Cache, Key};
 
 use super::*;
+use model::pool::vdev_request::VdevKind;
 
 /// Of a volume: twice the cache, and far more than the small queue's share of it.
 const SIZE: u64 = 32 << 20;

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
-use crate::salvage::{Kind, Piece, SalvageRequest};
+use model::pool::import::ImportPool;
+use model::pool::salvage::{Kind, Piece, SalvageRequest};
+use model::pool::vdev_request::VdevKind;
 
 const SIZE: u64 = 8 << 20;
 const BLOCK: u64 = 16 << 10;

@@ -4,12 +4,12 @@ use std::fs::{self, OpenOptions};
 use std::time::{Duration, Instant};
 
 use super::super::Pools;
-use super::super::administer::VdevChange;
-use super::super::status::VdevView;
-use super::super::vdev_request::VdevKind;
 use super::{create_volume, cut, pattern, pools, read, request, write};
 use block::Lane;
 use model::ErrorKind;
+use model::pool::vdev::VdevView;
+use model::pool::vdev_change::VdevChange;
+use model::pool::vdev_request::VdevKind;
 
 fn online(device: &str) -> VdevChange {
     VdevChange::Online {

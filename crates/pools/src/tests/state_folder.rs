@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::super::Pools;
-use super::super::administer::VdevChange;
-use super::super::create::CreatePool;
-use super::super::import::ImportPool;
-use super::super::status::PoolView;
-use super::super::vdev_request::{VdevKind, VdevRequest};
 use super::{FILE, create_volume, cut, pattern, pools, read, request, wait_until_well, write};
 use block::Lane;
 use model::ErrorKind;
+use model::pool::create::CreatePool;
+use model::pool::import::ImportPool;
+use model::pool::status::PoolView;
+use model::pool::vdev_change::VdevChange;
+use model::pool::vdev_request::{VdevKind, VdevRequest};
 use state_folder::steps::{Step, faults};
 
 /// Folders of devices that are not the state folder: `tank` lies in the first, `pond` in the second.

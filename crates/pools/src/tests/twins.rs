@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use super::super::administer::VdevChange;
-use super::super::check::{CheckPool, check};
-use super::super::dataset::DatasetChange;
-use super::super::found::FoundPool;
-use super::super::import::ImportPool;
+use super::super::check::check;
 use super::super::known::{KnownDevice, KnownPool, PoolList};
-use super::super::reguid::ReguidPool;
-use super::super::vdev_request::{VdevKind, VdevRequest};
 use super::super::{PoolVolume, Pools};
 use super::{FILE, create_volume, cut, pattern, pools, read, request, with_volume, write};
 use block::Lane;
+use model::pool::check::CheckPool;
+use model::pool::dataset::change::DatasetChange;
+use model::pool::found::FoundPool;
+use model::pool::import::ImportPool;
+use model::pool::reguid::ReguidPool;
+use model::pool::vdev_change::VdevChange;
+use model::pool::vdev_request::{VdevKind, VdevRequest};
 use model::{Error, ErrorKind};
 
 /// Blocks that are written, and their bytes: as many as the mirror that lost all of them had.

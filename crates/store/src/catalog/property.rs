@@ -114,6 +114,13 @@ const fn computed(
     }
 }
 
+impl PropertyInfo {
+    /// Returns the property of a name; `None` for properties of users too.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        PROPERTIES.iter().find(|info| info.name == name)
+    }
+}
+
 /// All properties but those of users, in the order in which they are shown.
 pub const PROPERTIES: &[PropertyInfo] = &[
     computed(Native::Type, "type", "fvs", "folder, volume or snapshot"),
@@ -360,7 +367,7 @@ impl Property {
     /// [`ErrorKind::InvalidValue`] if there is no such property and users cannot have one of that
     /// name.
     pub fn parse(name: &str) -> Result<Self, CatalogError> {
-        if let Some(info) = PROPERTIES.iter().find(|info| info.name == name) {
+        if let Some(info) = PropertyInfo::named(name) {
             return Ok(Self::Native(info.native));
         }
         let is_allowed = |c: char| {

@@ -5,8 +5,8 @@ use bench::reached::Unit;
 use control::Client;
 use control::answer::UnitView;
 use model::config::BackendSpec;
+use model::pool::dataset::DatasetView;
 use model::{Error, ErrorKind};
-use pools::dataset::DatasetView;
 
 /// A logical unit and its volume.
 pub(super) struct Beneath {

@@ -19,8 +19,9 @@ use super::volume::command;
 use crate::{Connection, Done, Terminal};
 use control::Client;
 use initiator::write_cache::WriteCache;
+use model::pool::dataset::Changed;
+use model::pool::dataset::change::DatasetChange;
 use model::{Error, ErrorKind};
-use pools::dataset::{Changed, DatasetChange};
 
 /// Something that a sweep does to what is not its own, and how it was before.
 #[derive(Debug, Serialize, Deserialize)]

@@ -21,9 +21,10 @@ use model::config::BackendSpec;
 use model::device_name;
 use model::initiator::settings::{DeviceSettings, SessionSettings};
 use model::initiator::url::{LunUrl, at_lun};
+use model::pool::dataset::change::DatasetChange;
+use model::pool::dataset::{Changed, DatasetView};
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
-use pools::dataset::{Changed, DatasetChange, DatasetView};
 
 /// What was made, by volblocksize.
 pub(super) struct MadeVolumes {

@@ -7,7 +7,8 @@ use hyper::Method;
 use super::beneath::Beneath;
 use control::Client;
 use model::Error;
-use pools::dataset::{Changed, DatasetChange};
+use model::pool::dataset::Changed;
+use model::pool::dataset::change::DatasetChange;
 
 /// A volume, and how it was.
 pub(super) struct Volume {

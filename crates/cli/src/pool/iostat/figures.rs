@@ -1,9 +1,9 @@
 //! Rates of what was counted between two answers of the control API.
 
+use model::pool::io::{IoCounts, IoView};
+use model::pool::status::PoolView;
+use model::pool::vdev::VdevView;
 use serde::Serialize;
-
-use pools::io::{IoCounts, IoView};
-use pools::status::{PoolView, VdevView};
 
 /// A pool in a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pools::dataset::DatasetChange;
+use model::pool::dataset::change::DatasetChange;
 
 use crate::pools::life::{log_in, pattern};
 use crate::process::Process;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::status::{NO_ERRORS, PoolView};
-use model::health::Health;
+use crate::health::Health;
 
 /// A pool in short.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -1,6 +1,6 @@
 //! Names of datasets with the pool's before them, as administrators write them.
 
-use model::Error;
+use crate::Error;
 
 /// A pool's name, and the rest of a dataset's.
 pub fn split(name: &str) -> (&str, &str) {
@@ -16,7 +16,7 @@ pub fn split(name: &str) -> (&str, &str) {
 ///
 /// # Errors
 /// There is one: the whole name, and how names are written.
-pub(crate) fn require_whole(name: &str) -> Result<(), Error> {
+pub fn require_whole(name: &str) -> Result<(), Error> {
     let (path, snapshot) = match name.split_once('@') {
         Some((path, snapshot)) => (path, Some(snapshot)),
         None => (name, None),
