@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::disks::{Disk, SECTOR};
-use super::reader::{Found, Vdevs, labels, manifest};
+use super::reader::{ReadLabels, Vdevs, labels, manifest};
 
 /// Writes some seeds of each kind.
 pub(crate) fn write(disks: &[Disk]) {
@@ -62,7 +62,7 @@ fn cut(sector: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the records behind the checkpoint, in their order.
-fn records(disks: &[Disk], found: &Found<'_>) -> Vec<Vec<u8>> {
+fn records(disks: &[Disk], found: &ReadLabels<'_>) -> Vec<Vec<u8>> {
     let seq = |record: &Vec<u8>| u64::from_le_bytes(record[24..32].try_into().expect("8 bytes"));
     let mut records = sectors(disks, b"SANDLOGR", usize::MAX);
     records.retain(|record| seq(record) > found.root.seq);

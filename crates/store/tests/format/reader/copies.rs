@@ -1,7 +1,7 @@
 //! Copies of groups on log vdevs (section 8.3).
 
 use super::Refusal;
-use super::labels::Found;
+use super::labels::ReadLabels;
 use super::map::Pointer;
 use super::record::Record;
 use super::vdevs::Vdevs;
@@ -20,7 +20,7 @@ pub(super) struct Copies(Vec<Copy>);
 
 impl Copies {
     /// Reads all of every log vdev. Refuses if a vdev is away that may have the only copies.
-    pub(super) fn find(vdevs: &Vdevs<'_>, found: &Found<'_>) -> Result<Self, Refusal> {
+    pub(super) fn find(vdevs: &Vdevs<'_>, found: &ReadLabels<'_>) -> Result<Self, Refusal> {
         let mut all = Vec::new();
         for (first, sectors) in vdevs.logs(found.root.epoch)? {
             for address in first..first + sectors.min(COPIES) {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::Refusal;
 use super::copies::Copies;
 use super::datasets::Datasets;
-use super::labels::Found;
+use super::labels::ReadLabels;
 use super::map::Pointer;
 use super::record::{Entry, Record};
 use super::search::is_durable_missing;
@@ -39,7 +39,7 @@ pub(super) struct Replayed {
 
 struct Log<'a, 'b> {
     vdevs: &'a mut Vdevs<'b>,
-    found: &'a Found<'b>,
+    found: &'a ReadLabels<'b>,
     copies: Copies,
     place: Place,
     proven: u64,
@@ -50,7 +50,7 @@ struct Log<'a, 'b> {
 /// Replays the log.
 pub(super) fn replay<'b>(
     vdevs: &mut Vdevs<'b>,
-    found: &Found<'b>,
+    found: &ReadLabels<'b>,
     datasets: &mut Datasets,
 ) -> Result<Replayed, Refusal> {
     let root = &found.root;

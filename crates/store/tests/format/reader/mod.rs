@@ -25,7 +25,7 @@ use datasets::Datasets;
 use map::Pointer;
 
 pub(crate) use bytes::from_hex;
-pub(crate) use labels::Found;
+pub(crate) use labels::ReadLabels;
 pub(crate) use vdevs::Vdevs;
 
 /// Content of a pool.

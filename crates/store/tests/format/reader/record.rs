@@ -1,7 +1,7 @@
 //! A record of the log, in the chain or as a copy on a log vdev (sections 8 and 8.3).
 
 use super::bytes::{is_keyed, is_zero, keyed, number, wide};
-use super::labels::Found;
+use super::labels::ReadLabels;
 use super::map::Pointer;
 
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub(super) enum Entry {
 
 impl Record {
     /// Parses a sector of the chain, if it is a record of this pool.
-    pub(super) fn parse(sector: &[u8], found: &Found<'_>) -> Option<Self> {
+    pub(super) fn parse(sector: &[u8], found: &ReadLabels<'_>) -> Option<Self> {
         is_valid(sector, found).then(|| {
             assert!(is_zero(&sector[12..14]) && is_zero(&sector[88..96]));
             Self::fields(sector, wide(&sector[72..88]))
@@ -49,7 +49,7 @@ impl Record {
     }
 
     /// Parses a sector of a log vdev, if it is a copy (section 8.3).
-    pub(super) fn parse_copy(sector: &[u8], found: &Found<'_>) -> Option<Self> {
+    pub(super) fn parse_copy(sector: &[u8], found: &ReadLabels<'_>) -> Option<Self> {
         is_valid(sector, found).then(|| {
             assert_eq!(number(&sector[12..14]), 1);
             let mut chain = sector.to_vec();
@@ -92,7 +92,7 @@ impl Record {
     }
 }
 
-fn is_valid(sector: &[u8], found: &Found<'_>) -> bool {
+fn is_valid(sector: &[u8], found: &ReadLabels<'_>) -> bool {
     sector.starts_with(b"SANDLOGR")
         && number(&sector[8..10]) == if is_zero(&sector[14..16]) { 1 } else { 2 }
         && number(&sector[16..24]) == found.key_guid

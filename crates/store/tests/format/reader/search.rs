@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::labels::Found;
+use super::labels::ReadLabels;
 use super::log::Place;
 use super::record::Record;
 use super::vdevs::Vdevs;
@@ -15,7 +15,7 @@ const AROUND: u64 = 2047;
 /// `known` are the places of the records before, in their order.
 pub(super) fn is_durable_missing(
     vdevs: &Vdevs<'_>,
-    found: &Found<'_>,
+    found: &ReadLabels<'_>,
     end: &Place,
     known: &[u64],
 ) -> bool {
