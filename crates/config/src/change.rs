@@ -256,13 +256,7 @@ fn keep_data(before: &Config, after: &Config) -> Result<(), Error> {
                 "create another logical unit and copy the data with a client",
             ));
         }
-        let size = |unit: &UnitSpec| match &unit.backend {
-            BackendSpec::Memory { size } | BackendSpec::File { size, .. } => Some(*size),
-            BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
-                None
-            }
-        };
-        if let (Some(was), Some(wanted)) = (size(old), size(unit))
+        if let (Some(was), Some(wanted)) = (old.backend.size(), unit.backend.size())
             && wanted < was
         {
             return Err(unit::shrinking(&unit.name, was, wanted));

@@ -18,16 +18,13 @@
 
 use std::collections::HashMap;
 
-use model::config::{BackendSpec, Config, UnitSpec};
+use model::config::{Config, UnitSpec};
 use model::error::Error;
 use model::volume_id::{PlacedUnit, VolumeId, Volumes};
 
 /// The name of the volume that a unit is on.
 fn volume(unit: &UnitSpec) -> Option<&str> {
-    match &unit.backend {
-        BackendSpec::Volume { volume } => Some(volume),
-        _ => None,
-    }
+    unit.backend.volume()
 }
 
 /// Whether a note holds for one of these units.
@@ -114,7 +111,7 @@ fn take_over(config: &mut Config, news: Vec<PlacedUnit>) {
         .map(|noted| (noted.naa.clone(), noted))
         .collect();
     for unit in &mut config.units {
-        if let BackendSpec::Volume { volume } = &mut unit.backend
+        if let Some(volume) = unit.backend.volume_mut()
             && let Some(noted) = news.get(&unit.naa)
         {
             volume.clone_from(&noted.volume);
@@ -174,7 +171,7 @@ pub fn complete(before: &Config, after: &mut Config, volumes: &dyn Volumes) -> b
 pub fn refuse_shared(config: &Config) -> Result<(), Error> {
     let mut by_volume: HashMap<&VolumeId, &UnitSpec> = HashMap::new();
     for unit in placed(config) {
-        let is_volume = volume(unit.spec).is_some_and(|name| !name.contains('@'));
+        let is_volume = unit.spec.backend.writable_volume().is_some();
         let Some(id) = unit.volume.filter(|_| is_volume) else {
             continue;
         };
@@ -220,11 +217,9 @@ pub fn moved<'a>(before: &'a Config, after: &'a Config) -> Vec<&'a UnitSpec> {
         let Some(was) = old.get(naa) else {
             return false;
         };
-        match (&was.backend, &unit.backend) {
-            (BackendSpec::Memory { .. }, BackendSpec::Memory { .. }) => false,
-            (BackendSpec::File { path: was, .. }, BackendSpec::File { path: is, .. }) => was != is,
-            (BackendSpec::Volume { .. }, BackendSpec::Volume { .. }) => !is_same,
-            (was, is) => was != is,
+        match (volume(was), volume(unit)) {
+            (Some(_), Some(_)) => !is_same,
+            _ => !unit.backend.is_at_place_of(&was.backend),
         }
     };
     differ.filter(is_moved).collect()
@@ -233,6 +228,7 @@ pub fn moved<'a>(before: &'a Config, after: &'a Config) -> Vec<&'a UnitSpec> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::config::BackendSpec;
 
     /// A pool with these volumes.
     struct Pool(Vec<(&'static str, u32)>);

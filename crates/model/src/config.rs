@@ -5,13 +5,13 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::initiator::InitiatorSpec;
 use super::volume_id::PlacedUnit;
+pub use crate::backend::BackendSpec;
 use crate::{name, pattern};
 
 /// Everything that survives a restart.
@@ -158,52 +158,6 @@ pub fn default_block_size() -> u32 {
 /// 4 KiB: what the disks beneath and the page cache really write.
 pub fn default_physical_block_size() -> u32 {
     4096
-}
-
-/// What a logical unit is made of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
-pub enum BackendSpec {
-    /// Main memory; contents vanish with the daemon.
-    Memory {
-        /// Bytes.
-        size: u64,
-    },
-    /// A file.
-    File {
-        /// Where; relative paths are below the state folder.
-        #[schema(value_type = String)]
-        path: PathBuf,
-        /// Bytes.
-        size: u64,
-        /// Reserve the space now.
-        #[serde(default)]
-        preallocate: bool,
-    },
-    /// A block device: a disk, a partition, a real zvol.
-    Device {
-        /// Its node below /dev.
-        #[schema(value_type = String)]
-        path: PathBuf,
-    },
-    /// A device of another machine, reached through this one's initiator. Named by what it is, not by
-    /// where it is: a LUN may lead to another disk one day.
-    Iscsi {
-        /// Its name: `naa.…`, `eui.…` or `t10.…`.
-        device: String,
-    },
-    /// A volume of a pool, or a snapshot that is only read.
-    Volume {
-        /// Its name with the pool's, as in `tank/vm1`.
-        volume: String,
-    },
-}
-
-impl BackendSpec {
-    /// Whether it is a snapshot of a volume, by its name.
-    pub fn is_snapshot(&self) -> bool {
-        matches!(self, Self::Volume { volume } if volume.contains('@'))
-    }
 }
 
 /// A target node with its portal groups.

@@ -2,6 +2,7 @@
 //! shows of itself, and the error that a user sees. The API, the command line and the parts behind them
 //! speak in these types. Nothing here does I/O.
 
+pub mod backend;
 pub mod config;
 pub mod data_plane;
 pub mod date;

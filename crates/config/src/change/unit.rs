@@ -82,13 +82,6 @@ pub struct ModifyUnit {
 
 impl Edit {
     pub(super) fn create_unit(&mut self, request: &CreateUnit) -> Result<(), Error> {
-        let preallocated = matches!(
-            request.backend,
-            BackendSpec::File {
-                preallocate: true,
-                ..
-            }
-        );
         let mut unit = UnitSpec {
             name: request.name.clone(),
             naa: request.naa.clone().unwrap_or_default(),
@@ -102,7 +95,7 @@ impl Edit {
             write_cache: request.write_cache,
             // Nobody can write a snapshot.
             read_only: request.read_only || request.backend.is_snapshot(),
-            thin: request.thin.unwrap_or(!preallocated),
+            thin: request.thin.unwrap_or(!request.backend.is_preallocated()),
             threshold_percent: request.threshold_percent,
             offline: false,
         };
@@ -165,34 +158,12 @@ impl Edit {
 }
 
 fn resize(unit: &mut UnitSpec, wanted: u64) -> Result<(), Error> {
-    match &mut unit.backend {
-        BackendSpec::Memory { size } | BackendSpec::File { size, .. } if wanted >= *size => {
-            *size = wanted;
-            Ok(())
-        }
-        BackendSpec::Memory { size } | BackendSpec::File { size, .. } => {
-            Err(shrinking(&unit.name, *size, wanted))
-        }
-        BackendSpec::Device { path } => Err(Error::invalid(
-            format!(
-                "{} is the device {}, whose size is not ours to set",
-                unit.name,
-                path.display()
-            ),
-            "grow the device itself; the new size is noticed when the unit is next opened",
-        )),
-        BackendSpec::Iscsi { device } => Err(Error::invalid(
-            format!("{} is {device}, whose size is not ours to set", unit.name),
-            "grow it at its own array; the new size is noticed by itself, or with sandstone initiator rescan",
-        )),
-        BackendSpec::Volume { volume } => Err(Error::invalid(
-            format!(
-                "{} is the volume {volume}, which has its size from its pool",
-                unit.name
-            ),
-            format!("sandstone volume set volsize=SIZE {volume}"),
-        )),
+    let size = unit.backend.size_mut(&unit.name)?;
+    if wanted < *size {
+        return Err(shrinking(&unit.name, *size, wanted));
     }
+    *size = wanted;
+    Ok(())
 }
 
 pub(super) fn shrinking(name: &str, was: u64, wanted: u64) -> Error {

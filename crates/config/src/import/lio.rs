@@ -104,24 +104,16 @@ impl Import {
     fn unit(&mut self, object: &StorageObject) {
         let source = format!("storage object {}", object.name);
         let backend = match object.plugin.as_str() {
-            "block" => BackendSpec::Device {
-                path: object.dev.clone().into(),
-            },
-            "fileio" if object.dev.starts_with("/dev/") => BackendSpec::Device {
-                path: object.dev.clone().into(),
-            },
-            "fileio" => BackendSpec::File {
-                path: object.dev.clone().into(),
-                size: object.size,
-                preallocate: false,
-            },
+            "block" => BackendSpec::device(&object.dev),
+            "fileio" if object.dev.starts_with("/dev/") => BackendSpec::device(&object.dev),
+            "fileio" => BackendSpec::file(&object.dev, object.size),
             // Such a disk forgets what is written to it.
             "ramdisk" if object.rest.contains_key("nullio") => {
                 return self
                     .imported
                     .leave_out(source, "it is one of nullio, which keeps nothing");
             }
-            "ramdisk" => BackendSpec::Memory { size: object.size },
+            "ramdisk" => BackendSpec::memory(object.size),
             other => {
                 let why = format!("there is no backend like {other}");
                 return self.imported.leave_out(source, why);

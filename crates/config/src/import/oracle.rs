@@ -8,7 +8,6 @@ use super::Imported;
 use crate::access::{Authentication, access, discovery};
 use crate::change::Change;
 use crate::identity::Seed;
-use model::config::BackendSpec;
 use model::{Config, Error};
 
 mod lio;
@@ -133,10 +132,8 @@ fn proves(asked: &Authentication, proof: Option<Secret>) -> bool {
 }
 
 fn path(config: &Config, unit: &str) -> String {
-    match &config.unit(unit).unwrap().backend {
-        BackendSpec::File { path, .. } | BackendSpec::Device { path } => path.display().to_string(),
-        other => panic!("{other:?}"),
-    }
+    let place = config.unit(unit).unwrap().backend.place();
+    place.unwrap().display().to_string()
 }
 
 fn compare(seed: u64, original: &dyn Original, tally: &mut Tally) {

@@ -1,18 +1,17 @@
-//! Rules of logical units: identities, block sizes, backends.
+//! Rules of logical units: identities, block sizes, and no two units on one backend.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 
 use super::{object_name, taken};
-use model::config::{BackendSpec, Config, UnitSpec};
+use model::config::{Config, UnitSpec};
 use model::error::Error;
 
 pub(super) fn units(config: &Config) -> Result<(), Error> {
     let (mut names, mut naas, mut serials) = (HashSet::new(), HashMap::new(), HashMap::new());
     let mut backings = HashMap::new();
-    let remote = config.units.iter().filter_map(|unit| match &unit.backend {
-        BackendSpec::Iscsi { device } => Some((device.strip_prefix("naa.")?, unit)),
-        _ => None,
+    let remote = config.units.iter().filter_map(|unit| {
+        let disk = unit.backend.disk_of_initiator()?;
+        Some((disk.strip_prefix("naa.")?, unit))
     });
     let remote: HashMap<&str, &UnitSpec> = remote.collect();
     for unit in &config.units {
@@ -48,11 +47,8 @@ pub(super) fn units(config: &Config) -> Result<(), Error> {
                 "leave serial out to have a new one made",
             ));
         }
-        let place = match &unit.backend {
-            BackendSpec::Memory { .. } => continue,
-            BackendSpec::File { path, .. } | BackendSpec::Device { path } => path.as_path(),
-            BackendSpec::Iscsi { device } => Path::new(device),
-            BackendSpec::Volume { volume } => Path::new(volume),
+        let Some(place) = unit.backend.place() else {
+            continue;
         };
         if let Some(other) = backings.insert(place, &unit.name) {
             return Err(Error::invalid(
@@ -114,83 +110,5 @@ fn unit_rules(unit: &UnitSpec) -> Result<(), Error> {
             "use 1 to 99; 80 is common",
         ));
     }
-    backend_rules(&who, unit)
-}
-
-fn backend_rules(who: &str, unit: &UnitSpec) -> Result<(), Error> {
-    match &unit.backend {
-        BackendSpec::Memory { size } | BackendSpec::File { size, .. } => {
-            let block = u64::from(unit.block_size);
-            if *size == 0 || !size.is_multiple_of(block) {
-                return Err(Error::invalid(
-                    format!(
-                        "{who}: a size of {size} bytes is not a positive multiple of its {block}-byte blocks"
-                    ),
-                    "write the size with a unit, as in 10G",
-                ));
-            }
-            if *size > i64::MAX as u64 {
-                return Err(Error::invalid(
-                    format!("{who}: no file system holds {size} bytes in one file"),
-                    "ask for less than 8E",
-                ));
-            }
-        }
-        BackendSpec::Device { path } => {
-            if !path.is_absolute() {
-                return Err(Error::invalid(
-                    format!(
-                        "{who}: the device {} is not an absolute path",
-                        path.display()
-                    ),
-                    "write it in full, as in /dev/zvol/tank/vol1 or /dev/disk/by-id/…",
-                ));
-            }
-        }
-        BackendSpec::Volume { volume } => {
-            if volume.starts_with('/') || !volume.contains('/') {
-                return Err(Error::invalid(
-                    format!("{who}: {volume:?} is not the name of a volume"),
-                    "name it with its pool, as in tank/vm1",
-                ));
-            }
-            if unit.backend.is_snapshot() && !unit.read_only {
-                return Err(Error::invalid(
-                    format!("{who}: {volume} is a snapshot, which is never written"),
-                    format!(
-                        "leave it read-only, or serve a clone of it: sandstone volume clone {volume} POOL/NAME"
-                    ),
-                ));
-            }
-        }
-        BackendSpec::Iscsi { .. } => {}
-    }
-    if let BackendSpec::Iscsi { device } = &unit.backend {
-        return iscsi_device(who, device);
-    }
-    if let BackendSpec::File { path, .. } = &unit.backend
-        && (path.as_os_str().is_empty() || path.components().any(|c| c.as_os_str() == ".."))
-    {
-        return Err(Error::invalid(
-            format!(
-                "{who}: {:?} is not a path for its data",
-                path.display().to_string()
-            ),
-            "name a file; relative paths are below the state folder and may not hold ..",
-        ));
-    }
-    Ok(())
-}
-
-fn iscsi_device(who: &str, device: &str) -> Result<(), Error> {
-    let named = ["naa.", "eui.", "t10."]
-        .iter()
-        .any(|kind| device.starts_with(kind));
-    if named && device.len() <= 256 && !device.chars().any(char::is_control) {
-        return Ok(());
-    }
-    Err(Error::invalid(
-        format!("{who}: {device:?} is not the name of a device that is the same on every path"),
-        "use a name that begins with naa., eui. or t10., as sandstone initiator device list shows it",
-    ))
+    unit.backend.check(&who, unit.block_size, unit.read_only)
 }

@@ -67,18 +67,12 @@ impl Import<'_> {
     ) -> Result<Option<BackendSpec>, Error> {
         let path = device.value("filename")?.unwrap_or_default().to_owned();
         let why = match handler {
-            "vdisk_blockio" => return Ok(Some(BackendSpec::Device { path: path.into() })),
+            "vdisk_blockio" => return Ok(Some(BackendSpec::device(path))),
             "vdisk_fileio" if path.starts_with("/dev/") => {
-                return Ok(Some(BackendSpec::Device { path: path.into() }));
+                return Ok(Some(BackendSpec::device(path)));
             }
             "vdisk_fileio" => match (self.machine.size_of)(Path::new(&path)) {
-                Some(size) => {
-                    return Ok(Some(BackendSpec::File {
-                        path: path.into(),
-                        size,
-                        preallocate: false,
-                    }));
-                }
+                Some(size) => return Ok(Some(BackendSpec::file(path, size))),
                 None => format!("{path:?} is not on this machine, so its size is unknown"),
             },
             other => format!("there is no backend like {other}"),

@@ -1,0 +1,386 @@
+//! Backend of a logical unit as the configuration names it, and everything that its name alone tells.
+//!
+//! Only this file and the registry in `crates/backends` tell one kind from another. All other code
+//! asks here for a neutral fact, or asks the registry for the backend itself.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::error::Error;
+
+/// What a logical unit is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum BackendSpec {
+    /// Main memory; contents vanish with the daemon.
+    Memory {
+        /// Bytes.
+        size: u64,
+    },
+    /// A file.
+    File {
+        /// Where; relative paths are below the state folder.
+        #[schema(value_type = String)]
+        path: PathBuf,
+        /// Bytes.
+        size: u64,
+        /// Reserve the space now.
+        #[serde(default)]
+        preallocate: bool,
+    },
+    /// A block device: a disk, a partition, a real zvol.
+    Device {
+        /// Its node below /dev.
+        #[schema(value_type = String)]
+        path: PathBuf,
+    },
+    /// A device of another machine, reached through this one's initiator. Named by what it is, not by
+    /// where it is: a LUN may lead to another disk one day.
+    Iscsi {
+        /// Its name: `naa.…`, `eui.…` or `t10.…`.
+        device: String,
+    },
+    /// A volume of a pool, or a snapshot that is only read.
+    Volume {
+        /// Its name with the pool's, as in `tank/vm1`.
+        volume: String,
+    },
+}
+
+impl BackendSpec {
+    /// Returns a backend of that many bytes of memory.
+    pub fn memory(size: u64) -> Self {
+        Self::Memory { size }
+    }
+
+    /// Returns a backend in a file of that many bytes, without space reserved for it.
+    pub fn file(path: impl Into<PathBuf>, size: u64) -> Self {
+        Self::File {
+            path: path.into(),
+            size,
+            preallocate: false,
+        }
+    }
+
+    /// Returns a backend in a file of that many bytes, all of which are reserved.
+    pub fn reserved_file(path: impl Into<PathBuf>, size: u64) -> Self {
+        Self::File {
+            path: path.into(),
+            size,
+            preallocate: true,
+        }
+    }
+
+    /// Returns a backend on a block device of this machine.
+    pub fn device(path: impl Into<PathBuf>) -> Self {
+        Self::Device { path: path.into() }
+    }
+
+    /// Returns a backend on a disk of another machine.
+    pub fn remote_disk(device: impl Into<String>) -> Self {
+        Self::Iscsi {
+            device: device.into(),
+        }
+    }
+
+    /// Returns a backend on a volume or snapshot of a pool.
+    pub fn on_volume(volume: impl Into<String>) -> Self {
+        Self::Volume {
+            volume: volume.into(),
+        }
+    }
+
+    /// Returns the volume or snapshot that the backend is, with the pool's name.
+    pub fn volume(&self) -> Option<&str> {
+        match self {
+            Self::Volume { volume } => Some(volume),
+            Self::Memory { .. } | Self::File { .. } | Self::Device { .. } | Self::Iscsi { .. } => {
+                None
+            }
+        }
+    }
+
+    /// Returns the name of the volume that the backend is, to be changed where the volume has another.
+    pub fn volume_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Volume { volume } => Some(volume),
+            Self::Memory { .. } | Self::File { .. } | Self::Device { .. } | Self::Iscsi { .. } => {
+                None
+            }
+        }
+    }
+
+    /// Returns the disk that this machine's initiator reaches for the backend.
+    pub fn disk_of_initiator(&self) -> Option<&str> {
+        match self {
+            Self::Iscsi { device } => Some(device),
+            Self::Memory { .. } | Self::File { .. } | Self::Device { .. } | Self::Volume { .. } => {
+                None
+            }
+        }
+    }
+
+    /// Returns the file or device node that the backend is on this machine.
+    pub fn path(&self, state_folder: &Path) -> Option<PathBuf> {
+        match self {
+            Self::File { path, .. } => Some(state_folder.join(path)),
+            Self::Device { path } => Some(Path::new("/dev").join(path)),
+            Self::Memory { .. } | Self::Iscsi { .. } | Self::Volume { .. } => None,
+        }
+    }
+
+    /// Returns the name of the place where the data lies, as the configuration has it. Memory is no place.
+    pub fn place(&self) -> Option<&Path> {
+        match self {
+            Self::Memory { .. } => None,
+            Self::File { path, .. } | Self::Device { path } => Some(path),
+            Self::Iscsi { device } => Some(Path::new(device)),
+            Self::Volume { volume } => Some(Path::new(volume)),
+        }
+    }
+
+    /// Reports whether the other backend is of the same kind and its data lies in the same place.
+    pub fn is_at_place_of(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+            && self.place() == other.place()
+    }
+
+    /// Returns the bytes that the configuration gives the backend. All others have their size from elsewhere.
+    pub fn size(&self) -> Option<u64> {
+        match self {
+            Self::Memory { size } | Self::File { size, .. } => Some(*size),
+            Self::Device { .. } | Self::Iscsi { .. } | Self::Volume { .. } => None,
+        }
+    }
+
+    /// Returns the bytes that the configuration gives the backend of the unit `unit`, to be changed.
+    ///
+    /// # Errors
+    /// The size is set elsewhere; the error says where.
+    pub fn size_mut(&mut self, unit: &str) -> Result<&mut u64, Error> {
+        match self {
+            Self::Memory { size } | Self::File { size, .. } => Ok(size),
+            Self::Device { path } => Err(Error::invalid(
+                format!(
+                    "{unit} is the device {}, whose size is not ours to set",
+                    path.display()
+                ),
+                "grow the device itself; the new size is noticed when the unit is next opened",
+            )),
+            Self::Iscsi { device } => Err(Error::invalid(
+                format!("{unit} is {device}, whose size is not ours to set"),
+                "grow it at its own array; the new size is noticed by itself, or with sandstone initiator rescan",
+            )),
+            Self::Volume { volume } => Err(Error::invalid(
+                format!("{unit} is the volume {volume}, which has its size from its pool"),
+                format!("sandstone volume set volsize=SIZE {volume}"),
+            )),
+        }
+    }
+
+    /// Reports whether the backend is a snapshot of a volume, by its name.
+    pub fn is_snapshot(&self) -> bool {
+        self.volume().is_some_and(|volume| volume.contains('@'))
+    }
+
+    /// Returns the volume that the backend is, unless it is a snapshot, with the pool's name.
+    pub fn writable_volume(&self) -> Option<&str> {
+        self.volume().filter(|volume| !volume.contains('@'))
+    }
+
+    /// Reports whether the data vanishes with the unit and with the daemon.
+    pub fn is_volatile(&self) -> bool {
+        matches!(self, Self::Memory { .. })
+    }
+
+    /// Reports whether the configuration reserves all space of the backend.
+    pub fn is_preallocated(&self) -> bool {
+        matches!(self, Self::File { preallocate, .. } if *preallocate)
+    }
+
+    /// Checks the rules of the backend alone, for a unit with these properties. `who` names the unit in an error.
+    ///
+    /// # Errors
+    /// A rule is broken.
+    pub fn check(&self, who: &str, block_size: u32, read_only: bool) -> Result<(), Error> {
+        match self {
+            Self::Memory { size } => check_size(who, *size, block_size),
+            Self::File { path, size, .. } => {
+                check_size(who, *size, block_size)?;
+                check_file(who, path)
+            }
+            Self::Device { path } => check_device(who, path),
+            Self::Iscsi { device } => check_disk_name(who, device),
+            Self::Volume { volume } => {
+                check_volume(who, volume)?;
+                match self.is_snapshot() && !read_only {
+                    true => Err(writable_snapshot(who, volume)),
+                    false => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+/// Shows the backend as listings have it.
+impl fmt::Display for BackendSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory { .. } => f.write_str("memory"),
+            Self::File { path, .. } | Self::Device { path } => path.display().fmt(f),
+            Self::Iscsi { device } => write!(f, "iscsi {device}"),
+            Self::Volume { volume } => f.write_str(volume),
+        }
+    }
+}
+
+fn check_size(who: &str, size: u64, block_size: u32) -> Result<(), Error> {
+    let block = u64::from(block_size);
+    if size == 0 || !size.is_multiple_of(block) {
+        return Err(Error::invalid(
+            format!(
+                "{who}: a size of {size} bytes is not a positive multiple of its {block}-byte blocks"
+            ),
+            "write the size with a unit, as in 10G",
+        ));
+    }
+    if size > i64::MAX as u64 {
+        return Err(Error::invalid(
+            format!("{who}: no file system holds {size} bytes in one file"),
+            "ask for less than 8E",
+        ));
+    }
+    Ok(())
+}
+
+fn check_file(who: &str, path: &Path) -> Result<(), Error> {
+    if !path.as_os_str().is_empty() && path.components().all(|c| c.as_os_str() != "..") {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        format!(
+            "{who}: {:?} is not a path for its data",
+            path.display().to_string()
+        ),
+        "name a file; relative paths are below the state folder and may not hold ..",
+    ))
+}
+
+fn check_device(who: &str, path: &Path) -> Result<(), Error> {
+    if path.is_absolute() {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        format!(
+            "{who}: the device {} is not an absolute path",
+            path.display()
+        ),
+        "write it in full, as in /dev/zvol/tank/vol1 or /dev/disk/by-id/…",
+    ))
+}
+
+fn check_disk_name(who: &str, device: &str) -> Result<(), Error> {
+    let named = ["naa.", "eui.", "t10."]
+        .iter()
+        .any(|kind| device.starts_with(kind));
+    if named && device.len() <= 256 && !device.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        format!("{who}: {device:?} is not the name of a device that is the same on every path"),
+        "use a name that begins with naa., eui. or t10., as sandstone initiator device list shows it",
+    ))
+}
+
+fn check_volume(who: &str, volume: &str) -> Result<(), Error> {
+    if !volume.starts_with('/') && volume.contains('/') {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        format!("{who}: {volume:?} is not the name of a volume"),
+        "name it with its pool, as in tank/vm1",
+    ))
+}
+
+fn writable_snapshot(who: &str, volume: &str) -> Error {
+    Error::invalid(
+        format!("{who}: {volume} is a snapshot, which is never written"),
+        format!(
+            "leave it read-only, or serve a clone of it: sandstone volume clone {volume} POOL/NAME"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_a_kind_are_those_of_its_serialized_form() {
+        let kinds = [
+            (
+                BackendSpec::memory(512),
+                r#"{"kind":"memory","size":512}"#,
+                "memory",
+            ),
+            (
+                BackendSpec::reserved_file("a", 512),
+                r#"{"kind":"file","path":"a","size":512,"preallocate":true}"#,
+                "a",
+            ),
+            (
+                BackendSpec::device("/dev/a"),
+                r#"{"kind":"device","path":"/dev/a"}"#,
+                "/dev/a",
+            ),
+            (
+                BackendSpec::remote_disk("naa.6"),
+                r#"{"kind":"iscsi","device":"naa.6"}"#,
+                "iscsi naa.6",
+            ),
+            (
+                BackendSpec::on_volume("a/b"),
+                r#"{"kind":"volume","volume":"a/b"}"#,
+                "a/b",
+            ),
+        ];
+        for (backend, stored, shown) in kinds {
+            let text = serde_json::to_string(&backend).expect("JSON");
+            assert_eq!(text, stored);
+            let read: BackendSpec = serde_json::from_str(stored).expect("a backend");
+            assert_eq!(read, backend);
+            assert_eq!(backend.to_string(), shown);
+        }
+    }
+
+    #[test]
+    fn a_file_and_a_device_of_one_name_are_not_one_backend() {
+        let file = BackendSpec::file("/dev/a", 512);
+        let larger = BackendSpec::reserved_file("/dev/a", 1024);
+        assert!(file.is_at_place_of(&larger));
+        assert!(!file.is_at_place_of(&BackendSpec::device("/dev/a")));
+        assert!(!file.is_at_place_of(&BackendSpec::file("/dev/b", 512)));
+        assert!(BackendSpec::memory(512).is_at_place_of(&BackendSpec::memory(1024)));
+    }
+
+    #[test]
+    fn only_memory_and_files_have_their_size_from_the_configuration() {
+        for mut backend in [BackendSpec::memory(512), BackendSpec::file("a", 512)] {
+            *backend.size_mut("vm").expect("a size") = 1024;
+            assert_eq!(backend.size(), Some(1024));
+        }
+        let others = [
+            (BackendSpec::device("/dev/a"), "the device /dev/a"),
+            (BackendSpec::remote_disk("naa.6"), "vm is naa.6"),
+            (BackendSpec::on_volume("a/b"), "the volume a/b"),
+        ];
+        for (mut backend, words) in others {
+            let error = backend.size_mut("vm").expect_err("not ours").to_string();
+            assert!(error.contains(words), "{error}");
+            assert_eq!(backend.size(), None);
+        }
+    }
+}
