@@ -1,8 +1,14 @@
 //! The thread of an open pool: orders in, requests to devices out, answers back, time in between.
 
 mod absence;
+pub(super) mod ahead_queue;
+pub(super) mod answer;
+pub(super) mod attempt;
 mod ending;
 mod farewell;
+pub(super) mod read_ahead;
+pub(super) mod spare_time;
+pub(super) mod unflushed;
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -22,17 +28,17 @@ use store::vdev::{DeviceOutcome, IoId, State, VdevEvent};
 use self::absence::Absence;
 use self::ending::{asks_for_the_end, closed, is_for_a_stopped_pool, refuse};
 use self::farewell::Farewell;
-use super::ahead_queue::AheadQueue;
-use super::answer::outcome;
-use super::damaged::Damaged;
-use super::devices::Devices;
 use super::events::{tell, tell_scan, tell_trim, tell_unaccounted};
 use super::host::{Hands, Order, Reply, Setup, Shared};
-use super::opening::{self, Clock, NotOpen, Opened, wall_clock_s};
-use super::read_ahead::Awaited;
 use super::registry::machine;
-use super::spare_time::SpareTime;
-use super::unflushed::Unflushed;
+use crate::devices::opened::Devices;
+use crate::engine::ahead_queue::AheadQueue;
+use crate::engine::answer::outcome;
+use crate::engine::read_ahead::Awaited;
+use crate::engine::spare_time::SpareTime;
+use crate::engine::unflushed::Unflushed;
+use crate::import::damaged::Damaged;
+use crate::import::opening::{self, Clock, NotOpen, Opened, wall_clock_s};
 use block::Ticket;
 use block::lane::Remote;
 use block::spin::{self, Spin};

@@ -11,7 +11,7 @@ use store::vdev::{DeviceErrorKind, LeafId, State, VdevEvent};
 
 use super::fullness::{Fill, Fullness};
 use super::host::Shared;
-use super::opening::wall_clock_s;
+use crate::import::opening::wall_clock_s;
 use model::pool::history::Happening;
 use model::quantity::format_size;
 
@@ -139,7 +139,7 @@ fn of_space(event: &Event, device_of: impl Fn(u64) -> String) -> Option<String> 
              redundancy. Free space, or add a vdev; what changes then is written twice again"
         )),
         Event::Trim { leaf, state, bytes } => {
-            let text = super::trim::event(*state, *bytes);
+            let text = crate::administer::trim::event(*state, *bytes);
             Some(format!("{}: {text}", device_of(*leaf)))
         }
         Event::TrimUnsupported { leaf } => {
@@ -299,7 +299,7 @@ pub(super) fn tell_unaccounted(leaves: &[u64], pool: &Pool, shared: &Shared) {
 /// Tells where a scrub or resilver begins and ends; in these words.
 pub(super) fn tell_scan(pool: &Pool, shared: &Shared) -> Option<String> {
     let status = pool.scan_status()?;
-    let text = super::scan::text(&status, 0);
+    let text = crate::administer::scan::text(&status, 0);
     let text = text.lines().next().unwrap_or_default();
     let is_short = (status.kind, status.state) == (ScanKind::Resilver, ScanState::Canceled)
         && pool.status().state != State::Online;
@@ -325,7 +325,10 @@ pub(super) fn tell_trim(event: &Event, shared: &Shared) -> Option<String> {
     let places = shared.places();
     let path = places.get(leaf).map(|at| at.path.display().to_string());
     let name = path.unwrap_or_else(|| format!("{leaf:016x}"));
-    Some(format!("{name}: {}", super::trim::event(*state, *bytes)))
+    Some(format!(
+        "{name}: {}",
+        crate::administer::trim::event(*state, *bytes)
+    ))
 }
 
 fn failure(kind: DeviceErrorKind) -> &'static str {

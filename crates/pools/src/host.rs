@@ -24,16 +24,16 @@ use store::pool::{
     Answer, Back, Examined, Plan, Pool, PoolConfig, PoolError, PoolErrorKind, Protection, Request,
 };
 
-use super::damaged::Damaged;
-use super::devices::Devices;
-use super::disks::Disks;
 use super::engine::Engine;
 use super::events::EventLog;
 use super::fence::{Named, PoolFence};
-use super::identity::Identity;
-use super::opening::{self, NotOpen};
-use super::read_ahead::Awaited;
-use super::unflushed::Unflushed;
+use crate::devices::disks::Disks;
+use crate::devices::identity::Identity;
+use crate::devices::opened::Devices;
+use crate::engine::read_ahead::Awaited;
+use crate::engine::unflushed::Unflushed;
+use crate::import::damaged::Damaged;
+use crate::import::opening::{self, NotOpen};
 use block::lane::{Remote, Waker};
 use block::{BlockDevice, BlockError, BlockErrorKind, Lane, Submitted, Ticket};
 use model::pool::history::Happening;

@@ -28,69 +28,30 @@
 //! | what can be read of a volume that lost blocks | `salvage.rs` |
 //! | what a logical unit is made of | `volume.rs`; who is read ahead for: `read_ahead.rs`, and when: `ahead_queue.rs`; what it is answered: `answer.rs` |
 
-mod administer;
+pub mod administer;
 mod advice;
-mod ahead_queue;
-mod answer;
-mod attempt;
-pub mod check;
-mod create;
-mod damaged;
 pub mod dataset;
-mod devices;
-pub mod disks;
+pub mod devices;
 mod engine;
 mod events;
 mod fence;
-mod foreign;
-mod found;
 mod fullness;
-mod history;
 pub mod host;
-mod identity;
 mod import;
 mod io;
-mod known;
-mod label;
-mod lent;
-mod multihost;
-mod name_watch;
-mod new_devices;
-mod opening;
-mod overlay;
-mod own_devices;
 mod placed;
-mod properties;
-mod read_ahead;
-pub mod rebuild_labels;
-mod rebuilding;
 pub mod registry;
-mod reguid;
-mod remembered;
-mod reopening;
-mod returning;
-mod rewind;
-pub mod salvage;
-mod scan;
 pub mod served;
-mod spare_time;
 mod status;
 pub mod stream;
-mod system;
-mod trim;
 pub mod turn;
-mod twins;
-mod unasked;
-mod unflushed;
-mod upgrade;
-mod vdev_request;
 pub mod volume;
 
 #[cfg(test)]
 mod tests;
 
-pub use disks::Disks;
-pub use known::members;
+pub use devices::disks::Disks;
+pub use devices::known::members;
 pub use registry::{Pools, PoolsOptions};
 pub use volume::PoolVolume;
 

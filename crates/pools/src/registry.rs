@@ -8,15 +8,15 @@ use std::time::Instant;
 
 use store::cache::Cache;
 
-use super::attempt::Attempt;
-use super::disks::Disks;
 use super::host::PoolHost;
-use super::known::{KnownDevice, KnownPool, PoolList};
-use super::lent::Lent;
-use super::name_watch::NameWatch;
-use super::rebuilding::{self, Search};
 use super::turn::Turn;
 use super::volume::PoolVolume;
+use crate::administer::rebuilding::{self, Search};
+use crate::devices::disks::Disks;
+use crate::devices::known::{KnownDevice, KnownPool, PoolList};
+use crate::devices::lent::Lent;
+use crate::devices::name_watch::NameWatch;
+use crate::engine::attempt::Attempt;
 use block::OpenError;
 use model::device_name::is_remote;
 use model::pool::import::WaitView;

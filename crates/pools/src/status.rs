@@ -8,16 +8,16 @@ use store::pool::{CacheStatus, LogStatus, PoolStatus, ScanKind, ScanState, Short
 use store::vdev::{Class, Kind, LeafId, LeafStatus, SlotKind, SlotStatus, State, TopLevelStatus};
 
 use super::advice::advice;
-use super::disks::Disks;
 use super::fence::Named;
 use super::host::{Hands, Place, Shut};
-use super::identity::{Identity, Located, locate};
 use super::io;
-use super::properties::views as property_views;
 use super::registry::{AbsentPool, OpenPool, Pools};
-use super::scan::{text, view as scan_view, waiting};
-use super::trim;
-use super::upgrade;
+use crate::administer::properties::views as property_views;
+use crate::administer::scan::{text, view as scan_view, waiting};
+use crate::administer::trim;
+use crate::administer::upgrade;
+use crate::devices::disks::Disks;
+use crate::devices::identity::{Identity, Located, locate};
 use model::device_name::is_remote;
 use model::pool::damaged::{DamagedView, LostView};
 use model::pool::io::IoView;
@@ -203,8 +203,9 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
         is_read_only: status.is_read_only,
         status: what,
         action,
-        multihost: (status.protected.as_ref())
-            .map(|protected| super::multihost::text(protected, &super::fence::text(&asked.fences))),
+        multihost: (status.protected.as_ref()).map(|protected| {
+            crate::import::multihost::text(protected, &super::fence::text(&asked.fences))
+        }),
         scan: scan_text(status, now_us),
         scan_status: status.scan.as_ref().map(|scan| ScanView {
             is_scrub_waiting: status.waiting_scrub == Some(ScanState::Running),

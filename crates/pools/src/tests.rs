@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use pages::Pages;
 
-use super::disks::Disks;
 use super::{PoolVolume, Pools, PoolsOptions};
+use crate::devices::disks::Disks;
 use block::{BlockDevice, BlockErrorKind, Done, Lane, Request, Submitted, Ticket, lane::Outcome};
 use model::ErrorKind;
 use model::pool::create::CreatePool;

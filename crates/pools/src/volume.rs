@@ -19,7 +19,7 @@ use store::pool::{self, Recipe};
 use store::volume::blocks;
 
 use super::host::PoolHost;
-use super::read_ahead::{Ahead, Passed, Read, Readers};
+use crate::engine::read_ahead::{Ahead, Passed, Read, Readers};
 use block::{
     BlockDevice, BlockError, BlockErrorKind, Done, Durability, Foreseen, Geometry, Lane, PoolSpace,
     Request, Submitted, Suspension, Ticket, Usage,

@@ -12,7 +12,7 @@ use model::date::utc;
 use model::pool::check::{CheckPool, CheckView, WrongDevice};
 use model::pool::rebuild_labels::RebuildLabels;
 use model::quantity::format_size;
-use pools::check::check;
+use pools::administer::check::check;
 
 /// Findings of one kind that are told in full to people.
 const TOLD: usize = 10;

@@ -8,7 +8,7 @@ use super::super::{Done, Terminal};
 use super::check::report;
 use model::pool::rebuild_labels::{RebuildLabels, RebuildProgress, RebuildView, RebuiltDevice};
 use model::quantity::format_size;
-use pools::rebuild_labels::rebuild_labels;
+use pools::administer::rebuild_labels::rebuild_labels;
 
 pub(super) fn run(t: &mut Terminal<'_>, asked: &RebuildLabels, as_json: bool) -> Done {
     let is_shown = std::io::stderr().is_terminal() && !as_json;

@@ -4,7 +4,7 @@ use store::pool::{Pool, Stop};
 use store::vdev::{LeafStatus, State};
 
 use super::super::host::Shared;
-use super::super::reopening::is_troubled;
+use crate::import::reopening::is_troubled;
 use model::device_name::is_remote;
 
 /// Disks that are away, or of other machines do not do what they are asked, and that the pool will use again when they

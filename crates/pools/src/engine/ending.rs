@@ -3,9 +3,9 @@
 
 use store::pool::{PoolError, PoolErrorKind};
 
-use super::super::answer::block_error;
 use super::super::host::{Order, Shut};
 use super::{Absence, Closing, Engine, PATIENCE, Waiter};
+use crate::engine::answer::block_error;
 
 impl Engine {
     /// Another host has the pool, or may have it: whoever waits is told, and nothing is served any more.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use store::pool::RequestId;
 
 use super::super::fence::Named;
-use super::super::opening::paths;
 use super::{Engine, Waiter};
+use crate::import::opening::paths;
 use block::BlockDevice;
 
 /// A device that left the pool.
@@ -95,7 +95,7 @@ impl Farewell {
     pub(super) fn end(self, is_wiped: bool) {
         let work = move || {
             if let (Some(path), Some(device)) = (self.path.filter(|_| is_wiped), &self.device)
-                && let Err(error) = super::super::label::wipe_leaf(&**device, self.guid)
+                && let Err(error) = crate::devices::label::wipe_leaf(&**device, self.guid)
             {
                 let path = path.display();
                 tracing::warn!(%path, %error, "the labels of a device that left its pool are not wiped");

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use super::*;
-use crate::label;
+use crate::devices::label;
 use block::BlockError;
 use model::pool::create::CreatePool;
 use model::pool::vdev_change::VdevChange;

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use super::super::check::check;
-use super::super::known::{KnownDevice, KnownPool, PoolList};
 use super::super::{PoolVolume, Pools};
 use super::{FILE, create_volume, cut, pattern, pools, read, request, with_volume, write};
+use crate::administer::check::check;
+use crate::devices::known::{KnownDevice, KnownPool, PoolList};
 use block::Lane;
 use model::pool::check::CheckPool;
 use model::pool::dataset::change::DatasetChange;

@@ -1,0 +1,305 @@
+//! Making pools, and ending them: `pool create`, `pool export`, `pool destroy`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use store::catalog::name::check_component;
+use store::pool::{PoolProperty, PoolStatus};
+use store::vdev::{Class, Kind, VdevTree};
+
+use super::new_devices::{NewDevices, Over, check_devices, make_files, unmake_files};
+use super::vdev_request::check;
+use crate::devices::label;
+use crate::fence::PoolFence;
+use crate::host::{Begin, Place, PoolHost, Setup};
+use crate::import::{multihost, opening};
+use crate::registry::{OpenPool, Pools};
+use crate::status::layout;
+use model::pool::create::{CreatePool, ExportView};
+use model::pool::status::PoolView;
+use model::pool::vdev_request::VdevRequest;
+use model::{Error, ErrorKind};
+
+/// What zpool's syntax knows as something else than a pool's name.
+const RESERVED: [&str; 9] = [
+    "mirror", "raidz", "raidz1", "raidz2", "raidz3", "draid", "spare", "log", "cache",
+];
+
+impl Pools {
+    /// Makes a pool on files and devices; files that were made for it go again where that fails.
+    ///
+    /// # Errors
+    /// What was wrong, and what to do.
+    pub fn create(&self, request: &CreatePool) -> Result<(), Error> {
+        let _changing = self.changing();
+        self.check_name(&request.name)?;
+        check_shape(request)?;
+        self.refuse_own(request.additions().paths())?;
+        let _reserved = self
+            .reserve(request.additions().paths())
+            .map_err(|error| error.not_changed("there is no such pool, and nothing was changed"))?;
+        let made = make_files(request.additions().paths(), request.file_size)?;
+        self.create_on(request).inspect_err(|_| unmake_files(&made))
+    }
+
+    /// How a pool would be laid out; nothing is changed.
+    ///
+    /// # Errors
+    /// What stands in the way of making it.
+    pub fn would_create(&self, request: &CreatePool) -> Result<PoolView, Error> {
+        let _changing = self.changing();
+        self.check_name(&request.name)?;
+        check_shape(request)?;
+        self.refuse_own(request.additions().paths())?;
+        let (disks, what) = (&self.options.disks, request.additions());
+        check_devices(
+            disks,
+            what.paths(),
+            request.file_size,
+            &Over::of_no_pool(request.force),
+        )?;
+        let mut view = PoolView {
+            name: request.name.clone(),
+            ..PoolView::default()
+        };
+        layout(&mut view, what);
+        Ok(view)
+    }
+
+    fn create_on(&self, request: &CreatePool) -> Result<(), Error> {
+        let what = request.additions();
+        let new = NewDevices::open(&self.options.disks, what, &Over::of_no_pool(request.force))?;
+        let tree = VdevTree {
+            top_levels: new.top_levels.clone(),
+        };
+        let mut config = opening::new_config(&request.name, &self.host_id(), tree);
+        let guid = config.guid;
+        config.caches.clone_from(&new.caches);
+        config.spares.clone_from(&new.spares);
+        let paths: Vec<PathBuf> = new
+            .leaves
+            .iter()
+            .map(|leaf| leaf.place.path.clone())
+            .collect();
+        if let Some(is_on) = request.multihost {
+            config.properties.set(PoolProperty::Multihost, is_on);
+        }
+        let protection = multihost::fresh(&config, &self.host_id(), &paths);
+        let fence = protection.as_ref();
+        let fence = fence.map(|of| PoolFence::new(&self.host_id(), of.opening));
+        if let Some(fence) = &fence {
+            fence.take(&new.named(), request.force)?;
+        }
+        new.label_beside(&config)?;
+        let places = new.leaves.iter();
+        let places = places.map(|leaf| (leaf.guid, leaf.place.clone()));
+        let setup = Setup {
+            begin: Begin::Create(Box::new(config)),
+            places: places.collect(),
+            devices: new
+                .leaves
+                .into_iter()
+                .map(|leaf| (leaf.guid, leaf.device))
+                .collect(),
+            cache: self.cache_for_one_more(),
+            host: self.host_id(),
+            is_read_only: false,
+            is_protected: protection.is_some(),
+            protection,
+            fence,
+            io_uring: self.options.io_uring,
+            disks: self.options.disks.clone(),
+        };
+        let host = PoolHost::start(&request.name, setup).map_err(|error| {
+            Error::new(
+                ErrorKind::Refused,
+                format!("pool {} cannot be made: {}", request.name, error.reason),
+                "check the devices, then try again",
+            )
+            .not_changed("there is no such pool; what was on the devices may be overwritten")
+        })?;
+        self.add(OpenPool::new(host, guid));
+        let added = self.save();
+        // Only now: their labels say whose they are.
+        let mut paths = what.paths();
+        let kept = added.and_then(|()| paths.try_for_each(|path| self.take_back(path)));
+        // One that the next start would not know is none: what is written to it until then would be lost.
+        kept.map_err(|error| {
+            let undone = self
+                .get(&request.name)
+                .and_then(|pool| self.end(&request.name, &pool));
+            if let Err(error) = undone {
+                tracing::warn!(pool = request.name, %error, "of a pool that was not made something is left");
+            }
+            error.not_changed("there is no such pool; what was on the devices may be overwritten")
+        })
+    }
+
+    /// Writes everything that a pool has taken to its devices and lets it go: any host may import it. One that is not
+    /// open, or has no engine any more, is forgotten: its devices stay as they are.
+    /// The caller knows that nothing uses it.
+    ///
+    /// # Errors
+    /// There is none, or what it has taken could not be written; it stays open then.
+    pub fn export(&self, name: &str) -> Result<ExportView, Error> {
+        let _changing = self.changing();
+        let _reserved = self.reserve([])?;
+        let is_shut = |pool: &OpenPool| pool.host.shut().map(|shut| shut.reason);
+        let open = match self.why_absent(name) {
+            Some(reason) => Err(reason),
+            None => {
+                let pool = self.get(name)?;
+                is_shut(&pool).map_or(Ok(pool), Err)
+            }
+        };
+        let forgotten = match open {
+            Err(reason) => Some(reason),
+            Ok(pool) => {
+                pool.host.close(true).map_err(|error| {
+                    Error::new(
+                        ErrorKind::Refused,
+                        format!("pool {name} cannot be exported: {error}"),
+                        format!(
+                            "see `sandstone pool status {name}`; where its devices are gone for good, `sandstone pool clear \
+                             {name}` lets go of them, and then this forgets the pool"
+                        ),
+                    )
+                })?;
+                None
+            }
+        };
+        self.remove(name)?;
+        Ok(ExportView { forgotten })
+    }
+
+    /// Ends a pool: everything in it is lost. The caller knows that nothing uses it.
+    ///
+    /// # Errors
+    /// It is not open, or labels could not be wiped.
+    pub fn destroy(&self, name: &str) -> Result<(), Error> {
+        let _changing = self.changing();
+        if let Some(reason) = self.why_absent(name) {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                format!(
+                    "pool {name} is not open, so the labels of its devices cannot be wiped: {reason}"
+                ),
+                format!(
+                    "`sandstone pool export {name}` forgets the pool and leaves its devices as they are; to wipe those, \
+                     import it first"
+                ),
+            ));
+        }
+        let pool = self.get(name)?;
+        pool.require_writable()?;
+        if let Some(shut) = pool.host.shut().filter(|shut| shut.is_to_be_reopened) {
+            // Another host may have it by now: to wipe its labels would destroy what that has.
+            return Err(Error::new(ErrorKind::InUse, shut.reason, shut.next));
+        }
+        let _reserved = self.reserve([])?;
+        self.end(name, &pool)
+    }
+
+    /// Ends an open pool and wipes the labels of its devices.
+    fn end(&self, name: &str, pool: &Arc<OpenPool>) -> Result<(), Error> {
+        pool.host.abandon();
+        let places = pool.host.places();
+        let removed = self.remove(name);
+        // Where the list of pools cannot be written, the next start finds no labels, and says so.
+        self.wipe_all(&places).and(removed)
+    }
+
+    /// Wipes the labels of all devices of a pool that is no more.
+    fn wipe_all(&self, places: &BTreeMap<u64, Place>) -> Result<(), Error> {
+        // Where a device was missing there is nothing of it; or another one by now.
+        let disks = &self.options.disks;
+        let places = places.iter().filter(|(_, place)| disks.exists(&place.path));
+        // One that cannot be wiped is no reason to leave labels on the others: nobody can ask for it again.
+        let wiped = places.map(|(guid, place)| self.wipe(&place.path, *guid));
+        let failed = wiped.filter_map(Result::err).reduce(|first, _| first);
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Wipes the labels of a device that was this leaf of a pool that is no more.
+    fn wipe(&self, path: &Path, leaf: u64) -> Result<(), Error> {
+        let disks = &self.options.disks;
+        let left = "the pool is not open any more, but labels of it are left on this device";
+        let device = match disks.open(path) {
+            Ok(device) => device,
+            Err(error) => {
+                // Somebody else has it by now, say: then nothing of the pool may be there.
+                let labels = disks.look_at(path);
+                let newest = labels.as_ref().map(label::newest);
+                return match newest {
+                    Some(found) if found.as_ref().is_none_or(|(_, on)| *on != leaf) => Ok(()),
+                    _ => Err(
+                        Error::new(ErrorKind::InUse, error.problem(), error.advice())
+                            .not_changed(left),
+                    ),
+                };
+            }
+        };
+        label::wipe_leaf(&*device, leaf)
+            .map_err(|error| label::failed("wipe", path, error).not_changed(left))
+    }
+
+    pub(crate) fn check_name(&self, name: &str) -> Result<(), Error> {
+        check_component(name).map_err(|error| Error::invalid(error.problem, error.next))?;
+        let is_reserved = RESERVED.iter().any(|word| {
+            name.strip_prefix(word)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        });
+        if is_reserved || !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            return Err(Error::invalid(
+                format!("a pool cannot be called {name}"),
+                "begin with a letter, and use no word that names a kind of vdev",
+            ));
+        }
+        let is_known = self.absent().iter().any(|absent| absent.known.name == name);
+        if is_known || self.all().iter().any(|(other, _)| other == name) {
+            return Err(Error::exists(
+                format!("there is a pool {name} already"),
+                "choose another name; see `sandstone pool list`",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Whether the vdevs make a pool.
+fn check_shape(request: &CreatePool) -> Result<(), Error> {
+    if request.vdevs.is_empty() {
+        return Err(Error::invalid(
+            "a pool needs a device",
+            "name files or devices, as in `sandstone pool create tank mirror /dev/sda /dev/sdb`",
+        ));
+    }
+    check(request.additions())?;
+    let redundancy = VdevRequest::redundancy;
+    let first = redundancy(&request.vdevs[0]);
+    if let Some(other) = request.vdevs.iter().find(|vdev| redundancy(vdev) != first)
+        && !request.force
+    {
+        return Err(Error::invalid(
+            format!(
+                "mismatched replication level: the vdevs can lose {first} and {} devices",
+                redundancy(other)
+            ),
+            "the pool is lost with its weakest vdev: make them alike, or use -f to make it all the same",
+        ));
+    }
+    Ok(())
+}
+
+/// How many devices each top-level vdev of a pool may lose.
+pub(crate) fn redundancies(status: &PoolStatus) -> Vec<usize> {
+    let tops = status.top_levels.iter();
+    let tops = tops.filter(|top| top.kind != Kind::Hole && top.class == Class::Normal);
+    tops.map(|top| match top.kind {
+        Kind::Leaf | Kind::Hole => 0,
+        Kind::Mirror => top.slots.len().saturating_sub(1),
+        Kind::Raidz { parity } => parity.into(),
+    })
+    .collect()
+}

@@ -1,0 +1,458 @@
+//! `pool check --rebuild-labels`: devices that lost all their labels get them back from their inner labels.
+//!
+//! What the labels become is the store's (`Rebuild`). Here the devices are opened for nobody else and searched, and what was
+//! found is proven as `pool check` proves a pool: the pool is opened as it would be, without a write (`overlay.rs`), and every
+//! copy of every block is read. Only then, and only where that was asked for, labels are written.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pages::Pages;
+use store::format::SECTOR_SIZE;
+use store::format::label::{ACTIVITY_OFFSET, LABEL_SIZE};
+use store::pool::features::Feature;
+use store::pool::{
+    Examined, LeafLabels, OpenError, OpenErrorKind, Rebuild, Trace, front_labels, trace_places,
+};
+
+use super::check::{failed, prove};
+use crate::devices::disks::Disks;
+use crate::devices::label;
+use crate::devices::system::key;
+use crate::import::found::{leaves, name_of, unaccounted};
+use crate::import::overlay::Drive;
+use crate::import::request::open_all;
+use block::lane::ask;
+use block::{BlockDevice, Done, Request};
+use model::pool::check::CheckView;
+use model::pool::rebuild_labels::{RebuildLabels, RebuildProgress, RebuildView, RebuiltDevice};
+use model::{Error, ErrorKind};
+
+/// So long the devices of a pool are watched that another host may have open. It writes a record there every eight seconds
+/// at least.
+const WATCH: Duration = Duration::from_secs(20);
+
+/// A device that was named.
+struct Own {
+    path: PathBuf,
+    device: Arc<dyn BlockDevice>,
+    labels: LeafLabels,
+    traces: Vec<Trace>,
+}
+
+/// Searches devices, proves what they hold, and writes their labels where that is asked for.
+///
+/// # Errors
+/// Why nothing is written. Where it failed while labels were written, the same can be asked for again.
+pub fn rebuild_labels(
+    asked: &RebuildLabels,
+    progress: &mut dyn FnMut(RebuildProgress<'_>),
+) -> Result<RebuildView, Error> {
+    let devices = open(&asked.paths, progress)?;
+    let guid = choose(&devices, asked.pool.as_deref())?;
+    let labels: Vec<LeafLabels> = devices.iter().map(|own| own.labels.clone()).collect();
+    let traces: Vec<Vec<Trace>> = devices.iter().map(|own| own.traces.clone()).collect();
+    let plan =
+        Rebuild::plan(&labels, &traces, guid).map_err(|error| unplanned(&devices, &error))?;
+    let proof = prove_plan(&devices, &plan, progress)?;
+    let mut view = view(&devices, &plan, proof);
+    refuse_broken(&view)?;
+    let config = &plan.examined.config;
+    if asked.write {
+        if !config.is_exported && config.features.is_active(Feature::Multihost) {
+            progress(RebuildProgress::Watches);
+            require_silence(&devices, &view)?;
+        }
+        write(&devices, &plan)?;
+        view.is_written = true;
+    }
+    Ok(view)
+}
+
+fn open(
+    paths: &[PathBuf],
+    progress: &mut dyn FnMut(RebuildProgress<'_>),
+) -> Result<Vec<Own>, Error> {
+    if paths.is_empty() {
+        return Err(Error::invalid(
+            "no device was named",
+            "name each device of the pool: `sandstone pool check --rebuild-labels DEVICE...`",
+        ));
+    }
+    if let Some(folder) = paths.iter().find(|path| path.is_dir()) {
+        return Err(Error::invalid(
+            format!("{} is a folder", folder.display()),
+            "labels are written on devices that were named themselves only: name each device of the pool",
+        ));
+    }
+    let mut named: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        let is_there =
+            |other: &PathBuf| other == path || (key(path).is_some() && key(other) == key(path));
+        if !named.iter().any(is_there) {
+            named.push(path.clone());
+        }
+    }
+    // The disks of other machines are reached by the daemon only, which has no pool rebuilt.
+    let disks = Disks::default();
+    let mut devices = Vec::new();
+    for (path, opened) in open_all(&disks, &named) {
+        let (device, labels) = opened.map_err(|error| in_use(&path, error))?;
+        devices.push(Own {
+            traces: search(&path, &*device, progress)?,
+            path,
+            device,
+            labels,
+        });
+    }
+    Ok(devices)
+}
+
+fn in_use(path: &Path, error: Error) -> Error {
+    let at = path.display().to_string();
+    let message = match error.message.contains(&at) {
+        true => error.message,
+        false => format!("{at}: {}", error.message),
+    };
+    Error::new(
+        error.kind,
+        message,
+        "a pool that has it open writes its labels itself when it is exported: `sandstone pool export POOL`",
+    )
+    .not_changed("nothing was written")
+}
+
+/// The inner labels on a device: where they lie if it has its size from the beginning, else wherever they may lie. A place
+/// that cannot be read has none.
+fn search(
+    path: &Path,
+    device: &dyn BlockDevice,
+    progress: &mut dyn FnMut(RebuildProgress<'_>),
+) -> Result<Vec<Trace>, Error> {
+    let size = device.geometry().len;
+    let (likely, all) = trace_places(size);
+    let mut found = Vec::new();
+    for at in likely {
+        found.extend(trace_at(path, device, at)?);
+    }
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let mut told = Instant::now();
+    for at in all {
+        if told.elapsed() > Duration::from_millis(200) {
+            told = Instant::now();
+            progress(RebuildProgress::Searches(path, at, size));
+        }
+        found.extend(trace_at(path, device, at)?);
+    }
+    Ok(found)
+}
+
+fn trace_at(path: &Path, device: &dyn BlockDevice, at: u64) -> Result<Option<Trace>, Error> {
+    let head = read(device, at, SECTOR_SIZE);
+    if head.is_none_or(|head| !head.to_vec().starts_with(b"SANDLABL")) {
+        return Ok(None);
+    }
+    let copy = read(device, at, LABEL_SIZE).unwrap_or_default();
+    Trace::read(&copy, at).map_err(|error| {
+        Error::new(
+            ErrorKind::Refused,
+            format!("{}: {error}", path.display()),
+            "use the version of sandstone that wrote it, or a newer one",
+        )
+    })
+}
+
+fn read(device: &dyn BlockDevice, offset: u64, len: usize) -> Option<Pages> {
+    let len = len as u32;
+    match ask(device, Request::Read { offset, len }) {
+        Ok(Done::Pages(bytes)) if bytes.len() == len as usize => Some(bytes),
+        _ => None,
+    }
+}
+
+/// The number of the pool that is meant by a name or number; `None`: none was named.
+fn choose(devices: &[Own], wanted: Option<&str>) -> Result<Option<u64>, Error> {
+    let Some(wanted) = wanted else {
+        return Ok(None);
+    };
+    let traces = devices.iter().flat_map(|own| &own.traces);
+    let traces = traces.map(|trace| (trace.label.pool, trace.name.clone()));
+    let labels = devices.iter().filter_map(|own| label::newest(&own.labels));
+    let labels = labels.map(|(config, _)| (config.guid, config.name));
+    let is_meant =
+        |(guid, name): &(u64, String)| name == wanted || format!("{guid:016x}") == wanted;
+    let mut fitting: Vec<u64> = traces
+        .chain(labels)
+        .filter(is_meant)
+        .map(|of| of.0)
+        .collect();
+    fitting.sort_unstable();
+    fitting.dedup();
+    match fitting[..] {
+        [guid] => Ok(Some(guid)),
+        [] => Err(Error::not_found(
+            format!("nothing was found of a pool {wanted}: {}", told_of(devices)),
+            "name one of the pools that were found, and the devices that it has",
+        )),
+        _ => Err(Error::invalid(
+            format!("there are several pools {wanted}: {}", told_of(devices)),
+            "say which by its number",
+        )),
+    }
+}
+
+/// What lies on each device.
+fn told_of(devices: &[Own]) -> String {
+    let told = devices.iter().map(|own| {
+        let mut said: Vec<String> = label::newest(&own.labels)
+            .map(|(config, leaf)| {
+                format!("labels of pool {} ({:016x}), device {leaf:016x}", config.name, config.guid)
+            })
+            .into_iter()
+            .collect();
+        said.extend(own.traces.iter().map(|trace| {
+            let (name, label) = (&trace.name, &trace.label);
+            format!(
+                "an inner label of pool {name} ({:016x}), device {:016x}, configuration {} at byte {}",
+                label.pool, label.leaf, label.generation, trace.offset
+            )
+        }));
+        match said.is_empty() {
+            true => format!("{}: nothing", own.path.display()),
+            false => format!("{}: {}", own.path.display(), said.join(", ")),
+        }
+    });
+    told.collect::<Vec<String>>().join("; ")
+}
+
+/// Why there is no plan, with the devices by their names.
+fn unplanned(devices: &[Own], error: &OpenError) -> Error {
+    let named: String = devices
+        .iter()
+        .map(|own| format!(" {}", own.path.display()))
+        .collect();
+    let has_nothing = |own: &&Own| own.traces.is_empty() && label::newest(&own.labels).is_none();
+    let bare = devices.iter().find(has_nothing);
+    let next = match (error.kind, bare) {
+        (OpenErrorKind::NoPool, None) if error.context.contains("nothing to rebuild") => format!(
+            "import the pool; `sandstone pool import{}` says what keeps it from opening",
+            devices.iter().map(|own| format!(" -d {}", own.path.display())).collect::<String>()
+        ),
+        (OpenErrorKind::NoPool | OpenErrorKind::Missing, Some(bare)) => format!(
+            "leave {} out: where others hold what it held, `sandstone pool replace POOL OLD NEW` rebuilds it from them \
+             when the pool is open; OLD is what `sandstone pool status` calls missing",
+            bare.path.display()
+        ),
+        (OpenErrorKind::Twins, _) if error.context.contains("several pools") => format!(
+            "`sandstone pool check --rebuild-labels{named} POOL`, with the name or number of one of them"
+        ),
+        (OpenErrorKind::Twins, _) => {
+            "one of them is a copy of another: name the one that was in use last, and not its copies".to_owned()
+        }
+        (OpenErrorKind::Version, _) => {
+            "use the version of sandstone that wrote it, or a newer one".to_owned()
+        }
+        _ => "name all devices of the pool that are left, and none of another one".to_owned(),
+    };
+    Error::new(
+        ErrorKind::Refused,
+        format!("no labels are rebuilt: {error}. {}", told_of(devices)),
+        next,
+    )
+    .not_changed("nothing was written")
+}
+
+/// Opens the pool as it would be with the new labels, and reads all of it.
+fn prove_plan(
+    devices: &[Own],
+    plan: &Rebuild,
+    progress: &mut dyn FnMut(RebuildProgress<'_>),
+) -> Result<CheckView, Error> {
+    let examined = &plan.examined;
+    let given = examined.leaves.iter().zip(devices);
+    let given: Vec<(u64, Arc<dyn BlockDevice>)> = given
+        .filter_map(|(leaf, own)| Some(((*leaf)?, Arc::clone(&own.device))))
+        .collect();
+    let mut drive = Drive::new().map_err(|reason| failed(&reason))?;
+    let opened = drive.open(examined, &given, None);
+    let (mut pool, _) = opened.pool.map_err(|error| {
+        let missing = missing(examined);
+        let lacking = match missing.is_empty() {
+            true => String::new(),
+            false => format!("; missing: {}", missing.join(", ")),
+        };
+        Error::new(
+            ErrorKind::Corrupt,
+            format!("labels were found, and the pool does not open with them: {error}{lacking}"),
+            "name all devices of the pool that are left, also those that have labels",
+        )
+        .not_changed("nothing was written")
+    })?;
+    let (config, root) = (&examined.config, &examined.roots[0].root);
+    let view = CheckView {
+        name: config.name.clone(),
+        guid: format!("{:016x}", config.guid),
+        checkpoint_s: root.time_s,
+        missing: missing(examined),
+        ..CheckView::default()
+    };
+    prove(&mut pool, &mut drive, view, &mut |done, all| {
+        progress(RebuildProgress::Proves(done, all));
+    })
+}
+
+/// The devices that were not named.
+fn missing(examined: &Examined) -> Vec<String> {
+    let config = &examined.config;
+    let away = leaves(config).filter(|leaf| !examined.leaves.contains(&Some(*leaf)));
+    away.map(|leaf| name_of(config, leaf)).collect()
+}
+
+fn view(devices: &[Own], plan: &Rebuild, proof: CheckView) -> RebuildView {
+    let examined = &plan.examined;
+    let (config, root) = (&examined.config, &examined.roots[0].root);
+    let named = devices.iter().zip(&examined.leaves).zip(&plan.labels);
+    let named = named.map(|((own, leaf), new)| RebuiltDevice {
+        path: own.path.clone(),
+        leaf: leaf.map(|leaf| format!("{leaf:016x}")).unwrap_or_default(),
+        found_at: new
+            .as_ref()
+            .map(|new| new.found_at.clone())
+            .unwrap_or_default(),
+        labels_at: new
+            .iter()
+            .flat_map(|new| new.offsets.into_iter().flatten())
+            .collect(),
+    });
+    let path_of = |guid: u64| {
+        let at = examined.leaves.iter().position(|leaf| *leaf == Some(guid));
+        at.map_or_else(
+            || name_of(config, guid),
+            |at| devices[at].path.display().to_string(),
+        )
+    };
+    let behind = examined.behind.iter();
+    RebuildView {
+        name: config.name.clone(),
+        guid: format!("{:016x}", config.guid),
+        host: config.host.clone(),
+        is_exported: config.is_exported,
+        epoch: root.epoch.0,
+        checkpoint_s: root.time_s,
+        devices: named.collect(),
+        unaccounted: unaccounted(examined),
+        behind: behind
+            .map(|of| format!("{}: {}", path_of(of.leaf), of.told()))
+            .collect(),
+        proof,
+        is_written: false,
+    }
+}
+
+/// Refuses what contradicts itself: it is not the pool's newest state, or not this pool's disk.
+fn refuse_broken(view: &RebuildView) -> Result<(), Error> {
+    let is_broken = |kind: &str| {
+        [
+            "double-allocation",
+            "not-allocated",
+            "beyond",
+            "wrong-birth",
+            "wrong-space",
+        ]
+        .contains(&kind)
+    };
+    let Some(broken) = view
+        .proof
+        .findings
+        .iter()
+        .find(|found| is_broken(&found.kind))
+    else {
+        return Ok(());
+    };
+    Err(Error::new(
+        ErrorKind::Corrupt,
+        format!("what was found contradicts itself: {}", broken.text),
+        "report this; `--json` without -y lists all that was found",
+    )
+    .not_changed("nothing was written"))
+}
+
+/// Refuses devices that change while nobody here writes to them.
+fn require_silence(devices: &[Own], view: &RebuildView) -> Result<(), Error> {
+    let before: Vec<Vec<Option<Pages>>> = devices.iter().map(watched).collect();
+    std::thread::sleep(WATCH);
+    let is_equal = |one: &Option<Pages>, other: &Option<Pages>| match (one, other) {
+        (Some(one), Some(other)) => one.to_vec() == other.to_vec(),
+        (one, other) => one.is_none() && other.is_none(),
+    };
+    for (own, before) in devices.iter().zip(&before) {
+        let now = watched(own);
+        if !before
+            .iter()
+            .zip(&now)
+            .all(|(one, other)| is_equal(one, other))
+        {
+            return Err(Error::new(
+                ErrorKind::InUse,
+                format!(
+                    "something writes to {}: {} had pool {} open, and still has it",
+                    own.path.display(),
+                    view.host,
+                    view.name
+                ),
+                "end it there first; that host writes the labels itself when it exports the pool",
+            )
+            .not_changed("nothing was written"));
+        }
+    }
+    Ok(())
+}
+
+/// What a host with the pool open writes again and again: its records in the labels' places, and roots in inner labels.
+fn watched(own: &Own) -> Vec<Option<Pages>> {
+    let size = own.device.geometry().len;
+    let rear =
+        [2, 1].map(|back| (size - size % LABEL_SIZE as u64).checked_sub(back * LABEL_SIZE as u64));
+    let ends = front_labels(size).into_iter().chain(rear).flatten();
+    let records = ends.map(|at| read(&*own.device, at + ACTIVITY_OFFSET as u64, SECTOR_SIZE));
+    let inner = own
+        .traces
+        .iter()
+        .map(|trace| read(&*own.device, trace.offset, LABEL_SIZE));
+    records.chain(inner).collect()
+}
+
+/// Writes labels in the order of the store.
+fn write(devices: &[Own], plan: &Rebuild) -> Result<(), Error> {
+    let failed = |own: &Own, error| {
+        label::failed("write", &own.path, error).not_changed(
+            "some labels are written, and say what the inner labels say, which are whole: run the same command again; if it \
+             says that there is nothing to rebuild, import the pool",
+        )
+    };
+    for step in 0..2 {
+        let lost = || {
+            devices
+                .iter()
+                .zip(&plan.labels)
+                .filter_map(|(own, new)| Some((own, new.as_ref()?)))
+        };
+        for (own, new) in lost() {
+            for (offset, data) in new.steps()[step].clone() {
+                let write = Request::Write {
+                    offset,
+                    data,
+                    durable: false,
+                };
+                ask(&*own.device, write).map_err(|error| failed(own, error))?;
+            }
+        }
+        for (own, _) in lost() {
+            ask(&*own.device, Request::Flush).map_err(|error| failed(own, error))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,298 @@
+//! Finding out which pools this daemon had, where `pools.json` does not tell any more: from the labels of devices.
+//!
+//! A pool is this daemon's whose labels say that this installation has it, and not that it was exported. Looked at are the
+//! devices of `/dev`, disks of other machines that sessions show (also those that come up later), and the folders of all
+//! paths that older generations, what is left of the damaged files, and labels name. Pools in other folders cannot be
+//! found; the notice says so, with the way to import them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use store::pool::PoolConfig;
+
+use crate::devices::known::{KnownDevice, KnownPool};
+use crate::devices::label;
+use crate::import::found::{Candidate, find_labels, leaves};
+use crate::registry::Pools;
+use model::device_name::is_remote;
+use model::{Error, ErrorKind};
+use state_folder::Trouble;
+
+/// The search for pools of a list that was lost.
+#[derive(Debug, Default)]
+pub(crate) struct Search {
+    /// Where was looked.
+    looked: BTreeSet<PathBuf>,
+}
+
+/// The outcome of a search.
+#[derive(Debug, Default)]
+pub(crate) struct Rebuilt {
+    /// The pools, also those of an older list whose devices were not found.
+    pub(crate) pools: Vec<KnownPool>,
+    /// Those of which two devices are the same leaf: none of these is guessed to be the right one.
+    pub(crate) twins: Vec<(KnownPool, Error)>,
+    /// News of other pools, in sentences without a full stop.
+    pub(crate) told: Vec<String>,
+}
+
+impl Rebuilt {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let twins = self.twins.iter().map(|(pool, _)| pool);
+        self.pools
+            .iter()
+            .chain(twins)
+            .map(|pool| pool.name.as_str())
+    }
+}
+
+/// The folders of absolute paths that stand in these files, whatever else is wrong with them.
+pub(crate) fn folders_named_in(files: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let texts = files.iter().filter_map(|file| std::fs::read(file).ok());
+    let mut folders = BTreeSet::new();
+    for text in texts {
+        let text = String::from_utf8_lossy(&text);
+        let paths = text.split('"').filter(|part| part.starts_with('/'));
+        folders.extend(paths.filter_map(|path| folder_of(Path::new(path))));
+    }
+    folders
+}
+
+/// The folder that a file of a pool lies in; none for device nodes, which are looked at anyway.
+fn folder_of(path: &Path) -> Option<PathBuf> {
+    let folder = path.parent().filter(|_| path.is_absolute())?;
+    (!folder.starts_with("/dev")).then(|| folder.to_owned())
+}
+
+impl Pools {
+    /// Finds the pools of this daemon by their labels. `known` is what an older list says; `hints` are folders.
+    pub(crate) fn rebuild(&self, known: &[KnownPool], hints: BTreeSet<PathBuf>) -> Rebuilt {
+        let mut to_look = hints;
+        let devices = known.iter().flat_map(|pool| &pool.devices);
+        to_look.extend(devices.filter_map(|device| folder_of(&device.path)));
+        to_look.extend([
+            self.options.state.clone(),
+            self.options.state.join("volumes"),
+            PathBuf::from("/dev"),
+        ]);
+        to_look.extend(self.options.disks.remote_names());
+        let mut search = Search::default();
+        let mut found = BTreeMap::new();
+        // Labels name the places of the others, which may be folders that nobody named.
+        while !to_look.is_empty() {
+            let paths: Vec<PathBuf> = std::mem::take(&mut to_look).into_iter().collect();
+            let more = find_labels(&self.options.disks, &paths).pools;
+            search.looked.extend(paths);
+            let configs = more.values().flatten();
+            let configs = configs.filter_map(|on| label::newest(&on.labels));
+            let named = configs.flat_map(|(config, _)| config.paths.into_values());
+            let folders = named.filter_map(|path| folder_of(Path::new(&path)));
+            to_look.extend(folders.filter(|folder| !search.looked.contains(folder)));
+            for (guid, on) in more {
+                found.entry(guid).or_insert_with(Vec::new).extend(on);
+            }
+        }
+        let rebuilt = self.judge(known, &found);
+        *self.search() = Some(search);
+        rebuilt
+    }
+
+    /// Which of the pools that were found are this daemon's.
+    fn judge(&self, known: &[KnownPool], found: &BTreeMap<u64, Vec<Candidate>>) -> Rebuilt {
+        let mut rebuilt = Rebuilt::default();
+        let number = |guid: &u64| format!("{guid:016x}");
+        for (guid, on) in found {
+            let older = known.iter().find(|known| known.guid == number(guid));
+            let said = on.iter().filter_map(|on| label::newest(&on.labels));
+            let newest = said
+                .map(|(config, _)| config)
+                .max_by_key(|of| of.generation);
+            let Some(config) = newest.filter(|config| self.has_open(config)) else {
+                continue;
+            };
+            if rebuilt.names().any(|name| name == config.name) {
+                rebuilt.told.push(format!(
+                    "there is another pool {name}, with the number {number}: `sandstone pool import {number} NEWNAME` opens \
+                     it under another name",
+                    name = config.name,
+                    number = number(guid)
+                ));
+                continue;
+            }
+            let (pool, twins) = located(&config, on, older);
+            match twins {
+                None => rebuilt.pools.push(pool),
+                Some(twins) => rebuilt.twins.push((pool, twins)),
+            }
+        }
+        // Devices that were not found may come later. One that was exported since is not waited for.
+        let lost = known.iter().filter(|of| {
+            let guid = u64::from_str_radix(&of.guid, 16).unwrap_or(0);
+            !found.contains_key(&guid)
+        });
+        for pool in lost {
+            if rebuilt.names().any(|name| name == pool.name) {
+                continue;
+            }
+            rebuilt.told.push(format!(
+                "no device of pool {}, which an older list names, was found",
+                pool.name
+            ));
+            rebuilt.pools.push(pool.clone());
+        }
+        rebuilt
+    }
+
+    /// Whether labels say that this installation has a pool open.
+    fn has_open(&self, config: &PoolConfig) -> bool {
+        let installation = config.host.rsplit('/').next();
+        !config.is_exported && installation == Some(self.options.installation.as_str())
+    }
+
+    /// Looks at disks of other machines that came up after the search.
+    pub(crate) fn search_on(&self) {
+        let new: Vec<PathBuf> = {
+            let mut search = self.search();
+            let Some(search) = search.as_mut() else {
+                return;
+            };
+            let names = self.options.disks.remote_names().into_iter();
+            names
+                .filter(|name| search.looked.insert(name.clone()))
+                .collect()
+        };
+        if new.is_empty() {
+            return;
+        }
+        let found = find_labels(&self.options.disks, &new).pools;
+        let rebuilt = self.judge(&[], &found);
+        for (pool, error) in rebuilt.twins {
+            if self
+                .absent()
+                .iter()
+                .all(|absent| absent.known.name != pool.name)
+                && self.all().iter().all(|(name, _)| *name != pool.name)
+            {
+                self.await_pool(pool, error);
+            }
+        }
+        for pool in rebuilt.pools {
+            self.take_found(pool);
+        }
+    }
+
+    /// Opens a pool that was found later, or adds what was found to one that waits for it.
+    fn take_found(&self, found: KnownPool) {
+        let _changing = self.changing();
+        if self
+            .all()
+            .iter()
+            .any(|(_, pool)| format!("{:016x}", pool.guid) == found.guid)
+        {
+            return;
+        }
+        let mut pool = found;
+        let mut absent = self.absent().into_iter();
+        if let Some(absent) = absent.find(|absent| absent.known.guid == pool.guid) {
+            let others = absent.known.devices.into_iter();
+            let is_new =
+                |device: &KnownDevice| pool.devices.iter().all(|of| of.path != device.path);
+            let more: Vec<KnownDevice> = others.filter(is_new).collect();
+            pool.devices.extend(more);
+        } else {
+            tracing::warn!(
+                pool = pool.name,
+                "a pool of the list that was lost is found"
+            );
+        }
+        self.open_or_await(pool);
+        self.keep();
+    }
+}
+
+/// Where the devices of a pool are: those that were found, and the others as an older list or the labels say; and why it
+/// is not opened, where two of them are the same leaf.
+fn located(
+    config: &PoolConfig,
+    on: &[Candidate],
+    older: Option<&KnownPool>,
+) -> (KnownPool, Option<Error>) {
+    let mut places: BTreeSet<(u64, PathBuf)> = BTreeSet::new();
+    let mut twins = None;
+    for Candidate { path, labels, .. } in on {
+        let Some((_, leaf)) = label::newest(labels) else {
+            continue;
+        };
+        if let Some((_, other)) = places.iter().find(|(guid, _)| *guid == leaf) {
+            let (name, other, path) = (&config.name, other.display(), path.display());
+            twins = Some(Error::new(
+                ErrorKind::Refused,
+                format!("{other} and {path} both say that they are the same device of it"),
+                format!(
+                    "`sandstone pool import -d PATH {name}`, with the paths of the devices that are to be used, opens it"
+                ),
+            ));
+        }
+        places.insert((leaf, path.clone()));
+    }
+    let beside = config.spares.iter().chain(&config.caches);
+    for guid in leaves(config).chain(beside.map(|leaf| leaf.guid)) {
+        if let Some(path) = config.paths.get(&guid)
+            && places.iter().all(|(found, _)| *found != guid)
+        {
+            places.insert((guid, PathBuf::from(path)));
+        }
+    }
+    let devices = places.into_iter().map(|(guid, path)| {
+        let number = format!("{guid:016x}");
+        let before = older.into_iter().flat_map(|of| &of.devices);
+        let mut before = before.filter(|of| of.guid == number && of.path == path);
+        let before = before.next().cloned();
+        before.unwrap_or_else(|| KnownDevice::new(guid, path, Vec::new()))
+    });
+    let pool = KnownPool {
+        name: config.name.clone(),
+        guid: format!("{:016x}", config.guid),
+        devices: devices.collect(),
+        is_read_only: older.is_some_and(|older| older.is_read_only),
+    };
+    (pool, twins)
+}
+
+/// The notice of a list that was lost, and of what a search found.
+pub(crate) fn told(trouble: &Trouble, rebuilt: &Rebuilt) -> String {
+    let names: Vec<&str> = rebuilt.names().collect();
+    let pools = match names.is_empty() {
+        true => {
+            "no device that was looked at belongs to a pool which this daemon had open".to_owned()
+        }
+        false => format!(
+            "by their labels it had these pools open: {}",
+            names.join(", ")
+        ),
+    };
+    let mut sentences = vec![format!(
+        "{}, and so is its newest copy; which pools this daemon has was found out from devices: {pools}",
+        trouble.reason
+    )];
+    sentences.extend(rebuilt.told.iter().cloned());
+    sentences.extend(rebuilt.twins.iter().map(|(pool, error)| {
+        let (name, problem, next) = (&pool.name, &error.message, &error.next);
+        format!("Pool {name} is not opened by itself: {problem}; {next}")
+    }));
+    let local = rebuilt.pools.iter().flat_map(|pool| &pool.devices);
+    let folders = local.filter(|on| !is_remote(&on.path));
+    let folders: BTreeSet<PathBuf> = folders.filter_map(|on| folder_of(&on.path)).collect();
+    let beside = match folders.is_empty() {
+        true => "Files of pools were looked for in the state folder only".to_owned(),
+        false => {
+            let folders: Vec<String> = folders.iter().map(|of| of.display().to_string()).collect();
+            format!("Files of pools were found in {}", folders.join(", "))
+        }
+    };
+    sentences.push(format!(
+        "{beside}; a pool in a folder that nothing names is not missed here: `sandstone pool import -d FOLDER` lists what \
+         is there, and `sandstone pool import -d FOLDER NAME` opens it"
+    ));
+    sentences.join(". ")
+}

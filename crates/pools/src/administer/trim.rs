@@ -1,0 +1,234 @@
+//! `pool trim`: devices are told which space of the pool is free; and what is told of that in zpool's words.
+
+use std::collections::BTreeSet;
+
+use store::pool::{TrimRefused, TrimState, TrimStatus};
+use store::vdev::{Class, Kind, LeafId};
+
+use crate::administer::vdevs::is_meant;
+use crate::host::Hands;
+use crate::registry::Pools;
+use model::pool::trim::{Trim, TrimAction, TrimView};
+use model::quantity::format_size;
+use model::{Error, ErrorKind};
+
+impl Pools {
+    /// Begins, pauses or ends trims; returns when the pool has noted it.
+    ///
+    /// # Errors
+    /// There is no such pool or device, or nothing to begin, pause or end. Then nothing was changed.
+    pub fn trim(&self, name: &str, request: &Trim) -> Result<(), Error> {
+        let pool = self.get(name)?;
+        pool.require_writable()?;
+        let (asked, request) = (pool.host.places(), request.clone());
+        let done = pool.host.handle(move |hands| {
+            let named = |guid: u64| {
+                let path = asked.get(&guid).map(|place| place.path.clone());
+                path.unwrap_or_default()
+            };
+            trim(hands, &request, &named)
+        });
+        let next = format!("see `sandstone pool status -t {name}`");
+        let done = done.map_err(|error| {
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("cannot trim pool {name}: {error}"),
+                next.clone(),
+            )
+        })?;
+        done.map_err(|reason| {
+            Error::new(
+                ErrorKind::Refused,
+                format!("cannot trim {name}: {reason}"),
+                next,
+            )
+            .not_changed("no trim was begun, paused or ended")
+        })
+    }
+}
+
+/// A leaf that may be trimmed.
+struct Candidate {
+    leaf: LeafId,
+    guid: u64,
+    path: std::path::PathBuf,
+    /// Its device frees what it is told of.
+    can_trim: bool,
+}
+
+fn trim(
+    hands: &mut Hands<'_>,
+    request: &Trim,
+    path_of: &dyn Fn(u64) -> std::path::PathBuf,
+) -> Result<(), String> {
+    if let Some(reason) = hands.pool.suspended_because() {
+        return Err(format!("it takes no changes: {reason}"));
+    }
+    let tops = hands.pool.status().top_levels.into_iter();
+    let tops = tops.filter(|top| top.class == Class::Normal && top.kind != Kind::Hole);
+    let leaves = tops.flat_map(|top| top.slots).flat_map(|slot| slot.leaves);
+    let all: Vec<Candidate> = leaves
+        .map(|leaf| Candidate {
+            leaf: leaf.leaf,
+            guid: leaf.guid,
+            path: path_of(leaf.guid),
+            can_trim: (hands.devices.of(leaf.leaf))
+                .is_some_and(|device| device.geometry().discard > 0),
+        })
+        .collect();
+    let mut chosen: Vec<&Candidate> = Vec::new();
+    for word in &request.devices {
+        let mut meant = all.iter().filter(|of| is_meant(word, of.guid, &of.path));
+        match (meant.next(), meant.next()) {
+            (Some(one), None) => chosen.push(one),
+            (Some(_), Some(_)) => return Err(format!("it has several devices {word}")),
+            (None, _) => {
+                return Err(format!(
+                    "{word} is none of its devices for blocks, which alone are trimmed"
+                ));
+            }
+        }
+    }
+    let is_all = chosen.is_empty();
+    if is_all {
+        chosen.extend(&all);
+    }
+    let mut refusals: BTreeSet<String> = BTreeSet::new();
+    let mut may = Vec::new();
+    for one in chosen {
+        match check(hands, one, request.action) {
+            Ok(()) => may.push(one.leaf),
+            Err(refused) if is_all => drop(refusals.insert(refused.to_string())),
+            Err(refused) => return Err(format!("{}: {refused}", one.path.display())),
+        }
+    }
+    if may.is_empty() {
+        let reasons: Vec<String> = refusals.into_iter().collect();
+        return Err(reasons.join("; "));
+    }
+    for leaf in may {
+        let now_us = hands.now_us;
+        let done = match request.action {
+            TrimAction::Start => hands.pool.start_trim(leaf, request.rate, now_us),
+            TrimAction::Pause => hands.pool.pause_trim(leaf, now_us),
+            TrimAction::Cancel => hands.pool.cancel_trim(leaf, now_us),
+        };
+        done.map_err(|refused| refused.to_string())?;
+    }
+    Ok(())
+}
+
+/// Whether a device can do what is asked.
+fn check(hands: &Hands<'_>, one: &Candidate, action: TrimAction) -> Result<(), TrimRefused> {
+    let trims = hands.pool.trims();
+    let state = trims
+        .iter()
+        .find(|trim| trim.leaf == one.guid)
+        .map(|trim| trim.state);
+    match (action, state) {
+        (TrimAction::Start, Some(TrimState::Running)) => Err(TrimRefused::Running),
+        (TrimAction::Start, _) if !hands.pool.uses(one.leaf) => Err(TrimRefused::Away),
+        (TrimAction::Start, _) if !one.can_trim => Err(TrimRefused::Unable),
+        (TrimAction::Start, _)
+        | (TrimAction::Pause, Some(TrimState::Running))
+        | (TrimAction::Cancel, Some(TrimState::Running | TrimState::Suspended)) => Ok(()),
+        (TrimAction::Pause | TrimAction::Cancel, _) => Err(TrimRefused::NotRunning),
+    }
+}
+
+/// A trim for programs.
+pub(crate) fn view(trim: &TrimStatus) -> TrimView {
+    TrimView {
+        state: match trim.state {
+            TrimState::Running => "running",
+            TrimState::Suspended => "suspended",
+            TrimState::Finished => "finished",
+            TrimState::Canceled => "canceled",
+        }
+        .to_owned(),
+        percent: (trim.position * 100).checked_div(trim.total).unwrap_or(100) as u8,
+        bytes: trim.bytes,
+        failed: trim.failed,
+        rate: trim.rate,
+        started_s: trim.started_s,
+        ended_s: trim.ended_s,
+    }
+}
+
+/// Of a device that does not trim.
+pub(crate) fn unsupported() -> TrimView {
+    TrimView {
+        state: "unsupported".to_owned(),
+        ..TrimView::default()
+    }
+}
+
+/// The words for a trim of a device that begins, rests or ends.
+pub(crate) fn event(state: TrimState, bytes: u64) -> String {
+    let amount = match bytes {
+        0..1024 => format!("{bytes}B"),
+        _ => format_size(bytes),
+    };
+    match state {
+        TrimState::Running => "trimming began".to_owned(),
+        TrimState::Suspended => format!("trimming is suspended, {amount} were told"),
+        TrimState::Finished => format!("all free space is trimmed, {amount}"),
+        TrimState::Canceled => format!("trimming is canceled, {amount} were told"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::pool::trim::text;
+
+    fn trim(state: TrimState) -> TrimView {
+        view(&TrimStatus {
+            leaf: 7,
+            state,
+            position: 3 << 18,
+            total: 1 << 20,
+            bytes: 5 << 20,
+            failed: 0,
+            rate: None,
+            started_s: 1_700_000_000,
+            ended_s: 1_700_000_083,
+        })
+    }
+
+    #[test]
+    fn trims_are_told_of_as_by_zpool() {
+        let told = |state| text(Some(&trim(state)));
+        assert_eq!(
+            told(TrimState::Running),
+            "(75% trimmed, started at 2023-11-14 22:13:20 UTC)"
+        );
+        assert_eq!(
+            told(TrimState::Suspended),
+            "(75% trimmed, suspended, started at 2023-11-14 22:13:20 UTC)"
+        );
+        assert_eq!(
+            told(TrimState::Finished),
+            "(100% trimmed, completed at 2023-11-14 22:14:43 UTC)"
+        );
+        assert_eq!(
+            told(TrimState::Canceled),
+            "(75% trimmed, canceled at 2023-11-14 22:14:43 UTC)"
+        );
+        assert_eq!(text(Some(&unsupported())), "(trim unsupported)");
+        assert_eq!(text(None), "(untrimmed)");
+    }
+
+    #[test]
+    fn what_a_device_refused_is_told() {
+        let failed = TrimView {
+            failed: 3,
+            ..trim(TrimState::Running)
+        };
+        assert!(
+            text(Some(&failed)).contains("3 times refused"),
+            "{}",
+            text(Some(&failed))
+        );
+    }
+}

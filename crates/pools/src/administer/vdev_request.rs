@@ -1,0 +1,67 @@
+//! Checks of the devices that somebody names for a pool, and their kinds in the words of the store.
+
+use std::collections::HashSet;
+
+use store::vdev::Kind;
+
+use model::Error;
+use model::device_name::is_remote;
+use model::pool::vdev_request::{Additions, VdevKind, VdevRequest};
+
+/// Returns the kind of vdev in the words of the store.
+pub(crate) fn kind(of: VdevKind) -> Kind {
+    match of {
+        VdevKind::Disk => Kind::Leaf,
+        VdevKind::Mirror => Kind::Mirror,
+        VdevKind::Raidz1 => Kind::Raidz { parity: 1 },
+        VdevKind::Raidz2 => Kind::Raidz { parity: 2 },
+        VdevKind::Raidz3 => Kind::Raidz { parity: 3 },
+    }
+}
+
+/// Reports whether devices are named as they must be.
+///
+/// # Errors
+/// What is wrong with them.
+pub(crate) fn check(additions: Additions<'_>) -> Result<(), Error> {
+    for vdev in additions.vdevs.iter().chain(additions.logs) {
+        let (least, name) = vdev.kind.least();
+        let named = vdev.paths.len();
+        if vdev.kind == VdevKind::Disk && named != 1 {
+            return Err(Error::invalid(
+                format!("a disk is one device, and {named} are named for it"),
+                "name each as a vdev of its own, or make a mirror or raidz of them",
+            ));
+        }
+        if named < least {
+            return Err(Error::invalid(
+                format!("a {name} takes at least {least} devices; named for it: {named}"),
+                "name more, or another kind of vdev",
+            ));
+        }
+    }
+    let can_be_log = |vdev: &&VdevRequest| matches!(vdev.kind, VdevKind::Disk | VdevKind::Mirror);
+    if let Some(vdev) = additions.logs.iter().find(|vdev| !can_be_log(vdev)) {
+        return Err(Error::invalid(
+            format!("a log vdev cannot be {}", vdev.kind.least().1),
+            "use devices and mirrors of devices for the log",
+        ));
+    }
+    let mut seen = HashSet::new();
+    for path in additions.paths() {
+        if !path.is_absolute() && !is_remote(path) {
+            return Err(Error::invalid(
+                format!("{} is no absolute path", path.display()),
+                "write it in full, or the name of another machine's disk (naa.…)",
+            ));
+        }
+        let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if !seen.insert(real) {
+            return Err(Error::invalid(
+                format!("{} is named twice", path.display()),
+                "name each device once",
+            ));
+        }
+    }
+    Ok(())
+}

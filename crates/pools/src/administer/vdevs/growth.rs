@@ -1,0 +1,230 @@
+//! What a pool gets besides, and gives back: `pool add`, `remove`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use store::vdev::{Class, Kind, ShapeError, TopLevelStatus};
+
+use super::super::create::redundancies;
+use super::super::new_devices::{NewDevices, check_devices, make_files};
+use super::super::vdev_request::check;
+use super::{Site, failed, in_turn, is_meant, refused};
+use crate::devices::label;
+use crate::host::Hands;
+use crate::import::opening::paths;
+use model::pool::vdev_request::{Additions, VdevRequest};
+use model::{Error, ErrorKind};
+
+/// What can be taken away from a pool, because no block lies there that is nowhere else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Removable {
+    /// A log vdev.
+    Log(u16),
+    /// A cache vdev.
+    Cache(u64),
+    /// A spare that stands ready, and where.
+    Spare(u64, PathBuf),
+}
+
+impl Site<'_> {
+    /// Adds all of it, or nothing: what can be refused is refused before anything is changed.
+    pub(super) fn add(
+        &self,
+        what: Additions<'_>,
+        force: bool,
+        file_size: Option<u64>,
+    ) -> Result<(), Error> {
+        self.check_addition(what, force)?;
+        let before = self.pool.host.places();
+        let made = make_files(what.paths(), file_size)?;
+        let new = NewDevices::open(self.disks(), what, &self.over(force, None));
+        let added = new.and_then(|new| {
+            self.keep_others_from(&new.named(), force)?;
+            self.add_devices(new)
+        });
+        added.inspect_err(|_| self.take_away(&made, &before))
+    }
+
+    /// Whether so much may be added, and can be; nothing is changed.
+    pub(super) fn would_add(
+        &self,
+        what: Additions<'_>,
+        force: bool,
+        file_size: Option<u64>,
+    ) -> Result<(), Error> {
+        self.check_addition(what, force)?;
+        check_devices(
+            self.disks(),
+            what.paths(),
+            file_size,
+            &self.over(force, None),
+        )
+    }
+
+    fn check_addition(&self, what: Additions<'_>, force: bool) -> Result<(), Error> {
+        check(what)?;
+        self.pools.refuse_own(what.paths())?;
+        self.check_redundancy(what.vdevs, force)?;
+        self.require_changes()
+    }
+
+    /// Adds devices that are open, in one step of the pool's thread.
+    fn add_devices(&self, new: NewDevices) -> Result<(), Error> {
+        let first = new.leaves.first().map(|leaf| leaf.place.path.clone());
+        let config = self.pool.host.ask(|pool| pool.config().clone());
+        let config = config.map_err(|error| failed(self.name, "add devices to", &error))?;
+        new.label_beside(&config)?;
+        let (added, new) = self.handle("add devices to", move |hands| {
+            (settle_all(hands, &new), new)
+        })?;
+        added.map_err(|error| {
+            // Not on the pool's thread: a device that hangs must not keep that waiting.
+            new.unlabel_beside();
+            refused("add", &first.unwrap_or_default(), &error)
+        })
+    }
+
+    /// Vdevs that are added may lose as many devices as those that there are.
+    fn check_redundancy(&self, vdevs: &[VdevRequest], force: bool) -> Result<(), Error> {
+        let there = redundancies(&self.status);
+        let first = there.first().copied().unwrap_or(0);
+        // Where they differ already, that was wanted.
+        let is_alike = there.iter().all(|one| *one == first);
+        let mut new = vdevs.iter().map(VdevRequest::redundancy);
+        match new.find(|other| *other != first) {
+            Some(other) if !force && is_alike => Err(Error::invalid(
+                format!(
+                    "mismatched replication level: pool {} and what is added can lose {first} and {other} devices",
+                    self.name
+                ),
+                "the pool is lost with its weakest vdev: make them alike, or use -f to add it all the same",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn remove(&self, names: &[String]) -> Result<(), Error> {
+        let mut leaving: Vec<(&str, Removable)> = Vec::new();
+        for name in names {
+            let one = self.removable(name)?;
+            // Named twice, by its path and its number say, it goes once.
+            if leaving.iter().all(|(_, other)| *other != one) {
+                leaving.push((name, one));
+            }
+        }
+        in_turn("taken away", leaving, |one| self.remove_one(one))
+    }
+
+    fn remove_one(&self, one: Removable) -> Result<(), Error> {
+        match one {
+            Removable::Log(vdev) => {
+                let removed = self.pool.host.remove_log(vdev);
+                removed.map_err(|error| failed(self.name, "remove a log from", &error))
+            }
+            Removable::Cache(guid) => {
+                let removed = self.handle("remove a cache from", move |hands| {
+                    hands.pool.remove_cache(guid, hands.now_us)
+                })?;
+                removed.map_err(|error| failed(self.name, "remove a cache from", &error))
+            }
+            Removable::Spare(guid, path) => self.remove_spare(guid, path),
+        }
+    }
+
+    /// What a name means of what can be removed.
+    fn removable(&self, name: &str) -> Result<Removable, Error> {
+        let places = self.pool.host.places();
+        let path = |guid: &u64| places.get(guid).map(|place| place.path.clone());
+        let is_it = |guid: &u64| is_meant(name, *guid, &path(guid).unwrap_or_default());
+        if let Some(guid) = self.status.spares.iter().find(|guid| is_it(guid)) {
+            return Ok(Removable::Spare(*guid, path(guid).unwrap_or_default()));
+        }
+        if let Some(guid) = self.cache(name) {
+            return Ok(Removable::Cache(guid));
+        }
+        let mut logs = self.status.top_levels.iter();
+        let log = logs.find(|top| top.class == Class::Log && is_log(top, name, &is_it));
+        let refuse = |why: &str, next: String| {
+            let message = format!("cannot remove {name}: {why}");
+            Err(Error::new(ErrorKind::Refused, message, next))
+        };
+        match log {
+            Some(top) if top.kind == Kind::Leaf || name == title(top) => {
+                Ok(Removable::Log(top.vdev))
+            }
+            Some(top) => refuse(
+                "it is half of a mirrored log",
+                format!(
+                    "use `sandstone pool remove {pool} {}` for the whole log, `sandstone pool detach {pool} {name}` \
+                     for this device alone",
+                    title(top),
+                    pool = self.name
+                ),
+            ),
+            None => {
+                // One that is not there at all is told so.
+                self.find(name)?;
+                refuse(
+                    "only logs, caches and spares that stand ready can be removed",
+                    format!(
+                        "use `sandstone pool detach {} DEVICE` for devices of mirrors and spares in use, \
+                         `replace` for all others",
+                        self.name
+                    ),
+                )
+            }
+        }
+    }
+
+    fn remove_spare(&self, guid: u64, path: PathBuf) -> Result<(), Error> {
+        let removed = self.handle("remove a spare from", move |hands| {
+            hands.pool.remove_spare(guid)?;
+            hands.shared.places().remove(&guid);
+            hands.pool.set_paths(paths(&hands.shared.places()));
+            Ok(hands.devices.take_spare(guid))
+        })?;
+        // It may have been called in this moment.
+        let device = removed.map_err(|error| refused("remove", &path, &error))?;
+        let synced = self.pool.host.sync();
+        synced.map_err(|error| failed(self.name, "remove a spare from", &error))?;
+        // What is not there, or cannot be written, is no spare any more either way.
+        // One that was away when the pool was opened may be there by now.
+        if let Some(device) = device.or_else(|| self.disks().open(&path).ok())
+            && let Err(error) = label::wipe_leaf(&*device, guid)
+        {
+            let path = path.display();
+            tracing::warn!(%path, %error, "the labels of a spare that was removed are not wiped");
+        }
+        Ok(())
+    }
+}
+
+/// Gives a pool all that is new, or nothing of it.
+fn settle_all(hands: &mut Hands<'_>, new: &NewDevices) -> Result<(), ShapeError> {
+    hands.pool.require_label_room(new.leaves.len())?;
+    hands.pool.add_all(&new.top_levels, &new.caches)?;
+    for leaf in &new.leaves {
+        hands.shared.places().insert(leaf.guid, leaf.place.clone());
+        let device = Arc::clone(&leaf.device);
+        match hands.pool.leaf(leaf.guid) {
+            Some(of_pool) => hands.devices.attach(of_pool, device),
+            None => hands.devices.keep_spare(leaf.guid, device),
+        }
+    }
+    if !new.spares.is_empty() {
+        hands.pool.add_spares(new.spares.iter().cloned());
+    }
+    hands.pool.set_paths(paths(&hands.shared.places()));
+    Ok(())
+}
+
+/// Whether a name means a log vdev, or a leaf of it.
+fn is_log(top: &TopLevelStatus, name: &str, is_it: &dyn Fn(&u64) -> bool) -> bool {
+    let mut leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
+    top.kind != Kind::Hole && name == title(top) || leaves.any(|leaf| is_it(&leaf.guid))
+}
+
+/// What a mirrored log is called in the pool's status.
+fn title(top: &TopLevelStatus) -> String {
+    format!("mirror-{}", top.vdev)
+}

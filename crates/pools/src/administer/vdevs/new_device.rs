@@ -1,0 +1,114 @@
+//! Devices and files that a pool has not had: opened or made for it, and taken away where nothing came of that.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use store::vdev::{LeafId, LeafSpec, LeafStatus};
+
+use super::super::new_devices::{Over, make_files, open_new};
+use super::Site;
+use crate::fence::Named;
+use crate::host::{Hands, Place};
+use crate::import::multihost;
+use crate::import::opening::paths;
+use crate::random_u64;
+use block::BlockDevice;
+use model::Error;
+use model::device_name::is_remote;
+
+impl Site<'_> {
+    /// What new devices may hold: nothing of this pool's own. Until its labels say that a device left its place, what is written
+    /// over there is taken for parts of blocks. Those that share the slot of `old` hold the same, at the same places.
+    pub(super) fn over(&self, force: bool, old: Option<LeafId>) -> Over {
+        let is_spare = |leaf: &LeafStatus| self.status.spares_in_use.contains(&leaf.guid);
+        let is_old = |leaf: &LeafStatus| Some(leaf.leaf) == old;
+        let slots = self.status.top_levels.iter().flat_map(|top| &top.slots);
+        let others = slots.flat_map(|slot| {
+            let is_own = slot.leaves.iter().any(is_old);
+            let leaves = slot.leaves.iter();
+            leaves.filter(move |leaf| !is_own || is_spare(leaf) && !is_old(leaf))
+        });
+        let caches = self.status.caches.iter().map(|cache| cache.guid);
+        let beside = caches.chain(self.status.spares.iter().copied());
+        Over {
+            force,
+            pool: self.status.guid,
+            name: self.name.to_owned(),
+            // Without an engine nothing is added.
+            key: self.pool.host.ask(|pool| pool.config().key()).ok(),
+            listed: others.map(|leaf| leaf.guid).chain(beside).collect(),
+        }
+    }
+
+    /// A device that the pool has not had, with a new number.
+    pub(super) fn open_new(
+        &self,
+        path: &Path,
+        over: Over,
+    ) -> Result<(LeafSpec, Arc<dyn BlockDevice>), Error> {
+        if !path.is_absolute() && !is_remote(path) {
+            return Err(Error::invalid(
+                format!("{} is no absolute path", path.display()),
+                "write it in full, or the name of another machine's disk (naa.…)",
+            ));
+        }
+        self.pools.refuse_own([path])?;
+        let device = open_new(self.disks(), path, &over)?;
+        self.keep_others_from(&[(path.to_owned(), Arc::clone(&device))], over.force)?;
+        let spec = LeafSpec::new(random_u64(), device.geometry().len);
+        Ok((spec, device))
+    }
+
+    /// Keeps other hosts from writing to devices that the pool is to have, where it is protected, or has to be with them.
+    pub(super) fn keep_others_from(&self, devices: &[Named], force: bool) -> Result<(), Error> {
+        if self.pool.host.fence().is_none() {
+            let coming: Vec<PathBuf> = devices.iter().map(|(path, _)| path.clone()).collect();
+            let host = self.pools.host_id();
+            let change = self.handle("protect", move |hands| {
+                multihost::set(hands, &host, &coming)
+            })?;
+            change.begin(self.pool)?;
+        }
+        match self.pool.host.fence() {
+            Some(fence) => fence.take(devices, force),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the file that a change needs, and takes it away again where that is refused.
+    pub(super) fn with_file(
+        &self,
+        path: &Path,
+        file_size: Option<u64>,
+        change: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let before = self.pool.host.places();
+        let made = make_files([path].into_iter(), file_size)?;
+        change().inspect_err(|_| self.take_away(&made, &before))
+    }
+
+    /// Files that were made for a change that came to nothing, where these places were known before.
+    pub(super) fn take_away(&self, made: &[PathBuf], before: &BTreeMap<u64, Place>) {
+        let places = self.pool.host.places().into_iter();
+        let new = places.filter(|(guid, _)| !before.contains_key(guid));
+        let used: Vec<PathBuf> = new.map(|(_, at)| at.path).collect();
+        for path in made.iter().filter(|path| !used.contains(path)) {
+            // They are ours, and hold nothing.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// A new leaf has its device and its place.
+pub(super) fn settle_in(
+    hands: &mut Hands<'_>,
+    leaf: LeafId,
+    guid: u64,
+    place: Place,
+    device: Arc<dyn BlockDevice>,
+) {
+    hands.devices.attach(leaf, device);
+    hands.shared.places().insert(guid, place);
+    hands.pool.set_paths(paths(&hands.shared.places()));
+}

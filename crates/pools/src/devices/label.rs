@@ -1,0 +1,230 @@
+//! The labels of devices: read to find pools, written where a device is no vdev's leaf, wiped when one leaves.
+
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use pages::Pages;
+use store::format::label::{COPIES, LABEL_SIZE, NoLabel};
+use store::format::{Label, VERSION};
+use store::pool::{LeafLabels, PoolConfig, front_labels, rear_labels};
+use store::vdev::layout::label_offset;
+
+use block::lane::ask;
+use block::{BlockDevice, BlockError, Done, Request};
+use hint::Place;
+use model::device_name::is_remote;
+use model::{Error, ErrorKind};
+
+/// What the labels of a device say. One that is too small for a leaf has none.
+///
+/// # Errors
+/// None of them can be read: that is not to be taken for a device without labels.
+pub(crate) fn read(device: &dyn BlockDevice) -> Result<LeafLabels, BlockError> {
+    let size = device.geometry().len;
+    let mut failed = None;
+    let labels = gathered(size, |offset| {
+        let len = LABEL_SIZE as u32;
+        match ask(device, Request::Read { offset, len }) {
+            Ok(Done::Pages(bytes)) if bytes.len() == LABEL_SIZE => Some(bytes),
+            Ok(_) => None,
+            Err(error) => {
+                failed = Some(error);
+                None
+            }
+        }
+    });
+    match failed {
+        Some(error) if labels.copies.iter().all(Pages::is_empty) => Err(error),
+        _ => Ok(labels),
+    }
+}
+
+/// What the labels of a file or device node say, read without a lock: looking at a device that something else
+/// uses must be possible, and do no harm.
+///
+/// # Errors
+/// It cannot be opened, or its size is not known.
+pub(crate) fn read_unlocked(path: &Path) -> io::Result<LeafLabels> {
+    let mut file = File::open(path)?;
+    let size = file.seek(SeekFrom::End(0))?;
+    Ok(gathered(size, |offset| {
+        let mut bytes = vec![0; LABEL_SIZE];
+        file.read_exact_at(&mut bytes, offset).ok()?;
+        Some(Pages::from_bytes(&bytes))
+    }))
+}
+
+/// A copy that cannot be read is one that says nothing; the others may.
+fn gathered(size: u64, mut read: impl FnMut(u64) -> Option<Pages>) -> LeafLabels {
+    let mut labels = LeafLabels {
+        size,
+        ..LeafLabels::default()
+    };
+    for (number, offset) in front_labels(size).into_iter().enumerate() {
+        labels.copies[number] = offset.and_then(&mut read).unwrap_or_default();
+    }
+    // A device that grew or shrank has the others where its end was.
+    let rear = rear_labels([&labels.copies[0], &labels.copies[1]], size);
+    for (number, offset) in (2..).zip(rear) {
+        labels.copies[number] = offset.and_then(&mut read).unwrap_or_default();
+    }
+    labels
+}
+
+/// What the labels of a device say together.
+#[derive(Clone, Debug)]
+pub(crate) enum Said {
+    /// There are none.
+    Nothing,
+    /// The newest configuration, and the guid of the leaf that the device is.
+    Leaf(Box<PoolConfig>, u64),
+    /// There are some, and this program cannot use them: of which pool, where that is known, and why.
+    Unusable(Option<u64>, String),
+}
+
+/// What the labels of a device say. Where some copies are of a later version of the program, so is the device.
+pub(crate) fn said(labels: &LeafLabels) -> Said {
+    let mut is_damaged = false;
+    let mut newest: Option<Label> = None;
+    for copy in &labels.copies {
+        match Label::read(copy) {
+            Ok(label) => {
+                if newest
+                    .as_ref()
+                    .is_none_or(|of| of.generation < label.generation)
+                {
+                    newest = Some(label);
+                }
+            }
+            Err(NoLabel::Absent) => {}
+            Err(NoLabel::Damaged) => is_damaged = true,
+            Err(NoLabel::Later(version)) => {
+                let why = format!(
+                    "its labels are of a later version of this program (format {version}, and this one knows up to \
+                     {VERSION})"
+                );
+                return Said::Unusable(None, why);
+            }
+        }
+    }
+    match newest {
+        Some(label) => match PoolConfig::decode(&label.config) {
+            Ok(config) => Said::Leaf(Box::new(config), label.leaf),
+            Err(error) => Said::Unusable(Some(label.pool), error.context),
+        },
+        None if is_damaged => Said::Unusable(
+            None,
+            "the labels of a pool are there, and all are damaged".to_owned(),
+        ),
+        None => Said::Nothing,
+    }
+}
+
+/// The newest configuration in the labels of a device, and the guid of its leaf; `None` where there is
+/// none that this program understands.
+pub(crate) fn newest(labels: &LeafLabels) -> Option<(PoolConfig, u64)> {
+    match said(labels) {
+        Said::Leaf(config, leaf) => Some((*config, leaf)),
+        Said::Nothing | Said::Unusable(..) => None,
+    }
+}
+
+/// Writes the first labels of a spare or cache, durably: whoever looks at it sees whose it is. They have no
+/// generation, so that what other labels say of the pool counts.
+///
+/// # Errors
+/// It cannot be written.
+pub(crate) fn write_beside(
+    device: &dyn BlockDevice,
+    config: &PoolConfig,
+    leaf: u64,
+) -> Result<(), BlockError> {
+    let Some(encoded) = config.encode_for_label() else {
+        // The engine refuses a pool of so many devices.
+        return Ok(());
+    };
+    let label = Label {
+        pool: config.guid,
+        leaf,
+        generation: 0,
+        config: encoded,
+    };
+    let mut bytes = vec![0; LABEL_SIZE];
+    let encoded = label.encode();
+    bytes[..encoded.len()].copy_from_slice(&encoded);
+    overwrite(device, &bytes)
+}
+
+/// Wipes the labels of a device that was this leaf, durably, where it still is: there may be another one at the
+/// same place by now. Its inner labels go with them: nobody is to bring back what was meant to go.
+///
+/// # Errors
+/// It cannot be read or written.
+pub(crate) fn wipe_leaf(device: &dyn BlockDevice, leaf: u64) -> Result<(), BlockError> {
+    match newest(&read(device)?) {
+        Some((config, found)) if found == leaf => {
+            let size = device.geometry().len;
+            let inner = config.inner_offsets(leaf).into_iter().flatten();
+            for offset in inner.filter(|at| at + LABEL_SIZE as u64 <= size) {
+                write(device, offset, &[0; LABEL_SIZE])?;
+            }
+            overwrite(device, &[0; LABEL_SIZE])
+        }
+        _ => Ok(()),
+    }
+}
+
+fn overwrite(device: &dyn BlockDevice, bytes: &[u8]) -> Result<(), BlockError> {
+    let size = device.geometry().len;
+    for offset in (0..COPIES).filter_map(|number| label_offset(number, size)) {
+        write(device, offset, bytes)?;
+    }
+    ask(device, Request::Flush).map(drop)
+}
+
+fn write(device: &dyn BlockDevice, offset: u64, bytes: &[u8]) -> Result<(), BlockError> {
+    let write = Request::Write {
+        offset,
+        data: Pages::from_bytes(bytes),
+        durable: false,
+    };
+    ask(device, write).map(drop)
+}
+
+/// The place of a pool's device, which decides what to try after an error.
+fn place_of(path: &Path) -> Place<'_> {
+    use std::os::unix::fs::FileTypeExt as _;
+    let is_node = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
+    if is_remote(path) {
+        Place::RemoteDisk(path)
+    } else if is_node || path.starts_with("/dev") {
+        Place::Device(path)
+    } else {
+        Place::DataFile(path)
+    }
+}
+
+/// Labels of a device could not be read, written or wiped.
+pub(crate) fn failed(doing: &str, path: &Path, error: BlockError) -> Error {
+    let message = format!(
+        "could not {doing} the labels of {}: {error}",
+        path.display()
+    );
+    let next = place_of(path).after(error.cause());
+    Error::new(ErrorKind::Storage, message, next).caused_by(error)
+}
+
+#[cfg(test)]
+mod place_tests {
+    use super::*;
+
+    #[test]
+    fn a_path_tells_what_kind_of_place_it_is() {
+        let is = |path| place_of(Path::new(path));
+        assert!(matches!(is("naa.652534e0"), Place::RemoteDisk(_)));
+        assert!(matches!(is("/dev/no-such-disk"), Place::Device(_)));
+        assert!(matches!(is("/srv/no-such-file"), Place::DataFile(_)));
+    }
+}

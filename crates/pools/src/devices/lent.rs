@@ -1,0 +1,180 @@
+//! Disks of other machines that logical units had: `lent.json` in the state folder. A pool that had such a disk before
+//! must not take it for what it was. Its labels are at the ends and may be as they were, while all between is the unit's;
+//! and the unit's data is somebody's, which nobody may overwrite without being asked.
+
+//!
+//! Where the file is lost nobody knows which disks units had. Then no pool takes another machine's disk by itself until
+//! an administrator has said once that it is the pool's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::registry::Pools;
+use model::device_name::is_remote;
+use model::{Error, ErrorKind};
+use state_folder::{KeptFile, open_json, seal_json};
+
+const FILE: &str = "lent.json";
+/// Its name in its first line.
+const KIND: &str = "lent disks";
+/// How many earlier generations are kept.
+const HISTORY: usize = 4;
+
+/// The disks that logical units had, as far as is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Disks {
+    /// The unit that had each disk last.
+    units: BTreeMap<String, String>,
+    /// After a loss of the file, the disks that are known to be pools' since; `None` where nothing was lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    of_pools: Option<BTreeSet<String>>,
+}
+
+/// `lent.json`, and what it says.
+#[derive(Debug)]
+pub(crate) struct Lent {
+    file: KeptFile,
+    disks: Disks,
+}
+
+impl Lent {
+    /// Nothing lent yet.
+    pub(crate) fn of(state: &Path) -> Self {
+        Self {
+            file: KeptFile::at(state.join(FILE), HISTORY),
+            disks: Disks::default(),
+        }
+    }
+
+    /// Takes over what the last run knew; returns what is to be told of the file.
+    pub(crate) fn load(&mut self) -> Option<String> {
+        let found = self.file.load(|bytes| open_json::<Disks>(KIND, bytes));
+        let generation = found.content.as_ref().map(|(generation, _)| *generation);
+        self.disks = found.content.map(|(_, disks)| disks).unwrap_or_default();
+        let trouble = found.trouble?;
+        let is_whole = !trouble.is_newest_lost && !trouble.is_newer;
+        self.file.put_right(generation.filter(|_| is_whole));
+        if is_whole {
+            return Some(format!(
+                "{}; its copy in the history is used, so nothing is lost",
+                trouble.reason
+            ));
+        }
+        let mut disks = self.disks.clone();
+        disks.of_pools.get_or_insert_default();
+        if let Err(error) = self.save(disks.clone()) {
+            tracing::warn!(%error, "that lent.json was lost could not be noted");
+        }
+        self.disks = disks;
+        Some(format!(
+            "{}, and so is its newest copy. Pools take no disk of another machine by themselves that a logical unit may \
+             have had: where one waits for that, `sandstone pool import -f NAME` takes it, if no unit was served from it",
+            trouble.reason
+        ))
+    }
+
+    fn save(&mut self, disks: Disks) -> Result<(), Error> {
+        let generation = self.file.next_generation();
+        seal_json(KIND, generation, &disks)
+            .and_then(|bytes| self.file.save(generation, &bytes))
+            .map_err(|error| Error::storage("write lent.json in the state folder", error))?;
+        self.disks = disks;
+        Ok(())
+    }
+
+    /// Whether something is to be written where a pool takes this disk.
+    fn is_marked(&self, disk: &str) -> bool {
+        let is_new = |of_pools: &BTreeSet<String>| !of_pools.contains(disk);
+        self.disks.units.contains_key(disk) || self.disks.of_pools.as_ref().is_some_and(is_new)
+    }
+}
+
+impl Pools {
+    /// A logical unit has a disk of another machine from now on. When this returns that is in the state folder: so the
+    /// first write of the unit comes after it, and no crash lets a pool forget that there was one.
+    ///
+    /// # Errors
+    /// The state folder cannot be written.
+    pub fn lend(&self, disk: &str, unit: &str) -> Result<(), Error> {
+        self.change_lent(|disks| {
+            disks.units.insert(disk.to_owned(), unit.to_owned());
+            if let Some(of_pools) = &mut disks.of_pools {
+                of_pools.remove(disk);
+            }
+        })
+    }
+
+    /// A disk holds what a pool wrote there, as far as the pool needs it; or is taken as it is.
+    ///
+    /// # Errors
+    /// The state folder cannot be written.
+    pub(crate) fn take_back(&self, path: &Path) -> Result<(), Error> {
+        let disk = path.display().to_string();
+        if !is_remote(path) {
+            return Ok(());
+        }
+        self.change_lent(|disks| {
+            disks.units.remove(&disk);
+            if let Some(of_pools) = &mut disks.of_pools {
+                of_pools.insert(disk);
+            }
+        })
+    }
+
+    /// Makes sure that [`Self::take_back`] does not want for space.
+    pub(crate) fn reserve_to_take_back<'a>(
+        &self,
+        paths: impl IntoIterator<Item = &'a Path>,
+    ) -> io::Result<()> {
+        let lent = self.lent();
+        let mut disks = paths.into_iter().filter(|path| is_remote(path));
+        match disks.any(|disk| lent.is_marked(&disk.display().to_string())) {
+            true => lent.file.reserve(),
+            false => Ok(()),
+        }
+    }
+
+    /// Gives back what was reserved and not used.
+    pub(crate) fn release_lent(&self) {
+        self.lent().file.release();
+    }
+
+    /// Refuses a disk that a unit had, for the pool that was there before.
+    pub(crate) fn refuse_lent(&self, path: &Path) -> Result<(), Error> {
+        let disk = path.display().to_string();
+        let lent = self.lent();
+        if !is_remote(path) || !lent.is_marked(&disk) {
+            return Ok(());
+        }
+        let Some(unit) = lent.disks.units.get(&disk) else {
+            return Err(Error::new(
+                ErrorKind::InUse,
+                format!(
+                    "lent.json of the state folder was lost, so nobody knows whether a logical unit had {disk} meanwhile"
+                ),
+                "if no unit was served from it since it was the pool's, take it as it is with -f; else have it rebuilt",
+            ));
+        };
+        Err(Error::new(
+            ErrorKind::InUse,
+            format!(
+                "lu {unit} had it meanwhile, so what is on {disk} may not be the pool's any more"
+            ),
+            "if nothing of the unit is missed, have it rebuilt",
+        ))
+    }
+
+    fn change_lent(&self, change: impl FnOnce(&mut Disks)) -> Result<(), Error> {
+        let mut lent = self.lent();
+        let mut disks = lent.disks.clone();
+        change(&mut disks);
+        match disks == lent.disks {
+            true => Ok(()),
+            false => lent.save(disks),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Devices of pools: how they are found, known again, opened, labelled and lent.
+
+pub mod disks;
+pub(super) mod foreign;
+pub(super) mod identity;
+pub(super) mod known;
+pub(super) mod label;
+pub(super) mod lent;
+pub(super) mod name_watch;
+pub(super) mod opened;
+pub(super) mod own_devices;
+pub(super) mod system;

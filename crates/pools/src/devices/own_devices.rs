@@ -1,0 +1,73 @@
+//! Devices that this daemon's own pools have open. The kernel only says that such a device is busy; the pool's name is
+//! what an administrator needs.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use store::pool::PoolStatus;
+use store::vdev::State;
+
+use crate::registry::{OpenPool, Pools};
+use backends::backing::Backing;
+use model::{Error, ErrorKind};
+
+impl Pools {
+    /// Refuses devices that an open pool uses, by whatever path they are named.
+    ///
+    /// # Errors
+    /// One of them is a pool's.
+    pub fn refuse_own<'a>(&self, paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Error> {
+        let pools = self.all();
+        paths.into_iter().try_for_each(|path| {
+            match pools
+                .iter()
+                .find_map(|(name, pool)| Some((name, place_in(pool, path)?)))
+            {
+                Some((name, at)) => Err(in_pool(path, name, &at)),
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+/// Where a pool has a device that it uses.
+fn place_in(pool: &OpenPool, path: &Path) -> Option<PathBuf> {
+    let wanted = Backing::at(path);
+    let places = pool.host.places().into_iter();
+    let mut same =
+        places.filter(|(_, at)| at.path == path || Backing::at(&at.path).overlaps(&wanted));
+    let (guid, at) = same.next()?;
+    // An engine that has ended has let go of its devices.
+    let status = pool.host.ask(|engine| engine.status()).ok()?;
+    in_use(&status).contains(&guid).then_some(at.path)
+}
+
+/// The leaves whose devices are open. One that failed or is away may be replaced by another device at its own path.
+fn in_use(status: &PoolStatus) -> BTreeSet<u64> {
+    let slots = status.top_levels.iter().flat_map(|top| &top.slots);
+    let leaves = slots.flat_map(|slot| &slot.leaves);
+    let leaves = leaves.filter(|leaf| matches!(leaf.state, State::Online | State::Degraded));
+    let caches = status
+        .caches
+        .iter()
+        .filter(|cache| cache.state == State::Online);
+    let guids = leaves
+        .map(|leaf| leaf.guid)
+        .chain(caches.map(|cache| cache.guid));
+    guids.chain(status.spares.iter().copied()).collect()
+}
+
+fn in_pool(path: &Path, pool: &str, at: &Path) -> Error {
+    let as_told = match path == at {
+        true => String::new(),
+        false => format!(", there as {}", at.display()),
+    };
+    Error::new(
+        ErrorKind::InUse,
+        format!("{} is a device of pool {pool}{as_told}", path.display()),
+        format!(
+            "choose another device: `sandstone pool status {pool}` shows those that the pool has; `sandstone pool remove` \
+             lets go of logs, caches and spares, `sandstone pool detach` of a copy in a mirror"
+        ),
+    )
+}

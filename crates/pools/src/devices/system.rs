@@ -1,0 +1,274 @@
+//! What the kernel and udev tell of block devices: below /sys, and by the links of /dev/disk/by-id.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{major, makedev, minor};
+
+use super::identity::{FileIdentity, Identity, Verdict};
+use model::device_name::is_remote;
+
+/// Where that is told.
+#[derive(Clone, Debug)]
+pub(crate) struct System {
+    sys: PathBuf,
+    dev: PathBuf,
+}
+
+impl Default for System {
+    fn default() -> Self {
+        Self {
+            sys: "/sys".into(),
+            dev: "/dev".into(),
+        }
+    }
+}
+
+/// A device, however it is named.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    /// A file system and an inode of it.
+    File(u64, u64),
+    /// A device node.
+    Node(u64),
+    /// Another machine's disk.
+    Remote(PathBuf),
+}
+
+/// Which device a path leads to. A loop device over a whole file is that file, and a path of a multipath device is that
+/// device. `None` where nothing is there.
+pub(crate) fn key(path: &Path) -> Option<Key> {
+    if is_remote(path) {
+        return Some(Key::Remote(path.to_owned()));
+    }
+    let found = fs::metadata(path).ok()?;
+    if !found.file_type().is_block_device() {
+        return Some(Key::File(found.dev(), found.ino()));
+    }
+    let system = System::default();
+    let folder = system.folder_of(found.rdev());
+    let behind = folder.and_then(|folder| {
+        let whole = || whole_file(&folder).and_then(|file| key(&file));
+        multipath_of(&folder).map(Key::Node).or_else(whole)
+    });
+    Some(behind.unwrap_or(Key::Node(found.rdev())))
+}
+
+/// The text of a file that the kernel makes; `None` where there is none, or nothing in it.
+fn told(folder: &Path, what: &str) -> Option<String> {
+    let text = fs::read_to_string(folder.join(what)).ok()?;
+    // Names of SCSI are filled up with blanks.
+    let words: Vec<&str> = text.split_whitespace().collect();
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
+/// The path as it is, which may have blanks.
+fn backing_file(folder: &Path) -> Option<PathBuf> {
+    let text = fs::read_to_string(folder.join("loop/backing_file")).ok()?;
+    Some(PathBuf::from(text.strip_suffix('\n').unwrap_or(&text)))
+}
+
+/// The file behind a loop device that begins and ends with it.
+fn whole_file(folder: &Path) -> Option<PathBuf> {
+    let is_zero = |what: &str| told(folder, what).is_some_and(|number| number == "0");
+    (is_zero("loop/offset") && is_zero("loop/sizelimit")).then(|| backing_file(folder))?
+}
+
+/// The multipath device that a disk is a path of.
+fn multipath_of(folder: &Path) -> Option<u64> {
+    let holders = fs::read_dir(folder.join("holders")).ok()?.flatten();
+    let mut multipath = holders
+        .map(|holder| holder.path())
+        .filter(|holder| told(holder, "dm/uuid").is_some_and(|uuid| uuid.starts_with("mpath-")));
+    let number = told(&multipath.next()?, "dev")?;
+    let (major, minor) = number.split_once(':')?;
+    Some(makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// What the device mapper calls a device, in the words of the disk where it is a multipath device.
+fn name_of_mapped(uuid: &str) -> String {
+    match uuid.strip_prefix("mpath-3") {
+        Some(naa) => format!("naa.{naa}"),
+        None => format!("dm.{uuid}"),
+    }
+}
+
+/// The serial number in the page 80h of a SCSI disk.
+fn scsi_serial(folder: &Path) -> Option<String> {
+    let page = fs::read(folder.join("device/vpd_pg80")).ok()?;
+    let text = String::from_utf8_lossy(page.get(4..)?).replace('\0', " ");
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+impl System {
+    /// The folder below /sys of a device node.
+    pub(crate) fn folder_of(&self, node: u64) -> Option<PathBuf> {
+        let link = format!("dev/block/{}:{}", major(node), minor(node));
+        fs::canonicalize(self.sys.join(link)).ok()
+    }
+
+    /// What is known of the device of a folder below /sys.
+    pub(crate) fn identity(&self, folder: &Path) -> Identity {
+        let partition = told(folder, "partition").and_then(|number| number.parse().ok());
+        let disk = match (partition, folder.parent()) {
+            (Some(_), Some(disk)) => disk,
+            _ => folder,
+        };
+        let mapped = told(disk, "dm/uuid").map(|uuid| name_of_mapped(&uuid));
+        let array = || told(disk, "md/uuid").map(|uuid| format!("md.{uuid}"));
+        let wwn = mapped
+            .or_else(array)
+            .or_else(|| told(disk, "device/wwid"))
+            .or_else(|| told(disk, "wwid"));
+        let serial = told(disk, "serial")
+            .or_else(|| told(disk, "device/serial"))
+            .or_else(|| scsi_serial(disk));
+        let is_named = wwn.is_some() || serial.is_some();
+        let file = backing_file(disk).and_then(|file| FileIdentity::of(&file));
+        Identity {
+            by_id: match is_named || file.is_some() {
+                true => Vec::new(),
+                false => self.by_id(folder),
+            },
+            wwn,
+            serial,
+            partition,
+            file: file.map(|file| FileIdentity {
+                offset: told(disk, "loop/offset").map_or(0, |of| of.parse().unwrap_or(0)),
+                ..file
+            }),
+        }
+    }
+
+    /// The names that udev gives a device.
+    fn by_id(&self, folder: &Path) -> Vec<String> {
+        let Some(name) = folder.file_name() else {
+            return Vec::new();
+        };
+        let links = fs::read_dir(self.dev.join("disk/by-id")).into_iter();
+        let own = links.flatten().flatten().filter(|link| {
+            let target = fs::read_link(link.path()).ok();
+            target.is_some_and(|target| target.file_name() == Some(name))
+        });
+        let mut names: Vec<String> = own
+            .map(|link| link.file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Where a remembered disk is now. A multipath device goes before its paths. `None` where it is not there, or where
+    /// several disks say to be it.
+    pub(crate) fn find(&self, wanted: &Identity) -> Option<PathBuf> {
+        let entries = fs::read_dir(self.sys.join("class/block")).ok()?.flatten();
+        let folders = entries.filter_map(|entry| fs::canonicalize(entry.path()).ok());
+        let is_it = |folder: &PathBuf| wanted.compare(&self.identity(folder)) == Verdict::Same;
+        let is_path = |folder: &PathBuf| multipath_of(folder).is_some();
+        let mut found: Vec<PathBuf> = folders
+            .filter(is_it)
+            .filter(|folder| !is_path(folder))
+            .collect();
+        let one = found.pop().filter(|_| found.is_empty())?;
+        Some(self.dev.join(one.file_name()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A system that tells this of its devices: a folder below /sys/class/block, a file in it, and its text.
+    fn telling(said: &[(&str, &str, &str)]) -> (tempfile::TempDir, System) {
+        let root = tempfile::tempdir().expect("a folder");
+        let system = System {
+            sys: root.path().join("sys"),
+            dev: root.path().join("dev"),
+        };
+        for (device, file, text) in said {
+            let path = system.sys.join("class/block").join(device).join(file);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            fs::write(path, format!("{text}\n")).expect("written");
+        }
+        (root, system)
+    }
+
+    fn identity(system: &System, device: &str) -> Identity {
+        system.identity(&system.sys.join("class/block").join(device))
+    }
+
+    #[test]
+    fn a_disk_is_found_under_another_name() {
+        let wwid = "device/wwid";
+        let (_root, before) = telling(&[("sdb", wwid, "naa.5000c500a"), ("sdc", wwid, "naa.5b")]);
+        let was = identity(&before, "sdb");
+        assert_eq!(was.to_string(), "disk naa.5000c500a");
+        let (_root, now) = telling(&[("sdb", wwid, "naa.5b"), ("sdc", wwid, "naa.5000c500a")]);
+        assert_eq!(was.compare(&identity(&now, "sdb")), Verdict::Other);
+        assert_eq!(now.find(&was), Some(now.dev.join("sdc")));
+        let (_root, without) = telling(&[("sdb", wwid, "naa.5b")]);
+        assert_eq!(without.find(&was), None);
+        // Nothing chooses where two say the same.
+        let (_root, both) = telling(&[
+            ("sdb", wwid, "naa.5000c500a"),
+            ("sdc", wwid, "naa.5000c500a"),
+        ]);
+        assert_eq!(both.find(&was), None);
+    }
+
+    #[test]
+    fn a_multipath_device_goes_before_its_paths() {
+        let (_root, system) = telling(&[
+            ("sda", "device/wwid", "naa.600a"),
+            ("sda/holders/dm-0", "dm/uuid", "mpath-3600a"),
+            ("sda/holders/dm-0", "dev", "253:7"),
+            ("sdb", "device/wwid", "naa.600a"),
+            ("sdb/holders/dm-0", "dm/uuid", "mpath-3600a"),
+            ("sdb/holders/dm-0", "dev", "253:7"),
+            ("dm-0", "dm/uuid", "mpath-3600a"),
+            ("dm-1", "dm/uuid", "LVM-x"),
+        ]);
+        let was = identity(&system, "sda");
+        assert_eq!(system.find(&was), Some(system.dev.join("dm-0")));
+        let folder = system.sys.join("class/block/sdb");
+        assert_eq!(multipath_of(&folder), Some(makedev(253, 7)));
+        assert_eq!(identity(&system, "dm-1").wwn.as_deref(), Some("dm.LVM-x"));
+    }
+
+    #[test]
+    fn serial_numbers_partitions_and_links_tell_too() {
+        let (_root, system) = telling(&[
+            ("vda", "serial", "S  1"),
+            ("vda/vda1", "partition", "1"),
+            ("sdd", "device/vpd_pg80", "\0\u{80}\0\u{4}AB C"),
+            ("xvda", "size", "5"),
+        ]);
+        assert_eq!(identity(&system, "vda").serial.as_deref(), Some("S 1"));
+        let part = identity(&system, "vda/vda1");
+        assert_eq!(
+            (part.serial.as_deref(), part.partition),
+            (Some("S 1"), Some(1))
+        );
+        assert_eq!(identity(&system, "xvda"), Identity::default());
+        let links = system.dev.join("disk/by-id");
+        fs::create_dir_all(&links).expect("made");
+        std::os::unix::fs::symlink("../../xvda", links.join("xen-1")).expect("a link");
+        assert_eq!(identity(&system, "xvda").by_id, ["xen-1"]);
+    }
+
+    #[test]
+    fn two_names_of_a_file_are_one_device_and_its_copy_is_another() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("a"), "what it holds").expect("written");
+        fs::copy(path("a"), path("copy")).expect("copied");
+        fs::hard_link(path("a"), path("linked")).expect("linked");
+        std::os::unix::fs::symlink(path("a"), path("symbolic")).expect("linked");
+        let own = key(&path("a")).expect("it is there");
+        assert_eq!(key(&path("linked")), Some(own.clone()));
+        assert_eq!(key(&path("symbolic")), Some(own.clone()));
+        assert_ne!(key(&path("copy")), Some(own));
+        assert_eq!(key(&path("nothing")), None);
+    }
+}

@@ -1,0 +1,266 @@
+//! Finding pools: what the labels on files and devices say, and what is there of each pool.
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use store::pool::{Examined, LeafLabels, OpenError, OpenErrorKind, PoolConfig, examine};
+
+use self::layout::Layout;
+use super::twins::{self, CopyOfOpen};
+use crate::devices::disks::Disks;
+use crate::devices::label::{self, Said};
+use crate::devices::system::{Key, key};
+use model::pool::found::FoundPool;
+use model::pool::twins::TwinsView;
+
+mod layout;
+
+/// A file or device with labels.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) path: PathBuf,
+    pub(crate) labels: LeafLabels,
+    /// It was asked for itself, and not found in a folder.
+    pub(crate) is_named: bool,
+}
+
+/// Labels by pool: what lies where.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) pools: BTreeMap<u64, Vec<Candidate>>,
+    /// Devices with labels of pools that are open, which are none of theirs.
+    pub(crate) copies: Vec<CopyOfOpen>,
+    /// Names and numbers of pools whose devices are among these, and that are open.
+    pub(crate) open: Vec<(String, u64)>,
+    /// Devices whose labels cannot be used and do not tell whose they are, and why.
+    pub(crate) unusable: Vec<(PathBuf, String)>,
+}
+
+impl Found {
+    /// Everything that was found, for a listing.
+    pub(crate) fn describe(&self) -> Vec<FoundPool> {
+        let pools = self.pools.iter().map(|(guid, on)| describe(*guid, on));
+        let unusable = self.unusable.iter().map(|(path, why)| FoundPool {
+            devices: vec![path.clone()],
+            state: "UNAVAIL".to_owned(),
+            problem: Some(why.clone()),
+            ..FoundPool::default()
+        });
+        let copies = self.copies.iter().map(|copy| FoundPool {
+            name: copy.pool.clone(),
+            devices: vec![copy.path.clone()],
+            state: "UNAVAIL".to_owned(),
+            problem: Some(copy.told()),
+            ..FoundPool::default()
+        });
+        pools.chain(unusable).chain(copies).collect()
+    }
+
+    /// What else there is, where a pool was not found; empty where there is nothing.
+    pub(crate) fn told_unusable(&self) -> String {
+        let told = self.unusable.iter();
+        let told = told.map(|(path, why)| format!("; {}: {why}", path.display()));
+        let copies = self.copies.iter();
+        let copies = copies.map(|copy| format!("; {}", copy.told()));
+        told.chain(copies).collect()
+    }
+}
+
+/// All pools on what `paths` name; of none, on the devices of /dev and the disks of other machines. A device that has
+/// several names is found once.
+pub(crate) fn find_labels(disks: &Disks, paths: &[PathBuf]) -> Found {
+    let mut found = Found::default();
+    let mut default = vec![PathBuf::from("/dev")];
+    default.extend(disks.remote_names());
+    let is_asked = !paths.is_empty();
+    let paths = if is_asked { paths } else { &default[..] };
+    for (path, is_named) in places(paths) {
+        let Some(labels) = disks.look_at(&path) else {
+            continue;
+        };
+        let pools = match (twins::torn(&labels), label::said(&labels)) {
+            (Some(both), _) => both.to_vec(),
+            (None, Said::Nothing) => continue,
+            (None, Said::Leaf(config, _)) => vec![config.guid],
+            (None, Said::Unusable(Some(guid), _)) => vec![guid],
+            (None, Said::Unusable(None, why)) => {
+                found.unusable.push((path, why));
+                continue;
+            }
+        };
+        for guid in pools {
+            let (path, labels) = (path.clone(), labels.clone());
+            found.pools.entry(guid).or_default().push(Candidate {
+                path,
+                labels,
+                is_named: is_named && is_asked,
+            });
+        }
+    }
+    found
+}
+
+/// The files and devices that paths lead to, each once, and whether it was named itself.
+fn places(paths: &[PathBuf]) -> Vec<(PathBuf, bool)> {
+    let mut places: Vec<(PathBuf, bool)> = Vec::new();
+    let mut seen: HashMap<Key, usize> = HashMap::new();
+    for path in paths {
+        for place in candidates(path) {
+            let is_named = place == *path;
+            let Some(key) = key(&place) else {
+                continue;
+            };
+            match seen.get(&key) {
+                // The name that somebody gave it goes before one that a folder has.
+                Some(at) if is_named && !places[*at].1 => places[*at] = (place, true),
+                Some(_) => {}
+                None => {
+                    seen.insert(key, places.len());
+                    places.push((place, is_named));
+                }
+            }
+        }
+    }
+    places
+}
+
+/// The files and devices that a path leads to: itself, or what lies directly in the folder. In /dev and
+/// its like that is device nodes only.
+fn candidates(path: &Path) -> Vec<PathBuf> {
+    let is_candidate = |path: &Path| {
+        std::fs::metadata(path).is_ok_and(|found| {
+            let kind = found.file_type();
+            kind.is_block_device() || kind.is_file()
+        })
+    };
+    if !path.is_dir() {
+        return vec![path.to_owned()];
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| is_candidate(path))
+        .collect();
+    found.sort();
+    found
+}
+
+/// What there is of a pool, by the labels that were found of it.
+pub(crate) fn describe(guid: u64, on: &[Candidate]) -> FoundPool {
+    let chosen = twins::choose(guid, on.to_vec());
+    let on = chosen.devices;
+    let labels: Vec<LeafLabels> = on.iter().map(|on| on.labels.clone()).collect();
+    let devices: Vec<PathBuf> = on.iter().map(|on| on.path.clone()).collect();
+    let config = labels
+        .iter()
+        .filter_map(label::newest)
+        .map(|(config, _)| config)
+        .max_by_key(|config| config.generation);
+    let examined: Result<Examined, OpenError> = examine(&labels, Some(guid));
+    let leaf = |on: &Candidate| Some((label::newest(&on.labels)?.1, on.path.clone()));
+    let places: BTreeMap<u64, PathBuf> = on.iter().filter_map(leaf).collect();
+    let behind = examined.iter().flat_map(|of| &of.behind);
+    let behind = behind.map(|of| of.leaf);
+    // This configuration also knows which leaves are behind.
+    let judged = examined.as_ref().map(|of| &of.config).ok();
+    let layout = judged.or(config.as_ref()).map(|config| Layout {
+        config,
+        places: places.clone(),
+        twins: &chosen.twins,
+        behind: behind.collect(),
+    });
+    let problem = match &examined {
+        Ok(examined) => missing_log(examined)
+            .or_else(|| layout.as_ref().and_then(Layout::too_few))
+            .or_else(|| examined.old_copy()),
+        Err(error) if error.kind == OpenErrorKind::Twins => {
+            let told = chosen.twins.iter().map(TwinsView::told);
+            Some(told.collect::<Vec<String>>().join("; "))
+        }
+        Err(error) if error.kind == OpenErrorKind::Reguid => {
+            let (paths, name) = (devices.iter().map(PathBuf::as_path), config.as_ref());
+            let name = name.map(|config| config.name.as_str()).unwrap_or_default();
+            Some(format!(
+                "{error}; `sandstone pool reguid{} {name}`, with all devices that were named then, completes that",
+                twins::options(paths)
+            ))
+        }
+        Err(error) => Some(error.to_string()),
+    };
+    let missing = config.iter().flat_map(|config| {
+        let leaves = leaves(config).filter(|leaf| !places.contains_key(leaf));
+        leaves.map(|leaf| name_of(config, leaf))
+    });
+    let missing: Vec<String> = missing.collect();
+    let state = match (&problem, missing.is_empty() && !has_old_copies(&examined)) {
+        (Some(_), _) => "UNAVAIL",
+        (None, true) => "ONLINE",
+        (None, false) => "DEGRADED",
+    };
+    let layout = layout.map(|layout| layout.sections(state));
+    FoundPool {
+        name: config.as_ref().map(|c| c.name.clone()).unwrap_or_default(),
+        guid: format!("{guid:016x}"),
+        is_exported: config.as_ref().is_some_and(|c| c.is_exported),
+        host: config.map(|c| c.host).unwrap_or_default(),
+        devices,
+        unaccounted: examined.as_ref().map(unaccounted).unwrap_or_default(),
+        rewind: None,
+        is_between_numbers: matches!(&examined, Err(error) if error.kind == OpenErrorKind::Reguid),
+        is_old_copy: matches!(&examined, Ok(examined) if problem == examined.old_copy() && problem.is_some()),
+        is_log_missing: matches!(&examined, Ok(examined) if !examined.missing_logs.is_empty()),
+        state: state.to_owned(),
+        layout: layout.unwrap_or_default(),
+        missing,
+        problem,
+        twins: chosen.twins,
+        left_out: chosen.left_out,
+        notes: Vec::new(),
+    }
+}
+
+fn has_old_copies(examined: &Result<Examined, OpenError>) -> bool {
+    examined.as_ref().is_ok_and(|of| !of.behind.is_empty())
+}
+
+/// The devices that are away and may have been used without those that were found; of a pool that was exported in order
+/// they were not, as far as can be known.
+pub(crate) fn unaccounted(examined: &Examined) -> Vec<String> {
+    let config = &examined.config;
+    let away = examined.unaccounted.iter();
+    let away = away.filter(|_| !config.is_exported);
+    away.map(|guid| name_of(config, *guid)).collect()
+}
+
+/// Which log device is missing, and what that means.
+pub(crate) fn missing_log(examined: &Examined) -> Option<String> {
+    let log = examined.missing_logs.first()?;
+    let leaves = log.leaves.iter();
+    let leaves: Vec<String> = leaves
+        .map(|leaf| name_of(&examined.config, *leaf))
+        .collect();
+    let loss = match examined.config.is_exported {
+        true => "the pool was exported in order, so nothing is lost without it",
+        false => {
+            "durable writes of the last seconds before the pool was last used may be there and nowhere else, \
+             and are lost without it"
+        }
+    };
+    Some(format!(
+        "its log device is missing ({}): {loss}",
+        leaves.join(", ")
+    ))
+}
+
+/// All leaves of a pool.
+pub(crate) fn leaves(config: &PoolConfig) -> impl Iterator<Item = u64> {
+    let slots = config.tree.top_levels.iter().flat_map(|top| &top.slots);
+    slots.flat_map(|slot| slot.leaves.iter().map(|leaf| leaf.guid))
+}
+
+/// Where a leaf was last, or its number.
+pub(crate) fn name_of(config: &PoolConfig, leaf: u64) -> String {
+    let path = config.paths.get(&leaf).cloned();
+    path.unwrap_or_else(|| format!("{leaf:016x}"))
+}

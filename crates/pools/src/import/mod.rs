@@ -1,0 +1,15 @@
+//! Opening of pools: found on devices, imported, rewound, reopened, and refused.
+
+pub(super) mod damaged;
+pub(super) mod found;
+pub(super) mod multihost;
+pub(super) mod opening;
+pub(super) mod overlay;
+pub(super) mod reguid;
+pub(super) mod remembered;
+pub(super) mod reopening;
+pub(super) mod request;
+pub(super) mod returning;
+pub(super) mod rewind;
+pub(super) mod twins;
+pub(super) mod unasked;

@@ -1,0 +1,343 @@
+//! From labels or a new configuration to an engine at work: makes or opens the pool, on its own thread.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use store::cache::Cache;
+use store::pool::{
+    Back, Event, Examined, Limits, OpenError, OpenErrorKind, Opening, Pool, PoolConfig,
+};
+use store::vdev::{self, DeviceOutcome, IoId};
+
+use crate::devices::opened::Devices;
+use crate::host::{Begin, Place, Setup};
+use block::BlockDevice;
+
+/// The engine's time: microseconds since the pool was opened. It goes on while the machine sleeps, so that a host finds
+/// out when it wakes that its pool may be another one's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock(u64);
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Self(since_boot_us())
+    }
+
+    pub(crate) fn now_us(self) -> u64 {
+        since_boot_us().saturating_sub(self.0)
+    }
+
+    pub(crate) fn at(self, us: u64) -> Option<Instant> {
+        let left_us = us.saturating_sub(self.now_us());
+        Instant::now().checked_add(Duration::from_micros(left_us))
+    }
+
+    /// The same moment, in microseconds since the machine was booted.
+    pub(crate) fn since_boot_us(self, us: u64) -> u64 {
+        self.0.saturating_add(us)
+    }
+}
+
+/// Microseconds since the machine was booted, with the time that it slept.
+pub(crate) fn since_boot_us() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
+}
+
+/// Seconds since 1970.
+pub(crate) fn wall_clock_s() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// Why a pool cannot be opened.
+#[derive(Debug)]
+pub(crate) struct NotOpen {
+    /// A sentence without a full stop.
+    pub(crate) reason: String,
+    pub(crate) remedy: Remedy,
+}
+
+/// What helps a pool that does not open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// Devices that are missing.
+    Devices,
+    /// The device that is newer than an old copy of it, or somebody's word for that.
+    Newer,
+    /// What is damaged could be given up.
+    Rewind,
+    /// It can be read, and not be changed.
+    ReadOnly,
+    /// Another version of the program.
+    Program,
+    /// Another host has it, or may have it.
+    OtherHost,
+}
+
+impl Remedy {
+    pub(crate) fn of(kind: OpenErrorKind) -> Self {
+        match kind {
+            OpenErrorKind::Damaged | OpenErrorKind::LogDamaged => Self::Rewind,
+            OpenErrorKind::Version => Self::Program,
+            OpenErrorKind::ReadOnlyVersion => Self::ReadOnly,
+            OpenErrorKind::Old => Self::Newer,
+            OpenErrorKind::InUse => Self::OtherHost,
+            _ => Self::Devices,
+        }
+    }
+
+    /// What to do where an old copy of a device is all that there is.
+    pub(crate) fn newer(pool: &str) -> String {
+        format!(
+            "attach the device that was in use last in its place, then use `sandstone pool import -d PATH {pool}`; if there \
+             is none any more, `sandstone pool import -f -d PATH {pool}` takes what is there, and what the old copy lacks \
+             is lost"
+        )
+    }
+
+    /// What to do where something of the pool could be given up.
+    pub(crate) fn going_back(pool: &str) -> String {
+        format!(
+            "`sandstone pool import -F -n -d PATH {pool}` tells whether it can go back to a state that is whole, and what \
+             that gives up; it changes nothing"
+        )
+    }
+}
+
+impl From<String> for NotOpen {
+    fn from(reason: String) -> Self {
+        Self {
+            reason,
+            remedy: Remedy::Devices,
+        }
+    }
+}
+
+impl From<OpenError> for NotOpen {
+    fn from(error: OpenError) -> Self {
+        Self {
+            remedy: Remedy::of(error.kind),
+            reason: error.context,
+        }
+    }
+}
+
+/// A pool that is open.
+pub(crate) struct Opened {
+    pub(crate) pool: Pool,
+    pub(crate) clock: Clock,
+    /// What happened meanwhile.
+    pub(crate) events: Vec<Event>,
+    /// Guids of leaves that are away and may have been used without the others ([`Examined::unaccounted`]).
+    pub(crate) unaccounted: Vec<u64>,
+}
+
+/// What a pool has in memory beside blocks counts into the cap of the cache, of which half is left to them.
+fn limits(cache: &Cache) -> Limits {
+    Limits::within(cache.cap() / 2)
+}
+
+/// Opens the pool.
+///
+/// # Errors
+/// Why it cannot be made or opened, as a sentence without a full stop.
+pub(crate) fn open(setup: Setup, devices: &mut Devices) -> Result<Opened, NotOpen> {
+    let clock = Clock::start();
+    let mut unaccounted = Vec::new();
+    let mut pool = match setup.begin {
+        Begin::Create(config) => {
+            let entropy = crate::random_u64();
+            let mut pool = Pool::create(
+                *config,
+                entropy,
+                wall_clock_s(),
+                limits(&setup.cache),
+                vdev::Limits::default(),
+                setup.cache,
+            )
+            .map_err(|error| error.to_string())?;
+            attach(&pool, &setup.devices, devices);
+            stand_by(&mut pool, &setup.devices, devices);
+            pool.set_paths(paths(&setup.places));
+            if let Some(protection) = setup.protection {
+                pool.protect(protection, true, clock.now_us());
+            }
+            pool.tick(clock.now_us(), wall_clock_s());
+            pool
+        }
+        Begin::Import { examined, back } => {
+            if setup.is_read_only {
+                devices.write_nothing();
+            }
+            let opening = begin(&examined, back, setup.cache, clock.now_us())?;
+            let mut pool = import(opening, &setup.devices, devices, clock)?;
+            // Spares are called for what is broken from the start.
+            stand_by(&mut pool, &setup.devices, devices);
+            unaccounted.clone_from(&examined.unaccounted);
+            pool.set_paths(paths(&setup.places));
+            if setup.is_read_only {
+                pool.make_read_only();
+            }
+            // What begins now has a date.
+            pool.tick(clock.now_us(), wall_clock_s());
+            if !setup.is_read_only {
+                pool.claim(&setup.host, clock.now_us());
+                if !setup.is_protected {
+                    pool.unprotect(clock.now_us());
+                }
+            }
+            pool
+        }
+    };
+    let events = settle(&mut pool, devices, clock)?;
+    Ok(Opened {
+        pool,
+        clock,
+        events,
+        unaccounted,
+    })
+}
+
+/// What the labels say of where devices are.
+pub(crate) fn paths(places: &BTreeMap<u64, Place>) -> BTreeMap<u64, String> {
+    let places = places.iter();
+    places
+        .map(|(guid, place)| (*guid, place.path.display().to_string()))
+        .collect()
+}
+
+fn attach(pool: &Pool, found: &[(u64, Arc<dyn BlockDevice>)], devices: &mut Devices) {
+    for top in pool.status().top_levels {
+        for leaf in top.slots.into_iter().flat_map(|slot| slot.leaves) {
+            if let Some((_, device)) = found.iter().find(|(guid, _)| *guid == leaf.guid) {
+                devices.attach(leaf.leaf, Arc::clone(device));
+            }
+        }
+    }
+    for cache in pool.status().caches {
+        if let Some((_, device)) = found.iter().find(|(guid, _)| *guid == cache.guid) {
+            devices.attach(cache.leaf, Arc::clone(device));
+        }
+    }
+}
+
+/// The devices of spares, for when they are called; those that have none are not.
+fn stand_by(pool: &mut Pool, found: &[(u64, Arc<dyn BlockDevice>)], devices: &mut Devices) {
+    for (guid, device) in found {
+        if pool.leaf(*guid).is_none() {
+            devices.keep_spare(*guid, Arc::clone(device));
+        }
+    }
+    devices.tell_away_spares(pool);
+}
+
+/// Begins to open a pool: whole, or gone back to a checkpoint behind the newest.
+pub(crate) fn begin(
+    examined: &Examined,
+    back: Option<Back>,
+    cache: Arc<Cache>,
+    now_us: u64,
+) -> Result<Opening, OpenError> {
+    let (limits, of_vdevs) = (limits(&cache), vdev::Limits::default());
+    match (back, examined.roots.first()) {
+        (Some(back), _) => Opening::rewinding(examined, back, limits, of_vdevs, cache, now_us),
+        (None, Some(root)) => Opening::new(examined, root, limits, of_vdevs, cache, now_us),
+        (None, None) => {
+            let context = "its labels hold no checkpoint";
+            Err(OpenError::new(OpenErrorKind::Damaged, context))
+        }
+    }
+}
+
+fn import(
+    mut opening: Opening,
+    found: &[(u64, Arc<dyn BlockDevice>)],
+    devices: &mut Devices,
+    clock: Clock,
+) -> Result<Pool, NotOpen> {
+    for (guid, device) in found {
+        if let Some(leaf) = opening.leaf(*guid) {
+            devices.attach(leaf, Arc::clone(device));
+        }
+    }
+    let mut answers: Vec<(IoId, DeviceOutcome)> = Vec::new();
+    while !opening.is_done() {
+        for request in opening.take_requests() {
+            devices.submit(request);
+        }
+        devices.start_batch();
+        devices.take(&mut answers);
+        if answers.is_empty() {
+            let until = opening.deadline_us();
+            if devices.is_idle() && until.is_none() {
+                let reason = "opening it waits for nothing: this is a defect, report it";
+                return Err(reason.to_owned().into());
+            }
+            wait(devices, until, clock)?;
+            if until.is_some_and(|until| until <= clock.now_us()) {
+                opening.tick(clock.now_us(), wall_clock_s());
+            }
+        }
+        for (io, outcome) in answers.drain(..) {
+            opening.completed(io, outcome, clock.now_us());
+        }
+    }
+    Ok(opening.finish()?)
+}
+
+/// Waits until what the labels have to say is in them: from then on the pool exists, and is this host's. Those of one
+/// that is only read say what they said.
+fn settle(pool: &mut Pool, devices: &mut Devices, clock: Clock) -> Result<Vec<Event>, NotOpen> {
+    let mut events = Vec::new();
+    let mut answers: Vec<(IoId, DeviceOutcome)> = Vec::new();
+    loop {
+        let output = pool.take_output();
+        for event in output.events {
+            devices.heed(&event, pool);
+            events.push(event);
+        }
+        for request in output.requests {
+            devices.submit(request);
+        }
+        devices.start_batch();
+        if let Some(reason) = pool.suspended_because() {
+            let is_stopped = pool.stopped().is_some();
+            return Err(NotOpen {
+                remedy: if is_stopped {
+                    Remedy::OtherHost
+                } else {
+                    Remedy::ReadOnly
+                },
+                ..reason.to_owned().into()
+            });
+        }
+        if pool.is_read_only() || pool.is_config_durable() {
+            return Ok(events);
+        }
+        devices.take(&mut answers);
+        let until = pool.deadline_us();
+        if answers.is_empty() {
+            wait(devices, until, clock)?;
+        }
+        for (io, outcome) in answers.drain(..) {
+            pool.completed(io, outcome, clock.now_us());
+        }
+        if until.is_some_and(|until| until <= clock.now_us()) {
+            pool.tick(clock.now_us(), wall_clock_s());
+        }
+    }
+}
+
+fn wait(devices: &mut Devices, until: Option<u64>, clock: Clock) -> Result<(), String> {
+    let until = until.and_then(|until| clock.at(until));
+    devices
+        .wait(until)
+        .map_err(|error| format!("the devices cannot be waited for: {error}"))
+}
+
+/// A new pool's configuration.
+pub(crate) fn new_config(name: &str, host: &str, tree: vdev::VdevTree) -> PoolConfig {
+    PoolConfig::new(name, crate::random_u64(), crate::random_u64(), host, tree)
+}

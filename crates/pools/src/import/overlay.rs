@@ -1,0 +1,266 @@
+//! A pool on devices that nothing is written to: for those who only look.
+//!
+//! Opening may want to bring the end of the log onto all leaves, and repair what it finds damaged; that is kept in memory
+//! here, and what is read comes from there.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pages::Pages;
+use store::cache::Cache;
+use store::catalog::Catalog;
+use store::format::SECTOR_SIZE;
+use store::pool::{Back, Examined, OpenError, OpenErrorKind, Pool, Rewound, is_cache_io};
+use store::vdev::{
+    DeviceError, DeviceErrorKind, DeviceOp, DeviceOutcome, DeviceRequest, IoId, LeafId,
+};
+
+use super::opening::{Clock, begin, wall_clock_s};
+use crate::devices::opened::Devices;
+use block::BlockDevice;
+
+/// Devices that are read, and never written.
+pub(crate) struct Drive {
+    devices: Devices,
+    clock: Clock,
+    answers: Vec<(IoId, DeviceOutcome)>,
+}
+
+/// Sectors that are kept at most: 512 MiB. What an opening writes is far less, unless log vdevs held a lot that
+/// has to be brought among the blocks, and that on each leaf of its vdev. Beyond it writes fail, and so does the
+/// opening: what is forgotten would be read as something else.
+const MOST: usize = 128 << 10;
+
+/// Why the opening fails then.
+const TOO_MUCH: &str = "opening the pool writes more than is kept in memory where nothing is written to its devices \
+                        (512 MiB): import it so that it can be changed";
+
+/// What was to be written to devices.
+#[derive(Debug, Default)]
+pub(crate) struct Overlay {
+    /// By leaf and sector.
+    written: HashMap<(LeafId, u64), Pages>,
+    /// Reads under way: from which sector on.
+    reading: HashMap<IoId, (LeafId, u64)>,
+}
+
+impl Overlay {
+    /// Takes what is not for the device, and answers it; what is read from the device is noted and given back.
+    pub(crate) fn take(&mut self, request: DeviceRequest) -> Result<DeviceRequest, DeviceOutcome> {
+        let sector = |byte: u64| byte / SECTOR_SIZE as u64;
+        match &request.op {
+            DeviceOp::Read { offset, .. } => {
+                let from = (request.leaf, sector(*offset));
+                self.reading.insert(request.io, from);
+                Ok(request)
+            }
+            // Blocks on cache vdevs are verified when they are read there: those that are not found do no harm.
+            DeviceOp::Write { .. } if is_cache_io(request.io) => Err(Ok(Pages::new())),
+            DeviceOp::Write { offset, data, .. } => {
+                for at in (0..data.len()).step_by(SECTOR_SIZE) {
+                    let place = (request.leaf, sector(*offset + at as u64));
+                    if self.written.len() == MOST && !self.written.contains_key(&place) {
+                        return Err(Err(DeviceError::new(DeviceErrorKind::NoSpace, TOO_MUCH)));
+                    }
+                    let end = data.len().min(at + SECTOR_SIZE);
+                    self.written.insert(place, data.slice(at..end));
+                }
+                Err(Ok(Pages::new()))
+            }
+            DeviceOp::Flush | DeviceOp::Trim { .. } => Err(Ok(Pages::new())),
+        }
+    }
+
+    /// A read with what was to be written in its place.
+    pub(crate) fn overlaid(&mut self, io: IoId, outcome: DeviceOutcome) -> DeviceOutcome {
+        let (Some((leaf, first)), Ok(data)) = (self.reading.remove(&io), &outcome) else {
+            return outcome;
+        };
+        let sectors = (data.len() / SECTOR_SIZE) as u64;
+        let is_written = |at| self.written.contains_key(&(leaf, at));
+        if self.written.is_empty() || !(first..first + sectors).any(is_written) {
+            return outcome;
+        }
+        let mut bytes = data.to_vec();
+        for (at, part) in (first..).zip(bytes.chunks_mut(SECTOR_SIZE)) {
+            if let Some(written) = self.written.get(&(leaf, at)) {
+                written.copy_to(part);
+            }
+        }
+        Ok(Pages::from_bytes(&bytes))
+    }
+}
+
+/// How an opening went.
+pub(crate) struct Opened {
+    /// The pool, and what was given up.
+    pub(crate) pool: Result<(Pool, Option<Rewound>), OpenError>,
+    /// Its volumes and snapshots, as far as the opening came; `None` where it did not come to know any.
+    pub(crate) names: Option<Vec<String>>,
+}
+
+/// The names of volumes and snapshots, in their order.
+fn names_of(catalog: &Catalog) -> Vec<String> {
+    let datasets = catalog.datasets();
+    let blocks = datasets.filter(|dataset| dataset.geometry().is_some());
+    let mut names: Vec<String> = blocks
+        .map(|dataset| catalog.full_name(dataset.id))
+        .collect();
+    names.sort();
+    names
+}
+
+impl Drive {
+    /// # Errors
+    /// The system lacks something that it takes to read devices.
+    pub(crate) fn new() -> Result<Self, String> {
+        let mut devices =
+            Devices::new(true).map_err(|error| format!("prepare to read devices: {error}"))?;
+        devices.write_nothing();
+        Ok(Self {
+            devices,
+            clock: Clock::start(),
+            answers: Vec::new(),
+        })
+    }
+
+    /// Opens a pool as it would be opened, whole or at a checkpoint behind the newest.
+    pub(crate) fn open(
+        &mut self,
+        examined: &Examined,
+        leaves: &[(u64, Arc<dyn BlockDevice>)],
+        back: Option<Back>,
+    ) -> Opened {
+        let mut names = None;
+        let pool = self.try_to_open(examined, leaves, back, &mut names);
+        Opened { pool, names }
+    }
+
+    fn try_to_open(
+        &mut self,
+        examined: &Examined,
+        leaves: &[(u64, Arc<dyn BlockDevice>)],
+        back: Option<Back>,
+        names: &mut Option<Vec<String>>,
+    ) -> Result<(Pool, Option<Rewound>), OpenError> {
+        let cache = Arc::new(Cache::new(16 << 20, crate::random_u64()));
+        let mut examined = examined.clone();
+        examined.only_read();
+        let mut opening = begin(&examined, back, cache, self.now_us())?;
+        for (guid, device) in leaves {
+            if let Some(leaf) = opening.leaf(*guid) {
+                self.devices.attach(leaf, Arc::clone(device));
+            }
+        }
+        while !opening.is_done() {
+            opening
+                .take_requests()
+                .into_iter()
+                .for_each(|request| self.submit(request));
+            let answers = self
+                .wait(opening.deadline_us())
+                .map_err(|reason| OpenError::new(OpenErrorKind::Missing, reason))?;
+            let now_us = self.now_us();
+            for (io, outcome) in answers {
+                opening.completed(io, outcome, now_us);
+            }
+            if opening.deadline_us().is_some_and(|at| at <= now_us) {
+                opening.tick(now_us, wall_clock_s());
+            }
+        }
+        *names = opening.catalog().map(names_of);
+        let rewound = opening.rewound();
+        Ok((opening.finish()?, rewound))
+    }
+
+    /// What the pool takes for the time.
+    pub(crate) fn now_us(&self) -> u64 {
+        self.clock.now_us()
+    }
+
+    pub(crate) fn submit(&mut self, request: DeviceRequest) {
+        self.devices.submit(request);
+    }
+
+    /// The answers that are there, or those that come before `until`.
+    pub(crate) fn wait(
+        &mut self,
+        until: Option<u64>,
+    ) -> Result<Vec<(IoId, DeviceOutcome)>, String> {
+        self.devices.start_batch();
+        self.devices.take(&mut self.answers);
+        if self.answers.is_empty() {
+            if self.devices.is_idle() && until.is_none() {
+                return Err("it waits for nothing: this is a defect, report it".to_owned());
+            }
+            let until = until.and_then(|at| self.clock.at(at));
+            self.devices
+                .wait(until)
+                .map_err(|error| format!("wait for the devices: {error}"))?;
+            self.devices.take(&mut self.answers);
+        }
+        Ok(std::mem::take(&mut self.answers))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(io: u64, leaf: u32, offset: u64, data: &Pages) -> DeviceRequest {
+        DeviceRequest {
+            io: IoId(io),
+            leaf: LeafId(leaf),
+            op: DeviceOp::Write {
+                offset,
+                data: data.clone(),
+                durable: false,
+            },
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_whatever_cache_vdevs_are_given_meanwhile() {
+        /// Requests of cache vdevs have numbers from here on.
+        const CACHE: u64 = 1 << 63;
+        let mut overlay = Overlay::default();
+        let data = Pages::from_bytes(&vec![7; 1 << 20]);
+        for number in 0..(2 * MOST * SECTOR_SIZE) as u64 / (1 << 20) {
+            let request = write(CACHE + number, 9, number << 20, &data);
+            assert!(matches!(overlay.take(request), Err(Ok(_))));
+        }
+        assert!(matches!(overlay.take(write(1, 2, 4096, &data)), Err(Ok(_))));
+        let read = DeviceRequest {
+            io: IoId(2),
+            leaf: LeafId(2),
+            op: DeviceOp::Read {
+                offset: 0,
+                len: 12_288,
+            },
+        };
+        overlay.take(read).expect("the device is asked");
+        let outcome = overlay.overlaid(IoId(2), Ok(Pages::zeroes(12_288)));
+        let bytes = outcome.expect("read").to_vec();
+        let sums = bytes
+            .chunks(4096)
+            .map(|of| of.iter().map(|byte| u32::from(*byte)).sum());
+        assert_eq!(sums.collect::<Vec<u32>>(), [0, 7 * 4096, 7 * 4096]);
+    }
+
+    #[test]
+    fn what_is_too_much_to_keep_is_an_error_and_not_forgotten() {
+        let mut overlay = Overlay::default();
+        let data = Pages::from_bytes(&vec![7; 1 << 20]);
+        let most = (MOST * SECTOR_SIZE) as u64;
+        for at in (0..most).step_by(1 << 20) {
+            assert!(matches!(overlay.take(write(at, 1, at, &data)), Err(Ok(_))));
+        }
+        let refused = overlay.take(write(1, 1, most, &data));
+        let Err(Err(error)) = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(error.to_string().contains("512 MiB"), "{error}");
+        // What is there can be written again.
+        assert!(matches!(overlay.take(write(2, 1, 0, &data)), Err(Ok(_))));
+    }
+}

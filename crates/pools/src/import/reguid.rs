@@ -1,0 +1,265 @@
+//! `pool reguid`: makes a copy of a pool's devices a pool of its own, so that both can be used on one machine.
+//!
+//! What the labels become, and what a power cut leaves of that, is the store's (`Reguid`). Here the devices are opened for
+//! nobody else, and their labels written in its order: one round on all devices, a flush of each, then the other round.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pages::Pages;
+use store::format::label::LABEL_SIZE;
+use store::pool::reguid::{NewIdentity, Reguid};
+use store::pool::{LeafLabels, OpenError, OpenErrorKind, PoolConfig, torn_identity};
+
+use super::found::{Candidate, describe};
+use super::twins::options;
+use crate::devices::identity::{Located, locate};
+use crate::devices::label;
+use crate::devices::system::key;
+use crate::import::request::open_all;
+use crate::random_u64;
+use crate::registry::Pools;
+use block::lane::ask;
+use block::{BlockDevice, BlockError, Request};
+use model::device_name::is_remote;
+use model::pool::reguid::{ReguidPool, ReguidView};
+use model::{Error, ErrorKind};
+
+/// A device of the copy, open for nobody else.
+struct Own {
+    path: PathBuf,
+    device: Arc<dyn BlockDevice>,
+    labels: LeafLabels,
+}
+
+impl Pools {
+    /// Gives a copy of a pool that is not open a new identity.
+    ///
+    /// # Errors
+    /// What was wrong. Where labels could not be written, the same request again goes on.
+    pub fn reguid(&self, request: &ReguidPool) -> Result<ReguidView, Error> {
+        let _changing = self.changing();
+        if let Some(new) = &request.new_name {
+            self.check_name(new)?;
+        }
+        self.check_named(request)?;
+        let devices = self.open_copies(request)?;
+        let (guid, config) = meant(&devices, request)?;
+        self.check_owner(&config, request.force)?;
+        let labels: Vec<LeafLabels> = devices.iter().map(|own| own.labels.clone()).collect();
+        let is_torn = labels.iter().any(|labels| torn_identity(labels).is_some());
+        let candidates: Vec<Candidate> = devices.iter().map(Candidate::from).collect();
+        let described = describe(guid, &candidates);
+        if let Some(problem) = described.problem.filter(|_| !is_torn) {
+            return Err(Error::new(
+                ErrorKind::Refused,
+                format!("what was named makes no pool that could be opened: {problem}"),
+                "name all devices of the copy, each with -d, and none of the original",
+            ));
+        }
+        let new = NewIdentity {
+            guid: random_u64(),
+            name: request.new_name.clone(),
+            host: self.host_id(),
+            paths: request
+                .paths
+                .iter()
+                .map(|at| at.display().to_string())
+                .collect(),
+        };
+        let plan = Reguid::plan(&labels, guid, new).map_err(|error| unplanned(request, &error))?;
+        write(&devices, &plan).map_err(|(own, error)| {
+            label::failed("write", &own.path, error).not_changed(
+                "some labels have the new number already, and the pool is not opened before all have it: run the same \
+                 command again",
+            )
+        })?;
+        Ok(ReguidView {
+            name: plan.config.name.clone(),
+            guid: format!("{:016x}", plan.config.guid),
+            was: format!("{guid:016x}"),
+            devices: devices.into_iter().map(|own| own.path).collect(),
+            missing: if is_torn {
+                Vec::new()
+            } else {
+                described.missing
+            },
+            is_continued: plan.is_continued,
+        })
+    }
+
+    /// Refuses folders, and devices that are not copies as far as is known here.
+    fn check_named(&self, request: &ReguidPool) -> Result<(), Error> {
+        let pool = &request.pool;
+        if request.paths.is_empty() {
+            return Err(Error::invalid(
+                "nothing is given a new number that was not named",
+                format!(
+                    "name each device of the copy: `sandstone pool reguid -d PATH {pool} NEWNAME`"
+                ),
+            ));
+        }
+        if let Some(folder) = request.paths.iter().find(|path| path.is_dir()) {
+            let found = self.importable(std::slice::from_ref(folder)).into_iter();
+            let inside = found.filter(|of| of.name == *pool || of.guid == *pool);
+            let inside: Vec<PathBuf> = inside.flat_map(|of| of.devices).collect();
+            let named = options(inside.iter().map(PathBuf::as_path));
+            return Err(Error::invalid(
+                format!(
+                    "{} is a folder: original and copy may be in it",
+                    folder.display()
+                ),
+                match named.is_empty() {
+                    true => "name each device of the copy itself with -d".to_owned(),
+                    false => format!(
+                        "name each device of the copy itself; of pool {pool} there are:{named}"
+                    ),
+                },
+            ));
+        }
+        for path in &request.paths {
+            let own = key(path);
+            for (name, open) in self.all() {
+                let mut places = open.host.places().into_values();
+                if places.any(|place| own.is_some() && key(&place.path) == own) {
+                    return Err(Error::new(
+                        ErrorKind::InUse,
+                        format!("{} is in use by pool {name}, which is open", path.display()),
+                        "name the copy, and not the original",
+                    ));
+                }
+            }
+            let absent = self.absent().into_iter().map(|absent| absent.known);
+            let is_here =
+                |at: Located| matches!(at, Located::At(at) if own.is_some() && key(&at) == own);
+            let is_it = |on: &crate::devices::known::KnownDevice| {
+                is_here(locate(&on.path, on.identity.as_ref()))
+            };
+            let mut known = absent.filter(|known| known.devices.iter().any(is_it));
+            if let Some(known) = known.next().filter(|_| !request.force) {
+                return Err(Error::new(
+                    ErrorKind::InUse,
+                    format!(
+                        "{} is no copy but what pool {} had here, which is known and not open",
+                        path.display(),
+                        known.name
+                    ),
+                    format!(
+                        "name the copy; if this is to become another pool all the same, use -f, or forget the pool first: \
+                         `sandstone pool export {}`",
+                        known.name
+                    ),
+                ));
+            }
+            if !request.force && is_remote(path) {
+                self.refuse_lent(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn open_copies(&self, request: &ReguidPool) -> Result<Vec<Own>, Error> {
+        let opened = open_all(&self.options.disks, &request.paths).into_iter();
+        let opened = opened.map(|(path, opened)| {
+            let (device, labels) = opened?;
+            Ok(Own {
+                path,
+                device,
+                labels,
+            })
+        });
+        opened.collect()
+    }
+}
+
+impl From<&Own> for Candidate {
+    fn from(own: &Own) -> Self {
+        Self {
+            path: own.path.clone(),
+            labels: own.labels.clone(),
+            is_named: true,
+        }
+    }
+}
+
+/// The pool that the devices are of, where that is the one that was asked for.
+fn meant(devices: &[Own], request: &ReguidPool) -> Result<(u64, PoolConfig), Error> {
+    let wanted = &request.pool;
+    let mut other = None;
+    for own in devices {
+        let Some((config, _)) = label::newest(&own.labels) else {
+            continue;
+        };
+        let torn = torn_identity(&own.labels);
+        let numbers = torn.map_or([config.guid; 2], |(old, new)| [old, new]);
+        let is_number = numbers.iter().any(|of| format!("{of:016x}") == *wanted);
+        // The old name is gone where all labels of one round are new.
+        if config.name == *wanted || is_number || torn.is_some() {
+            return Ok((numbers[0], config));
+        }
+        other = Some((own.path.clone(), config));
+    }
+    Err(match other {
+        Some((path, config)) => Error::not_found(
+            format!(
+                "{} is a device of pool {}, not of {wanted}",
+                path.display(),
+                config.name
+            ),
+            match request.new_name.as_ref() == Some(&config.name) {
+                true => format!(
+                    "it has its new name already: see `sandstone pool import -d {}`",
+                    path.display()
+                ),
+                false => format!(
+                    "name that pool, by its name or by its number {:016x}",
+                    config.guid
+                ),
+            },
+        ),
+        None => Error::not_found(
+            format!("no label of pool {wanted} was found on what was named"),
+            "check the paths; `sandstone pool import -d PATH` tells what lies there",
+        ),
+    })
+}
+
+fn unplanned(request: &ReguidPool, error: &OpenError) -> Error {
+    let next = match error.kind {
+        OpenErrorKind::Twins => "name one of them only",
+        OpenErrorKind::Reguid => {
+            "name the devices that were named the first time, and only these, each with -d"
+        }
+        _ => "name all devices of the copy, each with -d, and none of another pool",
+    };
+    Error::new(
+        ErrorKind::Refused,
+        format!("pool {} gets no new number: {error}", request.pool),
+        next,
+    )
+}
+
+/// Writes the labels in the order of the store.
+fn write<'a>(devices: &'a [Own], plan: &Reguid) -> Result<(), (&'a Own, BlockError)> {
+    for (number, round) in Reguid::rounds().into_iter().enumerate() {
+        for (own, label) in devices.iter().zip(&plan.labels) {
+            let bytes = label.encode();
+            let places = own.labels.offsets();
+            // Inner labels with the old number would bring that back.
+            let inner = plan.config.inner_offsets(label.leaf).map(|all| all[number]);
+            let inner = inner.filter(|at| at + LABEL_SIZE as u64 <= own.labels.size);
+            for offset in round.iter().filter_map(|copy| places[*copy]).chain(inner) {
+                let write = Request::Write {
+                    offset,
+                    data: Pages::from_bytes(&bytes),
+                    durable: false,
+                };
+                ask(&*own.device, write).map_err(|error| (own, error))?;
+            }
+        }
+        for own in devices {
+            ask(&*own.device, Request::Flush).map_err(|error| (own, error))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! The devices that a pool had when the daemon knew it last: where they are now, and what may not be taken for them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use store::pool::Examined;
+
+use super::twins::options;
+use crate::devices::disks::Disks;
+use crate::devices::identity::{Identity, Located, locate};
+use crate::devices::known::{KnownDevice, KnownPool};
+use crate::devices::label;
+use model::device_name::is_remote;
+use model::{Error, ErrorKind};
+
+/// What is there of the devices of a pool.
+pub(crate) struct Remembered {
+    /// Where devices are that may be opened.
+    pub(crate) there: Vec<PathBuf>,
+    /// Devices that are where leaves were and are others than these, by the leaves' guids.
+    pub(crate) strangers: BTreeMap<u64, Stranger>,
+}
+
+/// A device that is where another one was.
+#[derive(Clone, Debug)]
+pub(crate) struct Stranger {
+    path: PathBuf,
+    was: Identity,
+    is: Identity,
+    /// Its labels are those of the one that was there.
+    is_twin: bool,
+}
+
+impl Stranger {
+    /// What is wrong with it, as a sentence without a full stop.
+    pub(crate) fn told(&self) -> String {
+        let Self { path, was, is, .. } = self;
+        let path = path.display();
+        match self.is_twin {
+            true => format!(
+                "{path} is another device than the one that was used, with the same labels, so it may be an old copy of that: it \
+                 was {was}, and is {is}"
+            ),
+            false => format!("{path} is another device: it was {was}, and is {is}"),
+        }
+    }
+}
+
+/// Looks for the devices of a pool: where they were, and disks also where their names have changed.
+pub(crate) fn remembered(disks: &Disks, known: &KnownPool, pool: u64) -> Remembered {
+    let mut found = Remembered {
+        there: Vec::new(),
+        strangers: BTreeMap::new(),
+    };
+    for on in &known.devices {
+        match locate(&on.path, on.identity.as_ref()) {
+            // Whether another machine's disk is there is found out for all at once.
+            Located::At(path) if is_remote(&path) || path.exists() => found.there.push(path),
+            Located::At(_) => {}
+            Located::Stranger { was, is } => {
+                let Ok(leaf) = u64::from_str_radix(&on.guid, 16) else {
+                    continue;
+                };
+                let labels = disks.look_at(&on.path);
+                let said = labels.as_ref().and_then(label::newest);
+                let stranger = Stranger {
+                    path: on.path.clone(),
+                    is_twin: said.is_some_and(|(of, own)| (of.guid, own) == (pool, leaf)),
+                    was,
+                    is,
+                };
+                let reason = stranger.told();
+                tracing::warn!(pool = known.name, reason, "a device is not taken");
+                found.strangers.insert(leaf, stranger);
+            }
+        }
+    }
+    found
+}
+
+/// What to do where twins took the places of devices; `None` where none did.
+pub(crate) fn accept_strangers(
+    known: &KnownPool,
+    strangers: &BTreeMap<u64, Stranger>,
+) -> Option<String> {
+    let twins = strangers.values().filter(|stranger| stranger.is_twin);
+    let twins: Vec<&Stranger> = twins.collect();
+    let first = twins.first()?;
+    let paths = known.devices.iter().map(|on| on.path.as_path());
+    let (name, path) = (&known.name, first.path.display());
+    Some(format!(
+        "put back what was used; or, if {path} holds what is wanted, as after a move to another disk, \
+         `sandstone pool import{} {name}` takes what is there from now on",
+        options(paths)
+    ))
+}
+
+/// Refuses devices that are all older than the pool was when it was last used here: what was acknowledged since then is
+/// not on them.
+pub(crate) fn require_newest(examined: &Examined, known: &KnownPool) -> Result<(), Error> {
+    let was = known.devices.iter().filter_map(|on| on.generation).max();
+    let config = &examined.config;
+    let Some(was) = was.filter(|was| config.generation < *was) else {
+        return Ok(());
+    };
+    let (name, is) = (&config.name, config.generation);
+    let used = |on: &KnownDevice| match &on.identity {
+        Some(identity) => format!("{} ({identity})", on.path.display()),
+        None => on.path.display().to_string(),
+    };
+    let used: Vec<String> = known.devices.iter().map(used).collect();
+    Err(Error::new(
+        ErrorKind::Refused,
+        format!(
+            "what was found of pool {name} is older than the pool was here: its configuration has the number {is}, and had \
+             {was} when it was last in use. What was written since then is not on these devices"
+        ),
+        format!(
+            "attach what was used: {}; to go back to the older state and lose what was written since, use `sandstone pool \
+             import -f` with -d for each of the older devices, and {name}",
+            used.join(", ")
+        ),
+    ))
+}

@@ -1,0 +1,631 @@
+//! Opening pools by what their labels say: those that somebody asks for, and those that this daemon had.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use store::pool::{Back, Examined, LeafLabels, OpenError, OpenErrorKind, PoolConfig, examine};
+
+use super::found::{Found, describe, find_labels, leaves, missing_log, unaccounted};
+use super::multihost;
+use super::opening::Remedy;
+use super::remembered::{Remembered, Stranger, accept_strangers, remembered, require_newest};
+use super::rewind;
+use super::twins::{self, CopyOfOpen};
+use crate::devices::disks::Disks;
+use crate::devices::known::KnownPool;
+use crate::devices::system::{Key, key};
+use crate::fence::PoolFence;
+use crate::host::{Begin, Place, PoolHost, Setup};
+use crate::registry::{OpenPool, Pools};
+use crate::turn::Turn;
+use block::BlockDevice;
+use model::device_name::is_remote;
+use model::pool::found::FoundPool;
+use model::pool::import::ImportPool;
+use model::pool::rewind::{Reach, RewindView};
+use model::{Error, ErrorKind};
+
+/// The devices of a pool that could be opened.
+struct Had {
+    guid: u64,
+    examined: Examined,
+    /// Their leaves, and where they are.
+    found: Vec<(u64, PathBuf, Arc<dyn BlockDevice>)>,
+    /// Other hosts are kept from them.
+    fence: Option<PoolFence>,
+    /// Why others could not.
+    troubles: Vec<String>,
+    /// Devices that took the places of leaves.
+    strangers: BTreeMap<u64, Stranger>,
+    /// Nothing is to be written to them.
+    is_read_only: bool,
+}
+
+impl Had {
+    fn leaves(&self) -> Vec<(u64, Arc<dyn BlockDevice>)> {
+        let found = self.found.iter();
+        found
+            .map(|(leaf, _, device)| (*leaf, Arc::clone(device)))
+            .collect()
+    }
+}
+
+impl Pools {
+    /// The pools that could be imported, and devices whose labels cannot be used.
+    pub fn importable(&self, paths: &[PathBuf]) -> Vec<FoundPool> {
+        self.find_labels(paths).describe()
+    }
+
+    /// Imports a pool, or tells what would be given up by that; returns what was found, with the name that it has now.
+    ///
+    /// # Errors
+    /// It is not found, is another host's, or cannot be opened.
+    pub fn import(&self, request: &ImportPool) -> Result<FoundPool, Error> {
+        let mut turn = Turn::of(self);
+        let found = self.find_labels(&request.paths);
+        let (mut pool, guid) = choose(&found, request.pool.as_deref().unwrap_or_default())?;
+        let (all, paths) = (&pool.devices, &request.paths);
+        twins::refuse(&pool.name, &pool.twins, all, paths, "import")?;
+        if let Some(new) = &request.new_name {
+            if request.read_only {
+                return Err(Error::invalid(
+                    "a pool that is only to be read keeps its name: the labels are not written",
+                    "leave out the new name, or -o readonly=on",
+                ));
+            }
+            pool.name.clone_from(new);
+        }
+        self.check_name_of(&pool.name, &pool.guid, &request.paths)?;
+        let check = |examined: &Examined| {
+            if !request.force {
+                refuse_old(examined)?;
+            }
+            self.doubts(examined, request).map(drop)
+        };
+        let disks = &self.options.disks;
+        let mut devices = self.had(disks, guid, &pool.devices, request, check, &mut turn)?;
+        // Others had their turn while this one waited; nobody else could have the devices.
+        self.check_name_of(&pool.name, &pool.guid, &request.paths)?;
+        pool.notes = self.doubts(&devices.examined, request)?;
+        if let Some(new) = &request.new_name {
+            // The labels have it when the pool is open.
+            devices.examined.config.name.clone_from(new);
+            devices.examined.is_config_new = true;
+        }
+        let mut back = None;
+        if request.rewind > Reach::None {
+            let leaves = devices.leaves();
+            let (reach, checkpoint) = (request.rewind, request.checkpoint);
+            let (steps, view) = rewind::plan(&devices.examined, &leaves, reach, checkpoint)?;
+            let is_done = !request.dry_run;
+            pool.rewind = Some(RewindView { is_done, ..view });
+            if request.dry_run {
+                return Ok(pool);
+            }
+            back = steps;
+        }
+        let taken: Vec<PathBuf> = devices
+            .found
+            .iter()
+            .map(|(_, path, _)| path.clone())
+            .collect();
+        let _reserved = self.reserve(taken.iter().map(PathBuf::as_path))?;
+        self.open_on(devices, back, None, None)?;
+        self.save()?;
+        taken.iter().try_for_each(|path| self.take_back(path))?;
+        Ok(pool)
+    }
+
+    /// Opens a pool that this daemon had: when it ended, or, in a host that let it go, until it stopped.
+    pub(crate) fn open_known<'a>(
+        &'a self,
+        known: &KnownPool,
+        into: Option<&OpenPool>,
+        turn: &mut Turn<'a>,
+    ) -> Result<(), Error> {
+        let guid = u64::from_str_radix(&known.guid, 16)
+            .map_err(|_| Error::invalid(format!("{} is no guid", known.guid), "import it again"))?;
+        let disks = self.options.disks.at_once();
+        let Remembered { there, strangers } = remembered(&disks, known, guid);
+        let how = ImportPool {
+            read_only: known.is_read_only,
+            ..ImportPool::default()
+        };
+        let next = accept_strangers(known, &strangers);
+        let mut told: Vec<String> = strangers.values().map(Stranger::told).collect();
+        let is_nothing_there = there.is_empty();
+        let check = |examined: &Examined| {
+            require_account(examined, known)?;
+            require_newest(examined, known)
+        };
+        let devices = self.had(&disks, guid, &there, &how, check, turn);
+        let opened = devices.and_then(|mut devices| {
+            if turn.has_waited() && !self.is_absent(known) {
+                return Err(Error::not_found(
+                    format!("pool {} was forgotten meanwhile", known.name),
+                    "import it, if it is wanted",
+                ));
+            }
+            devices.strangers = strangers;
+            self.open_on(devices, None, Some(known), into)
+        });
+        opened.map_err(|mut error| {
+            // Strangers alone are the whole reason where nothing else is there.
+            if told.is_empty() || !is_nothing_there {
+                told.insert(0, error.message);
+            }
+            error.message = told.join("; ");
+            error.next = next.unwrap_or(error.next);
+            error
+        })?;
+        // It is open, whether the list of pools can be written now or later.
+        self.keep();
+        Ok(())
+    }
+
+    /// What speaks against devices of a pool that is known here and not open; with force it is only told.
+    fn doubts(&self, examined: &Examined, request: &ImportPool) -> Result<Vec<String>, Error> {
+        let guid = format!("{:016x}", examined.config.guid);
+        let mut absent = self.absent().into_iter().map(|absent| absent.known);
+        let doubt = absent.find(|known| known.guid == guid);
+        match doubt.map(|known| require_newest(examined, &known)) {
+            Some(Err(error)) if request.force => {
+                tracing::warn!(%error, "an older state of a pool is imported");
+                Ok(vec![error.message])
+            }
+            Some(Err(error)) => Err(error),
+            Some(Ok(())) | None => Ok(Vec::new()),
+        }
+    }
+
+    /// The devices of a pool that can be had, and what their labels say; without log vdevs that are missing,
+    /// and with disks that units had, if that is wanted.
+    fn had<'a>(
+        &'a self,
+        disks: &Disks,
+        guid: u64,
+        paths: &[PathBuf],
+        how: &ImportPool,
+        check: impl Fn(&Examined) -> Result<(), Error>,
+        turn: &mut Turn<'a>,
+    ) -> Result<Had, Error> {
+        let mut opened = Vec::new();
+        let mut troubles = Vec::new();
+        for (path, result) in open_all(disks, paths) {
+            let may_use = match how.force {
+                true => Ok(()),
+                false => self.refuse_lent(&path),
+            };
+            match result.and_then(|opened| may_use.map(|()| opened)) {
+                Ok((device, labels)) => opened.push((path, device, labels)),
+                Err(error) => {
+                    let path = path.display();
+                    tracing::warn!(%path, %error, "a device of a pool cannot be used");
+                    troubles.push(error.message);
+                }
+            }
+        }
+        let labels: Vec<LeafLabels> = opened.iter().map(|(_, _, labels)| labels.clone()).collect();
+        let examined = examine(&labels, Some(guid));
+        let mut examined = examined.map_err(|error| unusable(&error, &troubles))?;
+        self.check_owner(&examined.config, how.force)?;
+        check(&examined)?;
+        if !how.without_log {
+            require_logs(&examined, paths)?;
+        }
+        let is_read_only = how.read_only || how.dry_run;
+        let fence = turn.meanwhile(self, || {
+            self.prove_alone(guid, &mut opened, &mut examined, is_read_only, how.force)
+        })?;
+        self.refuse_at_the_end()?;
+        if how.without_log {
+            for log in examined.drop_missing_logs() {
+                let leaves = log.leaves;
+                tracing::warn!(
+                    ?leaves,
+                    "a pool is opened without a log vdev that is missing"
+                );
+            }
+        }
+        if how.force || how.read_only {
+            examined.go_without_needed();
+        }
+        if how.read_only {
+            examined.only_read();
+        }
+        require_logs(&examined, paths)?;
+        let leaves = examined.leaves.clone();
+        let found = opened.into_iter().zip(leaves);
+        let found = found.filter_map(|((path, device, _), leaf)| Some((leaf?, path, device)));
+        Ok(Had {
+            guid,
+            found: found.collect(),
+            examined,
+            fence,
+            troubles,
+            strangers: BTreeMap::new(),
+            is_read_only: how.read_only,
+        })
+    }
+
+    /// Opens a pool on the devices that can be had, in a host that let it go or in a new one. What cannot be had is
+    /// missing; whether that is too much, the pool decides.
+    fn open_on(
+        &self,
+        devices: Had,
+        back: Option<Back>,
+        known: Option<&KnownPool>,
+        into: Option<&OpenPool>,
+    ) -> Result<(), Error> {
+        let leaves = devices.leaves();
+        let Had {
+            guid,
+            examined,
+            found,
+            fence,
+            mut troubles,
+            strangers,
+            is_read_only,
+        } = devices;
+        let name = examined.config.name.clone();
+        if into.is_none() && self.all().iter().any(|(open, _)| *open == name) {
+            return Err(Error::exists(
+                format!("pool {name} cannot be opened: another pool of that name is open"),
+                format!(
+                    "import it under another name: `sandstone pool import {guid:016x} NEWNAME`"
+                ),
+            ));
+        }
+        let used = found.iter().map(|(_, path, _)| path);
+        let is_protected = multihost::reason(&examined.config, used).is_some();
+        let places = places(&examined.config, &found, known, &strangers);
+        let missing = missing(&examined.config, &places, &found);
+        let setup = Setup {
+            begin: Begin::Import {
+                examined: Box::new(examined),
+                back,
+            },
+            devices: leaves,
+            places,
+            cache: match into {
+                Some(pool) => Arc::clone(pool.host.cache()),
+                None => self.cache_for_one_more(),
+            },
+            host: self.host_id(),
+            is_read_only,
+            protection: None,
+            is_protected,
+            fence,
+            io_uring: self.options.io_uring,
+            disks: self.options.disks.clone(),
+        };
+        let opened = match into {
+            Some(pool) => pool.host.reopen(setup).map(|()| None),
+            None => PoolHost::start(&name, setup).map(Some),
+        };
+        let host = opened.map_err(|error| {
+            let mut reasons = vec![error.reason];
+            let next = match (error.remedy, missing.is_empty()) {
+                (Remedy::Rewind, true) => Remedy::going_back(&name),
+                (Remedy::Rewind, false) => format!(
+                    "attach what is missing, then import it again; if that cannot be had any more, \
+                     `sandstone pool import -F -n -d PATH {name}` tells what going back gives up"
+                ),
+                (Remedy::Newer, _) => Remedy::newer(&name),
+                (Remedy::ReadOnly, true) => format!(
+                    "`sandstone pool import -o readonly=on -d PATH {name}` serves what can be read of it, and changes nothing"
+                ),
+                (Remedy::Program, _) => format!(
+                    "import it with the version of sandstone that wrote it, or a newer one; if that says the same, {}",
+                    Remedy::going_back(&name)
+                ),
+                (Remedy::OtherHost, _) => format!(
+                    "find out which host is to have it, and import it again: `sandstone pool import -d PATH {name}`; with -f also \
+                     where a host that is gone for good has left a reservation of its devices"
+                ),
+                (Remedy::Devices | Remedy::ReadOnly, _) => {
+                    format!("attach what is missing, then use `sandstone pool import -d PATH {name}`")
+                }
+            };
+            if !missing.is_empty() {
+                reasons.push(format!("missing: {}", missing.join(", ")));
+            }
+            reasons.append(&mut troubles);
+            Error::new(
+                ErrorKind::Refused,
+                format!("pool {name} cannot be opened: {}", reasons.join("; ")),
+                next,
+            )
+        })?;
+        match (host, into) {
+            (Some(host), _) => self.add(OpenPool::new(host, guid)),
+            (None, Some(pool)) => crate::stream::forget_interrupted(pool),
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    /// Refuses a pool that another host may have open.
+    pub(crate) fn check_owner(&self, config: &PoolConfig, force: bool) -> Result<(), Error> {
+        let installation = |host: &str| host.rsplit('/').next().map(str::to_owned);
+        let is_ours = installation(&config.host) == installation(&self.host_id());
+        if config.is_exported || is_ours || force {
+            return Ok(());
+        }
+        let machine = config.host.split('/').next().unwrap_or_default();
+        let open = self.all().into_iter();
+        if let Some((name, _)) = open.into_iter().find(|(_, pool)| pool.guid == config.guid) {
+            return Err(Error::new(
+                ErrorKind::InUse,
+                format!(
+                    "pool {name} was opened by {machine} ({}) meanwhile",
+                    config.host
+                ),
+                format!(
+                    "export it there and use `sandstone pool clear {name}` again; to leave it to that host, use `sandstone \
+                     pool export {name}`: it is only forgotten here. If that machine is gone for good, do the latter, and \
+                     then import it: `sandstone pool import -f {name}`"
+                ),
+            ));
+        }
+        Err(Error::new(
+            ErrorKind::InUse,
+            format!(
+                "pool {} was last in use by {machine} and never exported there",
+                config.name
+            ),
+            "export it there; if that machine is gone for good, import it with -f: \
+             two hosts that write to one pool destroy it",
+        ))
+    }
+
+    /// Refuses a name under which another pool is open, or known: it would be forgotten, and units that serve volumes of
+    /// the one would serve those of the other.
+    fn check_name_of(&self, name: &str, guid: &str, paths: &[PathBuf]) -> Result<(), Error> {
+        let absent = self.absent().into_iter().map(|absent| absent.known);
+        let Some(known) = absent.into_iter().find(|known| known.name == name) else {
+            return self.check_name(name);
+        };
+        if known.guid == guid {
+            return Ok(());
+        }
+        let from: Vec<String> = paths
+            .iter()
+            .map(|path| format!("-d {} ", path.display()))
+            .collect();
+        Err(Error::exists(
+            format!(
+                "another pool {name} is known here, with the number {}, and is away; the one that was found has {guid}",
+                known.guid
+            ),
+            format!(
+                "import the one that was found under another name: `sandstone pool import {}{guid} NEWNAME`; or, if the \
+                 other is gone for good, forget it first: `sandstone pool export {name}`",
+                from.concat()
+            ),
+        ))
+    }
+
+    /// All pools on what `paths` name, except those that are open.
+    pub(crate) fn find_labels(&self, paths: &[PathBuf]) -> Found {
+        let mut found = find_labels(&self.options.disks, paths);
+        for (name, pool) in self.all() {
+            let Some(on) = found.pools.remove(&pool.guid) else {
+                continue;
+            };
+            let places = pool.host.places().into_values();
+            let used: Vec<Option<Key>> = places.map(|place| key(&place.path)).collect();
+            let others = on.iter().filter(|found| !used.contains(&key(&found.path)));
+            let copies = others.filter_map(|found| CopyOfOpen::of(&name, found));
+            found.copies.extend(copies);
+            found.open.push((name, pool.guid));
+        }
+        found
+    }
+}
+
+/// The pool that a name or number means.
+fn choose(found: &Found, wanted: &str) -> Result<(FoundPool, u64), Error> {
+    let is_meant =
+        |(name, guid): &&(String, u64)| name == wanted || format!("{guid:016x}") == wanted;
+    let open = found.open.iter().find(is_meant);
+    let pools = found.pools.iter();
+    let described = pools.map(|(guid, on)| (describe(*guid, on), *guid));
+    let mut fitting: Vec<(FoundPool, u64)> = described
+        .filter(|(pool, _)| pool.name == wanted || pool.guid == wanted)
+        .collect();
+    match (fitting.pop(), fitting.is_empty()) {
+        (Some(one), true) => Ok(one),
+        (Some(_), false) => Err(Error::invalid(
+            format!("there are several pools {wanted}"),
+            "name the one that you mean by its number, as `sandstone pool import` lists it",
+        )),
+        (None, _) => Err(match open {
+            Some((name, _)) => Error::exists(
+                format!("pool {name} is open already{}", found.told_unusable()),
+                format!(
+                    "`sandstone pool status {name}` shows it; `sandstone pool export {name}` lets it go"
+                ),
+            ),
+            None => Error::not_found(
+                format!("no pool {wanted} was found{}", found.told_unusable()),
+                "name the files, devices or folders to look at with -d; `sandstone pool import` lists what there is",
+            ),
+        }),
+    }
+}
+
+/// Why labels make no pool, and what to do about it.
+fn unusable(error: &OpenError, troubles: &[String]) -> Error {
+    // Where nothing could be read, the devices' troubles are the reason.
+    let is_unread = error.kind == OpenErrorKind::NoPool && !troubles.is_empty();
+    let own = (!is_unread).then(|| error.to_string());
+    let reasons: Vec<String> = own.into_iter().chain(troubles.iter().cloned()).collect();
+    let next = match error.kind {
+        OpenErrorKind::Twins => "name the one of them that is meant with -d, and no other",
+        OpenErrorKind::Reguid => {
+            "`sandstone pool reguid` with the same devices and name as before completes that"
+        }
+        OpenErrorKind::Parted => {
+            "decide which to keep, and import the pool with that alone, as in `sandstone pool import -f -d PATH NAME`; \
+             `sandstone pool replace -f NAME OTHER` then gives the other up"
+        }
+        _ => {
+            "check that its devices are attached, that nothing else uses them and that their paths are right, then import it \
+             again, as in `sandstone pool import -d PATH NAME`; -f takes disks as they are that logical units had"
+        }
+    };
+    Error::new(ErrorKind::Refused, reasons.join("; "), next)
+}
+
+/// An opened device with its path.
+pub(crate) type Opened = Result<(Arc<dyn BlockDevice>, LeafLabels), Error>;
+
+/// Opens all devices at once: those that do not answer keep nobody waiting for longer than one of them.
+pub(crate) fn open_all(disks: &Disks, paths: &[PathBuf]) -> Vec<(PathBuf, Opened)> {
+    std::thread::scope(|scope| {
+        let opening: Vec<_> = paths
+            .iter()
+            .map(|path| (path, scope.spawn(|| disks.open_with_labels(path))))
+            .collect();
+        opening
+            .into_iter()
+            .map(|(path, thread)| {
+                let opened = thread.join().unwrap_or_else(|_| {
+                    let message = format!("{} could not be opened", path.display());
+                    Err(Error::new(ErrorKind::Unavailable, message, "see the log"))
+                });
+                (path.clone(), opened)
+            })
+            .collect()
+    })
+}
+
+/// Refuses a pool that may have gone on, on another machine's disk alone, after what is here was last in use. Two
+/// machines seldom come back in the same moment, and the first may be the one that was left behind.
+fn require_account(examined: &Examined, known: &KnownPool) -> Result<(), Error> {
+    let config = &examined.config;
+    let was_at = |guid: &u64| {
+        let number = format!("{guid:016x}");
+        let known = known.devices.iter().find(|on| on.guid == number);
+        let path = known.map(|on| on.path.clone());
+        path.or_else(|| config.paths.get(guid).map(PathBuf::from))
+    };
+    let away = examined.unaccounted.iter().filter_map(was_at);
+    let away: Vec<String> = away
+        .filter(|path| is_remote(path))
+        .map(|path| path.display().to_string())
+        .collect();
+    if away.is_empty() {
+        return Ok(());
+    }
+    let (name, away) = (&config.name, away.join(", "));
+    Err(Error::new(
+        ErrorKind::Unavailable,
+        format!(
+            "pool {name} waits for {away}: its newest changes may be there only, if it was in use there after what is \
+             here was last"
+        ),
+        format!(
+            "it opens by itself when sessions show that (sandstone initiator session list tells why they do not); \
+             `sandstone pool import -f {name}` opens it without, and then the two cannot be joined any more"
+        ),
+    ))
+}
+
+/// Refuses a part of a pool that may be old.
+fn refuse_old(examined: &Examined) -> Result<(), Error> {
+    let away = unaccounted(examined);
+    if away.is_empty() {
+        return Ok(());
+    }
+    let (name, away) = (&examined.config.name, away.join(", "));
+    Err(Error::new(
+        ErrorKind::Refused,
+        format!(
+            "pool {name} may have newer changes than these devices have: {away} may have been in use after they were last. \
+             Without that these changes are lost, and the two cannot be joined any more"
+        ),
+        format!(
+            "attach that, or name it with -d, and import the pool with it; if it is lost for good, or is to be given up, \
+             use `sandstone pool import -f {name}`, with the same -d"
+        ),
+    ))
+}
+
+/// Refuses a pool whose log may be somewhere else.
+fn require_logs(examined: &Examined, paths: &[PathBuf]) -> Result<(), Error> {
+    let Some(problem) = missing_log(examined) else {
+        return Ok(());
+    };
+    let name = &examined.config.name;
+    // Where the pool's other devices are, to be copied.
+    let local = paths.iter().find(|path| !is_remote(path));
+    let at = local.and_then(|path| path.parent());
+    let at = at.map_or_else(|| "PATH".to_owned(), |folder| folder.display().to_string());
+    Err(Error::new(
+        ErrorKind::Refused,
+        format!("pool {name} cannot be opened: {problem}"),
+        format!(
+            "attach the log device, then use `sandstone pool import -d {at} {name}`; if it is lost for good, \
+             `sandstone pool import -m -d {at} {name}` opens the pool without it"
+        ),
+    ))
+}
+
+/// Where leaves and spares are; of those that are missing, where they were.
+fn places(
+    config: &PoolConfig,
+    found: &[(u64, PathBuf, Arc<dyn BlockDevice>)],
+    known: Option<&KnownPool>,
+    strangers: &BTreeMap<u64, Stranger>,
+) -> BTreeMap<u64, Place> {
+    let beside = config.spares.iter().chain(&config.caches);
+    let beside = beside.map(|leaf| leaf.guid);
+    let known = known.map(|known| &known.devices[..]).unwrap_or_default();
+    let known = |guid: u64| {
+        let number = format!("{guid:016x}");
+        known.iter().find(|on| on.guid == number)
+    };
+    let was = |guid: u64| {
+        let path = known(guid).map(|on| on.path.clone());
+        path.or_else(|| config.paths.get(&guid).map(PathBuf::from))
+    };
+    let place = |guid: u64| {
+        let found = found.iter().find(|(leaf, _, _)| *leaf == guid);
+        let found = found.map(|(_, path, _)| path.clone());
+        let targets = known(guid).map(|on| on.targets.clone()).unwrap_or_default();
+        if let Some(path) = found {
+            return Some(Place {
+                targets,
+                ..Place::at(path)
+            });
+        }
+        let trouble = strangers.get(&guid).map(Stranger::told);
+        Some(Place {
+            path: was(guid)?,
+            trouble: Some(trouble.unwrap_or_else(|| "cannot open".to_owned())),
+            targets,
+            missing_at: Some(config.generation),
+            identity: known(guid).and_then(|on| on.identity.clone()),
+        })
+    };
+    let all = leaves(config).chain(beside);
+    all.filter_map(|guid| Some((guid, place(guid)?))).collect()
+}
+
+/// The names of leaves that were not found.
+fn missing(
+    config: &PoolConfig,
+    places: &BTreeMap<u64, Place>,
+    found: &[(u64, PathBuf, Arc<dyn BlockDevice>)],
+) -> Vec<String> {
+    let is_found = |guid: &u64| found.iter().any(|(leaf, _, _)| leaf == guid);
+    let name = |guid: u64| match places.get(&guid) {
+        Some(place) => place.path.display().to_string(),
+        None => format!("{guid:016x}"),
+    };
+    let gone = leaves(config).filter(|guid| !is_found(guid));
+    gone.map(name).collect()
+}
