@@ -14,8 +14,9 @@ use super::edit::{
 };
 use super::host::SecretArgs;
 use super::lu::yes_no;
-use super::table::ListArgs;
-use super::{Connection, Done, Failure, Terminal, table};
+use crate::print::table;
+use crate::print::table::ListArgs;
+use crate::{Connection, Done, Failure, Terminal};
 use config::backup::Backup;
 use config::change::SetDiscovery;
 use config::diff::{Action, Difference};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use clap::Args as ClapArgs;
 
-use super::completion::size;
+use crate::grammar::completion::size;
 
 /// What to demonstrate. The state folder, where one is given, is that of [`Connection`].
 #[derive(Clone, Debug, ClapArgs)]

@@ -7,7 +7,8 @@ use clap::Args;
 use hyper::Method;
 use serde::Serialize;
 
-use super::{Done, Failure, Terminal, table};
+use crate::print::table;
+use crate::{Done, Failure, Terminal};
 use config::diff::{Action, Difference};
 use control::Client;
 use control::client::escape;

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use hyper::Method;
 
-use super::completion::host_names;
 use super::edit::{EditArgs, Request, make, remove};
 use super::secret::from_file;
-use super::table::{Column, ListArgs, left, or_dash, print, right};
 use super::{Connection, Done, Terminal};
+use crate::grammar::completion::host_names;
+use crate::print::table::{Column, ListArgs, left, or_dash, print, right};
 use config::change::{CreateHost, SetChap};
 use control::Client;
 use control::answer::HostView;

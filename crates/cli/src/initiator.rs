@@ -3,9 +3,9 @@
 use clap::Subcommand;
 use hyper::Method;
 
-use super::completion::login_names;
-use super::table::ListArgs;
 use super::{Connection, Done, Terminal};
+use crate::grammar::completion::login_names;
+use crate::print::table::ListArgs;
 use control::client::escape;
 use model::Error;
 
@@ -107,7 +107,7 @@ fn rescan(args: &Rescan, connection: &Connection, t: &mut Terminal<'_>) -> Done 
 #[derive(Debug, clap::Args)]
 pub(super) struct ListOf {
     /// Only these devices
-    #[arg(short, long = "device", value_name = "NAME", add = super::completion::device_names())]
+    #[arg(short, long = "device", value_name = "NAME", add = crate::grammar::completion::device_names())]
     devices: Vec<String>,
     #[command(flatten)]
     list: ListArgs,

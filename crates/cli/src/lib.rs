@@ -17,23 +17,18 @@ use model::Error;
 use model::health::Health;
 
 mod bench;
-pub mod client_instructions;
-mod completion;
 mod config;
 mod connection;
 pub mod demo;
 mod edit;
-mod elsewhere;
 mod gateway;
-mod help;
-mod hindrances;
+mod grammar;
 mod host;
 mod initiator;
-mod later;
 mod lu;
-mod manual;
 mod map;
 mod pool;
+pub mod print;
 mod salvage;
 mod secret;
 pub mod serve;
@@ -41,15 +36,11 @@ mod session;
 mod share;
 mod status;
 mod stream;
-mod table;
 mod target;
 mod target_group;
-mod typed;
 mod volume;
-mod wire;
-mod wrap;
 
-use self::later::Later;
+use self::grammar::later::Later;
 pub use connection::Connection;
 
 /// A storage area network in one program: logical units over iSCSI, from one command.
@@ -121,9 +112,9 @@ enum Verb {
     /// Print the OpenAPI document of the control API
     Openapi,
     /// Print what a shell needs to complete verbs, options and names
-    Completion(Later<completion::Args>),
+    Completion(Later<grammar::completion::Args>),
     /// Show the manual page of a verb, or write those of all to a folder
-    Man(Later<manual::Args>),
+    Man(Later<grammar::manual::Args>),
 }
 
 /// Asks a question and returns the answer, line end and all.
@@ -180,7 +171,7 @@ impl From<io::Error> for Failure {
 
 /// The verb tree, with what its help shows beyond options.
 fn command() -> clap::Command {
-    help::complete(Cli::command(), "")
+    grammar::help::complete(Cli::command(), "")
 }
 
 /// The verbs that are daemons and no clients. The program that is made of all crates brings them.
@@ -275,14 +266,14 @@ fn parse(
         cli
     });
     let typed = parsed.map(|mut cli| {
-        cli.connection.command = Some(typed::line(&args));
+        cli.connection.command = Some(grammar::typed::line(&args));
         cli
     });
     typed.map_err(|mut error| {
         let next = if error.use_stderr() {
             let mut root = command();
             root.build();
-            elsewhere::next(&mut error, &root, &args)
+            grammar::elsewhere::next(&mut error, &root, &args)
         } else {
             None
         };
@@ -317,8 +308,8 @@ fn client(cli: Cli, mut terminal: Terminal<'_>) -> u8 {
         Verb::Config(Later(verb)) => config::run(verb, connection, t),
         Verb::Status(Later(args)) => status::run(&args, connection, t),
         Verb::Openapi => status::openapi(t),
-        Verb::Completion(Later(args)) => completion::run(&args, t),
-        Verb::Man(Later(args)) => manual::run(&args, t),
+        Verb::Completion(Later(args)) => grammar::completion::run(&args, t),
+        Verb::Man(Later(args)) => grammar::manual::run(&args, t),
         Verb::Serve(_) | Verb::Demo(_) | Verb::Initiator(Later(initiator::Verb::Attach(_))) => {
             Err(Error::invalid("this verb is a daemon, not a client", "run it from a shell").into())
         }

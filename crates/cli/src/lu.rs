@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use hyper::Method;
 
-use super::completion::{lu_names, size};
 use super::edit::{EditArgs, Request, make, remove};
 use super::gateway::{self, Remote, remote};
-use super::hindrances::{self, Clear};
-use super::table::{Column, ListArgs, extra, left, or_dash, print, right};
 use super::{Connection, Done, Failure, Terminal};
+use crate::grammar::completion::{lu_names, size};
+use crate::print::hindrances::{self, Clear};
+use crate::print::table::{Column, ListArgs, extra, left, or_dash, print, right};
 use config::change::{CreateUnit, ModifyUnit, NewVolume};
 use control::Client;
 use control::answer::UnitView;
@@ -78,7 +78,7 @@ pub(super) struct Shape {
     device: Option<PathBuf>,
     /// Serve a device of another machine on: its name (naa.…), or iscsi://HOST[:PORT]/IQN/LUN, which logs
     /// in to the target; options after a ? are those of the login and the device
-    #[arg(long, value_name = "NAME|URL", group = "made_of", conflicts_with_all = ["size", "preallocate"], value_parser = remote, add = super::completion::device_names())]
+    #[arg(long, value_name = "NAME|URL", group = "made_of", conflicts_with_all = ["size", "preallocate"], value_parser = remote, add = crate::grammar::completion::device_names())]
     backend: Option<Remote>,
     /// Keep the data in memory; it vanishes with the daemon
     #[arg(long, group = "made_of")]
@@ -283,7 +283,7 @@ struct Place {
     #[arg(long, value_name = "PATH")]
     device: Option<PathBuf>,
     /// Point it to this device of another machine: its name (naa.…), or iscsi://HOST[:PORT]/IQN/LUN
-    #[arg(long, value_name = "NAME|URL", value_parser = remote, add = super::completion::device_names())]
+    #[arg(long, value_name = "NAME|URL", value_parser = remote, add = crate::grammar::completion::device_names())]
     backend: Option<Remote>,
 }
 

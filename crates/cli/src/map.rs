@@ -4,10 +4,10 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 use serde::Serialize;
 
-use super::completion::{host_names, lu_names, target_and_group_names};
 use super::edit::{EditArgs, Request, make, remove};
-use super::table::{self, Column, ListArgs, left, print, right};
 use super::{Connection, Done, Failure, Terminal};
+use crate::grammar::completion::{host_names, lu_names, target_and_group_names};
+use crate::print::table::{self, Column, ListArgs, left, print, right};
 use config::change::{AddMap, RemoveMap};
 use config::explain::{Explanation, Outcome};
 use control::answer::{HostView, UnitView};

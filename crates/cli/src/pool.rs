@@ -9,9 +9,10 @@ use store::pool::PoolProperty;
 
 use self::layout::layout;
 use self::named_vdevs::NamedVdevs;
-use super::completion::{pool_names, size};
-use super::table::json;
-use super::{Connection, Done, Failure, Terminal, unwell, wrap};
+use crate::grammar::completion::{pool_names, size};
+use crate::print::table::json;
+use crate::print::wrap;
+use crate::{Connection, Done, Failure, Terminal, unwell};
 use control::client::escape;
 use hint::Place;
 use model::Error;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::Serialize;
 
-use super::table::json;
 use super::{Connection, Done, Failure, Terminal};
+use crate::print::table::json;
 use hint::Place;
 use model::pool::salvage::{Kind, Piece, SalvageRequest, broken};
 use model::quantity::format_size;
@@ -32,7 +32,7 @@ pub(super) struct Salvage {
     #[arg(long)]
     json: bool,
     /// The volume or snapshot, as in tank/vm1; it is not changed
-    #[arg(add = super::completion::dataset_names())]
+    #[arg(add = crate::grammar::completion::dataset_names())]
     name: String,
     /// A new file, or a block device, that takes the copy
     #[arg(value_name = "FILE")]

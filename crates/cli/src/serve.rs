@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
 
-use super::completion::size;
 use super::report;
 use super::target::portal;
+use crate::grammar::completion::size;
 use model::{Error, ErrorKind};
 use process::signals::StopSignals;
 

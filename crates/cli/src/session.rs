@@ -4,10 +4,10 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 use serde::Serialize;
 
-use super::completion::session_numbers;
 use super::edit::EditArgs;
-use super::table::{self, Column, ListArgs, Numbers, extra, left, or_dash, print, right};
 use super::{Connection, Done, Terminal};
+use crate::grammar::completion::session_numbers;
+use crate::print::table::{self, Column, ListArgs, Numbers, extra, left, or_dash, print, right};
 use model::data_plane::SessionInfo;
 use model::{Error, ErrorKind};
 

@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 use clap::Args as ClapArgs;
 use hyper::Method;
 
-use super::client_instructions::{Access, Client as Kind, instructions, reachable};
-use super::completion::{host_names, lu_names, target_names};
 use super::edit::{EditArgs, tell};
 use super::lu::Shape;
 use super::target::portal;
-use super::{Connection, Done, Terminal, table};
+use crate::grammar::completion::{host_names, lu_names, target_names};
+use crate::print::client_instructions::{Access, Client as Kind, instructions, reachable};
+use crate::print::table;
+use crate::{Connection, Done, Terminal};
 use config::change::Share;
 use control::answer::Shared;
 use model::name;

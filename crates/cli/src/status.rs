@@ -2,9 +2,10 @@
 
 use clap::Args as ClapArgs;
 
-use super::table::{self, Numbers};
-use super::wrap::wrapped;
-use super::{Connection, Done, Terminal, hindrances, unwell};
+use crate::print::hindrances;
+use crate::print::table::{self, Numbers};
+use crate::print::wrap::wrapped;
+use crate::{Connection, Done, Terminal, unwell};
 use control::ControlAddress;
 use control::answer::Status;
 use model::pool::health::PoolHealth;

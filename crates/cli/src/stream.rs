@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use store::catalog::size::print_size;
 use store::stream::{Decoder, Item, StreamError};
 
-use super::completion::snapshot_names;
-use super::wire::{Key, Wire};
 use super::{Connection, Done, Failure, Terminal};
+use crate::grammar::completion::snapshot_names;
+use crate::print::wire::{Key, Wire};
 use control::Client;
 use control::answer::Problem;
 use control::client::escape;

@@ -6,12 +6,12 @@ use std::net::{IpAddr, SocketAddr};
 use clap::{Args, Subcommand};
 use hyper::Method;
 
-use super::completion::{alua_states, target_names};
 use super::edit::{EditArgs, Request, make, remove};
 use super::host::SecretArgs;
 use super::lu::yes_no;
-use super::table::{Column, ListArgs, extra, left, or_dash, print, right};
 use super::{Connection, Done, Terminal};
+use crate::grammar::completion::{alua_states, target_names};
+use crate::print::table::{Column, ListArgs, extra, left, or_dash, print, right};
 use config::change::{AddPortal, CreateTarget, ModifyTarget, SetAluaState};
 use control::Client;
 use control::answer::TargetView;

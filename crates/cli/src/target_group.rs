@@ -3,10 +3,10 @@
 use clap::{Args, Subcommand};
 use hyper::Method;
 
-use super::completion::{target_group_names, target_names};
 use super::edit::{EditArgs, Request, make, remove};
-use super::table::{Column, ListArgs, left, or_dash, print, right};
 use super::{Connection, Done, Terminal};
+use crate::grammar::completion::{target_group_names, target_names};
+use crate::print::table::{Column, ListArgs, left, or_dash, print, right};
 use config::change::CreateTargetGroup;
 use control::Client;
 use control::answer::TargetGroupView;

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use clap::{Args, Subcommand};
 use hyper::Method;
 
-use super::completion::{
-    assignments, assignments_and_datasets, dataset_names, properties, size, snapshot_names,
-};
 use super::{Connection, Done, Terminal};
 use super::{salvage, stream};
+use crate::grammar::completion::{
+    assignments, assignments_and_datasets, dataset_names, properties, size, snapshot_names,
+};
 use model::Error;
 use model::pool::dataset::Changed;
 use model::pool::dataset::change::DatasetChange;

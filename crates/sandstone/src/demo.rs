@@ -16,7 +16,7 @@ use self::portal::Wanted;
 use crate::daemon::{Daemon, DaemonOptions, default_cache};
 use block::budget::DEFAULT_MEMORY_CAP;
 use cli::Connection;
-use cli::client_instructions::{Access, instructions, reachable};
+use cli::print::client_instructions::{Access, instructions, reachable};
 use cli::demo::Args;
 use cli::serve::{catch_signals, failed};
 use config::change::{AddMap, AddPortal, Change, CreateTarget, CreateUnit, NewVolume};

@@ -16,11 +16,11 @@ use scsi::{BlockRange, Response, Status};
 
 use super::message::{AbortOrder, Message, QuietSignal};
 use super::operation::{Operation, SessionKey, TaskRun, Token, Waiting, Work};
-use super::operations::Operations;
 use super::payload::DataIn;
 use super::shared::Shared;
 use super::step_requests::scsi_error;
-use super::turn::Turn;
+use crate::command::operations::Operations;
+use crate::command::turn::Turn;
 use block::lane::Outcome;
 use block::{Done, Lane, Pages, Request, Submitted, Ticket};
 use unit::nexus::TaskEntry;

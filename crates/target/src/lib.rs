@@ -41,49 +41,31 @@
 //! | work that is done again and again | `recurring.rs` |
 //! | sessions in words, for the control plane | `describe.rs` |
 
-mod arrival;
+mod command;
 mod connection;
 mod core;
-mod dealer;
 mod describe;
 pub mod directory;
-mod ending;
 mod event_loop;
 mod fence;
-mod foresight;
 mod gateway;
-mod gathering;
-mod listener;
-mod login;
 mod made_files;
 mod message;
 mod opening;
 mod operation;
-mod operations;
 mod payload;
-mod queue_error;
 mod recurring;
-mod registry;
-mod reinstatement;
-mod reset;
 mod retirement;
 mod router;
-mod served_session;
 mod service;
-mod session_traffic;
+mod session;
 mod shared;
-mod socket_options;
 mod space_monitor;
 mod stand_in;
 mod step_requests;
-mod task_management;
-mod task_run;
 mod transition;
-mod turn;
-mod upkeep;
-mod view;
 
-pub use listener::try_listening;
 pub use opening::DeviceLayer;
 pub use service::{Service, ServiceOptions};
+pub use connection::listener::try_listening;
 pub use shared::DaemonLimits;

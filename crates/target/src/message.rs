@@ -9,11 +9,11 @@ use scsi::nexus::{Nexus, NexusId};
 use scsi::persistent_reservation::Registrant;
 
 use super::directory::Directory;
-use super::listener::Arrived;
-use super::login::LoggedIn;
 use super::operation::{SessionKey, Token};
-use super::registry::Spelled;
 use super::transition::DrainOrder;
+use crate::connection::listener::Arrived;
+use crate::session::login::LoggedIn;
+use crate::session::registry::Spelled;
 use unit::unit::Unit;
 
 /// A message to an event loop.

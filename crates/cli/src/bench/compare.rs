@@ -8,7 +8,7 @@ use clap::Args as ClapArgs;
 use serde::Serialize;
 
 use super::saved;
-use crate::table::{self, Column, ListArgs, Numbers, extra, left, right};
+use crate::print::table::{self, Column, ListArgs, Numbers, extra, left, right};
 use crate::{Done, Terminal};
 use bench::compare::{Comparison, Made, Row, Verdict, compare};
 use bench::facts::{Difference, differences};

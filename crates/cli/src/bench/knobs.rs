@@ -3,7 +3,7 @@
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
-use crate::table::{self, Column, ListArgs, left};
+use crate::print::table::{self, Column, ListArgs, left};
 use crate::{Done, Terminal};
 use bench::sweep::knob::{Knob, Registry};
 use bench::sweep::session_knobs::session_knobs;

@@ -8,7 +8,7 @@ use clap::{Args as ClapArgs, Subcommand};
 use serde::Serialize;
 
 use super::run::interrupt;
-use crate::table::{Column, ListArgs, left, print};
+use crate::print::table::{Column, ListArgs, left, print};
 use crate::{Done, Failure, Terminal};
 use lab::LabError;
 use lab::experiments::{EXPERIMENTS, Experiment, Figure, find};

@@ -9,8 +9,8 @@ use clap::Args as ClapArgs;
 
 use super::run::{interrupt, now_unix_s};
 use super::saved;
-use crate::completion::size;
-use crate::table;
+use crate::grammar::completion::size;
+use crate::print::table;
 use crate::{Done, Failure, Terminal};
 use bench::machine::this_machine;
 use bench::network::NetworkError;

@@ -6,8 +6,8 @@ use clap::Args;
 
 use super::saved;
 use crate::Terminal;
-use crate::completion::{profiles, size};
-use crate::table::ListArgs;
+use crate::grammar::completion::{profiles, size};
+use crate::print::table::ListArgs;
 use bench::data::DataPattern;
 use bench::iometer::conversion::{self, Imported};
 use bench::parameters::{Pace, Parameters};

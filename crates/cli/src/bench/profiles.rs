@@ -3,7 +3,7 @@
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
-use crate::table::{self, Column, ListArgs, left, right};
+use crate::print::table::{self, Column, ListArgs, left, right};
 use crate::{Done, Terminal};
 use bench::profile;
 use iometer::access::AccessLine;

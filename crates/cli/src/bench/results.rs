@@ -1,6 +1,6 @@
 //! The table of results, and the words beneath it.
 
-use crate::table::{self, Column, ListArgs, Numbers, extra, left, right};
+use crate::print::table::{self, Column, ListArgs, Numbers, extra, left, right};
 use crate::{Done, Terminal};
 use bench::measure::latency::Distribution;
 use bench::remarks::remarks;

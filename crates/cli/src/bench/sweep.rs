@@ -11,7 +11,7 @@ use super::progress::Progress;
 use super::report;
 use super::run::{empty_results, refused, verdict};
 use super::target::TargetArgs;
-use crate::table::{self, Column, extra, left, right};
+use crate::print::table::{self, Column, extra, left, right};
 use crate::{Connection, Done, Failure, Terminal};
 use bench::compare::Row;
 use bench::parameters::{Growth, cycle};

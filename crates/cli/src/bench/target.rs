@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use crate::completion::size;
+use crate::grammar::completion::size;
 use crate::initiator::configured::configured;
 use crate::{Connection, Terminal};
 use backends::locate;

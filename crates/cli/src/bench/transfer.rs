@@ -6,7 +6,8 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use super::options::{self, How};
 use super::saved;
-use crate::{Done, Terminal, table};
+use crate::print::table;
+use crate::{Done, Terminal};
 use bench::fio;
 use bench::iometer::conversion::{self, Imported};
 use bench::iometer::results;

@@ -10,8 +10,9 @@ use hyper::Method;
 
 use super::super::edit::{EditArgs, go_on, write_differences};
 use super::super::secret::passphrase;
-use super::super::{Connection, Done, Failure, Terminal, table};
 use super::{here, tell_preview};
+use crate::print::table;
+use crate::{Connection, Done, Failure, Terminal};
 use config::backup::{Backup, PoolMembers};
 use config::diff::{Action, Difference};
 use config::store::{Replacement, Store};

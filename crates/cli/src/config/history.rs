@@ -1,7 +1,7 @@
 //! `config history`: which generations there are, when and by whom each was made, and what it changed.
 
-use super::super::table::{Column, ListArgs, Numbers, extra, left, or_dash, print, right};
 use super::super::{Connection, Done, Terminal};
+use crate::print::table::{Column, ListArgs, Numbers, extra, left, or_dash, print, right};
 use config::history::{GenerationView, NotedChange};
 use config::store::Store;
 use model::ErrorKind;

@@ -5,9 +5,9 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 
 use super::super::edit::{EditArgs, Request, make};
-use super::super::table;
 use super::super::{Connection, Done, Terminal};
 use super::times::{self, Times};
+use crate::print::table;
 use config::change::SetInitiator;
 use control::answer::AdapterView;
 

@@ -8,10 +8,10 @@ use clap::{ArgGroup, Args as ClapArgs, ValueEnum};
 use serde::Serialize;
 
 use super::super::Connection;
-use super::super::completion::size;
 use super::super::demo::block_size;
 use super::super::serve::{catch_signals, failed};
 use super::configured::configured;
+use crate::grammar::completion::size;
 use backends::locate;
 use block::budget::DEFAULT_MEMORY_CAP;
 use hint::Place;

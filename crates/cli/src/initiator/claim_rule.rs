@@ -4,8 +4,8 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 
 use super::super::edit::{EditArgs, Request, make, remove};
-use super::super::table::{Column, ListArgs, extra, left, or_dash, print};
 use super::super::{Connection, Done, Terminal};
+use crate::print::table::{Column, ListArgs, extra, left, or_dash, print};
 use control::answer::SatpView;
 use control::api::PspChoice;
 use control::client::escape;

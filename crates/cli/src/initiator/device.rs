@@ -3,13 +3,13 @@
 use clap::{Args, Subcommand};
 use hyper::Method;
 
-use super::super::completion::{device_names, path_names};
 use super::super::edit::{EditArgs, Request, make};
-use super::super::table::{self, Column, extra, left, or_dash, print, right};
 use super::super::{Connection, Done, Terminal};
 use super::ListOf;
 use super::login::bytes;
 use super::times::shown_fence;
+use crate::grammar::completion::{device_names, path_names};
+use crate::print::table::{self, Column, extra, left, or_dash, print, right};
 use config::change::SetDevice;
 use control::answer::DeviceView;
 use control::client::escape;

@@ -10,8 +10,8 @@ use iscsi::send_targets::DiscoveredTarget;
 use serde::Serialize;
 
 use super::super::secret::LoginSecrets;
-use super::super::table::{Column, ListArgs, left, print, right};
 use super::super::{Done, Failure, Terminal};
+use crate::print::table::{Column, ListArgs, left, print, right};
 use config::change::SetChap;
 use initiator::discovery::send_targets;
 use initiator::own_name;

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use hyper::Method;
 
-use super::super::completion::{login_names, size};
 use super::super::edit::{EditArgs, Request, make, remove};
 use super::super::lu::yes_no;
 use super::super::secret::LoginSecrets;
 use super::super::{Connection, Done, Terminal};
 use super::times::{bare_milliseconds, bare_seconds};
+use crate::grammar::completion::{login_names, size};
 use config::change::{LogIn, ModifyLogin};
 use control::Client;
 use control::client::escape;

@@ -4,9 +4,9 @@
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::super::table::{Column, extra, left, or_dash, print, right};
 use super::super::{Connection, Done, Terminal};
 use super::ListOf;
+use crate::print::table::{Column, extra, left, or_dash, print, right};
 use control::answer::DeviceView;
 use model::initiator::view::InitiatorPath;
 use multipath::PathSnapshot;

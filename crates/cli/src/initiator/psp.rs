@@ -4,11 +4,11 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 use serde::Serialize;
 
-use super::super::completion::{device_names, size};
 use super::super::edit::{EditArgs, Request, make};
-use super::super::table::{Column, ListArgs, left, print, right};
 use super::super::{Connection, Done, Terminal};
 use super::ListOf;
+use crate::grammar::completion::{device_names, size};
+use crate::print::table::{Column, ListArgs, left, print, right};
 use config::change::SetDevice;
 use control::answer::DeviceView;
 use control::client::escape;

@@ -2,9 +2,9 @@
 
 use clap::Subcommand;
 
-use super::super::table::{Column, ListArgs, Numbers, extra, left, or_dash, print, right};
 use super::super::{Connection, Done, Terminal};
 use super::times;
+use crate::print::table::{Column, ListArgs, Numbers, extra, left, or_dash, print, right};
 use model::initiator::view::InitiatorSession;
 
 #[derive(Debug, Subcommand)]

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::super::table::json;
 use super::super::{Done, Failure, Terminal};
 use super::absolute;
+use crate::print::table::json;
 use model::date::utc;
 use model::pool::check::{CheckPool, CheckView, WrongDevice};
 use model::pool::rebuild_labels::RebuildLabels;

@@ -3,9 +3,9 @@
 use clap::Args;
 use hyper::Method;
 
-use super::super::completion::pool_names;
 use super::super::{Connection, Done, Terminal};
 use super::confirm;
+use crate::grammar::completion::pool_names;
 use control::answer::UnitView;
 use control::client::escape;
 use model::Error;

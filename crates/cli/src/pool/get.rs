@@ -6,11 +6,11 @@ use serde::Serialize;
 use store::catalog::PropertyInfo;
 use store::pool::PoolProperty;
 
-use super::super::completion::pool_names;
-use super::super::table::{ListArgs, Numbers, left, print};
 use super::super::{Connection, Done, Terminal};
 use super::list::{capacity, fragmentation, space};
 use super::wanted;
+use crate::grammar::completion::pool_names;
+use crate::print::table::{ListArgs, Numbers, left, print};
 use model::Error;
 use model::pool::properties::{PoolPropertyView, elsewhere};
 use model::pool::status::PoolView;

@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use super::super::completion::pool_names;
-use super::super::table::json;
 use super::super::{Connection, Done, Terminal};
+use crate::grammar::completion::pool_names;
+use crate::print::table::json;
 use control::client::escape;
 use model::date::utc;
 use model::pool::history::{HistoryLine, HistoryView};

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use hyper::Method;
 
-use super::super::table::json;
 use super::super::{Connection, Done, Failure, Terminal};
 use super::{absolute, noted, rewind, tree, waiting, wrapped};
+use crate::print::table::json;
 use model::Error;
 use model::pool::found::FoundPool;
 use model::pool::import::ImportPool;

@@ -6,10 +6,10 @@ use clap::Args;
 
 use self::figures::{PoolFigures, figures};
 use self::layout::Layout;
-use super::super::completion::pool_names;
-use super::super::table::json;
 use super::super::{Connection, Done, Terminal};
 use super::wanted;
+use crate::grammar::completion::pool_names;
+use crate::print::table::json;
 use model::Error;
 use model::pool::status::PoolView;
 

@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-use super::super::completion::pool_names;
-use super::super::table::{Column, ListArgs, Numbers, extra, left, print, right};
 use super::super::{Connection, Done, Terminal};
 use super::wanted;
+use crate::grammar::completion::pool_names;
+use crate::print::table::{Column, ListArgs, Numbers, extra, left, print, right};
 use model::pool::status::{self, PoolView};
 use model::pool::vdev::VdevView;
 

@@ -3,9 +3,9 @@
 
 use std::io::IsTerminal as _;
 
-use super::super::table::json;
 use super::super::{Done, Terminal};
 use super::check::report;
+use crate::print::table::json;
 use model::pool::rebuild_labels::{RebuildLabels, RebuildProgress, RebuildView, RebuiltDevice};
 use model::quantity::format_size;
 use pools::administer::rebuild_labels::rebuild_labels;

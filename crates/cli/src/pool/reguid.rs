@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use hyper::Method;
 
-use super::super::table::json;
 use super::super::{Connection, Done, Terminal};
 use super::absolute;
+use crate::print::table::json;
 use model::pool::reguid::{ReguidPool, ReguidView};
 
 #[derive(Debug, Args)]

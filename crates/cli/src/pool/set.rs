@@ -3,8 +3,8 @@
 use clap::Args;
 use hyper::Method;
 
-use super::super::completion::{pool_assignments, pool_names};
 use super::super::{Connection, Done};
+use crate::grammar::completion::{pool_assignments, pool_names};
 use control::client::escape;
 use model::Error;
 use model::pool::properties::SetPoolProperty;

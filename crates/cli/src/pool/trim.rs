@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::Args;
 use hyper::Method;
 
-use super::super::completion::{pool_names, size, vdev_names};
 use super::super::{Connection, Done};
 use super::vdev::name;
+use crate::grammar::completion::{pool_names, size, vdev_names};
 use control::client::escape;
 use model::pool::status::PoolView;
 use model::pool::trim::{Trim, TrimAction};

@@ -4,10 +4,10 @@ use clap::Args;
 use hyper::Method;
 use serde::Serialize;
 
-use super::super::completion::pool_names;
-use super::super::table::{ListArgs, left, print};
 use super::super::{Connection, Done, Terminal};
 use super::wanted;
+use crate::grammar::completion::pool_names;
+use crate::print::table::{ListArgs, left, print};
 use control::client::escape;
 use model::Error;
 use model::pool::properties::FeatureView;

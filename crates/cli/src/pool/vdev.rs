@@ -7,13 +7,13 @@ use clap::{Args, ValueHint};
 use hyper::Method;
 use serde::Serialize;
 
-use super::super::completion::{pool_names, size, vdev_names};
-use super::super::table::{Column, ListArgs, Numbers, extra, left, print};
 use super::super::{Connection, Done, Terminal};
 use super::absolute;
 use super::layout::layout;
 use super::named_vdevs::NamedVdevs;
 use super::waiting;
+use crate::grammar::completion::{pool_names, size, vdev_names};
+use crate::print::table::{Column, ListArgs, Numbers, extra, left, print};
 use control::client::escape;
 use model::pool::history::Happening;
 use model::pool::scan::{self, ScrubAction};

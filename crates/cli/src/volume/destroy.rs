@@ -6,7 +6,7 @@ use clap::Args;
 use hyper::Method;
 use store::catalog::size::print_size;
 
-use crate::completion::dataset_names;
+use crate::grammar::completion::dataset_names;
 use crate::pool::confirm;
 use crate::{Connection, Done, Terminal};
 use model::pool::dataset::Changed;

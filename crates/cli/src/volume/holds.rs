@@ -3,8 +3,8 @@
 use clap::Args;
 use serde::Serialize;
 
-use crate::completion::snapshot_names;
-use crate::table::{ListArgs, Numbers, left, print};
+use crate::grammar::completion::snapshot_names;
+use crate::print::table::{ListArgs, Numbers, left, print};
 use crate::{Connection, Done, Terminal};
 use model::date;
 use model::pool::dataset::change::DatasetChange;

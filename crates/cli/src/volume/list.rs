@@ -8,8 +8,8 @@ use serde::Serialize;
 use store::catalog::Property;
 
 use super::sort::Sort;
-use crate::completion::{dataset_names, properties};
-use crate::table::{self, ListArgs, Numbers, left, print, print_cells};
+use crate::grammar::completion::{dataset_names, properties};
+use crate::print::table::{self, ListArgs, Numbers, left, print, print_cells};
 use crate::{Connection, Done, Failure, Terminal};
 use control::client::escape;
 use model::Error;

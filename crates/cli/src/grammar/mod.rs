@@ -1,0 +1,8 @@
+//! What may be typed: help, manual pages, completion, and words of other programs.
+
+pub(super) mod completion;
+pub(super) mod elsewhere;
+pub(super) mod help;
+pub(super) mod later;
+pub(super) mod manual;
+pub(super) mod typed;

@@ -1,0 +1,237 @@
+//! Every listing: aligned columns for people, tab-separated for scripts, JSON for programs.
+
+use clap::Args;
+use serde::Serialize;
+
+use self::fold::align;
+use crate::Terminal;
+use model::Error;
+use model::quantity::format_size;
+
+mod fold;
+
+/// How a listing is to look.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ListArgs {
+    /// Columns to show, comma-separated; `-o help` names those there are
+    #[arg(
+        short = 'o',
+        long = "columns",
+        value_name = "a,b",
+        value_delimiter = ','
+    )]
+    columns: Vec<String>,
+    /// No header, columns separated by one tab
+    #[arg(short = 'H', long = "scripted")]
+    scripted: bool,
+    /// Exact numbers: bytes and seconds
+    #[arg(short = 'p', long = "exact")]
+    exact: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with_all = ["columns", "scripted", "exact"])]
+    pub(crate) json: bool,
+}
+
+impl ListArgs {
+    /// Whether no program reads what is printed.
+    pub(crate) fn is_for_people(&self) -> bool {
+        !self.scripted && !self.json
+    }
+
+    /// The columns that `-o` names; none where it is not given.
+    pub(crate) fn named_columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// How numbers are to be written.
+    pub(crate) fn numbers(&self) -> Numbers {
+        match self.exact {
+            true => Numbers::Exact,
+            false => Numbers::Short,
+        }
+    }
+}
+
+/// One column of a listing of `T`.
+pub(crate) struct Column<T> {
+    name: &'static str,
+    right: bool,
+    default: bool,
+    cell: fn(&T, Numbers) -> String,
+}
+
+/// A column of words.
+pub(crate) const fn left<T>(name: &'static str, cell: fn(&T, Numbers) -> String) -> Column<T> {
+    Column {
+        name,
+        right: false,
+        default: true,
+        cell,
+    }
+}
+
+/// A column of numbers.
+pub(crate) const fn right<T>(name: &'static str, cell: fn(&T, Numbers) -> String) -> Column<T> {
+    Column {
+        name,
+        right: true,
+        default: true,
+        cell,
+    }
+}
+
+/// A column that is shown only where `-o` names it.
+pub(crate) const fn extra<T>(column: Column<T>) -> Column<T> {
+    let Column {
+        name, right, cell, ..
+    } = column;
+    Column {
+        name,
+        right,
+        default: false,
+        cell,
+    }
+}
+
+/// How numbers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Numbers {
+    /// `10G`, `3d 4h`
+    Short,
+    /// Bytes and seconds.
+    Exact,
+}
+
+impl Numbers {
+    pub(crate) fn size(self, bytes: u64) -> String {
+        match self {
+            Self::Short => format_size(bytes),
+            Self::Exact => bytes.to_string(),
+        }
+    }
+
+    /// A span of time by its two largest units.
+    pub(crate) fn span(self, seconds: u64) -> String {
+        if self == Self::Exact {
+            return seconds.to_string();
+        }
+        let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+        match (days, hours, minutes) {
+            (0, 0, 0) => format!("{seconds}s"),
+            (0, 0, m) => format!("{m}m {}s", seconds % 60),
+            (0, h, m) => format!("{h}h {m}m"),
+            (d, h, _) => format!("{d}d {h}h"),
+        }
+    }
+}
+
+/// `-` where there is nothing to show: an empty cell would shift the columns of a script.
+pub(crate) fn or_dash(text: &str) -> String {
+    if text.is_empty() {
+        "-".to_owned()
+    } else {
+        text.to_owned()
+    }
+}
+
+/// Prints `rows`; `none` is said to people when there are none.
+pub(crate) fn print<T: Serialize>(
+    t: &mut Terminal<'_>,
+    args: &ListArgs,
+    columns: &[Column<T>],
+    rows: &[T],
+    none: &str,
+) -> crate::Done {
+    if args.json {
+        return json(t, rows);
+    }
+    let shown = select(args, columns)?;
+    let numbers = args.numbers();
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| shown.iter().map(|c| (c.cell)(row, numbers)).collect())
+        .collect();
+    let header = shown.iter().map(|column| (column.name, column.right));
+    print_cells(t, args, &header.collect::<Vec<_>>(), &cells, none)
+}
+
+/// Prints a table of columns by their names, and whether they stand right; `none` is said to people when it has no rows.
+pub(crate) fn print_cells(
+    t: &mut Terminal<'_>,
+    args: &ListArgs,
+    columns: &[(&str, bool)],
+    cells: &[Vec<String>],
+    none: &str,
+) -> crate::Done {
+    if args.scripted {
+        for row in cells {
+            writeln!(t.out, "{}", row.join("\t"))?;
+        }
+        return Ok(());
+    }
+    if cells.is_empty() {
+        writeln!(t.err, "{none}")?;
+        return Ok(());
+    }
+    let header: Vec<String> = columns
+        .iter()
+        .map(|(name, _)| name.to_uppercase())
+        .collect();
+    let right: Vec<bool> = columns.iter().map(|(_, right)| *right).collect();
+    for line in align(&header, &right, cells, t.width) {
+        writeln!(t.out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// Prints anything as JSON.
+pub(crate) fn json<T: Serialize + ?Sized>(t: &mut Terminal<'_>, value: &T) -> crate::Done {
+    let text = serde_json::to_string_pretty(value).map_err(|e| {
+        Error::invalid(
+            format!("the answer cannot be written as JSON: {e}"),
+            "report this as a defect",
+        )
+    })?;
+    Ok(writeln!(t.out, "{text}")?)
+}
+
+fn select<'a, T>(args: &ListArgs, columns: &'a [Column<T>]) -> Result<Vec<&'a Column<T>>, Error> {
+    if args.columns.is_empty() {
+        return Ok(columns.iter().filter(|column| column.default).collect());
+    }
+    let find = |wanted: &String| {
+        let known = || {
+            columns
+                .iter()
+                .map(|column| column.name)
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        let found = columns
+            .iter()
+            .find(|column| column.name.eq_ignore_ascii_case(wanted.trim()));
+        found.ok_or_else(|| {
+            let problem = match wanted.as_str() {
+                "help" => "no column was chosen".to_owned(),
+                other => format!("there is no column {other:?}"),
+            };
+            Error::invalid(problem, format!("choose from -o {}", known()))
+        })
+    };
+    args.columns.iter().map(find).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_show_their_two_largest_units() {
+        let short = |seconds| Numbers::Short.span(seconds);
+        assert_eq!(
+            [short(7), short(67), short(3661), short(90_061)],
+            ["7s", "1m 7s", "1h 1m", "1d 1h"]
+        );
+        assert_eq!(Numbers::Exact.span(90_061), "90061");
+    }
+}

@@ -1,0 +1,297 @@
+//! All sessions of the daemon: which loop owns which, who may join, who is reinstated.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use iscsi::name;
+use iscsi::negotiation::SessionParameters;
+use iscsi::pdu::Isid;
+use iscsi::target::login::LoginIdentity;
+
+use crate::operation::SessionKey;
+
+/// Most discovery sessions at once. Nobody needs one for longer than a moment, and everybody gets one who asks,
+/// also without proof of who it is: the oldest makes room, and they take none from other sessions.
+const MAX_DISCOVERY_SESSIONS: usize = 256;
+
+/// A name as the initiator spelled it, which equals each other spelling of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Spelled(Arc<str>);
+
+impl PartialEq for Spelled {
+    fn eq(&self, other: &Self) -> bool {
+        name::is_same(&self.0, &other.0)
+    }
+}
+
+impl Eq for Spelled {}
+
+impl Hash for Spelled {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        name::folded(&self.0).hash(state);
+    }
+}
+
+impl Deref for Spelled {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Spelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<&str> for Spelled {
+    fn from(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+/// What makes a session the same one after a new login (RFC 7143 §6.3.5): initiator port and target
+/// port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SessionName {
+    /// InitiatorName.
+    pub initiator: Spelled,
+    /// ISID.
+    pub isid: Isid,
+    /// TargetName; empty for discovery.
+    pub target: Spelled,
+    /// Target portal group tag.
+    pub portal_group_tag: u16,
+}
+
+impl SessionName {
+    /// Of a login at a portal group.
+    pub(crate) fn of(identity: &LoginIdentity, portal_group_tag: u16) -> Self {
+        let target = identity.target_name.as_deref().unwrap_or_default();
+        Self {
+            initiator: identity.initiator_name.as_str().into(),
+            isid: identity.isid,
+            target: target.into(),
+            portal_group_tag,
+        }
+    }
+
+    /// Whether it is for discovery.
+    pub(crate) fn is_discovery(&self) -> bool {
+        self.target.is_empty()
+    }
+}
+
+/// A session as the other loops know it.
+#[derive(Debug)]
+pub(crate) struct RegisteredSession {
+    /// Its handle.
+    pub tsih: u16,
+    /// The loop that owns it.
+    pub loop_index: usize,
+    /// Its key in that loop.
+    pub key: SessionKey,
+    /// What was negotiated.
+    pub parameters: SessionParameters,
+    /// The CIDs of its connections, those that are about to join included; one stands here twice while
+    /// its connection is being replaced.
+    cids: Mutex<Vec<u16>>,
+    /// The ExpCmdSN told last; for the login of further connections.
+    pub exp_cmd_sn: AtomicU32,
+    /// The MaxCmdSN told last.
+    pub max_cmd_sn: AtomicU32,
+}
+
+/// How many sessions there are, but those for discovery.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// In all.
+    pub all: usize,
+    /// At the same target.
+    pub at_target: usize,
+    /// Of the same initiator.
+    pub of_initiator: usize,
+}
+
+/// Sessions by name and by handle.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    by_name: HashMap<SessionName, Arc<RegisteredSession>>,
+    by_tsih: HashMap<u16, SessionName>,
+    last_tsih: u16,
+    last_key: u64,
+}
+
+impl Registry {
+    /// The session of this name.
+    pub(crate) fn find(&self, name: &SessionName) -> Option<Arc<RegisteredSession>> {
+        self.by_name.get(name).cloned()
+    }
+
+    /// The session with this handle.
+    pub(crate) fn by_tsih(&self, tsih: u16) -> Option<Arc<RegisteredSession>> {
+        self.find(self.by_tsih.get(&tsih)?)
+    }
+
+    /// How many sessions there are but those for discovery.
+    pub(crate) fn count(&self, like: &SessionName) -> Counts {
+        let mut counts = Counts::default();
+        for name in self.by_name.keys().filter(|name| !name.is_discovery()) {
+            counts.all += 1;
+            counts.at_target += usize::from(name.target == like.target);
+            counts.of_initiator += usize::from(name.initiator == like.initiator);
+        }
+        counts
+    }
+
+    /// Forgets the oldest discovery session where there are as many as there may be, and returns it to be ended.
+    pub(crate) fn make_room_for_discovery(&mut self) -> Option<Arc<RegisteredSession>> {
+        let discovery = || {
+            let sessions = self.by_name.iter();
+            sessions.filter(|(name, _)| name.is_discovery())
+        };
+        if discovery().count() < MAX_DISCOVERY_SESSIONS {
+            return None;
+        }
+        // Keys are given in order.
+        let (name, session) = discovery().min_by_key(|(_, session)| session.key.0)?;
+        let (name, session) = (name.clone(), Arc::clone(session));
+        self.remove(&name, &session);
+        Some(session)
+    }
+
+    /// Registers a session, replacing one of the same name, which is returned to be closed. `None`
+    /// where all 65,535 handles are taken.
+    pub(crate) fn insert(
+        &mut self,
+        name: SessionName,
+        loop_index: usize,
+        parameters: SessionParameters,
+    ) -> Option<(Arc<RegisteredSession>, Option<Arc<RegisteredSession>>)> {
+        let old = self.by_name.remove(&name);
+        if let Some(old) = &old {
+            self.by_tsih.remove(&old.tsih);
+        }
+        let tsih = (0..u16::MAX)
+            .map(|n| self.last_tsih.wrapping_add(1).wrapping_add(n))
+            .find(|tsih| *tsih != 0 && !self.by_tsih.contains_key(tsih))?;
+        self.last_tsih = tsih;
+        self.last_key += 1;
+        let session = Arc::new(RegisteredSession {
+            tsih,
+            loop_index,
+            key: SessionKey(self.last_key),
+            parameters,
+            cids: Mutex::default(),
+            exp_cmd_sn: AtomicU32::new(0),
+            max_cmd_sn: AtomicU32::new(0),
+        });
+        self.by_tsih.insert(tsih, name.clone());
+        self.by_name.insert(name, session.clone());
+        Some((session, old))
+    }
+
+    /// Forgets a session, unless its name belongs to a newer one already.
+    pub(crate) fn remove(&mut self, name: &SessionName, session: &RegisteredSession) {
+        if self
+            .by_name
+            .get(name)
+            .is_some_and(|current| current.tsih == session.tsih)
+        {
+            self.by_name.remove(name);
+            self.by_tsih.remove(&session.tsih);
+        }
+    }
+}
+
+/// A connection's place in its session, from the end of its login on; free again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    /// The session.
+    pub session: Arc<RegisteredSession>,
+    cid: u16,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut cids = self.session.cids();
+        if let Some(at) = cids.iter().position(|cid| *cid == self.cid) {
+            cids.swap_remove(at);
+        }
+    }
+}
+
+impl RegisteredSession {
+    /// How many connections it has, and whether one of them has this CID.
+    pub(crate) fn connections(&self, cid: u16) -> (u16, bool) {
+        let cids = self.cids();
+        (distinct(&cids), cids.contains(&cid))
+    }
+
+    /// A place for a connection with this CID: a new one, or that of the connection it replaces (RFC
+    /// 7143 §6.3.4). `None` where the session has MaxConnections already.
+    pub(crate) fn take_seat(self: &Arc<Self>, cid: u16) -> Option<Seat> {
+        let mut cids = self.cids();
+        if !cids.contains(&cid) && distinct(&cids) >= self.parameters.max_connections {
+            return None;
+        }
+        cids.push(cid);
+        Some(Seat {
+            session: self.clone(),
+            cid,
+        })
+    }
+
+    fn cids(&self) -> MutexGuard<'_, Vec<u16>> {
+        self.cids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the command window, for connections that log in later.
+    pub(crate) fn note_window(&self, exp_cmd_sn: u32, max_cmd_sn: u32) {
+        self.exp_cmd_sn.store(exp_cmd_sn, Ordering::Relaxed);
+        self.max_cmd_sn.store(max_cmd_sn, Ordering::Relaxed);
+    }
+}
+
+fn distinct(cids: &[u16]) -> u16 {
+    let first = |at: usize| !cids[..at].contains(&cids[at]);
+    (0..cids.len()).filter(|at| first(*at)).count() as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_is_replaced_counts_once() {
+        let parameters = SessionParameters {
+            max_connections: 2,
+            ..SessionParameters::default()
+        };
+        let name = SessionName {
+            initiator: "i".into(),
+            isid: Isid([0; 6]),
+            target: "t".into(),
+            portal_group_tag: 1,
+        };
+        let mut registry = Registry::default();
+        let (session, _) = registry.insert(name, 0, parameters).expect("room");
+        let first = session.take_seat(1).expect("the first");
+        let second = session.take_seat(2).expect("the second");
+        assert!(session.take_seat(3).is_none());
+        let again = session.take_seat(1).expect("replaces the first");
+        assert_eq!(session.connections(1), (2, true));
+        drop(first);
+        assert_eq!(session.connections(1), (2, true), "the newer one stays");
+        drop(again);
+        assert_eq!(session.connections(1), (1, false));
+        drop(second);
+        assert_eq!(session.connections(2), (0, false));
+    }
+}
