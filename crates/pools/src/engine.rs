@@ -31,7 +31,7 @@ use self::farewell::Farewell;
 use super::events::{tell, tell_scan, tell_trim, tell_unaccounted};
 use super::host::{Hands, Order, Reply, Setup, Shared};
 use super::registry::machine;
-use crate::devices::opened::Devices;
+use crate::import::opened_devices::Devices;
 use crate::engine::ahead_queue::AheadQueue;
 use crate::engine::answer::outcome;
 use crate::engine::read_ahead::Awaited;

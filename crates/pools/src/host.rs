@@ -29,7 +29,7 @@ use super::events::EventLog;
 use super::fence::{Named, PoolFence};
 use crate::devices::disks::Disks;
 use crate::devices::identity::Identity;
-use crate::devices::opened::Devices;
+use crate::import::opened_devices::Devices;
 use crate::engine::read_ahead::Awaited;
 use crate::engine::unflushed::Unflushed;
 use crate::import::damaged::Damaged;

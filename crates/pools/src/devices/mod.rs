@@ -7,6 +7,5 @@ pub(super) mod known;
 pub(super) mod label;
 pub(super) mod lent;
 pub(super) mod name_watch;
-pub(super) mod opened;
 pub(super) mod own_devices;
 pub(super) mod system;

@@ -1,5 +1,6 @@
 //! Opening of pools: found on devices, imported, rewound, reopened, and refused.
 
+pub(crate) mod opened_devices;
 pub(super) mod damaged;
 pub(super) mod found;
 pub(super) mod multihost;

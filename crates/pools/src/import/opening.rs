@@ -10,7 +10,7 @@ use store::pool::{
 };
 use store::vdev::{self, DeviceOutcome, IoId};
 
-use crate::devices::opened::Devices;
+use crate::import::opened_devices::Devices;
 use crate::host::{Begin, Place, Setup};
 use block::BlockDevice;
 

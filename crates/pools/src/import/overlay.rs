@@ -16,7 +16,7 @@ use store::vdev::{
 };
 
 use super::opening::{Clock, begin, wall_clock_s};
-use crate::devices::opened::Devices;
+use crate::import::opened_devices::Devices;
 use block::BlockDevice;
 
 /// Devices that are read, and never written.

@@ -1,3 +1,5 @@
+//! Tests of the execution: gates, ranges and ends of requests.
+
 use std::sync::mpsc::{Receiver, channel};
 
 use scsi::nexus::TargetPort;
