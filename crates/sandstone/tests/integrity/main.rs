@@ -47,6 +47,7 @@ mod spread_sessions;
 mod task_functions;
 mod task_set_type;
 mod tries_at_once;
+mod two_protocols;
 mod volatile_disk;
 mod working_memory;
 mod workload;
