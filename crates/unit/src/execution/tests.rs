@@ -1,3 +1,5 @@
+//! Operations on a unit in memory: they wait, are refused, are counted and end.
+
 use std::sync::mpsc::{Receiver, channel};
 
 use scsi::nexus::TargetPort;
