@@ -40,6 +40,7 @@ use initiator::host::Host;
 use isns::{Announcement, Registrar, Timing};
 use model::config::Config;
 use pools::Pools;
+use unit::unit::Unit;
 
 /// How the data plane is started.
 #[derive(Clone, Debug)]
@@ -164,6 +165,11 @@ impl Service {
     pub fn follow_volumes_by(&self, follow: impl Fn() + Send + Sync + 'static) {
         // Set once, at the start.
         let _ = self.follow.set(Follow(Box::new(follow)));
+    }
+
+    /// Returns a unit that is in force, for another protocol to serve beside iSCSI.
+    pub fn unit_at_work(&self, name: &str) -> Option<Arc<Unit>> {
+        self.lock().units.get(name).cloned()
     }
 
     /// Waits until every thread has ended after [`DataPlane::shutdown`].

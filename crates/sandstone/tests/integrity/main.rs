@@ -26,4 +26,5 @@ mod spread_sessions;
 mod task_functions;
 mod task_set_type;
 mod tries_at_once;
+mod two_protocols;
 mod working_memory;

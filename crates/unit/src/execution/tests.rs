@@ -1,4 +1,4 @@
-//! Tests of the execution: gates, ranges and ends of requests.
+//! Operations on a unit in memory: they wait, are refused, are counted and end.
 
 use std::sync::mpsc::{Receiver, channel};
 
