@@ -15,7 +15,7 @@ use super::edit::{
 use super::host::SecretArgs;
 use super::lu::yes_no;
 use super::table::ListArgs;
-use super::{Connection, Done, Failure, Terminal, table};
+use super::{Connection, Done, Failure, Program, Terminal, table};
 use config::backup::Backup;
 use config::change::SetDiscovery;
 use config::diff::{Action, Difference};
@@ -127,7 +127,12 @@ pub(super) struct Rollback {
     removal: EditArgs,
 }
 
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(
+    program: &Program,
+    verb: Verb,
+    connection: &Connection,
+    t: &mut Terminal<'_>,
+) -> Done {
     let client = connection.client();
     match verb {
         Verb::Show(args) => {
@@ -196,7 +201,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             };
             set_discovery(t, &client, &args.edit, &body)
         }
-        Verb::Export(args) => backup::export(&args, connection, t),
+        Verb::Export(args) => backup::export(program, &args, connection, t),
         Verb::Restore(args) => backup::restore(&args, connection, t),
         Verb::History(args) => history::run(&args, connection, t),
         Verb::Rollback(args) => rollback(&args, connection, t),

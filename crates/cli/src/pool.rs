@@ -11,7 +11,7 @@ use self::layout::layout;
 use self::named_vdevs::NamedVdevs;
 use super::completion::{pool_names, size};
 use super::table::json;
-use super::{Connection, Done, Failure, Terminal, unwell, wrap};
+use super::{Connection, Done, Failure, Program, Terminal, unwell, wrap};
 use control::client::escape;
 use hint::Place;
 use model::Error;
@@ -165,7 +165,12 @@ pub(super) struct Sync {
     names: Vec<String>,
 }
 
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(
+    program: &Program,
+    verb: Verb,
+    connection: &Connection,
+    t: &mut Terminal<'_>,
+) -> Done {
     match verb {
         Verb::Create(args) => create(t, connection, &args),
         Verb::List(args) => list::run(t, connection, &args),
@@ -191,7 +196,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         Verb::Upgrade(args) => upgrade::run(t, connection, &args),
         Verb::Events(args) => vdev::events(t, connection, &args),
         Verb::History(args) => history::run(t, connection, &args),
-        Verb::Check(args) => check::run(t, &args),
+        Verb::Check(args) => check::run(program, t, &args),
     }
 }
 

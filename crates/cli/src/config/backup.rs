@@ -10,7 +10,7 @@ use hyper::Method;
 
 use super::super::edit::{EditArgs, go_on, write_differences};
 use super::super::secret::passphrase;
-use super::super::{Connection, Done, Failure, Terminal, table};
+use super::super::{Connection, Done, Failure, Program, Terminal, table};
 use super::{here, tell_preview};
 use config::backup::{Backup, PoolMembers};
 use config::diff::{Action, Difference};
@@ -49,13 +49,18 @@ pub(in super::super) struct Restore {
     edit: EditArgs,
 }
 
-pub(super) fn export(args: &Export, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn export(
+    program: &Program,
+    args: &Export,
+    connection: &Connection,
+    t: &mut Terminal<'_>,
+) -> Done {
     let file = args.file.display();
     if !args.force && args.file.symlink_metadata().is_ok() {
         return Err(is_there(&args.file).into());
     }
     let is_sealed = args.seal || args.passphrase_file.is_some();
-    let backup = take(connection)?;
+    let backup = take(program, connection)?;
     let bytes = match is_sealed {
         true => {
             let passphrase = passphrase(t, args.passphrase_file.as_deref(), true)?;
@@ -98,7 +103,7 @@ fn is_there(file: &Path) -> Error {
 }
 
 /// The backup of the daemon; of its state folder where no daemon answers by a socket.
-fn take(connection: &Connection) -> Result<Backup, Error> {
+fn take(program: &Program, connection: &Connection) -> Result<Backup, Error> {
     match connection.client().get("/v1/config/backup") {
         Err(error)
             if connection.state.is_some()
@@ -109,7 +114,7 @@ fn take(connection: &Connection) -> Result<Backup, Error> {
                 ErrorKind::NotFound => error,
                 _ => of_folder,
             })?;
-            Ok(Backup::new(&config, pools::members(folder)))
+            Ok(Backup::new(&config, (program.pool_members)(folder)))
         }
         answer => answer,
     }
