@@ -16,7 +16,7 @@ use super::host::SecretArgs;
 use super::lu::yes_no;
 use crate::print::table;
 use crate::print::table::ListArgs;
-use crate::{Connection, Done, Failure, Terminal};
+use crate::{Connection, Done, Failure, Program, Terminal};
 use config::backup::Backup;
 use config::change::SetDiscovery;
 use config::diff::{Action, Difference};
@@ -128,7 +128,12 @@ pub(super) struct Rollback {
     removal: EditArgs,
 }
 
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(
+    program: &Program,
+    verb: Verb,
+    connection: &Connection,
+    t: &mut Terminal<'_>,
+) -> Done {
     let client = connection.client();
     match verb {
         Verb::Show(args) => {
@@ -197,7 +202,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             };
             set_discovery(t, &client, &args.edit, &body)
         }
-        Verb::Export(args) => backup::export(&args, connection, t),
+        Verb::Export(args) => backup::export(program, &args, connection, t),
         Verb::Restore(args) => backup::restore(&args, connection, t),
         Verb::History(args) => history::run(&args, connection, t),
         Verb::Rollback(args) => rollback(&args, connection, t),

@@ -3,14 +3,14 @@
 use clap::Subcommand;
 use hyper::Method;
 
-use super::{Connection, Done, Terminal};
+use super::{Connection, Done, Program, Terminal};
 use crate::grammar::completion::login_names;
 use crate::print::table::ListArgs;
 use control::client::escape;
 use model::Error;
 
 mod adapter;
-pub(super) mod attach;
+pub mod attach;
 mod claim_rule;
 pub(super) mod configured;
 mod device;
@@ -70,9 +70,14 @@ pub(super) struct Rescan {
 }
 
 /// Runs a verb that is no daemon.
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(
+    program: &Program,
+    verb: Verb,
+    connection: &Connection,
+    t: &mut Terminal<'_>,
+) -> Done {
     match verb {
-        Verb::Discover(args) => discover::run(&args, t),
+        Verb::Discover(args) => discover::run(program, &args, t),
         Verb::Login(args) => login::log_in(args, connection, t),
         Verb::Modify(args) => login::modify(args, connection, t),
         Verb::Logout(args) => login::log_out(&args, connection, t),

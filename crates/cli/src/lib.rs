@@ -29,6 +29,7 @@ mod lu;
 mod map;
 mod pool;
 pub mod print;
+mod program;
 mod salvage;
 mod secret;
 pub mod serve;
@@ -42,6 +43,9 @@ mod volume;
 
 use self::grammar::later::Later;
 pub use connection::Connection;
+pub use initiator::attach;
+pub use initiator::configured::configured;
+pub use program::Program;
 
 /// A storage area network in one program: logical units over iSCSI, from one command.
 #[derive(Debug, Parser)]
@@ -174,17 +178,8 @@ fn command() -> clap::Command {
     grammar::help::complete(Cli::command(), "")
 }
 
-/// The verbs that are daemons and no clients. The program that is made of all crates brings them.
-#[derive(Clone, Copy, Debug)]
-pub struct Daemons {
-    /// `serve`.
-    pub serve: fn(&serve::Args, &Connection) -> ExitCode,
-    /// `demo`.
-    pub demo: fn(&demo::Args, &Connection) -> ExitCode,
-}
-
 /// Runs the command line of this process.
-pub fn run(daemons: Daemons) -> ExitCode {
+pub fn run(program: &Program) -> ExitCode {
     clap_complete::CompleteEnv::with_factory(Cli::command).complete();
     let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
     let mut ask = |question: &str| {
@@ -199,15 +194,15 @@ pub fn run(daemons: Daemons) -> ExitCode {
     match verb.verb {
         Verb::Serve(Later(args)) => {
             drop((out, err));
-            (daemons.serve)(&args, &verb.connection)
+            (program.serve)(&args, &verb.connection)
         }
         Verb::Demo(Later(args)) => {
             drop((out, err));
-            (daemons.demo)(&args, &verb.connection)
+            (program.demo)(&args, &verb.connection)
         }
         Verb::Initiator(Later(initiator::Verb::Attach(args))) => {
             drop((out, err));
-            initiator::attach::run(&args, &verb.connection)
+            (program.attach)(&args, &verb.connection)
         }
         _ => {
             let interactive = io::stdin().is_terminal() && io::stderr().is_terminal();
@@ -219,7 +214,7 @@ pub fn run(daemons: Daemons) -> ExitCode {
                 ask: if interactive { Some(&mut ask) } else { None },
                 width: width(),
             };
-            ExitCode::from(client(verb, terminal))
+            ExitCode::from(client(program, verb, terminal))
         }
     }
 }
@@ -243,9 +238,13 @@ fn eprint_question(question: &str) -> io::Result<()> {
 
 /// Runs one client command line, program name first, and returns its exit code. `serve` and `demo`
 /// are not clients and are refused.
-pub fn run_client(args: impl IntoIterator<Item = OsString>, mut terminal: Terminal<'_>) -> u8 {
+pub fn run_client(
+    program: &Program,
+    args: impl IntoIterator<Item = OsString>,
+    mut terminal: Terminal<'_>,
+) -> u8 {
     match parse(args, &mut terminal.out, &mut terminal.err) {
-        Ok(cli) => client(cli, terminal),
+        Ok(cli) => client(program, cli, terminal),
         Err(code) => code,
     }
 }
@@ -291,12 +290,12 @@ fn parse(
     })
 }
 
-fn client(cli: Cli, mut terminal: Terminal<'_>) -> u8 {
+fn client(program: &Program, cli: Cli, mut terminal: Terminal<'_>) -> u8 {
     let t = &mut terminal;
     let connection = &cli.connection;
     let done = match cli.verb {
         Verb::Lu(Later(verb)) => lu::run(verb, connection, t),
-        Verb::Pool(Later(verb)) => pool::run(verb, connection, t),
+        Verb::Pool(Later(verb)) => pool::run(program, verb, connection, t),
         Verb::Volume(Later(verb)) => volume::run(verb, connection, t),
         Verb::Target(Later(verb)) => target::run(verb, connection, t),
         Verb::TargetGroup(Later(verb)) => target_group::run(verb, connection, t),
@@ -305,7 +304,7 @@ fn client(cli: Cli, mut terminal: Terminal<'_>) -> u8 {
         Verb::Session(Later(verb)) => session::run(verb, connection, t),
         Verb::Share(Later(args)) => share::run(&args, connection, t),
         Verb::Bench(Later(verb)) => bench::run(verb, connection, t),
-        Verb::Config(Later(verb)) => config::run(verb, connection, t),
+        Verb::Config(Later(verb)) => config::run(program, verb, connection, t),
         Verb::Status(Later(args)) => status::run(&args, connection, t),
         Verb::Openapi => status::openapi(t),
         Verb::Completion(Later(args)) => grammar::completion::run(&args, t),
@@ -313,7 +312,7 @@ fn client(cli: Cli, mut terminal: Terminal<'_>) -> u8 {
         Verb::Serve(_) | Verb::Demo(_) | Verb::Initiator(Later(initiator::Verb::Attach(_))) => {
             Err(Error::invalid("this verb is a daemon, not a client", "run it from a shell").into())
         }
-        Verb::Initiator(Later(verb)) => initiator::run(verb, connection, t),
+        Verb::Initiator(Later(verb)) => initiator::run(program, verb, connection, t),
     };
     match done {
         Ok(()) | Err(Failure::Closed) => 0,

@@ -12,7 +12,7 @@ use self::named_vdevs::NamedVdevs;
 use crate::grammar::completion::{pool_names, size};
 use crate::print::table::json;
 use crate::print::wrap;
-use crate::{Connection, Done, Failure, Terminal, unwell};
+use crate::{Connection, Done, Failure, Program, Terminal, unwell};
 use control::client::escape;
 use hint::Place;
 use model::Error;
@@ -166,7 +166,12 @@ pub(super) struct Sync {
     names: Vec<String>,
 }
 
-pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(
+    program: &Program,
+    verb: Verb,
+    connection: &Connection,
+    t: &mut Terminal<'_>,
+) -> Done {
     match verb {
         Verb::Create(args) => create(t, connection, &args),
         Verb::List(args) => list::run(t, connection, &args),
@@ -192,7 +197,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         Verb::Upgrade(args) => upgrade::run(t, connection, &args),
         Verb::Events(args) => vdev::events(t, connection, &args),
         Verb::History(args) => history::run(t, connection, &args),
-        Verb::Check(args) => check::run(t, &args),
+        Verb::Check(args) => check::run(program, t, &args),
     }
 }
 

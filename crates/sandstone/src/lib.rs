@@ -1,18 +1,31 @@
 //! Sandstone: a storage area network in one program.
 //!
-//! This crate is the composition root: it starts the daemon from the parts, and brings `serve` and `demo` to the
-//! command line.
+//! This crate is the composition root: it starts the daemon from the parts, and brings to the command line its daemons
+//! and the work on this machine.
 
 use std::process::ExitCode;
 
+use cli::Program;
+
+mod attach;
 pub mod daemon;
 mod demo;
 mod serve;
 
+/// The whole program.
+pub const PROGRAM: Program = Program {
+    serve: serve::run,
+    demo: demo::run,
+    attach: attach::run,
+    check_pool: pools::check::check,
+    rebuild_labels: pools::rebuild_labels::rebuild_labels,
+    pool_members: pools::members,
+    isns_targets: |server, initiator, limit| {
+        isns::find_targets(server, initiator, limit).map_err(|error| error.to_string())
+    },
+};
+
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
-    cli::run(cli::Daemons {
-        serve: serve::run,
-        demo: demo::run,
-    })
+    cli::run(&PROGRAM)
 }

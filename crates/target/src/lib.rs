@@ -65,7 +65,7 @@ mod stand_in;
 mod step_requests;
 mod transition;
 
+pub use connection::listener::try_listening;
 pub use opening::DeviceLayer;
 pub use service::{Service, ServiceOptions};
-pub use connection::listener::try_listening;
 pub use shared::DaemonLimits;

@@ -40,8 +40,8 @@ const LIST: &str = "
     control: hint process multipath block model config initiator backends pools
     bench: pages iometer net multipath block model
     lab: block model config control bench
-    cli: iscsi iometer store hint state_folder process multipath block model config initiator backends pools isns nbd_server control bench lab unit
-    sandstone: hint process block model config initiator pools target control cli
+    cli: iscsi iometer store hint state_folder process multipath block model config initiator backends control bench lab
+    sandstone: hint process block model config initiator backends pools isns unit nbd_server target control cli
     sim: pages scsi iscsi store
     testing
 ";

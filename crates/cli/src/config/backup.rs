@@ -12,7 +12,7 @@ use super::super::edit::{EditArgs, go_on, write_differences};
 use super::super::secret::passphrase;
 use super::{here, tell_preview};
 use crate::print::table;
-use crate::{Connection, Done, Failure, Terminal};
+use crate::{Connection, Done, Failure, Program, Terminal};
 use config::backup::{Backup, PoolMembers};
 use config::diff::{Action, Difference};
 use config::store::{Replacement, Store};
@@ -50,13 +50,18 @@ pub(in super::super) struct Restore {
     edit: EditArgs,
 }
 
-pub(super) fn export(args: &Export, connection: &Connection, t: &mut Terminal<'_>) -> Done {
+pub(super) fn export(
+    program: &Program,
+    args: &Export,
+    connection: &Connection,
+    t: &mut Terminal<'_>,
+) -> Done {
     let file = args.file.display();
     if !args.force && args.file.symlink_metadata().is_ok() {
         return Err(is_there(&args.file).into());
     }
     let is_sealed = args.seal || args.passphrase_file.is_some();
-    let backup = take(connection)?;
+    let backup = take(program, connection)?;
     let bytes = match is_sealed {
         true => {
             let passphrase = passphrase(t, args.passphrase_file.as_deref(), true)?;
@@ -99,7 +104,7 @@ fn is_there(file: &Path) -> Error {
 }
 
 /// The backup of the daemon; of its state folder where no daemon answers by a socket.
-fn take(connection: &Connection) -> Result<Backup, Error> {
+fn take(program: &Program, connection: &Connection) -> Result<Backup, Error> {
     match connection.client().get("/v1/config/backup") {
         Err(error)
             if connection.state.is_some()
@@ -110,7 +115,7 @@ fn take(connection: &Connection) -> Result<Backup, Error> {
                 ErrorKind::NotFound => error,
                 _ => of_folder,
             })?;
-            Ok(Backup::new(&config, pools::members(folder)))
+            Ok(Backup::new(&config, (program.pool_members)(folder)))
         }
         answer => answer,
     }

@@ -15,7 +15,7 @@ use model::initiator::InitiatorSpec;
 ///
 /// # Errors
 /// The configuration cannot be read.
-pub(crate) fn configured(what: &str, connection: &Connection) -> Result<InitiatorSpec, Error> {
+pub fn configured(what: &str, connection: &Connection) -> Result<InitiatorSpec, Error> {
     if !device_name::is_one(what) {
         return Ok(InitiatorSpec::default());
     }

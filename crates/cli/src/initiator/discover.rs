@@ -10,12 +10,11 @@ use iscsi::send_targets::DiscoveredTarget;
 use serde::Serialize;
 
 use super::super::secret::LoginSecrets;
-use super::super::{Done, Failure, Terminal};
+use super::super::{Done, Failure, Program, Terminal};
 use crate::print::table::{Column, ListArgs, left, print, right};
 use config::change::SetChap;
 use initiator::discovery::send_targets;
 use initiator::own_name;
-use isns::find_targets;
 use model::initiator::configured::named_algorithms;
 use model::initiator::settings::SessionSettings;
 use model::initiator::url;
@@ -63,7 +62,7 @@ const COLUMNS: [Column<Row>; 3] = [
     right("tpgt", |r, _| r.portal_group_tag.to_string()),
 ];
 
-pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
+pub(super) fn run(program: &Program, args: &Args, t: &mut Terminal<'_>) -> Done {
     let name = match &args.initiator_name {
         None => own_name::initiator_name(),
         Some(given) => initiator_name(given)?,
@@ -101,7 +100,7 @@ pub(super) fn run(args: &Args, t: &mut Terminal<'_>) -> Done {
         }
     }
     if let Some(server) = &args.isns {
-        match ask_isns(server, &name, limit) {
+        match ask_isns(program, server, &name, limit) {
             Ok(found) => {
                 let (usable, odd): (Vec<Row>, Vec<Row>) = found
                     .into_iter()
@@ -160,7 +159,12 @@ fn credential(chap: SetChap) -> ChapCredential {
     }
 }
 
-fn ask_isns(server: &str, name: &str, limit: Duration) -> Result<Vec<Row>, Error> {
+fn ask_isns(
+    program: &Program,
+    server: &str,
+    name: &str,
+    limit: Duration,
+) -> Result<Vec<Row>, Error> {
     let unreachable = |error: &dyn std::fmt::Display| {
         Error::new(
             ErrorKind::Unavailable,
@@ -169,7 +173,8 @@ fn ask_isns(server: &str, name: &str, limit: Duration) -> Result<Vec<Row>, Error
         )
     };
     let address = isns_address(server).map_err(|error| unreachable(&error))?;
-    let found = find_targets(address, name, limit).map_err(|error| unreachable(&error))?;
+    let found =
+        (program.isns_targets)(address, name, limit).map_err(|error| unreachable(&error))?;
     let rows = found.into_iter().flat_map(|target| {
         let name = target.name;
         target.portals.into_iter().map(move |(portal, tag)| Row {

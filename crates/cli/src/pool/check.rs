@@ -5,14 +5,13 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::super::{Done, Failure, Terminal};
+use super::super::{Done, Failure, Program, Terminal};
 use super::absolute;
 use crate::print::table::json;
 use model::date::utc;
 use model::pool::check::{CheckPool, CheckView, WrongDevice};
 use model::pool::rebuild_labels::RebuildLabels;
 use model::quantity::format_size;
-use pools::administer::check::check;
 
 /// Findings of one kind that are told in full to people.
 const TOLD: usize = 10;
@@ -43,7 +42,7 @@ pub(in super::super) struct CheckArgs {
     what: Vec<String>,
 }
 
-pub(in super::super) fn run(t: &mut Terminal<'_>, args: &CheckArgs) -> Done {
+pub(in super::super) fn run(program: &Program, t: &mut Terminal<'_>, args: &CheckArgs) -> Done {
     let mut paths = args.paths.clone();
     let mut pool = None;
     for word in &args.what {
@@ -60,7 +59,7 @@ pub(in super::super) fn run(t: &mut Terminal<'_>, args: &CheckArgs) -> Done {
             pool,
             write: args.yes,
         };
-        return super::rebuild_labels::run(t, &asked, args.json);
+        return super::rebuild_labels::run(program, t, &asked, args.json);
     }
     let is_shown = std::io::stderr().is_terminal() && !args.json;
     let err = &mut *t.err;
@@ -78,7 +77,7 @@ pub(in super::super) fn run(t: &mut Terminal<'_>, args: &CheckArgs) -> Done {
         checkpoint: args.checkpoint,
         without_log: args.without_log,
     };
-    let result = check(&asked, &mut progress);
+    let result = (program.check_pool)(&asked, &mut progress);
     if is_shown {
         write!(t.err, "\r{:40}\r", "")?;
     }

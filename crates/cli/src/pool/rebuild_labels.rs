@@ -3,14 +3,18 @@
 
 use std::io::IsTerminal as _;
 
-use super::super::{Done, Terminal};
+use super::super::{Done, Program, Terminal};
 use super::check::report;
 use crate::print::table::json;
 use model::pool::rebuild_labels::{RebuildLabels, RebuildProgress, RebuildView, RebuiltDevice};
 use model::quantity::format_size;
-use pools::administer::rebuild_labels::rebuild_labels;
 
-pub(super) fn run(t: &mut Terminal<'_>, asked: &RebuildLabels, as_json: bool) -> Done {
+pub(super) fn run(
+    program: &Program,
+    t: &mut Terminal<'_>,
+    asked: &RebuildLabels,
+    as_json: bool,
+) -> Done {
     let is_shown = std::io::stderr().is_terminal() && !as_json;
     let err = &mut *t.err;
     let mut progress = |at: RebuildProgress<'_>| {
@@ -29,7 +33,7 @@ pub(super) fn run(t: &mut Terminal<'_>, asked: &RebuildLabels, as_json: bool) ->
         let _ = write!(err, "\r\x1b[K{text} ");
         let _ = err.flush();
     };
-    let result = rebuild_labels(asked, &mut progress);
+    let result = (program.rebuild_labels)(asked, &mut progress);
     if is_shown {
         write!(t.err, "\r\x1b[K")?;
     }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use bench::network::server::Background;
-use cli::{Terminal, run_client};
+use cli::{Program, Terminal, run_client};
 
 struct Ran {
     code: u8,
@@ -22,7 +22,7 @@ fn run(line: &str) -> Ran {
         ask: None,
         width: None,
     };
-    let code = run_client(words, terminal);
+    let code = run_client(&Program::of_clients(), words, terminal);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Ran {
         code,

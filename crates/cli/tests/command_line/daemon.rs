@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use cli::{Terminal, run_client};
+use cli::{Program, Terminal, run_client};
 use config::store::Store;
 use control::{ControlAddress, ControlServer, Plane, Transactions};
 use model::config::BackendSpec;
@@ -255,6 +255,12 @@ pub(crate) fn run(state: &Path, words: &[&str], answer: Option<&str>) -> Ran {
     run_at(None, state, words, answer)
 }
 
+/// The program of these tests: a daemon of its own, which runs in the test, and its clients.
+pub(crate) const PROGRAM: Program = Program {
+    pool_members: pools::members,
+    ..Program::of_clients()
+};
+
 /// Runs a command whose output goes to a terminal of so many columns.
 fn run_at(width: Option<usize>, state: &Path, words: &[&str], answer: Option<&str>) -> Ran {
     let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -263,6 +269,7 @@ fn run_at(width: Option<usize>, state: &Path, words: &[&str], answer: Option<&st
         .chain(words.iter().copied());
     let mut ask = |_: &str| Ok(answer.unwrap_or_default().to_owned());
     let code = run_client(
+        &PROGRAM,
         args.map(OsString::from).collect::<Vec<_>>(),
         Terminal {
             out: &mut out,

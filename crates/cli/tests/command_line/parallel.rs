@@ -101,7 +101,11 @@ fn a_removal_that_would_take_more_than_was_shown_is_shown_anew() {
         ask: Some(&mut ask),
         width: None,
     };
-    let code = cli::run_client(words.map(std::ffi::OsString::from), terminal);
+    let code = cli::run_client(
+        &super::daemon::PROGRAM,
+        words.map(std::ffi::OsString::from),
+        terminal,
+    );
     let err = String::from_utf8(err).unwrap();
     assert_eq!((code, asked), (0, 2), "{err}");
     let told = "what this does has changed since it was previewed: now it would remove lu vol1; \

@@ -115,7 +115,7 @@ fn a_damaged_configuration_is_mended_without_a_daemon() {
 #[test]
 fn other_targets_configurations_are_imported() {
     let daemon = Daemon::start();
-    let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/src/config/import");
+    let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/src/import");
     let lio = format!("{sources}/lio/saveconfig.json");
     let ran = daemon.run(&format!("config import {lio}"));
     assert_eq!(ran.code, 0, "{ran:?}");

@@ -1,9 +1,9 @@
 //! Opening of pools: found on devices, imported, rewound, reopened, and refused.
 
-pub(crate) mod opened_devices;
 pub(super) mod damaged;
 pub(super) mod found;
 pub(super) mod multihost;
+pub(crate) mod opened_devices;
 pub(super) mod opening;
 pub(super) mod overlay;
 pub(super) mod reguid;

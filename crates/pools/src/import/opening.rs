@@ -10,8 +10,8 @@ use store::pool::{
 };
 use store::vdev::{self, DeviceOutcome, IoId};
 
-use crate::import::opened_devices::Devices;
 use crate::host::{Begin, Place, Setup};
+use crate::import::opened_devices::Devices;
 use block::BlockDevice;
 
 /// The engine's time: microseconds since the pool was opened. It goes on while the machine sleeps, so that a host finds

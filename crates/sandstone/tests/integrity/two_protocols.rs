@@ -284,10 +284,7 @@ fn compare_and_write_is_atomic_against_writes_of_nbd() {
         counts
     });
     // Both ways were taken, so they met.
-    assert!(
-        claims > 0 && misses > 0,
-        "{claims} claims, {misses} misses"
-    );
+    assert!(claims > 0 && misses > 0, "{claims} claims, {misses} misses");
     assert!(claims <= ROUNDS + 1, "no number is claimed twice");
 }
 

@@ -65,7 +65,11 @@ fn run_words(state: &Path, words: &[&str]) -> Ran {
         ask: None,
         width: None,
     };
-    let code = run_client(args.map(OsString::from).collect::<Vec<_>>(), terminal);
+    let code = run_client(
+        &sandstone::PROGRAM,
+        args.map(OsString::from).collect::<Vec<_>>(),
+        terminal,
+    );
     Ran {
         code,
         out: String::from_utf8(out).unwrap(),

@@ -33,7 +33,7 @@ fn run(line: &str) -> Ran {
         ask: None,
         width: None,
     };
-    let code = run_client(words, terminal);
+    let code = run_client(&sandstone::PROGRAM, words, terminal);
     Ran {
         code,
         err: String::from_utf8(err).unwrap(),
