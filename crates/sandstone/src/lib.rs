@@ -17,8 +17,8 @@ pub const PROGRAM: Program = Program {
     serve: serve::run,
     demo: demo::run,
     attach: attach::run,
-    check_pool: pools::check::check,
-    rebuild_labels: pools::rebuild_labels::rebuild_labels,
+    check_pool: pools::administer::check::check,
+    rebuild_labels: pools::administer::rebuild_labels::rebuild_labels,
     pool_members: pools::members,
     isns_targets: |server, initiator, limit| {
         isns::find_targets(server, initiator, limit).map_err(|error| error.to_string())
