@@ -1,4 +1,5 @@
-//! Backend of a logical unit as the configuration names it, and everything that its name alone tells.
+//! Backend of a logical unit as the configuration names it, and everything that its name alone
+//! tells.
 //!
 //! Only this file and the registry in `crates/backends` tell one kind from another. All other code
 //! asks here for a neutral fact, or asks the registry for the backend itself.
@@ -37,8 +38,8 @@ pub enum BackendSpec {
         #[schema(value_type = String)]
         path: PathBuf,
     },
-    /// A device of another machine, reached through this one's initiator. Named by what it is, not by
-    /// where it is: a LUN may lead to another disk one day.
+    /// A device of another machine, reached through this one's initiator. Named by what it is, not
+    /// by where it is: a LUN may lead to another disk one day.
     Iscsi {
         /// Its name: `naa.…`, `eui.…` or `t10.…`.
         device: String,
@@ -103,7 +104,8 @@ impl BackendSpec {
         }
     }
 
-    /// Returns the name of the volume that the backend is, to be changed where the volume has another.
+    /// Returns the name of the volume that the backend is, to be changed where the volume has
+    /// another.
     pub fn volume_mut(&mut self) -> Option<&mut String> {
         match self {
             Self::Volume { volume } => Some(volume),
@@ -132,7 +134,8 @@ impl BackendSpec {
         }
     }
 
-    /// Returns the name of the place where the data lies, as the configuration has it. Memory is no place.
+    /// Returns the name of the place where the data lies, as the configuration has it. Memory is no
+    /// place.
     pub fn place(&self) -> Option<&Path> {
         match self {
             Self::Memory { .. } => None,
@@ -148,7 +151,8 @@ impl BackendSpec {
             && self.place() == other.place()
     }
 
-    /// Returns the bytes that the configuration gives the backend. All others have their size from elsewhere.
+    /// Returns the bytes that the configuration gives the backend. All others have their size from
+    /// elsewhere.
     pub fn size(&self) -> Option<u64> {
         match self {
             Self::Memory { size } | Self::File { size, .. } => Some(*size),
@@ -156,7 +160,8 @@ impl BackendSpec {
         }
     }
 
-    /// Returns the bytes that the configuration gives the backend of the unit `unit`, to be changed.
+    /// Returns the bytes that the configuration gives the backend of the unit `unit`, to be
+    /// changed.
     ///
     /// # Errors
     /// The size is set elsewhere; the error says where.
@@ -201,7 +206,8 @@ impl BackendSpec {
         matches!(self, Self::File { preallocate, .. } if *preallocate)
     }
 
-    /// Checks the rules of the backend alone, for a unit with these properties. `who` names the unit in an error.
+    /// Checks the rules of the backend alone, for a unit with these properties. `who` names the
+    /// unit in an error.
     ///
     /// # Errors
     /// A rule is broken.

@@ -24,15 +24,17 @@ pub struct Config {
     /// What makes identities unique; the daemon's own, a file to apply may leave it out.
     #[serde(default)]
     pub identity: IdentitySpec,
-    /// Ask for a host's CHAP secret in discovery sessions too, and refuse them to who can see nothing. Without it,
-    /// anyone who claims an initiator's name may learn the names of its targets, never their contents.
+    /// Ask for a host's CHAP secret in discovery sessions too, and refuse them to who can see
+    /// nothing. Without it, anyone who claims an initiator's name may learn the names of its
+    /// targets, never their contents.
     #[serde(default)]
     pub discovery_auth: bool,
-    /// The user and secret that every discovery session must prove. They take the place of the hosts' secrets.
+    /// The user and secret that every discovery session must prove. They take the place of the
+    /// hosts' secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discovery_chap: Option<ChapSecret>,
-    /// What this machine answers in discovery sessions when it is asked to prove who it is (mutual CHAP): user and
-    /// secret.
+    /// What this machine answers in discovery sessions when it is asked to prove who it is (mutual
+    /// CHAP): user and secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discovery_mutual_chap: Option<ChapSecret>,
     /// Logical units, by name.
@@ -298,7 +300,8 @@ impl std::fmt::Debug for ChapSecret {
     }
 }
 
-/// Portal groups, which are target ports, that one target port group has at most (SPC-4 6.37: it counts them in a byte).
+/// Portal groups, which are target ports, that one target port group has at most (SPC-4 6.37: it
+/// counts them in a byte).
 pub const MAX_TARGET_PORTS: usize = 255;
 
 /// Limits of one target; each `None` is the default.
@@ -343,14 +346,15 @@ pub struct TargetParameters {
     pub require_data_digest: Option<bool>,
 }
 
-/// Targets that a map names together, as a host is a group of initiators. Its name cannot be that of a target: it
-/// begins with none of `iqn.`, `eui.` and `naa.`.
+/// Targets that a map names together, as a host is a group of initiators. Its name cannot be that
+/// of a target: it begins with none of `iqn.`, `eui.` and `naa.`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TargetGroupSpec {
     /// The administrator's name for it.
     pub name: String,
-    /// IQNs of its members. A target may be in several groups; a group without members leads nowhere.
+    /// IQNs of its members. A target may be in several groups; a group without members leads
+    /// nowhere.
     #[serde(default)]
     pub targets: Vec<String>,
 }
@@ -363,7 +367,8 @@ pub struct HostSpec {
     pub name: String,
     /// Initiator names; `*` and `?` are wildcards.
     pub initiators: Vec<String>,
-    /// Initiator names that do not belong to it although one of `initiators` matches them; `*` and `?` are wildcards.
+    /// Initiator names that do not belong to it although one of `initiators` matches them; `*` and
+    /// `?` are wildcards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub except: Vec<String>,
     /// What they must know to log in; `None` lets them in without.
@@ -391,7 +396,8 @@ impl HostSpec {
             .map(String::as_str)
     }
 
-    /// Whether some initiator may be a member of both. What one of them certainly excepts is no common member.
+    /// Whether some initiator may be a member of both. What one of them certainly excepts is no
+    /// common member.
     pub fn may_share_a_member(&self, other: &HostSpec) -> bool {
         let excepted = |p: &str| {
             let mut all = self.except.iter().chain(&other.except);

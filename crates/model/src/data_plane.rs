@@ -22,14 +22,15 @@ pub trait DataPlane: Send + Sync {
     /// All or nothing: after an error the configuration before is still in force.
     fn apply(&self, config: Arc<Config>) -> Result<(), ApplyError>;
 
-    /// As [`DataPlane::apply`] where nothing is served yet, for a configuration whose disks and addresses may come later:
-    /// what cannot be served now is awaited, as at a start, and nothing is made in its place.
+    /// As [`DataPlane::apply`] where nothing is served yet, for a configuration whose disks and
+    /// addresses may come later: what cannot be served now is awaited, as at a start, and nothing
+    /// is made in its place.
     fn restore(&self, config: Arc<Config>) -> Result<(), ApplyError> {
         self.apply(config)
     }
 
-    /// Opens and binds what could not be before, where that is possible now. It is also done again and again
-    /// by itself; this is for those who know that something has changed.
+    /// Opens and binds what could not be before, where that is possible now. It is also done again
+    /// and again by itself; this is for those who know that something has changed.
     fn try_again(&self);
 
     /// The sessions that are logged in.
@@ -38,8 +39,8 @@ pub trait DataPlane: Send + Sync {
     /// Ends a session; whether there was one of that number.
     fn kill_session(&self, tsih: u16) -> bool;
 
-    /// Asks the initiator of a session to log out within so many seconds, and ends it then; whether there was one of
-    /// that number.
+    /// Asks the initiator of a session to log out within so many seconds, and ends it then; whether
+    /// there was one of that number.
     fn ask_to_log_out(&self, tsih: u16, within_s: u16) -> bool;
 
     /// The logical units as they are now.
@@ -73,7 +74,8 @@ pub trait DataPlane: Send + Sync {
     /// The portals as they are now, also those that could not be bound.
     fn portals(&self) -> Vec<PortalStatus>;
 
-    /// Damage to the saved state of units that are served all the same, in sentences without a full stop.
+    /// Damage to the saved state of units that are served all the same, in sentences without a full
+    /// stop.
     fn notices(&self) -> Vec<String> {
         Vec::new()
     }
@@ -87,8 +89,8 @@ pub trait DataPlane: Send + Sync {
     /// Looks again at the units of that target, or of all; whether there is such a target.
     fn initiator_rescan(&self, iqn: Option<&str>) -> bool;
 
-    /// Bytes of the physical blocks of the disk that a logical unit is to be made of; `None` where it is
-    /// made of none, or the disk does not tell.
+    /// Bytes of the physical blocks of the disk that a logical unit is to be made of; `None` where
+    /// it is made of none, or the disk does not tell.
     fn physical_block_size(&self, backend: &BackendSpec) -> Option<u32>;
 
     /// The volumes that logical units lie on.
@@ -96,7 +98,8 @@ pub trait DataPlane: Send + Sync {
         &NoVolumes
     }
 
-    /// Waits until nothing is under way on these units, which are offline. Whether that was so in time.
+    /// Waits until nothing is under way on these units, which are offline. Whether that was so in
+    /// time.
     fn is_at_rest(&self, _units: &[String]) -> bool {
         true
     }
@@ -104,7 +107,8 @@ pub trait DataPlane: Send + Sync {
     /// The data of these units, which are at rest, was replaced by other data.
     fn data_was_replaced(&self, _units: &[String]) {}
 
-    /// Begins an orderly end: no new logins, all initiators told that their sessions end, everything flushed.
+    /// Begins an orderly end: no new logins, all initiators told that their sessions end,
+    /// everything flushed.
     fn shutdown(&self);
 }
 
@@ -198,7 +202,7 @@ pub struct ConnectionInfo {
 /// One logical unit as it is now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UnitStatus {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
     /// Whether it serves commands.
     pub online: bool,
@@ -209,8 +213,8 @@ pub struct UnitStatus {
     pub remedy: Option<String>,
     /// Capacity in bytes.
     pub size: u64,
-    /// Bytes of a physical block, as initiators are told: never fewer than a disk beneath has. `None` where the
-    /// unit is not served.
+    /// Bytes of a physical block, as initiators are told: never fewer than a disk beneath has.
+    /// `None` where the unit is not served.
     #[serde(default)]
     pub physical_block_size: Option<u32>,
     /// Bytes allocated for it, where the backend tells.

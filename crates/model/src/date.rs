@@ -18,8 +18,8 @@ fn to_minute(time_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
 }
 
-/// Year, month and day of the Gregorian calendar, counted in years that begin with March: the day that
-/// may be missing comes last.
+/// Year, month and day of the Gregorian calendar, counted in years that begin with March: the day
+/// that may be missing comes last.
 fn civil(days: u64) -> (u64, u64, u64) {
     /// From 0000-03-01 to 1970-01-01.
     const TO_1970: u64 = 719_468;

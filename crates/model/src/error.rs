@@ -96,7 +96,8 @@ impl Error {
         Self::new(ErrorKind::Exists, message, next)
     }
 
-    /// A file of the state folder that could not be read or written; `doing` completes "could not …".
+    /// A file of the state folder that could not be read or written; `doing` completes "could not
+    /// …".
     pub fn storage(doing: impl fmt::Display, source: std::io::Error) -> Self {
         Self::system(Place::StateFolder, doing, source)
     }

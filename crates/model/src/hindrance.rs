@@ -23,7 +23,8 @@ pub struct Hindrance {
     /// The one initiator that it binds; `None` where it is not bound to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binds_only: Option<String>,
-    /// The one target port group (ALUA) through which it stops I/O; `None` where it does so through all.
+    /// The one target port group (ALUA) through which it stops I/O; `None` where it does so through
+    /// all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_port_group: Option<u16>,
     /// The finding, a clause without a full stop.

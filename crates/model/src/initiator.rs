@@ -1,5 +1,5 @@
-//! What an administrator configured of this machine as a client: times, targets to log in to, devices,
-//! claim rules.
+//! What an administrator configured of this machine as a client: times, targets to log in to,
+//! devices, claim rules.
 
 pub mod configured;
 pub mod options;
@@ -53,12 +53,12 @@ pub struct AdapterTimes {
     /// Seconds that I/O waits while all paths are down (Misc.APDTimeout), default 140.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apd_timeout_s: Option<u32>,
-    /// How long a lost session's writes count as able to land although nobody confirmed its end, default
-    /// 140000.
+    /// How long a lost session's writes count as able to land although nobody confirmed its end,
+    /// default 140000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence_timeout_ms: Option<FenceTimeout>,
-    /// Milliseconds that they still count so after its end was confirmed; default: by the vendor of the
-    /// device, 0 for Sandstone, 5000 for IET and tgt, 1000 for all others.
+    /// Milliseconds that they still count so after its end was confirmed; default: by the vendor of
+    /// the device, 0 for Sandstone, 5000 for IET and tgt, 1000 for all others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence_settle_ms: Option<u32>,
     /// Milliseconds of silence with commands outstanding before a NOP-Out, default 250.
@@ -73,8 +73,8 @@ pub struct AdapterTimes {
     /// As `dead_after_ms`, where no other path lives, default 10000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_after_alone_ms: Option<u32>,
-    /// Milliseconds after a first failed login before the next one, twice as many after each further one,
-    /// default 100.
+    /// Milliseconds after a first failed login before the next one, twice as many after each
+    /// further one, default 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_first_ms: Option<u32>,
     /// The most milliseconds between two logins, default 5000.
@@ -146,8 +146,8 @@ pub struct LoginSpec {
     pub iqn: String,
     /// Its portals, `host:port`.
     pub portals: Vec<String>,
-    /// Source addresses or network interfaces: every portal is reached from each. Empty: wherever the
-    /// kernel routes.
+    /// Source addresses or network interfaces: every portal is reached from each. Empty: wherever
+    /// the kernel routes.
     #[serde(default)]
     pub binds: Vec<String>,
     /// Sessions for each portal and bind.
@@ -172,7 +172,8 @@ fn one() -> u32 {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoginParameters {
-    /// CHAP_A to offer: of `sha3-256`, `sha256`, `sha1` and `md5`, the preferred one first; all of them where absent.
+    /// CHAP_A to offer: of `sha3-256`, `sha256`, `sha1` and `md5`, the preferred one first; all of
+    /// them where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chap_algorithms: Option<Vec<String>>,
     /// Header digest: required, forbidden, or as the target likes.

@@ -1,6 +1,6 @@
-//! The words that all parts share: names and sizes, what an administrator configures, what the daemon
-//! shows of itself, and the error that a user sees. The API, the command line and the parts behind them
-//! speak in these types. Nothing here does I/O.
+//! The words that all parts share: names and sizes, what an administrator configures, what the
+//! daemon shows of itself, and the error that a user sees. The API, the command line and the parts
+//! behind them speak in these types. Nothing here does I/O.
 
 pub mod backend;
 pub mod config;

@@ -1,8 +1,9 @@
 //! iSCSI names: those that we make, and those that others chose.
 //!
-//! A name that is made here ([`own`]) has the form of RFC 7143 4.2.7 and is in lower case. A name that another system chose is
-//! kept byte for byte, by the one rule of [`iscsi::name`]: that of a target to log in to, of an initiator that logs in, or of an
-//! imported target. The rule also tells when two names are one.
+//! A name that is made here ([`own`]) has the form of RFC 7143 4.2.7 and is in lower case. A name
+//! that another system chose is kept byte for byte, by the one rule of [`iscsi::name`]: that of a
+//! target to log in to, of an initiator that logs in, or of an imported target. The rule also tells
+//! when two names are one.
 
 use std::fmt;
 
@@ -71,7 +72,8 @@ pub fn own(name: &str) -> Result<String, NameError> {
     Ok(name)
 }
 
-/// A line about a usable name that bends the standard, which another system may compare by rules of its own.
+/// A line about a usable name that bends the standard, which another system may compare by rules of
+/// its own.
 pub fn oddity(name: &str) -> Option<String> {
     let why = match own(name) {
         Ok(normal) if normal == name => return None,

@@ -12,7 +12,8 @@ pub fn matches(pattern: &str, name: &str) -> bool {
 ///
 /// It errs on one side only: `true` is a proof, and `false` may also mean that none was found.
 pub fn covers(wide: &str, narrow: &str) -> bool {
-    // The wildcards of the narrow one stand for themselves: only a star takes in a star, and only a wildcard takes in `?`.
+    // The wildcards of the narrow one stand for themselves: only a star takes in a star, and only a
+    // wildcard takes in `?`.
     swallows(wide, narrow, |c, n| match (c, n) {
         (_, b'*') => false,
         (b'?', _) => true,
@@ -20,7 +21,8 @@ pub fn covers(wide: &str, narrow: &str) -> bool {
     })
 }
 
-/// Whether `text` falls apart into what the characters of `pattern` stand for; `fits` says so of one character.
+/// Whether `text` falls apart into what the characters of `pattern` stand for; `fits` says so of
+/// one character.
 fn swallows(pattern: &str, text: &str, fits: impl Fn(u8, u8) -> bool) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut n) = (0, 0);

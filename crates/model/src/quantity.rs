@@ -1,4 +1,5 @@
-//! Sizes and times as people write them: K, M, G, T are powers of 1024, as in zfs; `ms`, `s`, `m`, `h`.
+//! Sizes and times as people write them: K, M, G, T are powers of 1024, as in zfs; `ms`, `s`, `m`,
+//! `h`.
 
 /// Reads `4096`, `512K`, `10G`, `1.5T`, with or without a trailing `B` or `iB`; bytes.
 pub fn parse_size(text: &str) -> Result<u64, String> {
@@ -56,8 +57,8 @@ pub fn format_size(bytes: u64) -> String {
     }
 }
 
-/// Reads `450ms`, `60s`, `5m`, `2h`; milliseconds. A number without unit is of `bare` milliseconds each;
-/// with `None` it is refused.
+/// Reads `450ms`, `60s`, `5m`, `2h`; milliseconds. A number without unit is of `bare` milliseconds
+/// each; with `None` it is refused.
 pub fn parse_time(text: &str, bare: Option<u64>) -> Result<u64, String> {
     let wrong = || format!("{text:?} is not a time; write a number with ms, s, m or h, as in 30s");
     let digits = text

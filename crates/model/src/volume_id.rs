@@ -37,7 +37,8 @@ pub struct PlacedUnit {
 
 /// The volumes of open pools.
 pub trait Volumes {
-    /// The volumes or snapshots of these names; `None` of one that is not there, or whose pool is not open.
+    /// The volumes or snapshots of these names; `None` of one that is not there, or whose pool is
+    /// not open.
     fn ids(&self, names: &[String]) -> Vec<Option<VolumeId>>;
 
     /// The names of these; `None` of one that is not there, or whose pool is not open.

@@ -1,4 +1,5 @@
-//! What happened to a pool, what it means and what to do about it: zpool's `status:` and `action:`.
+//! Advice about a pool: what happened, what it means and what to do. It fills zpool's `status:` and
+//! `action:`.
 
 use store::pool::{PoolStatus, ScanKind, ScanState, Stop};
 use store::vdev::{Class, Kind, LeafStatus, State, TopLevelStatus};
@@ -6,11 +7,12 @@ use store::vdev::{Class, Kind, LeafStatus, State, TopLevelStatus};
 use super::fullness::{Fill, Fullness};
 use super::status::{has_lost_blocks, state};
 
-/// What happened and what it means, and what to do; the worst that there is.
+/// Worst event with its meaning, and the remedy.
 type Advice = (String, String);
 
-/// `None` where all is well. `lost` are the volumes that lost writes which were not flushed; `goes_on`: disks of it are
-/// away, or may be, and it goes on by itself where these were the reason.
+/// Returns the advice for a pool, or `None` if all is well. `lost` are the volumes that lost
+/// unflushed writes. `goes_on` means that disks are missing, or may be, and the pool goes on by
+/// itself if they were the reason.
 pub(super) fn advice(status: &PoolStatus, lost: &[String], goes_on: bool) -> Option<Advice> {
     let tops = status.top_levels.iter().filter(|top| !is_log_lost(top));
     let slots = tops.flat_map(|top| &top.slots);
@@ -24,7 +26,7 @@ pub(super) fn advice(status: &PoolStatus, lost: &[String], goes_on: bool) -> Opt
         .or_else(|| of_space(status))
 }
 
-/// Of a pool that fills.
+/// Advises about a pool that fills up.
 fn of_space(status: &PoolStatus) -> Option<Advice> {
     let (fullness, name) = (Fullness::of(status), &status.name);
     let (how, what) = match fullness.now() {
@@ -51,7 +53,7 @@ fn of_space(status: &PoolStatus) -> Option<Advice> {
     ))
 }
 
-/// Of a pool that takes no changes any more.
+/// Advises about a pool that takes no more changes.
 fn of_suspended(status: &PoolStatus, goes_on: bool) -> Option<Advice> {
     let (name, reason) = (&status.name, status.suspended.as_ref()?);
     if let Some(stop) = &status.stopped {
@@ -77,7 +79,7 @@ fn of_suspended(status: &PoolStatus, goes_on: bool) -> Option<Advice> {
     Some((what, action))
 }
 
-/// Of a pool that another host has, or may have.
+/// Advises about a pool that another host has, or may have.
 fn of_stopped(name: &str, reason: &str, goes_on: bool) -> Advice {
     let by_itself = match goes_on {
         true => "It goes on by itself when its disks answer and no other host has it. ",
@@ -95,7 +97,7 @@ fn of_stopped(name: &str, reason: &str, goes_on: bool) -> Advice {
     )
 }
 
-/// Of a pool that is only read: what else there is to be said of it, nobody can do anything about meanwhile.
+/// Advises about a read-only pool. Nobody can act on its other troubles meanwhile.
 fn of_read_only(status: &PoolStatus) -> Option<Advice> {
     let name = &status.name;
     status.is_read_only.then(|| {
@@ -110,7 +112,7 @@ fn of_read_only(status: &PoolStatus) -> Option<Advice> {
     })
 }
 
-/// Of volumes whose users were told of writes that are gone.
+/// Advises about volumes that lost acknowledged writes.
 fn of_lost(status: &PoolStatus, lost: &[String]) -> Option<Advice> {
     let name = &status.name;
     let volumes = lost.join(", ");
@@ -128,7 +130,7 @@ fn of_lost(status: &PoolStatus, lost: &[String]) -> Option<Advice> {
     })
 }
 
-/// Of what concerns all of the pool.
+/// Advises about troubles of the whole pool.
 fn of_pool(status: &PoolStatus) -> Option<Advice> {
     let name = &status.name;
     let resilver = status
@@ -168,7 +170,7 @@ fn of_pool(status: &PoolStatus) -> Option<Advice> {
     Some((what, action))
 }
 
-/// Of devices for blocks that are not used.
+/// Advises about devices for blocks that are not used.
 fn of_absent(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
     let any = |is: &dyn Fn(&LeafStatus) -> bool| leaves.iter().any(|leaf| is(leaf));
     let name = &status.name;
@@ -212,7 +214,7 @@ fn of_absent(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
     Some((what, action))
 }
 
-/// Of devices that are used and do not do well, and of those that nothing depends on.
+/// Advises about used devices with troubles, and about devices that nothing depends on.
 fn of_hurt(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
     let is_canceled = status
         .scan
@@ -297,13 +299,13 @@ fn of_hurt(status: &PoolStatus, leaves: &[&LeafStatus]) -> Option<Advice> {
     Some((what, action))
 }
 
-/// Whether a log vdev is not used any more.
+/// Reports whether a log vdev is no longer used.
 fn is_log_lost(top: &TopLevelStatus) -> bool {
     let is_used = matches!(top.state, State::Online | State::Degraded);
     top.class == Class::Log && top.kind != Kind::Hole && !is_used
 }
 
-/// What it means that devices are away.
+/// Describes the effect of missing devices.
 fn sufficient(status: &PoolStatus) -> &'static str {
     let mut blocks = status.top_levels.iter();
     let is_lacking = blocks.any(|top| top.class == Class::Normal && top.is_lacking());

@@ -1,4 +1,5 @@
-//! Volumes, snapshots and folders of pools as administrators see them, and the changes that they make.
+//! Volumes, snapshots and folders of pools, as administrators see them, and the changes that
+//! administrators make.
 
 mod change;
 mod creation;
@@ -26,19 +27,20 @@ use model::pool::dataset::{Changed, DatasetView, Selection};
 use model::{Error, ErrorKind};
 
 impl Pools {
-    /// Makes a change; it outlives a power cut when this returns.
+    /// Makes a change, and returns once it survives a power cut.
     ///
     /// # Errors
-    /// What was wrong, and what to do.
+    /// The fault and its remedy.
     pub fn change(&self, change: &DatasetChange) -> Result<Changed, Error> {
         self.change_beneath(change, &Served::default())
     }
 
-    /// Makes a change that disturbs nothing of what is served. That is asked when the change is decided on, so that nothing
-    /// comes between. A change of several steps is made only where all of them can be.
+    /// Makes a change that does not disturb served datasets. This is checked when the change is
+    /// decided on, so that nothing comes between. A change of several steps is made only if all of
+    /// them are possible.
     ///
     /// # Errors
-    /// What was wrong, and what to do; or who serves something of it.
+    /// The fault and its remedy, or the units that serve the dataset.
     pub fn change_beneath(
         &self,
         change: &DatasetChange,
@@ -66,7 +68,7 @@ impl Pools {
                 Ok(operation)
             };
             let done = administer(&pool, Box::new(allowed));
-            // Somebody else made the same in the same moment.
+            // Another caller created the same dataset at this moment.
             if made == 0
                 && done
                     .as_ref()
@@ -75,7 +77,7 @@ impl Pools {
             {
                 return Ok(unchanged);
             }
-            // What could be done a moment ago, somebody else's change made impossible.
+            // Another caller's change may have made a checked change impossible.
             done.map_err(|error| match made {
                 0 => error,
                 _ => error.not_changed("a part of it was changed: see `sandstone volume get all`"),
@@ -84,18 +86,18 @@ impl Pools {
         Ok(changed)
     }
 
-    /// All datasets of all pools that answer, each after the one that it lies in: by name, but the snapshots of a
-    /// volume in the order in which they were taken.
+    /// Returns all datasets of all pools that answer, each after the dataset that it lies in. They
+    /// are sorted by name, but the snapshots of a volume by age.
     pub fn datasets(&self) -> Vec<DatasetView> {
         let listings = self.listings(None).unwrap_or_default();
         let views = |of: Listing| of.into_views(Selection::default());
         listings.into_iter().flat_map(views).collect()
     }
 
-    /// What is to be listed of a pool, or of all pools that answer, as of this moment.
+    /// Returns the present listing of one pool, or of all pools that answer.
     ///
     /// # Errors
-    /// There is no such pool, or it does not answer: why.
+    /// The pool does not exist, or does not answer; then the error says why.
     pub fn listings(&self, pool: Option<&str>) -> Result<Vec<Listing>, Error> {
         let Some(pool) = pool else {
             let pools = self.all();
@@ -107,8 +109,8 @@ impl Pools {
     }
 }
 
-/// Gives a new volume the block size that suits the pool, where none is named, and says what is to be said of one that
-/// does not suit it.
+/// Gives a new volume the block size that suits the pool, if the user names none. It warns about a
+/// block size that does not suit the pool.
 fn with_block_size(pool: &OpenPool, change: &mut DatasetChange) -> Result<Changed, Error> {
     let DatasetChange::Create {
         size: Some(_),
@@ -138,8 +140,8 @@ fn with_block_size(pool: &OpenPool, change: &mut DatasetChange) -> Result<Change
     })
 }
 
-/// What is going to be done; refused where it cannot be done to its end. Numbers of what is new are not those that it
-/// will have.
+/// Returns the steps of a change, and refuses a change that cannot be made to its end. New datasets
+/// do not have their final numbers yet.
 fn check_all(
     pool: &Pool,
     number: u64,
@@ -165,18 +167,18 @@ fn check_all(
         }
         operations.push(operation);
     }
-    // Each may fit where all do not.
+    // Each step may fit although all together do not.
     pool.check_promises(&operations)
         .map_err(|error| failed(&error))?;
     Ok(operations)
 }
 
-/// One change, decided on by what the catalogue is at that moment.
+/// Change that is decided on by the state of the catalogue at that moment.
 pub(super) type Decide = Box<dyn FnOnce(&Catalog, Stamp) -> Result<Operation, CatalogError> + Send>;
 
 pub(super) fn administer(pool: &OpenPool, step: Decide) -> Result<(), Error> {
     pool.require_writable()?;
-    // The refusal itself says more than the pool's error that comes of it.
+    // The refusal says more than the pool's error that results from it.
     let refusal: Arc<Mutex<Option<CatalogError>>> = Arc::default();
     let seen = Arc::clone(&refusal);
     let plan: Plan = Box::new(move |catalog, stamp| {

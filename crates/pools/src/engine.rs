@@ -1,4 +1,5 @@
-//! The thread of an open pool: orders in, requests to devices out, answers back, time in between.
+//! Thread of an open pool. It takes orders, sends requests to devices, returns answers and tells
+//! the engine the time.
 
 mod absence;
 pub(super) mod ahead_queue;
@@ -43,52 +44,56 @@ use block::Ticket;
 use block::lane::Remote;
 use block::spin::{self, Spin};
 
-/// So often in a row the clock may bring nothing before the thread sleeps a little: a defect shall cost
-/// some wake-ups, not a core.
+/// Number of clock ticks in a row that may bring nothing before the thread naps. A defect then
+/// costs some wake-ups, not a core.
 const VAIN_TICKS: u32 = 1000;
 const NAP: Duration = Duration::from_millis(1);
-/// Answers of devices in one turn at least; then what follows from them is handed on, so that devices and those who
-/// wait for blocks have work while the rest is looked at. Devices answer in bursts: with 16, all requests of a
-/// deep queue went around together, and the device had nothing to do while the processor worked (measured with 32 reads
-/// outstanding: 15 % fewer with 16 than with 4, and 3 % fewer with 4 than with 2).
+/// Least number of device answers that one turn handles. The results are then handed on, so that
+/// devices and waiting callers have work while the rest is handled.
+///
+/// Devices answer in bursts. With 16, all requests of a deep queue went around together, and the
+/// device was idle while the processor worked. Measured with 32 reads outstanding: 15 % fewer with
+/// 16 than with 4, and 3 % fewer with 4 than with 2.
 const ANSWERS_AT_ONCE: usize = 2;
-/// One part of this many of those that are there: the parts of one long read come together, and a turn for each would
-/// cost more than they wait.
+/// Divisor of the waiting device answers that a turn handles at once. The parts of one long read
+/// arrive together. One turn for each part would cost more than the parts wait.
 const SHARE_AT_ONCE: usize = 16;
-/// So long a pool that has everything on its devices waits for one of them that was given up.
+/// Time for which a closing pool waits for a device that was given up, once all other data is on
+/// the devices.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A pool's thread.
+/// Thread of a pool.
 pub(super) struct Engine {
-    /// `None` while it is shut ([`Shared::shut`] says why): after it failed, or until it is opened anew.
+    /// Pool, or `None` while it is shut ([`Shared::shut`] holds the reason): after a defect, or
+    /// until the pool is reopened.
     pool: Option<Box<Pool>>,
     devices: Devices,
     clock: Clock,
     shared: Arc<Shared>,
-    /// Who waits for which request.
+    /// Waiter of each request.
     waiting: HashMap<u64, Waiter, BuildNumberHasher>,
     next_id: u64,
     closing: Option<Closing>,
     is_over: bool,
-    /// What volumes were told that is not durable.
+    /// Writes that were answered but are not durable yet, by volume.
     unflushed: Unflushed,
     damaged: Damaged,
-    /// What is away that will be used again by itself.
+    /// Missing devices that will be used again without a request.
     absence: Absence,
-    /// Taken from the inbox, and not obeyed yet.
+    /// Orders taken from the inbox that are not obeyed yet.
     orders: VecDeque<Order>,
-    /// What is to be read ahead when devices have little to read.
+    /// Ranges to read ahead when devices have little to read.
     ahead: AheadQueue,
-    /// Kept between turns to spare their allocations.
+    /// Requests of this turn. The buffer is kept between turns, to save allocations.
     batch: Vec<(RequestId, Request)>,
     answers: Vec<(IoId, DeviceOutcome)>,
     output: Output,
     vain_ticks: u32,
     spare_time: SpareTime,
     spin: Spin,
-    /// What scan there was, and where.
+    /// Kind and state of the scan when the engine was last asked.
     scan: Option<(ScanKind, ScanState)>,
-    /// Whoever waited was told that another host has the pool, or may have it.
+    /// Whether the waiting callers were told that another host has the pool, or may have it.
     has_stopped: bool,
 }
 
@@ -96,16 +101,17 @@ enum Waiter {
     Lane {
         ticket: Ticket,
         lane: Remote,
-        /// The volume that it changes without being durable when it is answered.
+        /// Volume that the request changes, if the change is not durable when the request is
+        /// answered.
         volatile: Option<DatasetId>,
-        /// What it reads, for whoever reads ahead.
+        /// Range that the request reads, for the read-ahead.
         awaited: Option<Awaited>,
     },
     Administrator(Reply),
     Stream(Sender<Result<Answer, PoolError>>),
-    /// A device that the pool will not need any more when the labels say so.
+    /// Device that the pool no longer needs once the labels say so.
     Farewell(Farewell),
-    /// A line of the history that the pool wrote by itself.
+    /// No waiter: the request is a history line that the pool wrote on its own.
     Nobody,
 }
 
@@ -144,7 +150,7 @@ impl Engine {
         engine
     }
 
-    /// Works with a pool that was opened.
+    /// Starts to work with an opened pool.
     fn adopt(&mut self, opened: Opened) {
         for event in &opened.events {
             self.damaged.heed(event);
@@ -159,7 +165,7 @@ impl Engine {
         let until_us = opened.pool.owned_until_us();
         self.pool = Some(Box::new(opened.pool));
         self.own_until(until_us);
-        // What is put aside is nobody's until it is asked for.
+        // A device that is offline is let go until the user asks for it.
         self.unused();
     }
 
@@ -181,7 +187,7 @@ impl Engine {
         self.shared.take(&mut self.orders);
         let mut answers = std::mem::take(&mut self.answers);
         self.devices.take(&mut answers);
-        // First of all: devices have work while what they brought is looked at.
+        // This comes first: the devices have work while their answers are handled.
         let mut handed = self.read_ahead();
         let is_quiet = self.orders.is_empty() && answers.is_empty();
         let count = ANSWERS_AT_ONCE.max(answers.len() / SHARE_AT_ONCE);
@@ -196,20 +202,22 @@ impl Engine {
             self.obey(order);
         }
         self.submit_batch();
-        // Before the work that nobody waits for.
+        // This comes before work that nobody waits for.
         handed = handed.and(self.hand_out()).and(self.read_ahead());
         let is_late = self.tick(&handed);
         if is_late {
             handed = handed.and(self.hand_out());
         }
-        // What was begun by itself meanwhile, or is read again in parts.
+        // Starts requests that the engine began on its own meanwhile, and reads that are repeated
+        // in parts.
         self.devices.start_batch();
         self.close_when_at_rest();
         if !is_quiet || handed.is_any {
             self.vain_ticks = 0;
             self.spin.worked(Instant::now());
         } else if self.spin.go_on(Instant::now()) {
-            // Who asks and who answers may need this very processor; and entering the kernel brings completions.
+            // The callers and the devices may need this very processor. Entering the kernel also
+            // brings completions.
             std::thread::yield_now();
         } else if !self.is_over {
             self.sleep(is_late);
@@ -217,7 +225,7 @@ impl Engine {
         }
     }
 
-    /// Has devices read ahead, as long as they have little to read; what came of it.
+    /// Lets devices read ahead while they have little to read, and returns the results.
     fn read_ahead(&mut self) -> Handed {
         let mut handed = Handed::default();
         while !self.ahead.is_empty()
@@ -231,7 +239,7 @@ impl Engine {
         handed
     }
 
-    /// Gives the engine all requests that came together.
+    /// Gives the engine all requests that arrived together.
     fn submit_batch(&mut self) {
         if let Some(pool) = self.pool.as_mut().filter(|_| !self.batch.is_empty()) {
             pool.submit_all(self.batch.drain(..), self.clock.now_us());
@@ -245,17 +253,18 @@ impl Engine {
         let now_us = self.clock.now_us();
         if self.is_stopped() && !is_for_a_stopped_pool(&order) {
             self.stop();
-            // What asks for the end gets it.
+            // An order to end ends the thread.
             self.is_over |= asks_for_the_end(&order);
             return refuse(order, &self.shared.ended(), self.absence.is_needed);
         }
         let is_allowed = matches!(order, Order::Ask(_) | Order::Abandon);
         if self.closing.is_some() && !is_allowed {
-            // Another unit stands in at once for each that has volumes here: initiators repeat what they asked.
+            // Another unit at once stands in for each logical unit on this pool: initiators repeat
+            // their commands.
             return refuse(order, &closed(self.shared.name()), true);
         }
         let order = match order {
-            // Nobody may wait any more.
+            // The requester may have stopped waiting.
             Order::LetGo { reply } => return drop(reply.send(self.let_go())),
             Order::Reopen { setup, reply } => return drop(reply.send(self.reopen(*setup))),
             Order::Serve {
@@ -267,7 +276,7 @@ impl Engine {
             order => order,
         };
         let Some(pool) = &mut self.pool else {
-            // What asks for the end gets it.
+            // An order to end ends the thread.
             self.is_over |= asks_for_the_end(&order);
             return refuse(order, &self.shared.ended(), self.absence.is_needed);
         };
@@ -283,7 +292,7 @@ impl Engine {
                 let waiter = Waiter::Administrator(reply);
                 self.waiting.insert(self.next_id, waiter);
                 let id = RequestId(self.next_id);
-                // The time of what is made is that of its making.
+                // New datasets get the time of their creation.
                 pool.tick(now_us, wall_clock_s());
                 pool.administer(id, plan, super::random_u64(), now_us);
             }
@@ -322,19 +331,19 @@ impl Engine {
                 });
             }
             Order::Abandon => self.is_over = true,
-            // They were obeyed above.
+            // These orders were obeyed above.
             Order::Serve { .. } | Order::LetGo { .. } | Order::Reopen { .. } => {}
         }
     }
 
-    /// Whether the pool stopped since another host has it, or may have it.
+    /// Reports whether the pool stopped because another host has it, or may have it.
     fn is_stopped(&self) -> bool {
         let pool = self.pool.as_ref();
         pool.is_some_and(|pool| pool.stopped().is_some())
     }
 
-    /// Looks at the clock before anything leaves: a machine that was paused finds out first that its pool may be
-    /// another host's.
+    /// Checks the clock before anything leaves the engine. A machine that was paused learns first
+    /// that another host may own its pool.
     fn look_at_clock(&mut self) {
         let Some(pool) = &mut self.pool else { return };
         let until_us = pool.owned_until_us();
@@ -348,7 +357,7 @@ impl Engine {
         self.own_until(until_us);
     }
 
-    /// Tells those who answer from memory until when they may.
+    /// Tells the threads that answer from memory until when they may do so.
     fn own_until(&self, until_us: u64) {
         self.shared.own_until(match until_us {
             u64::MAX => u64::MAX,
@@ -356,7 +365,8 @@ impl Engine {
         });
     }
 
-    /// A request of a volume: goes to the engine with those that come in the same turn.
+    /// Takes a volume's request. It goes to the engine together with the other requests of the
+    /// turn.
     fn serve(&mut self, request: Request, awaited: Option<Awaited>, ticket: Ticket, lane: Remote) {
         if let Some(error) = self.unflushed.refusal(&request) {
             return lane.complete(ticket, Err(error));
@@ -381,7 +391,7 @@ impl Engine {
         self.batch.push((RequestId(self.next_id), request));
     }
 
-    /// Opens the pool anew that was let go.
+    /// Reopens the pool after it was let go.
     fn reopen(&mut self, setup: Setup) -> Result<(), NotOpen> {
         if self.pool.is_some() || !self.devices.is_idle() {
             return Err("it was not let go".to_owned().into());
@@ -401,7 +411,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells the engine the time where it waits for it; whether it did.
+    /// Tells the engine the time if the engine waits for it, and reports whether it did.
     fn tick(&mut self, handed: &Handed) -> bool {
         let now_us = self.clock.now_us();
         let Some(pool) = &mut self.pool else {
@@ -417,7 +427,7 @@ impl Engine {
         is_late
     }
 
-    /// Brings what the engine said to where it belongs; what that was.
+    /// Hands on the engine's output, and returns what was handed on.
     fn hand_out(&mut self) -> Handed {
         self.look_at_clock();
         let Some(pool) = &mut self.pool else {
@@ -425,11 +435,12 @@ impl Engine {
         };
         let mut output = std::mem::take(&mut self.output);
         pool.take_output_into(&mut output);
-        // Before answers: whoever waited for the labels notes what they say.
+        // This comes before the answers: a caller that waited for the labels notes their
+        // generation.
         self.shared.note_generation(pool);
         let has_requests = !output.requests.is_empty();
         let has_answers = !output.answers.is_empty();
-        // First of all: a spare that stands in is asked at once.
+        // This comes first: a spare that stands in gets requests at once.
         let is_any = !output.events.is_empty();
         for event in &output.events {
             self.devices.heed(event, pool);
@@ -437,7 +448,7 @@ impl Engine {
             tell(event, pool, &self.shared);
         }
         if is_any {
-            // Before what fails for it is answered.
+            // The absence must be known before requests that fail because of it are answered.
             let absence = Absence::of(pool, &self.shared);
             let before = std::mem::replace(&mut self.absence, absence);
             if absence.is_any && !before.is_any {
@@ -447,7 +458,7 @@ impl Engine {
         for request in output.requests.drain(..) {
             self.devices.submit(request);
         }
-        // Before answers: to wake who waits for one takes as long as many requests.
+        // This comes before the answers: to wake one waiting caller takes as long as many requests.
         if has_requests {
             self.devices.start_batch();
         }
@@ -473,7 +484,7 @@ impl Engine {
                     }
                     lane.complete(ticket, outcome(result, self.absence.is_needed));
                 }
-                // Nobody may wait any more.
+                // The requester may have stopped waiting.
                 Some(Waiter::Stream(reply)) => drop(reply.send(result)),
                 Some(Waiter::Administrator(reply)) => drop(reply.send(result.map(drop))),
                 Some(Waiter::Farewell(farewell)) => farewell.end(result.is_ok()),
@@ -499,7 +510,8 @@ impl Engine {
         }
     }
 
-    /// Writes into the pool's history what it did by itself; whether it may. Nobody waits for it.
+    /// Writes an action of the pool itself into its history, and reports whether it may. Nobody
+    /// waits for the line.
     fn note(&mut self, text: String) -> bool {
         let pool = self.pool.as_mut().filter(|_| self.closing.is_none());
         let Some(pool) = pool.filter(|pool| pool.takes_changes()) else {
@@ -540,7 +552,7 @@ impl Engine {
         }
     }
 
-    /// Keeps why a device is not used any more, to be shown beside it.
+    /// Keeps the reason why a device is no longer used, for the pool's status.
     fn note_troubles(&self, events: &[Event]) {
         let Some(pool) = &self.pool else { return };
         for event in events {
@@ -555,7 +567,7 @@ impl Engine {
             let guid = pool.guid(*leaf).unwrap_or(0);
             if let Some(place) = self.shared.places().get_mut(&guid) {
                 place.trouble = match state {
-                    // It left its place, and stands ready as a spare.
+                    // The spare left its place, and stands ready again.
                     _ if pool.leaf(guid).is_none() => None,
                     State::Faulted | State::Removed => Some(reason.clone()),
                     State::Unavailable => place.trouble.take().or_else(|| Some(reason.clone())),
@@ -572,13 +584,13 @@ fn said(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or("a panic").to_owned()
 }
 
-/// What was brought to where it belongs.
+/// Output that was handed on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Handed {
     is_any: bool,
-    /// Devices were asked for something.
+    /// Whether devices got requests.
     has_requests: bool,
-    /// Somebody was answered.
+    /// Whether callers got answers.
     has_answers: bool,
 }
 

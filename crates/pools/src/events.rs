@@ -1,7 +1,7 @@
-//! What happens to a pool, in words: for the log, and the last of it for `pool events`.
+//! Events of a pool, in words: for the log, and the latest for `pool events`.
 //!
-//! A device that fails fails thousands of times: of the same thing on the same device only the first is
-//! told, and how much more there was.
+//! A failing device fails thousands of times. Of equal events on one device only the first is told,
+//! then the number of the others.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -15,33 +15,34 @@ use crate::import::opening::wall_clock_s;
 use model::pool::history::Happening;
 use model::quantity::format_size;
 
-/// Lines that are kept.
+/// Number of lines that are kept.
 const KEPT: usize = 500;
-/// The same is not told more often.
+/// Time for which an event is not told again.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// What happened to a pool lately.
+/// Latest events of a pool.
 #[derive(Debug, Default)]
 pub(super) struct EventLog {
     lines: VecDeque<Happening>,
-    /// Lines that are not kept any more.
+    /// Number of lines that are no longer kept.
     dropped: u64,
-    /// By the device that it is of, if it is of one.
+    /// Repeated events, by the device (if the event has one) and the kind.
     bursts: HashMap<(Option<LeafId>, &'static str), Burst>,
-    /// How full the pool was when that was told.
+    /// Fill level of the pool when it was last told.
     fill: Fill,
 }
 
 #[derive(Debug)]
 struct Burst {
     until: Instant,
-    /// How often it happened since it was told, and the last time.
+    /// Number of times since the event was last told, and the last of them.
     more: u64,
     last: Option<Happening>,
 }
 
 impl EventLog {
-    /// Everything, oldest first: with what is not kept any more, and what was not told by itself yet, as numbers.
+    /// Returns everything, oldest first. Lines that are no longer kept, and events that were not
+    /// told singly, appear as numbers.
     pub(super) fn all(&self) -> Vec<Happening> {
         let first = self.lines.front().filter(|_| self.dropped > 0);
         let dropped = first.map(|first| Happening {
@@ -75,14 +76,14 @@ impl EventLog {
         self.lines.push_back(happening(text));
     }
 
-    /// How full the pool is now; whether it became fuller than was told.
+    /// Returns the fill level of the pool, if it is higher than the level told last.
     fn is_fuller(&mut self, now: Fullness) -> Option<Fill> {
         let before = self.fill;
         self.fill = now.after(before);
         (self.fill > before).then_some(self.fill)
     }
 
-    /// The words for something of this kind, where it is told now.
+    /// Returns the words for an event of this kind, if it is to be told now.
     fn told(&mut self, leaf: Option<LeafId>, what: &'static str, text: String) -> Option<String> {
         Some(match self.is_told(leaf, what, &text, Instant::now())? {
             0 => text,
@@ -90,7 +91,7 @@ impl EventLog {
         })
     }
 
-    /// Whether something of this kind is told now, and how much of it was not since the last time.
+    /// Returns the number of untold events of this kind, if the kind is to be told now.
     fn is_told(
         &mut self,
         leaf: Option<LeafId>,
@@ -123,7 +124,7 @@ impl EventLog {
     }
 }
 
-/// Something that happened now.
+/// Returns an event with the present time.
 fn happening(text: &str) -> Happening {
     Happening {
         time_s: wall_clock_s(),
@@ -131,7 +132,7 @@ fn happening(text: &str) -> Happening {
     }
 }
 
-/// The words for an event that concerns free space; `device_of` names a leaf by its guid.
+/// Words an event about free space. `device_of` names a leaf by its guid.
 fn of_space(event: &Event, device_of: impl Fn(u64) -> String) -> Option<String> {
     match event {
         Event::WrittenOnce { blocks } => Some(format!(
@@ -149,7 +150,7 @@ fn of_space(event: &Event, device_of: impl Fn(u64) -> String) -> Option<String> 
     }
 }
 
-/// Tells of an event in the log and keeps it.
+/// Logs an event and keeps it.
 pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
     let name = shared.name();
     let device_of = |guid: u64| {
@@ -208,7 +209,7 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
             State::Removed if reason == "detached" => format!("{} was detached", device(*leaf)),
             state => format!("{} is {state}: {reason}", device(*leaf)),
         }),
-        // Its state was told.
+        // The change of state was told already.
         Event::Vdev(VdevEvent::Answers { .. }) => None,
         Event::Vdev(VdevEvent::DeviceError { leaf, offset, kind }) => {
             let text = format!("{} at byte {offset}", failure(*kind));
@@ -247,7 +248,7 @@ pub(super) fn tell(event: &Event, pool: &Pool, shared: &Shared) {
     }
 }
 
-/// That a device shrank, and what that means.
+/// Words that a device shrank, and the consequences.
 pub(super) fn told_short(device: &str, short: &Short) -> String {
     let (has, had) = (format_size(short.has), format_size(short.had));
     let (lacks, left) = (
@@ -264,7 +265,7 @@ pub(super) fn told_short(device: &str, short: &Short) -> String {
     )
 }
 
-/// Says it in the log and keeps it.
+/// Logs a text and keeps it.
 fn say(event: &Event, text: &str, shared: &Shared) {
     let name = shared.name();
     let is_good = matches!(
@@ -282,7 +283,7 @@ fn say(event: &Event, text: &str, shared: &Shared) {
     shared.event_log().note(text);
 }
 
-/// Tells that leaves are away which may have been used without those that are here.
+/// Tells that missing leaves may have been used without those that are here.
 pub(super) fn tell_unaccounted(leaves: &[u64], pool: &Pool, shared: &Shared) {
     let paths = &pool.config().paths;
     let name = |guid: &u64| paths.get(guid).cloned().unwrap_or(format!("{guid:016x}"));
@@ -296,7 +297,7 @@ pub(super) fn tell_unaccounted(leaves: &[u64], pool: &Pool, shared: &Shared) {
     shared.event_log().note(&text);
 }
 
-/// Tells where a scrub or resilver begins and ends; in these words.
+/// Tells the start or end of a scrub or resilver, and returns the words.
 pub(super) fn tell_scan(pool: &Pool, shared: &Shared) -> Option<String> {
     let status = pool.scan_status()?;
     let text = crate::administer::scan::text(&status, 0);
@@ -312,7 +313,7 @@ pub(super) fn tell_scan(pool: &Pool, shared: &Shared) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// The line that the pool's history gets of a trim that has ended.
+/// Returns the history line for a trim that has ended.
 pub(super) fn tell_trim(event: &Event, shared: &Shared) -> Option<String> {
     let Event::Trim {
         leaf,
@@ -363,7 +364,7 @@ mod tests {
             .filter_map(|(at, more)| Some((at, (*more)?)))
             .collect();
         assert_eq!(heard, [(0, 0), (10, 9), (20, 9)]);
-        // The last of them are not told by themselves, and not hidden either.
+        // The last events are not told singly, but are not hidden either.
         let all = log.all();
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].text, "it failed: the last of 4 since it was told");

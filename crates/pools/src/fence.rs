@@ -1,15 +1,16 @@
-//! Other hosts are kept from writing to the disks of a protected pool, as far as these are other machines': a persistent
-//! reservation on each. The records of `multihost.rs` tell a host that it has to stop; the reservation sees to it that what it
-//! had sent before does not land any more.
+//! Fence around a protected pool: a persistent reservation on each of its disks that is another
+//! machine's keeps other hosts from writing. The records of `multihost.rs` tell a host to stop. The
+//! reservation also stops writes that the host sent before.
 //!
-//! The order that matters:
-//! 1. An opening proves that no host writes records, and only then registers with the devices: its claim has to be
-//!    written while the reservation of the host before it may still be there.
-//! 2. When the claim has won, it preempts all others and aborts what they have under way. Only then are the labels read
-//!    that it opens the pool by.
-//! 3. A pool that is let go in order releases its devices behind its last write.
+//! The order matters:
+//! 1. An opening proves that no host writes records. Only then does it register with the devices:
+//!    its claim must be written while the former host's reservation may still stand.
+//! 2. When the claim has won, it preempts all other hosts and aborts their requests under way. Only
+//!    then are the labels read by which the pool is opened.
+//! 3. A pool that is let go in order releases its devices after its last write.
 //!
-//! What a path does, and why no write of a host before lands: `scsi::application_client::reserving`.
+//! The steps of a path, and why no write of a former host lands:
+//! `scsi::application_client::reserving`.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,24 +22,25 @@ use block::BlockDevice;
 use block::fence::{End, Fence, FenceOrder, FenceState, Goal, ReservationKey};
 use model::{Error, ErrorKind};
 
-/// So long a device may take.
+/// Longest time for a device to obey.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// So long it may take to be released: the pool is let go in any case.
+/// Longest time for a release. The pool is let go in any case.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-/// A device, and its name.
+/// Device and its name.
 pub(super) type Named = (PathBuf, Arc<dyn BlockDevice>);
 
-/// Who keeps a pool's devices for itself: one opening of one host.
+/// Owner of a pool's reservations: one opening by one host.
 #[derive(Clone, Debug)]
 pub(super) struct PoolFence {
     fence: Fence,
-    /// Until when the pool is surely this host's, in microseconds since boot; not known before it is open.
+    /// Time until which this host surely owns the pool, in microseconds since boot. Unknown before
+    /// the pool is open.
     owned_until_us: Arc<OnceLock<Arc<AtomicU64>>>,
 }
 
 impl PoolFence {
-    /// Of an opening.
+    /// Returns the fence of one opening.
     pub(super) fn new(host: &str, opening: u64) -> Self {
         let owned_until_us = Arc::new(OnceLock::<Arc<AtomicU64>>::new());
         let known = Arc::clone(&owned_until_us);
@@ -55,16 +57,17 @@ impl PoolFence {
         }
     }
 
-    /// The pool is open: from now on it says until when it is this host's.
+    /// Follows the time until which the open pool is this host's.
     pub(super) fn follow(&self, owned_until_us: &Arc<AtomicU64>) {
         // Once for each opening.
         let _ = self.owned_until_us.set(Arc::clone(owned_until_us));
     }
 
-    /// Lets this host write to devices, whoever has reserved them. Where some do not take part, their claims fail.
+    /// Lets this host write to devices, whoever has reserved them. On devices that do not take
+    /// part, the pool's claims fail.
     ///
     /// # Errors
-    /// None of them takes part.
+    /// None of the devices takes part.
     pub(super) fn register(&self, devices: &[Named]) -> Result<(), Error> {
         let ended = self.order(Goal::Register, devices, PATIENCE);
         let is_any_left = ended.len() < devices.len();
@@ -82,10 +85,11 @@ impl PoolFence {
         }
     }
 
-    /// Keeps all other hosts from writing to devices. Without `force` those of which another host has a key are refused.
+    /// Keeps all other hosts from writing to devices. Without `force`, devices that hold another
+    /// host's key are refused.
     ///
     /// # Errors
-    /// A device does not answer, or refuses; the others are released.
+    /// A device does not answer, or refuses. The others are then released.
     pub(super) fn take(&self, devices: &[Named], force: bool) -> Result<(), Error> {
         let ended = self.order(Goal::Take { force }, devices, PATIENCE);
         let mut ended = ended.into_iter();
@@ -93,7 +97,7 @@ impl PoolFence {
         taken.inspect_err(|_| self.release(devices))
     }
 
-    /// Lets other hosts write to devices, as far as they can be told.
+    /// Lets other hosts write to the devices that can be reached.
     pub(super) fn release(&self, devices: &[Named]) {
         for (path, end) in self.order(Goal::Release, devices, FAREWELL) {
             if let None | Some(End::Failed(_)) = end {
@@ -103,7 +107,8 @@ impl PoolFence {
         }
     }
 
-    /// Gives all devices an order at once; how each ended, `None` where it has not. Those of this machine have no part in it.
+    /// Sends an order to all devices at once and returns each result, or `None` if there is none
+    /// yet. This machine's devices take no part.
     fn order<'a>(
         &self,
         goal: Goal,
@@ -126,7 +131,7 @@ impl PoolFence {
     }
 }
 
-/// Whether a device does what it was asked; one that knows no reservations does without.
+/// Checks whether a device obeyed. A device without support for reservations does without one.
 fn judge(path: &Path, end: Option<End>) -> Result<(), Error> {
     let path = path.display();
     let why = match end {
@@ -155,7 +160,8 @@ fn judge(path: &Path, end: Option<End>) -> Result<(), Error> {
     ))
 }
 
-/// How devices of a protected pool stand, for its status; nothing where they are all this machine's.
+/// Describes the reservations of a protected pool for its status. Returns an empty text if all
+/// devices are this machine's.
 pub(super) fn text(devices: &[Named]) -> String {
     let states = devices
         .iter()

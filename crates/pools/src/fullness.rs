@@ -1,30 +1,31 @@
-//! How full a pool is: told when it becomes so, and once; a pool that breathes about a threshold says nothing more.
+//! Fullness of a pool, reported once when a threshold is passed. A pool that breathes about a
+//! threshold is not reported again.
 
 use store::pool::PoolStatus;
 
-/// What a pool that was nearly full must have become again before it is told anew: so many per cent below.
+/// Percentage by which a pool must fall below a threshold before it is reported again.
 const BACK: u64 = 3;
 
-/// How full a pool is, in steps that are told.
+/// Fullness of a pool, in the steps that are reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fill {
-    /// There is room.
+    /// The pool has free space.
     #[default]
     Roomy,
-    /// 80 per cent are in use: the time to do something about it.
+    /// Use of 80 per cent: an administrator should act.
     High,
-    /// 90 per cent.
+    /// Use of 90 per cent.
     Critical,
     /// Nothing more can be written.
     Full,
 }
 
-/// How full a pool is, in numbers.
+/// Fullness of a pool, in numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fullness {
-    /// Per cent in use, parity included.
+    /// Percentage in use, parity included.
     percent: u64,
-    /// Nothing more can be written.
+    /// Whether nothing more can be written.
     is_full: bool,
 }
 
@@ -37,7 +38,7 @@ impl Fullness {
         }
     }
 
-    /// The step that this is, whatever was before.
+    /// Returns the step of these numbers alone.
     pub(super) fn now(self) -> Fill {
         match self.percent {
             _ if self.is_full => Fill::Full,
@@ -47,7 +48,8 @@ impl Fullness {
         }
     }
 
-    /// The step that is told after `before`: less than that only where it is clearly less.
+    /// Returns the step to report after `before`. It is lower than `before` only if the fullness is
+    /// clearly lower.
     pub(super) fn after(self, before: Fill) -> Fill {
         let clearly = Self {
             percent: self.percent + BACK,
@@ -56,14 +58,14 @@ impl Fullness {
         self.now().max(clearly.now().min(before))
     }
 
-    /// `81 % of its space is in use`
+    /// Returns, for example, `81 % of its space is in use`.
     pub(super) fn told(self) -> String {
         format!("{} % of its space is in use", self.percent)
     }
 }
 
 impl Fill {
-    /// In words; nothing where there is room.
+    /// Returns the step in words, or an empty text if there is free space.
     pub(super) fn told(self) -> &'static str {
         match self {
             Self::Roomy => "the pool has room",

@@ -1,12 +1,13 @@
-//! An open pool at work: one thread owns the engine and the lane of its devices; everybody else sends
-//! orders and gets answers.
+//! Open pool at work. One thread owns the engine and the lane of its devices; all other threads
+//! send orders and get answers.
 //!
-//! Event loops send reads and writes by [`PoolHost::submit`]; the answer reaches their lane like that
-//! of any device. Administrators' calls wait for theirs. How an order reaches the engine is this
-//! file's secret: callers would not notice if the engine were called directly under a lock.
+//! Event loops send reads and writes by [`PoolHost::submit`]. The answer reaches their lane like
+//! that of any device. Administrators' calls wait for their answers. Only this file knows how an
+//! order reaches the engine. Callers would not notice if the engine were called directly under a
+//! lock.
 //!
-//! Every order is answered: where the engine fails (a defect), what it owed is answered with errors, and
-//! so is all that comes later. What is on the devices stays as it was.
+//! Every order is answered. If the engine fails through a defect, all outstanding and later orders
+//! are answered with errors. The data on the devices stays unchanged.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -38,67 +39,69 @@ use block::lane::{Remote, Waker};
 use block::{BlockDevice, BlockError, BlockErrorKind, Lane, Submitted, Ticket};
 use model::pool::history::Happening;
 
-/// How long the last writes to devices of a pool that cannot be opened may take.
+/// Longest wait for the last writes to the devices of a pool that cannot be opened.
 const LAST_WRITES: Duration = Duration::from_secs(10);
 
-/// How a pool comes to be.
+/// Way in which a pool starts.
 #[derive(Debug)]
 pub(super) enum Begin {
-    /// It is made.
+    /// The pool is created.
     Create(Box<PoolConfig>),
-    /// It is opened.
+    /// The pool is opened.
     Import {
-        /// What its labels say.
+        /// State of the pool according to its labels.
         examined: Box<Examined>,
-        /// Give up what is damaged, and so many checkpoints.
+        /// Number of checkpoints to give up, together with the damaged part, if the pool is to be
+        /// rewound.
         back: Option<Back>,
     },
 }
 
-/// What a pool's thread needs.
+/// Input that a pool's thread needs.
 #[derive(Debug)]
 pub(super) struct Setup {
-    /// How it comes to be.
+    /// Way in which the pool starts.
     pub(super) begin: Begin,
-    /// The devices by the guids of their leaves and spares; those that are missing are missing.
+    /// Devices by the guids of their leaves and spares. Missing devices are left out.
     pub(super) devices: Vec<(u64, Arc<dyn BlockDevice>)>,
-    /// Where leaves and spares are, also those that are missing, and what is known of their devices.
+    /// Places of leaves and spares, missing ones included, and the known facts of their devices.
     pub(super) places: BTreeMap<u64, Place>,
-    /// Where blocks of its volumes are kept, and no other pool's.
+    /// Cache for the blocks of this pool's volumes alone.
     pub(super) cache: Arc<Cache>,
-    /// Who has it from now on.
+    /// Host that has the pool from now on.
     pub(super) host: String,
-    /// Nothing is written to the devices of a pool that is opened, and it takes no changes.
+    /// Whether the pool takes no changes and nothing is written to its devices.
     pub(super) is_read_only: bool,
-    /// How a pool that is made says in its labels that this host has it.
+    /// Protection that a new pool states in its labels: this host has it.
     pub(super) protection: Option<Protection>,
-    /// A pool that is opened goes on saying so.
+    /// Whether an opened pool keeps stating its protection.
     pub(super) is_protected: bool,
-    /// Other hosts are kept from its devices.
+    /// Fence that keeps other hosts from the pool's devices.
     pub(super) fence: Option<PoolFence>,
-    /// Use io_uring where the kernel allows it.
+    /// Whether io_uring is used, if the kernel allows it.
     pub(super) io_uring: bool,
-    /// Where devices come from.
+    /// Source of devices.
     pub(super) disks: Disks,
 }
 
-/// Where a leaf or spare is.
+/// Place of a leaf or spare.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Its file or device node.
+    /// Path of the file or device node.
     pub path: PathBuf,
-    /// Why it is not used, or what happened to it last; `None` where all is well.
+    /// Reason why the device is not used, or its latest trouble. `None` if all is well.
     pub trouble: Option<String>,
-    /// Of another machine's disk, the targets at which it was seen last.
+    /// Targets at which another machine's disk was last seen.
     pub targets: Vec<String>,
-    /// The newest generation of labels when the pool was opened without it; `None` where it was used since.
+    /// Newest generation of labels when the pool was opened without the device. `None` once the
+    /// device was used again.
     pub missing_at: Option<u64>,
-    /// What tells its device from a copy, as it was when that was opened last.
+    /// Identity that tells the device from a copy, as of the last time the device was opened.
     pub(super) identity: Option<Identity>,
 }
 
 impl Place {
-    /// That of a device which is there.
+    /// Returns the place of a device that is present.
     pub(super) fn at(path: PathBuf) -> Self {
         Self {
             identity: Identity::of(&path),
@@ -107,7 +110,7 @@ impl Place {
         }
     }
 
-    /// Its device is used again, and may have another path.
+    /// Notes that the device is used again, perhaps at a new path.
     pub(super) fn is_back(&mut self, at: Self) {
         *self = Self {
             targets: std::mem::take(&mut self.targets),
@@ -116,7 +119,7 @@ impl Place {
     }
 }
 
-/// What a pool's thread works with.
+/// State that a pool's thread works with.
 pub(super) struct Hands<'a> {
     pub(super) pool: &'a mut Pool,
     pub(super) devices: &'a mut Devices,
@@ -127,7 +130,7 @@ pub(super) struct Hands<'a> {
 }
 
 impl Hands<'_> {
-    /// The devices that the pool has, with where they are.
+    /// Returns the pool's devices and their paths.
     pub(super) fn named_devices(&self) -> Vec<Named> {
         let places = self.shared.places();
         let guids = self.devices.all(|leaf| self.pool.guid(leaf)).into_iter();
@@ -137,59 +140,59 @@ impl Hands<'_> {
     }
 }
 
-/// Something to be done by a pool's thread.
+/// Order to a pool's thread.
 pub(super) enum Order {
-    /// A request of a volume; the answer goes to the lane that it came from.
+    /// Request of a volume. The answer goes to the lane that sent it.
     Serve {
         request: Request,
-        /// Of a read.
+        /// Range that a read waits for.
         awaited: Option<Awaited>,
         ticket: Ticket,
         lane: Remote,
     },
-    /// To bring bytes of a volume into the cache.
+    /// Brings bytes of a volume into the cache.
     ReadAhead {
         dataset: DatasetId,
         bytes: Range<u64>,
     },
-    /// A request of a stream; the answer goes to whoever waits for it.
+    /// Request of a stream. The answer goes to the stream's thread.
     Stream {
         request: Request,
         reply: Sender<Result<Answer, PoolError>>,
     },
-    /// A change of datasets.
+    /// Change of datasets.
     Administer { plan: Plan, reply: Reply },
-    /// A question.
+    /// Query.
     Ask(Box<dyn FnOnce(&Pool) + Send>),
-    /// A change of what the pool is made of, or of what it does beside its work.
+    /// Change of the pool's devices, or of its background work.
     Handle(Box<dyn FnOnce(&mut Hands<'_>) + Send>),
-    /// Answer when all changes of vdevs until now are in the labels.
+    /// Answers once all earlier changes of vdevs are in the labels.
     Sync { reply: Reply },
-    /// Take a log vdev away; answer when the labels say so.
+    /// Removes a log vdev, and answers once the labels say so.
     RemoveLog { vdev: u16, reply: Reply },
-    /// Everything into a last checkpoint, and the end.
+    /// Writes everything into a last checkpoint and ends.
     Close { is_exported: bool, reply: Reply },
-    /// Let go of a pool that takes no changes any more, and of its devices.
+    /// Lets go of a pool that takes no more changes, and of its devices.
     LetGo { reply: Reply },
-    /// Open a pool anew that was let go.
+    /// Reopens a pool that was let go.
     Reopen {
         setup: Box<Setup>,
         reply: Sender<Result<(), NotOpen>>,
     },
-    /// The end, as it is.
+    /// Ends at once, with nothing more written.
     Abandon,
 }
 
-/// Where the outcome of an administrator's order goes.
+/// Channel for the outcome of an administrator's order.
 pub(super) type Reply = Sender<Result<(), PoolError>>;
 
-/// An open pool.
+/// Open pool.
 pub struct PoolHost {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the thread and its callers share.
+/// State that the thread and its callers share.
 pub(super) struct Shared {
     name: String,
     is_read_only: bool,
@@ -197,32 +200,33 @@ pub(super) struct Shared {
     places: Mutex<BTreeMap<u64, Place>>,
     event_log: Mutex<EventLog>,
     reopenings: AtomicU64,
-    /// The generation of the configuration that is in all labels; 0: not known yet.
+    /// Generation of the configuration that all labels hold, or 0 if it is not known yet.
     generation: AtomicU64,
     shut: Mutex<Option<Shut>>,
-    /// Until when the pool is surely this host's, in microseconds since boot.
+    /// Time until which this host surely owns the pool, in microseconds since boot.
     owned_until_us: Arc<AtomicU64>,
     fence: Mutex<Option<PoolFence>>,
     disks: Disks,
     inbox: Mutex<Inbox>,
-    /// Spares the lock where there is nothing, and the waker where it was called already.
+    /// Whether the inbox holds orders. The flag saves the lock when the inbox is empty, and the
+    /// waker when it was already called.
     filled: AtomicBool,
     waker: Waker,
 }
 
-/// Why there is no engine behind a host.
+/// Reason why a host has no engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shut {
-    /// A sentence without a full stop.
+    /// Reason, as a sentence without a full stop.
     pub(super) reason: String,
-    /// What to do about it, a clause without a full stop.
+    /// Remedy, as a clause without a full stop.
     pub(super) next: String,
-    /// It is to be opened anew.
+    /// Whether the pool is to be reopened.
     pub(super) is_to_be_reopened: bool,
 }
 
 impl Shut {
-    /// The engine failed.
+    /// Describes an engine that failed through a defect.
     pub(super) fn defect(pool: &str) -> Self {
         Self {
             reason: format!("the engine of pool {pool} failed (a defect; the log says where)"),
@@ -231,7 +235,7 @@ impl Shut {
         }
     }
 
-    /// Another host has the pool, or may have it.
+    /// Describes a pool that stopped because another host has it, or may have it.
     pub(super) fn stopped(pool: &str, reason: &str) -> Self {
         Self {
             reason: format!("pool {pool} is not served any more: {reason}"),
@@ -244,7 +248,7 @@ impl Shut {
         }
     }
 
-    /// The pool was let go, since it took no changes any more.
+    /// Describes a pool that was let go because it took no more changes.
     pub(super) fn suspended(pool: &str, reason: &str) -> Self {
         Self {
             reason: format!("pool {pool} takes no changes, and is to be opened anew: {reason}"),
@@ -257,15 +261,15 @@ impl Shut {
 #[derive(Default)]
 struct Inbox {
     orders: Vec<Order>,
-    /// Nobody takes orders any more.
+    /// Whether no thread takes orders any more.
     is_ended: bool,
 }
 
 impl PoolHost {
-    /// Starts the thread of a pool; returns when the pool is open.
+    /// Starts the thread of a pool, and returns once the pool is open.
     ///
     /// # Errors
-    /// It cannot be made or opened, or the system has no thread or descriptor left.
+    /// The pool cannot be created or opened, or the system has no thread or descriptor left.
     pub(super) fn start(name: &str, setup: Setup) -> Result<Self, NotOpen> {
         let failed = |error: std::io::Error| format!("the system refuses a thread: {error}");
         let (opened, is_open) = channel();
@@ -300,13 +304,14 @@ impl PoolHost {
                 Ok(pool) => {
                     shared.note_generation(&pool.pool);
                     shared.keep_fence(fence);
-                    // Nobody waits any more: then nobody has a way to give orders either.
+                    // If the caller no longer waits, nobody can give orders either.
                     if opened.send(Ok(Arc::clone(&shared))).is_ok() {
                         Engine::new(pool, devices, shared).run();
                     }
                 }
                 Err(error) => {
-                    // Whoever hears of it may use the devices otherwise: nothing is written to them after that.
+                    // Once the caller hears of the failure, it may use the devices for something
+                    // else. So nothing may be written to them afterwards.
                     devices.come_to_rest(LAST_WRITES);
                     drop(opened.send(Err(error)));
                 }
@@ -324,34 +329,34 @@ impl PoolHost {
         })
     }
 
-    /// The pool's name.
+    /// Returns the pool's name.
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// Whether it was opened only to be read.
+    /// Reports whether the pool was opened only to be read.
     pub fn is_read_only(&self) -> bool {
         self.shared.is_read_only
     }
 
-    /// The generation of the configuration that is in all labels; `None` where that is not known.
+    /// Returns the generation of the configuration that all labels hold, if it is known.
     pub(super) fn generation(&self) -> Option<u64> {
         let generation = self.shared.generation.load(Ordering::Relaxed);
         (generation > 0).then_some(generation)
     }
 
-    /// Blocks of its volumes that are in memory.
+    /// Returns the cache of the pool's blocks.
     pub fn cache(&self) -> &Arc<Cache> {
         &self.shared.cache
     }
 
-    /// Has bytes of a volume brought into the cache.
+    /// Asks for bytes of a volume to be brought into the cache.
     pub(super) fn read_ahead(&self, dataset: DatasetId, bytes: Range<u64>) {
-        // Nobody waits for it.
+        // Nobody waits for the read-ahead.
         self.shared.send(Order::ReadAhead { dataset, bytes });
     }
 
-    /// Hands a request to the engine; the answer comes to `lane`.
+    /// Hands a request to the engine. The answer comes to `lane`.
     pub(super) fn submit(
         &self,
         request: Request,
@@ -374,37 +379,37 @@ impl PoolHost {
         }
     }
 
-    /// Hands a request to the engine; the answer comes to whoever keeps what is returned. Where the pool
-    /// is not open any more, no answer comes.
+    /// Hands a request to the engine. The answer comes through the returned receiver. If the pool
+    /// is no longer open, no answer comes.
     pub(super) fn begin(&self, request: Request) -> Receiver<Result<Answer, PoolError>> {
         let (reply, answer) = channel();
         self.shared.send(Order::Stream { request, reply });
         answer
     }
 
-    /// Why an order may never be answered.
+    /// Returns the error of an order that may never be answered.
     pub(super) fn ended(&self) -> PoolError {
         self.shared.ended()
     }
 
-    /// Changes datasets; waits until that outlives a power cut.
+    /// Changes datasets, and waits until the change survives a power cut.
     ///
     /// # Errors
-    /// The catalogue refuses it, or the pool takes no changes.
+    /// The catalogue refuses the change, or the pool takes no changes.
     pub fn administer(&self, plan: Plan) -> Result<(), PoolError> {
         self.wait_for(|reply| Order::Administer { plan, reply })
     }
 
-    /// Asks the engine.
+    /// Queries the engine.
     ///
     /// # Errors
-    /// The pool is not open any more, or its engine failed.
+    /// The pool is no longer open, or its engine failed.
     pub fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Pool) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
         let (reply, answer) = channel();
-        // Nobody may wait for the answer any more.
+        // The requester may have stopped waiting for the answer.
         let ask = Box::new(move |pool: &Pool| drop(reply.send(question(pool))));
         if !self.shared.send(Order::Ask(ask)) {
             return Err(self.shared.ended());
@@ -412,16 +417,16 @@ impl PoolHost {
         answer.recv().map_err(|_| self.shared.ended())
     }
 
-    /// Lets the engine's thread do something to the pool and its devices.
+    /// Runs a piece of work on the engine's thread, with access to the pool and its devices.
     ///
     /// # Errors
-    /// The pool is not open any more, or its engine failed.
+    /// The pool is no longer open, or its engine failed.
     pub(super) fn handle<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Hands<'_>) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
         let (reply, answer) = channel();
-        // Nobody may wait for the answer any more.
+        // The requester may have stopped waiting for the answer.
         let handle = Box::new(move |hands: &mut Hands<'_>| drop(reply.send(work(hands))));
         if !self.shared.send(Order::Handle(handle)) {
             return Err(self.shared.ended());
@@ -437,20 +442,21 @@ impl PoolHost {
         self.wait_for(|reply| Order::Sync { reply })
     }
 
-    /// Takes a log vdev away, when all that it promised lies among the blocks; waits until the labels say so.
+    /// Removes a log vdev once all its promised data lies among the blocks, and waits until the
+    /// labels say so.
     ///
     /// # Errors
-    /// It is none, or the pool takes no changes.
+    /// The vdev is no log vdev, or the pool takes no changes.
     pub(super) fn remove_log(&self, vdev: u16) -> Result<(), PoolError> {
         self.wait_for(|reply| Order::RemoveLog { vdev, reply })
     }
 
-    /// Where its leaves, spares and caches are, by their guids.
+    /// Returns the places of the pool's leaves, spares and caches, by guid.
     pub fn places(&self) -> BTreeMap<u64, Place> {
         self.shared.places().clone()
     }
 
-    /// Notes why a device is not used; whether that is another reason than before.
+    /// Notes why a device is not used, and reports whether the reason is new.
     pub(super) fn note_trouble(&self, guid: u64, why: &str) -> bool {
         let mut places = self.shared.places();
         let Some(place) = places.get_mut(&guid) else {
@@ -459,51 +465,53 @@ impl PoolHost {
         place.trouble.replace(why.to_owned()).as_deref() != Some(why)
     }
 
-    /// What happened to it lately, oldest first.
+    /// Returns the latest events of the pool, oldest first.
     pub fn happenings(&self) -> Vec<Happening> {
         self.shared.event_log().all()
     }
 
-    /// Whether it takes no orders any more, and never will.
+    /// Reports whether the engine takes no orders any more, and never will.
     pub(super) fn is_over(&self) -> bool {
         self.shared.lock().is_ended
     }
 
-    /// How often it was let go to be opened anew: what was not promised may be lost each time.
+    /// Returns how often the pool was let go to be reopened. Each time, writes that were not
+    /// promised may be lost.
     pub(super) fn reopenings(&self) -> u64 {
         self.shared.reopenings.load(Ordering::Acquire)
     }
 
-    /// Whether the pool is surely this host's: what is in memory of it is true.
+    /// Reports whether this host surely owns the pool. If so, the cached data is current.
     pub(super) fn is_owned(&self) -> bool {
         let until_us = self.shared.owned_until_us.load(Ordering::Acquire);
         until_us == u64::MAX || opening::since_boot_us() < until_us
     }
 
-    /// By what other hosts are kept from its devices; `None`: they are not.
+    /// Returns the fence that keeps other hosts from the pool's devices, if there is one.
     pub(super) fn fence(&self) -> Option<PoolFence> {
         self.shared.fence()
     }
 
-    /// Keeps other hosts from its devices by this from now on.
+    /// Replaces the fence that keeps other hosts from the pool's devices.
     pub(super) fn keep_fence(&self, fence: Option<PoolFence>) {
         self.shared.keep_fence(fence);
     }
 
-    /// Why there is no engine behind it; `None` where there is one.
+    /// Returns the reason why there is no engine, or `None` if there is one.
     pub(super) fn shut(&self) -> Option<Shut> {
         self.shared.lock_shut().clone()
     }
 
-    /// Lets go of a pool that takes no changes any more, and of its devices; of one that was let go, nothing.
+    /// Lets go of a pool that takes no more changes, and of its devices. A pool that was already
+    /// let go stays so.
     ///
     /// # Errors
-    /// It is at work, or its devices have not answered all that they were asked.
+    /// The pool is working, or its devices still owe answers.
     pub(super) fn let_go(&self) -> Result<(), PoolError> {
         self.wait_for(|reply| Order::LetGo { reply })
     }
 
-    /// A pool that was let go cannot be opened anew yet.
+    /// Notes why a pool that was let go cannot be reopened yet.
     pub(super) fn stay_shut(&self, reason: &str, next: &str) {
         self.shared.shut(Some(Shut {
             reason: reason.to_owned(),
@@ -512,10 +520,10 @@ impl PoolHost {
         }));
     }
 
-    /// Opens a pool anew that was let go: whoever uses its volumes goes on.
+    /// Reopens a pool that was let go. The users of its volumes go on.
     ///
     /// # Errors
-    /// It cannot be opened, and stays shut for this reason.
+    /// The pool cannot be opened, and stays shut for this reason.
     pub(super) fn reopen(&self, setup: Setup) -> Result<(), NotOpen> {
         let (reply, answer) = channel();
         let setup = Box::new(setup);
@@ -526,11 +534,11 @@ impl PoolHost {
         answer.recv().unwrap_or_else(|_| Err(ended()))
     }
 
-    /// Writes everything into a last checkpoint and ends; with `is_exported` the labels then say that any
-    /// host may import the pool.
+    /// Writes everything into a last checkpoint and ends. With `is_exported`, the labels then say
+    /// that any host may import the pool.
     ///
     /// # Errors
-    /// That could not be written. Where it was to be exported, the pool stays open then.
+    /// The last writes failed. A pool that was to be exported then stays open.
     pub(super) fn close(&self, is_exported: bool) -> Result<(), PoolError> {
         let closed = self.wait_for(|reply| Order::Close { is_exported, reply });
         if closed.is_ok() || !is_exported {
@@ -539,7 +547,7 @@ impl PoolHost {
         closed
     }
 
-    /// Ends at once: what was not durable is lost.
+    /// Ends at once. Data that is not durable is lost.
     pub(super) fn abandon(&self) {
         self.shared.send(Order::Abandon);
         self.join();
@@ -559,13 +567,13 @@ impl PoolHost {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        // One that panicked has said so.
+        // A thread that panicked has already said so.
         let _ = thread.map(JoinHandle::join);
     }
 }
 
 impl Shared {
-    /// Notes what the labels say for sure.
+    /// Notes the generation that all labels surely hold.
     pub(super) fn note_generation(&self, pool: &Pool) {
         if pool.is_config_durable() {
             let generation = pool.config().generation;
@@ -573,7 +581,7 @@ impl Shared {
         }
     }
 
-    /// Leaves an order; whether anybody will take it.
+    /// Queues an order, and reports whether the thread will take it.
     fn send(&self, order: Order) -> bool {
         let mut inbox = self.lock();
         if inbox.is_ended {
@@ -587,21 +595,21 @@ impl Shared {
         true
     }
 
-    /// Appends the orders that came since the last call.
+    /// Appends the orders that arrived since the last call.
     pub(super) fn take(&self, orders: &mut VecDeque<Order>) {
         if self.filled.swap(false, Ordering::AcqRel) {
             orders.extend(self.lock().orders.drain(..));
         }
     }
 
-    /// No orders from now on; returns those that nobody took.
+    /// Accepts no more orders, and returns those that were not taken.
     pub(super) fn end(&self) -> Vec<Order> {
         let mut inbox = self.lock();
         inbox.is_ended = true;
         std::mem::take(&mut inbox.orders)
     }
 
-    /// Keeps other hosts from the pool's devices by this from now on.
+    /// Replaces the fence that keeps other hosts from the pool's devices.
     pub(super) fn keep_fence(&self, fence: Option<PoolFence>) {
         if let Some(fence) = &fence {
             fence.follow(&self.owned_until_us);
@@ -609,46 +617,46 @@ impl Shared {
         *self.lock_fence() = fence;
     }
 
-    /// By what other hosts are kept from its devices; `None`: they are not.
+    /// Returns the fence that keeps other hosts from the pool's devices, if there is one.
     pub(super) fn fence(&self) -> Option<PoolFence> {
         self.lock_fence().clone()
     }
 
     fn lock_fence(&self) -> MutexGuard<'_, Option<PoolFence>> {
-        // Every change is one assignment: a panic leaves nothing halfway.
+        // Every change is one assignment: a panic leaves nothing half done.
         self.fence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Blocks of its volumes that are in memory.
+    /// Returns the cache of the pool's blocks.
     pub(super) fn cache(&self) -> &Cache {
         &self.cache
     }
 
-    /// The pool's name.
+    /// Returns the pool's name.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where devices come from.
+    /// Returns the source of devices.
     pub(super) fn disks(&self) -> &Disks {
         &self.disks
     }
 
-    /// Where leaves and spares are.
+    /// Returns the places of leaves and spares.
     pub(super) fn places(&self) -> MutexGuard<'_, BTreeMap<u64, Place>> {
-        // Every change is one insertion or removal: a panic leaves nothing halfway.
+        // Every change is one insertion or removal: a panic leaves nothing half done.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What happened to the pool.
+    /// Returns the log of the pool's events.
     pub(super) fn event_log(&self) -> MutexGuard<'_, EventLog> {
-        // A line more or less is no harm.
+        // One line more or less does no harm.
         self.event_log
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why orders are not obeyed.
+    /// Returns the error with which orders are refused.
     pub(super) fn ended(&self) -> PoolError {
         let context = match &*self.lock_shut() {
             Some(shut) => shut.reason.clone(),
@@ -657,30 +665,32 @@ impl Shared {
         PoolError::new(PoolErrorKind::Suspended, context)
     }
 
-    /// Says why there is no engine; `None`: there is one.
+    /// Notes the reason why there is no engine, or `None` if there is one.
     pub(super) fn shut(&self, why: Option<Shut>) {
         *self.lock_shut() = why;
     }
 
     fn lock_shut(&self) -> MutexGuard<'_, Option<Shut>> {
-        // Every change is one assignment: a panic leaves nothing halfway.
+        // Every change is one assignment: a panic leaves nothing half done.
         self.shut.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says until when the pool is surely this host's.
+    /// Notes the time until which this host surely owns the pool.
     pub(super) fn own_until(&self, since_boot_us: u64) {
-        // Only the pool's thread writes it. A store of what is there already would take the line from those who read.
+        // Only the pool's thread writes the value. Storing an unchanged value would take the cache
+        // line from the readers.
         if self.owned_until_us.load(Ordering::Relaxed) != since_boot_us {
             self.owned_until_us.store(since_boot_us, Ordering::Release);
         }
     }
 
-    /// Says that volumes may have lost what was not promised; before anything is read that shows it.
+    /// Counts that volumes may have lost writes that were not promised. This happens before any
+    /// read can show the loss.
     pub(super) fn count_reopening(&self) {
         self.reopenings.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Throws out all blocks: nobody may see what the pool's devices may not have.
+    /// Throws out all blocks: no reader may see bytes that the pool's devices may not have.
     pub(super) fn empty_cache(&self) {
         let cap = self.cache.cap();
         self.cache.resize(0);
@@ -688,13 +698,13 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inbox> {
-        // Every change is one push or take: a panic leaves nothing halfway.
+        // Every change is one push or take: a panic leaves nothing half done.
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for PoolHost {
-    /// What was not closed is abandoned: its next import follows the log.
+    /// Abandons a pool that was not closed. Its next import replays the log.
     fn drop(&mut self) {
         self.abandon();
     }

@@ -1,4 +1,5 @@
-//! Pools at work: the engine of [`store`] joined to devices, threads and clocks, and to those who use it.
+//! Pools at work: the engine of [`store`] joined to devices, threads and clocks, and to those who
+//! use it.
 //!
 //! | question | file |
 //! |---|---|
@@ -55,10 +56,10 @@ pub use devices::known::members;
 pub use registry::{Pools, PoolsOptions};
 pub use volume::PoolVolume;
 
-/// A random number that is not 0.
+/// Returns a random number that is not 0.
 fn random_u64() -> u64 {
     let mut bytes = [0; 8];
-    // Two pools with one guid, or a secret that can be guessed, would be worse than ending here.
+    // Two pools with one guid, or a secret that can be guessed, would be worse than a panic here.
     getrandom::fill(&mut bytes).expect("the kernel has random numbers");
     u64::from_le_bytes(bytes).max(1)
 }

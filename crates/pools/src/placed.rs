@@ -1,4 +1,4 @@
-//! Which volumes open pools have, by name and by number: logical units follow theirs.
+//! Volumes of open pools by name and by number: logical units follow their volumes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,10 +49,10 @@ impl Volumes for Pools {
 }
 
 impl Pools {
-    /// Bytes of a volume.
+    /// Returns the size of a volume in bytes.
     ///
     /// # Errors
-    /// There is none of that name, or its pool does not answer.
+    /// No volume has this name, or its pool does not answer.
     pub fn volume_size(&self, name: &str) -> Result<u64, Error> {
         let (pool, local) = split(name);
         let local = local.to_owned();
@@ -64,11 +64,11 @@ impl Pools {
     }
 }
 
-/// A pool, and what it is asked, with the place of each question among all.
+/// Pool and its queries, each with its place among all queries.
 type Questions<'a, Q> = (&'a Arc<OpenPool>, Vec<(usize, Q)>);
 
-/// Asks pools for each of these, each pool once. Answers with the pool's number; `None` where there is nothing, or the
-/// pool does not answer.
+/// Queries each pool once, and returns the answers with the pool's number. `None` means that there
+/// is no volume, or that the pool does not answer.
 fn ask_each<Q: Send + 'static, A: Send + 'static>(
     asked: Vec<Option<(&Arc<OpenPool>, Q)>>,
     answer: fn(&store::catalog::Catalog, &Q) -> Option<A>,

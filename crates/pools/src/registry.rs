@@ -1,4 +1,4 @@
-//! The pools of this daemon: those that are open, and those that it knows of and could not open.
+//! Pools of this daemon: open pools, and known pools that could not be opened.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,58 +23,58 @@ use model::pool::import::WaitView;
 use model::volume_id::VolumeId;
 use model::{Error, ErrorKind};
 
-/// How pools are kept.
+/// Options of the set of pools.
 #[derive(Clone, Debug)]
 pub struct PoolsOptions {
-    /// The state folder.
+    /// State folder.
     pub state: PathBuf,
-    /// The installation that the state folder belongs to: who a pool's labels say has it.
+    /// Installation that the state folder belongs to. The pools' labels name it as their host.
     pub installation: String,
-    /// Bytes of memory for blocks of all pools.
+    /// Bytes of memory for the blocks of all pools.
     pub cache: usize,
-    /// Use io_uring where the kernel allows it.
+    /// Whether io_uring is used, if the kernel allows it.
     pub io_uring: bool,
-    /// Where devices come from.
+    /// Source of devices.
     pub disks: Disks,
 }
 
-/// All pools.
+/// Set of all pools.
 #[derive(Debug)]
 pub struct Pools {
     pub(super) options: PoolsOptions,
     state: Mutex<State>,
-    /// Which pools the next start knows; taken before `state`.
+    /// List of pools that the next start knows. Its lock is taken before that of `state`.
     list: Mutex<PoolList>,
     lent: Mutex<Lent>,
-    /// Pools of a list that was lost are still looked for.
+    /// Search for the pools of a lost list, while it goes on.
     search: Mutex<Option<Search>>,
     /// Damage to files of the state folder that the start found.
     notices: Mutex<Vec<String>>,
-    /// Held while a pool comes or goes, so that these happen one after the other.
+    /// Lock that is held while a pool is added or removed, so that one change follows the other.
     changing: Mutex<()>,
-    /// Imports that wait for the proof that no other host has the pool, by its number.
+    /// Imports that wait for the proof that no other host has the pool, by pool number.
     waits: Mutex<BTreeMap<u64, WaitView>>,
-    /// The daemon ends: streams are not waited for.
+    /// Whether the daemon is ending. Streams are then not waited for.
     is_ending: AtomicBool,
-    /// Names of devices that go and come; `None` where the kernel does not tell of them.
+    /// Names of devices that come and go. `None` if the kernel does not report them.
     names: Option<NameWatch>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     open: BTreeMap<String, Arc<OpenPool>>,
-    /// Known, and not open.
+    /// Pools that are known and not open.
     absent: BTreeMap<String, AbsentPool>,
 }
 
-/// A pool that is open.
+/// Open pool.
 #[derive(Debug)]
 pub struct OpenPool {
-    /// Its engine.
+    /// Host of the pool's engine.
     pub host: Arc<PoolHost>,
-    /// Its number.
+    /// Number of the pool.
     pub guid: u64,
-    /// What was tried in vain: by the number of a leaf, or by the pool's where that was to go on as a whole.
+    /// Failed attempts, by leaf number, or by pool number if the whole pool was to go on.
     attempts: Mutex<BTreeMap<u64, Attempt>>,
 }
 
@@ -88,7 +88,7 @@ impl OpenPool {
     }
 
     /// # Errors
-    /// It was imported to be read only.
+    /// The pool was imported read-only.
     pub(super) fn require_writable(&self) -> Result<(), Error> {
         if !self.host.is_read_only() {
             return Ok(());
@@ -104,28 +104,28 @@ impl OpenPool {
         ))
     }
 
-    /// What was tried in vain.
+    /// Returns the failed attempts.
     pub(super) fn attempts(&self) -> MutexGuard<'_, BTreeMap<u64, Attempt>> {
-        // Every change is one assignment: a panic leaves nothing halfway.
+        // Every change is one assignment: a panic leaves nothing half done.
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A pool that should be open.
+/// Pool that should be open.
 #[derive(Clone, Debug)]
 pub(super) struct AbsentPool {
     pub(super) known: KnownPool,
-    /// Why it is not.
+    /// Reason why the pool is not open.
     pub(super) reason: String,
-    /// What to do about it.
+    /// Remedy.
     pub(super) next: String,
-    /// How it was tried.
+    /// Attempts to open the pool.
     pub(super) attempt: Attempt,
 }
 
 impl Pools {
-    /// Imports the pools that the state folder knows. One that cannot be imported is shown with its
-    /// reason, and keeps nothing else from being served; nor does a file that is damaged.
+    /// Imports the pools that the state folder knows. A pool that cannot be imported is shown with
+    /// its reason. Neither that pool nor a damaged file prevents the others from being served.
     pub fn start(options: PoolsOptions) -> Arc<Self> {
         let disks = options.disks.clone();
         let names = NameWatch::start(move || disks.look_again());
@@ -142,7 +142,7 @@ impl Pools {
         let devices = known.iter().flat_map(|pool| &pool.devices);
         let devices: Vec<KnownDevice> = devices.cloned().collect();
         pools.options.disks.settle(&devices);
-        // All of them before the first is opened: whatever is saved meanwhile names them all.
+        // All of them are listed before the first is opened: any save meanwhile names them all.
         for pool in &known {
             let error = Error::new(
                 ErrorKind::Unavailable,
@@ -159,7 +159,7 @@ impl Pools {
         Arc::new(pools)
     }
 
-    /// No pools, and none that the state folder knows.
+    /// Returns an empty set, for a state folder that knows no pools.
     pub fn none(state: &Path) -> Arc<Self> {
         Arc::new(Self::new(PoolsOptions {
             state: state.to_owned(),
@@ -185,7 +185,7 @@ impl Pools {
         }
     }
 
-    /// The pools that the state folder knows; where its list is lost, those that devices know.
+    /// Returns the pools that the state folder knows. If its list is lost, the devices tell them.
     fn load_list(&self) -> Vec<KnownPool> {
         let found = self.list().load();
         let generation = found.content.as_ref().map(|(generation, _)| *generation);
@@ -211,7 +211,7 @@ impl Pools {
         rebuilt.pools
     }
 
-    /// Opens a pool of this daemon, or keeps it with the reason why that is not possible.
+    /// Opens a pool of this daemon, or keeps it with the reason why it cannot be opened.
     pub(super) fn open_or_await(&self, known: KnownPool) {
         if let Err(error) = self.open_known(&known, None, &mut Turn::kept()) {
             tracing::error!(
@@ -242,7 +242,8 @@ impl Pools {
         notices.push(notice);
     }
 
-    /// Damage to files of the state folder, with its remedy, and files that cannot be written now.
+    /// Returns the damage to files of the state folder with its remedy, and the files that cannot
+    /// be written now.
     pub fn notices(&self) -> Vec<String> {
         let notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         let mut notices = notices.clone();
@@ -255,10 +256,10 @@ impl Pools {
         notices
     }
 
-    /// The open pool of that name.
+    /// Returns the open pool of this name.
     ///
     /// # Errors
-    /// There is none, or it is not open and why.
+    /// The pool does not exist, or is not open; then the error says why.
     pub fn get(&self, name: &str) -> Result<Arc<OpenPool>, Error> {
         let state = self.lock();
         if let Some(pool) = state.open.get(name) {
@@ -277,7 +278,7 @@ impl Pools {
         })
     }
 
-    /// The open pools, by name.
+    /// Returns the open pools by name.
     pub fn all(&self) -> Vec<(String, Arc<OpenPool>)> {
         let state = self.lock();
         let pools = state.open.iter();
@@ -286,7 +287,7 @@ impl Pools {
             .collect()
     }
 
-    /// Why a pool that is known is not open; `None` where it is open, or not known.
+    /// Returns why a known pool is not open, or `None` if it is open or unknown.
     pub(super) fn why_absent(&self, name: &str) -> Option<String> {
         let state = self.lock();
         match state.open.contains_key(name) {
@@ -295,12 +296,13 @@ impl Pools {
         }
     }
 
-    /// The known pools that are not open.
+    /// Returns the known pools that are not open.
     pub(super) fn absent(&self) -> Vec<AbsentPool> {
         self.lock().absent.values().cloned().collect()
     }
 
-    /// Whether a pool that is not open is to be tried with these disks of other machines; then that is noted.
+    /// Reports whether a pool that is not open should be tried with these disks of other machines.
+    /// If so, the attempt is noted.
     pub(super) fn is_due(&self, name: &str, there: &[PathBuf]) -> bool {
         let (mut state, now) = (self.lock(), Instant::now());
         let Some(pool) = state.absent.get_mut(name) else {
@@ -313,7 +315,7 @@ impl Pools {
         is_due
     }
 
-    /// A pool is not open yet for this reason; whether that is another one than before.
+    /// Notes why a pool is not open yet, and reports whether the reason has changed.
     pub(super) fn still_absent(&self, name: &str, error: Error) -> bool {
         let mut state = self.lock();
         let Some(pool) = state.absent.get_mut(name) else {
@@ -323,18 +325,19 @@ impl Pools {
         std::mem::replace(&mut pool.reason, error.message) != pool.reason
     }
 
-    /// A volume or snapshot by its full name, such as `tank/vm1`, for logical blocks of `granularity`.
+    /// Opens a volume or snapshot by its full name, for example `tank/vm1`, for logical blocks of
+    /// `granularity` bytes.
     ///
     /// # Errors
-    /// There is none of that name, or its pool is not open.
+    /// No volume has this name, or its pool is not open.
     pub fn open_volume(&self, full_name: &str, granularity: u32) -> Result<PoolVolume, OpenError> {
         self.open_noted_volume(full_name, granularity, None)
     }
 
-    /// [`Pools::open_volume`] for a unit whose volume may be noted.
+    /// Opens a volume as [`Pools::open_volume`] does, for a unit whose volume may be noted.
     ///
     /// # Errors
-    /// Another volume has that name, too.
+    /// The name is another volume's, or a case of [`Pools::open_volume`].
     pub fn open_noted_volume(
         &self,
         full_name: &str,
@@ -357,7 +360,7 @@ impl Pools {
                 "see `sandstone volume list`",
             )
         })?;
-        // Compare what was opened: a name can pass to another volume at any moment.
+        // The opened volume is compared, because a name can pass to another volume at any moment.
         let id = VolumeId::new(pool.guid, volume.dataset().0);
         match noted.is_none_or(|noted| *noted == id) {
             true => Ok(volume),
@@ -371,17 +374,17 @@ impl Pools {
         }
     }
 
-    /// Streams that are under way end soon: the daemon does.
+    /// Announces that the daemon ends: streams under way should end soon.
     pub fn begin_ending(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
     }
 
-    /// Whether streams should end.
+    /// Reports whether streams should end.
     pub fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Relaxed)
     }
 
-    /// Closes all pools in order: everything that was taken is on their devices when this returns.
+    /// Closes all pools in order. When this returns, all accepted writes are on their devices.
     pub fn close(&self) {
         let _changing = self.changing();
         if self.is_list_behind() {
@@ -394,24 +397,26 @@ impl Pools {
         }
         // The last labels may be newer than the list.
         self.keep();
-        // The threads end after the lock.
+        // The threads end after the lock is released.
         let open = std::mem::take(&mut self.lock().open);
         drop(open);
     }
 
-    /// Held while a pool comes or goes.
+    /// Takes the lock that is held while a pool is added or removed.
     pub(super) fn changing(&self) -> MutexGuard<'_, ()> {
-        // It guards nothing that a panic could leave halfway.
+        // The lock guards nothing that a panic could leave half done.
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An empty cache for one more pool; all pools have equal shares of the memory from now on.
+    /// Returns an empty cache for one more pool. From now on all pools have equal shares of the
+    /// memory.
     pub(super) fn cache_for_one_more(&self) -> Arc<Cache> {
         let share = self.share_cache(1);
         Arc::new(Cache::new(share, super::random_u64()))
     }
 
-    /// Gives each open pool its share of the memory beside `others`; returns the share.
+    /// Gives each open pool its share of the memory, `others` more pools included, and returns the
+    /// share.
     fn share_cache(&self, others: usize) -> usize {
         let open: Vec<_> = self.lock().open.values().cloned().collect();
         let share = self.options.cache / (open.len() + others).max(1);
@@ -421,21 +426,22 @@ impl Pools {
         share
     }
 
-    /// A pool is open from now on; the list of pools does not have it before it is saved.
+    /// Adds an open pool. The list of pools lacks it until the list is saved.
     pub(super) fn add(&self, pool: OpenPool) {
         super::stream::forget_interrupted(&pool);
         let name = pool.host.name().to_owned();
         let guid = format!("{:016x}", pool.guid);
         let mut state = self.lock();
-        // It may have had another name.
+        // The pool may have had another name.
         state.absent.retain(|_, absent| absent.known.guid != guid);
         state.open.insert(name, Arc::new(pool));
     }
 
-    /// A pool is this daemon's no more: the open one of that name, or else the one that is known and not open.
+    /// Removes a pool from this daemon: the open pool of this name, or else the known one that is
+    /// not open.
     pub(super) fn remove(&self, name: &str) -> Result<(), Error> {
         let mut state = self.lock();
-        // Its threads end after the lock.
+        // Its threads end after the lock is released.
         let gone = state.open.remove(name);
         if gone.is_none() {
             state.absent.remove(name);
@@ -446,7 +452,7 @@ impl Pools {
         self.save()
     }
 
-    /// From now on it is noticed when a device of this machine comes or goes that a pool lies on.
+    /// Starts to watch for this machine's devices that come and go, if a pool uses them.
     fn watch_names(&self) {
         let Some(names) = &self.names else { return };
         let state = self.lock();
@@ -466,7 +472,7 @@ impl Pools {
         names.watch(local.iter().map(PathBuf::as_path));
     }
 
-    /// Makes sure that a change of the pools can be kept, before anything is changed.
+    /// Makes sure that a change of the pools can be stored, before anything is changed.
     ///
     /// # Errors
     /// The state folder cannot be written.
@@ -485,7 +491,7 @@ impl Pools {
         Ok(reserved)
     }
 
-    /// Has the next start know the pools as they are.
+    /// Saves the list of pools for the next start.
     pub(super) fn save(&self) -> Result<(), Error> {
         self.watch_names();
         let mut list = self.list();
@@ -505,7 +511,8 @@ impl Pools {
         })
     }
 
-    /// [`Self::save`] for what happens by itself: where the list cannot be written, that is told and tried again.
+    /// Saves the list after a change that no user asked for, as [`Self::save`] does. If the list
+    /// cannot be written, this logs the failure and tries again later.
     pub(super) fn keep(&self) {
         let was_told = self.list().failure().is_some();
         if let Err(error) = self.save()
@@ -515,24 +522,25 @@ impl Pools {
         }
     }
 
-    /// Whether the list of pools waits to be written.
+    /// Reports whether the list of pools still has to be written.
     pub(super) fn is_list_behind(&self) -> bool {
         self.list().failure().is_some()
     }
 
-    /// Who the labels of this daemon's pools say has them: the machine, and the installation that counts.
+    /// Returns the host that the labels of this daemon's pools name: the machine, and the
+    /// installation, which decides.
     pub(super) fn host_id(&self) -> String {
         format!("{}/{}", machine(), self.options.installation)
     }
 
-    /// Imports that wait for the proof that no other host has the pool.
+    /// Returns the imports that wait for the proof that no other host has the pool.
     pub fn waits(&self) -> Vec<WaitView> {
-        // Every change is one insertion or removal: a panic leaves nothing halfway.
+        // Every change is one insertion or removal: a panic leaves nothing half done.
         let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
         waits.values().cloned().collect()
     }
 
-    /// An import waits, or does not any more.
+    /// Notes that an import waits, or no longer waits.
     pub(super) fn note_wait(&self, guid: u64, wait: Option<WaitView>) {
         let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
         match wait {
@@ -541,36 +549,37 @@ impl Pools {
         }
     }
 
-    /// The disks of other machines that logical units had.
+    /// Returns the disks of other machines that logical units had.
     pub(super) fn lent(&self) -> MutexGuard<'_, Lent> {
-        // It is replaced whole: a panic leaves nothing halfway.
+        // The value is replaced whole: a panic leaves nothing half done.
         self.lent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file may hold something else from now on.
+    /// Notes that the file may no longer hold the current list.
     #[cfg(test)]
     pub(super) fn list_is_to_be_written(&self) {
         self.list().forget();
     }
 
     fn list(&self) -> MutexGuard<'_, PoolList> {
-        // A save that a panic cut short is done again with the next.
+        // A save that a panic cut short is repeated with the next one.
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The search for pools of a list that was lost.
+    /// Returns the search for the pools of a lost list.
     pub(super) fn search(&self) -> MutexGuard<'_, Option<Search>> {
-        // A path more or less is looked at again.
+        // A path more or less is merely searched again.
         self.search.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change is one insertion or removal: a panic leaves nothing halfway.
+        // Every change is one insertion or removal: a panic leaves nothing half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Space for the files that a change of the pools writes; what is left of it goes with this.
+/// Reserved space for the files that a change of the pools writes. Dropping this frees what is
+/// left.
 #[derive(Debug)]
 pub(super) struct Reserved<'a>(&'a Pools);
 
@@ -581,7 +590,7 @@ impl Drop for Reserved<'_> {
     }
 }
 
-/// The name of this machine.
+/// Returns the name of this machine.
 pub(super) fn machine() -> String {
     let machine = rustix::system::uname();
     machine.nodename().to_string_lossy().into_owned()

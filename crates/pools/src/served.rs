@@ -1,7 +1,8 @@
-//! What logical units serve of pools: it is not taken away beneath them.
+//! Datasets of pools that logical units serve, and that must not be taken away while served.
 //!
-//! A unit is on the volume whose numbers are noted of it, whatever that is called: a name may be another volume's since it was
-//! stored. Only where nothing is noted yet does the name tell.
+//! The volume of a logical unit is the one whose numbers are noted for the unit, whatever its name
+//! is now. Since the name was stored, another volume may have taken it. The name decides only if
+//! nothing is noted yet.
 
 use store::catalog::{Catalog, CatalogError, ErrorKind as Refusal, Operation, ROOT};
 use store::format::DatasetId;
@@ -11,27 +12,27 @@ use model::config::{BackendSpec, Config};
 use model::volume_id::VolumeId;
 use model::{Error, ErrorKind};
 
-/// The logical units that are on volumes and snapshots.
+/// Logical units that serve volumes and snapshots.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     units: Vec<ServedUnit>,
-    /// Units that are offline and at rest: nobody notices what becomes of their volumes.
+    /// Units that are offline and idle. No host notices changes to their volumes.
     at_rest: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
 struct ServedUnit {
     name: String,
-    /// With the pool's name.
+    /// Name of the volume, including the pool's name.
     volume: String,
     id: Option<VolumeId>,
-    /// Whether the stored configuration has that number.
+    /// Whether the stored configuration already holds `id`.
     is_noted: bool,
 }
 
 impl Served {
-    /// `config` is in force; `followed` is the same with current names of volumes:
-    /// [`Transactions::followed`](control::Transactions::followed).
+    /// Collects the units of a configuration. `config` is in force; `followed` is `config` with the
+    /// current names of volumes: [`Transactions::followed`](control::Transactions::followed).
     pub fn of(config: &Config, followed: &Config) -> Self {
         let (stored, notes) = (placement::notes(config), placement::notes(followed));
         let units = followed.units.iter().filter_map(|unit| {
@@ -53,7 +54,7 @@ impl Served {
         }
     }
 
-    /// The units, of which these are offline, with no command under way.
+    /// Adds the names of units that are offline and have no command under way.
     pub fn with_at_rest(self, at_rest: Vec<String>) -> Self {
         Self { at_rest, ..self }
     }
@@ -73,24 +74,24 @@ impl Served {
         }
     }
 
-    /// The logical units on a volume or snapshot of this name.
+    /// Returns the logical units on a volume or snapshot of this name.
     pub fn units_of(&self, name: &str) -> Vec<String> {
         let units = self.units.iter().filter(|unit| unit.volume == name);
         units.map(|unit| unit.name.clone()).collect()
     }
 
-    /// Refuses to make a volume of this name something else.
+    /// Refuses to replace the volume of this name by something else.
     ///
     /// # Errors
-    /// Units serve it, or wait for one of that name.
+    /// Units serve the volume, or wait for a volume of this name.
     pub fn refuse_volume(&self, name: &str) -> Result<(), Error> {
         self.refuse(name, |unit| unit.volume == name)
     }
 
-    /// Refuses to take a pool away; `number` is that of one which is open.
+    /// Refuses to take a pool away. `number` is the pool's number, if the pool is open.
     ///
     /// # Errors
-    /// Units serve volumes of it.
+    /// Units serve volumes of the pool.
     pub fn refuse_pool(&self, name: &str, number: Option<u64>) -> Result<(), Error> {
         let within = format!("{name}/");
         let number = number.map(|number| VolumeId::new(number, 0).pool);
@@ -113,8 +114,8 @@ impl Served {
         }
     }
 
-    /// Refuses an operation in the pool of this number that takes a served dataset away, or gives it another content. A new
-    /// name is no harm where the volume is noted: units follow it.
+    /// Refuses an operation that takes away a served dataset, or changes its content, in the pool
+    /// with number `pool`. A new name does no harm if the volume is noted: the units follow it.
     pub fn refuse_operation(
         &self,
         pool: u64,
@@ -159,7 +160,8 @@ impl Served {
 }
 
 impl ServedUnit {
-    /// The dataset of the pool with this number and catalogue that the unit is on.
+    /// Returns the dataset that the unit serves, if it is in the pool with this number and
+    /// catalogue.
     fn dataset(&self, pool: &str, catalog: &Catalog) -> Option<DatasetId> {
         if let Some(id) = &self.id {
             return (id.pool == pool).then_some(DatasetId(id.dataset));
@@ -174,7 +176,7 @@ fn busy(what: &str, units: &str) -> String {
     format!("{what} is busy: lu {units} serves it")
 }
 
-/// How a unit lets its volume go and stays the disk that its hosts know.
+/// Advises how a unit can give up its volume and stay the disk that its hosts know.
 fn elsewhere(unit: &str) -> String {
     format!(
         "point lu {unit} to another volume first: sandstone lu modify {unit} --volume POOL/NAME; its NAA, serial number and \
@@ -189,7 +191,8 @@ fn at_rest(unit: &str) -> String {
     )
 }
 
-/// Under another name the unit would not find it any more, and might find another volume under the old one.
+/// Refuses a rename that the unit could not follow. It would lose the volume, and might find
+/// another volume under the old name.
 fn not_noted(unit: &str, volume: &str) -> CatalogError {
     CatalogError::new(
         Refusal::Busy,

@@ -1,4 +1,4 @@
-//! How pools are, in zpool's words: what happened, what it means, what to do.
+//! Status of pools in zpool's words: what happened, what it means, what to do.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ use model::quantity::format_size;
 use model::{Error, ErrorKind};
 
 impl Pools {
-    /// All pools, also those that should be open and are not.
+    /// Returns all pools, including those that should be open and are not.
     pub fn views(&self) -> Vec<PoolView> {
         let open = self.all();
         let disks = &self.options.disks;
@@ -47,10 +47,10 @@ impl Pools {
         views
     }
 
-    /// One pool.
+    /// Returns one pool.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// No pool has this name.
     pub fn view(&self, name: &str) -> Result<PoolView, Error> {
         let views = self.views();
         views.into_iter().find(|view| view.name == name).ok_or_else(|| {
@@ -87,28 +87,28 @@ fn view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
     )
 }
 
-/// What a pool's engine tells.
+/// Facts that a pool's engine reports.
 struct Asked {
     status: PoolStatus,
-    /// Per cent.
+    /// Fragmentation in per cent.
     fragmentation: u8,
     properties: Vec<PoolPropertyView>,
     features: Vec<FeatureView>,
     trims: Trims,
-    /// The spares that have a device.
+    /// Spares that have a device.
     ready: Vec<u64>,
-    /// The volumes that lost writes which were not flushed.
+    /// Volumes that lost unflushed writes.
     lost: Vec<String>,
-    /// What reads found no right copy of.
+    /// Blocks for which reads found no right copy.
     damaged: Vec<DamagedView>,
-    /// Their sums.
+    /// Sums of the damage.
     sums: Vec<LostView>,
-    /// The devices that other hosts may be kept from.
+    /// Devices that other hosts may be kept from.
     fences: Vec<Named>,
     now_us: u64,
 }
 
-/// A pool without an engine.
+/// Describes a pool without an engine.
 fn shut_view(name: &str, pool: &OpenPool, disks: &Disks) -> PoolView {
     let shut = pool.host.shut();
     let shut = shut.unwrap_or_else(|| Shut::defect(name));
@@ -152,7 +152,8 @@ fn not_open() -> PoolView {
     }
 }
 
-/// A device of a pool that is not open, which was known by more than its path.
+/// Describes a device of a pool that is not open. A known identity reveals another device at its
+/// path.
 fn presence(path: &Path, was: Option<&Identity>, disks: &Disks) -> VdevView {
     let (is_there, is_other) = match locate(path, was) {
         Located::At(path) => (disks.is_there_now(&path), false),
@@ -167,7 +168,7 @@ fn presence(path: &Path, was: Option<&Identity>, disks: &Disks) -> VdevView {
     }
 }
 
-/// With a capital letter, a full stop, and commands quoted as in other advice.
+/// Formats words with a capital letter, a full stop, and commands quoted as in other advice.
 fn sentence(words: &str) -> String {
     let words = words.replace('`', "'");
     let mut letters = words.chars();
@@ -175,7 +176,7 @@ fn sentence(words: &str) -> String {
     first.into_iter().chain(letters).chain(['.']).collect()
 }
 
-/// A pool in zpool's words.
+/// Describes a pool in zpool's words.
 fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
     let (status, now_us) = (&asked.status, asked.now_us);
     let state = state(status);
@@ -238,7 +239,7 @@ fn of_status(asked: &Asked, places: &BTreeMap<u64, Place>) -> PoolView {
     }
 }
 
-/// What scrubs and resilvers do or did.
+/// Describes the present or last scrubs and resilvers.
 fn scan_text(status: &PoolStatus, now_us: u64) -> String {
     let scan = status.scan.as_ref().map(|scan| text(scan, now_us));
     let waiting = status.waiting_scrub.map(|scrub| waiting(scrub).to_owned());
@@ -249,7 +250,7 @@ fn scan_text(status: &PoolStatus, now_us: u64) -> String {
     }
 }
 
-/// What data was lost, in words; `lost` are the volumes that lost writes which were not flushed.
+/// Describes the lost data. `lost` are the volumes that lost unflushed writes.
 fn errors(status: &PoolStatus, lost: &[String]) -> String {
     let mut told = Vec::new();
     match unreadable(status) {
@@ -280,18 +281,18 @@ fn errors(status: &PoolStatus, lost: &[String]) -> String {
     }
 }
 
-/// Reads that found no right copy since the pool was opened or cleared.
+/// Returns the number of reads without a right copy since the pool was opened or cleared.
 fn unreadable(status: &PoolStatus) -> u64 {
     status.top_levels.iter().map(|top| top.unreadable).sum()
 }
 
-/// Whether blocks are known of which there is no right copy: reads met them, or the last scan did, maybe before the pool
-/// was opened.
+/// Reports whether blocks without a right copy are known. Reads met them, or the last scan did,
+/// perhaps before the pool was opened.
 pub(super) fn has_lost_blocks(status: &PoolStatus) -> bool {
     unreadable(status) > 0 || status.scan.is_some_and(|scan| scan.unrecoverable > 0)
 }
 
-/// Adds to a view what a pool is to get: names, and nothing else.
+/// Adds the names of new devices to a view, and nothing else.
 pub(super) fn layout(view: &mut PoolView, what: Additions<'_>) {
     let named = |name: String, children: Vec<VdevView>| VdevView {
         name,
@@ -316,7 +317,7 @@ fn bytes(sectors: u64) -> u64 {
     sectors * SECTOR_SIZE as u64
 }
 
-/// ONLINE, DEGRADED, SUSPENDED or UNAVAIL.
+/// Returns ONLINE, DEGRADED, SUSPENDED or UNAVAIL.
 pub(super) fn state(status: &PoolStatus) -> &'static str {
     let tops = || {
         status
@@ -325,7 +326,7 @@ pub(super) fn state(status: &PoolStatus) -> &'static str {
             .filter(|top| top.kind != Kind::Hole)
     };
     let any = |state: State| tops().any(|top| top.class == Class::Normal && top.state == state);
-    // Without its log a pool is slower, and does all that it did.
+    // A pool without its log is slower, but fully works.
     let is_log_hurt = tops().any(|top| top.class == Class::Log && top.state != State::Online);
     match () {
         () if status.suspended.is_some() => "SUSPENDED",
@@ -335,7 +336,7 @@ pub(super) fn state(status: &PoolStatus) -> &'static str {
     }
 }
 
-/// What is needed to tell of leaves.
+/// Facts that the description of leaves needs.
 struct Teller<'a> {
     places: &'a BTreeMap<u64, Place>,
     is_resilvering: bool,
@@ -363,7 +364,7 @@ impl Trims {
             .into_iter()
             .flat_map(|top| top.slots);
         let leaves = leaves.flat_map(|slot| slot.leaves);
-        // Devices that are open say so themselves, before they are asked to.
+        // Open devices report in advance that they cannot trim.
         let unable = leaves.filter(|leaf| {
             let device = hands.devices.of(leaf.leaf);
             device.is_some_and(|device| device.geometry().discard == 0)
@@ -380,7 +381,7 @@ impl Trims {
 }
 
 impl Teller<'_> {
-    /// A top-level vdev for blocks, with its space.
+    /// Describes a top-level vdev for blocks, with its space.
     fn of_blocks(&self, top: &TopLevelStatus, status: &PoolStatus) -> VdevView {
         let mut view = self.top_level(top);
         self.mark_trims(&mut view);
@@ -391,7 +392,7 @@ impl Teller<'_> {
         view
     }
 
-    /// Tells of each leaf of it what of it was trimmed.
+    /// Adds the trim of each leaf to the view.
     fn mark_trims(&self, view: &mut VdevView) {
         view.children
             .iter_mut()
@@ -426,7 +427,7 @@ impl Teller<'_> {
         }
     }
 
-    /// A leaf, or those that hold the same for a while.
+    /// Describes a leaf, or the leaves that share a slot for a while.
     fn slot(&self, at: usize, slot: &SlotStatus) -> VdevView {
         let mut children: Vec<VdevView> = slot.leaves.iter().map(|leaf| self.leaf(leaf)).collect();
         let what = match slot.kind {
@@ -499,7 +500,7 @@ impl Teller<'_> {
         }
     }
 
-    /// Log vdevs, and what they did.
+    /// Describes the log vdevs and their work.
     fn logs(&self, status: &PoolStatus) -> Vec<VdevView> {
         let log = |log: &LogStatus| {
             let mut tops = status.top_levels.iter();
@@ -523,7 +524,7 @@ impl Teller<'_> {
         status.logs.iter().filter_map(log).collect()
     }
 
-    /// A cache vdev, and what it did.
+    /// Describes a cache vdev and its work.
     fn cache(&self, cache: &CacheStatus) -> VdevView {
         let place = self.places.get(&cache.guid);
         let counts = || {

@@ -1,4 +1,4 @@
-//! Pools on real files: made, written through volumes, closed, killed, opened again.
+//! Tests of pools on real files: created, written through volumes, closed, killed, reopened.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,14 +39,14 @@ pub(super) fn pools(state: &Path) -> Arc<Pools> {
     })
 }
 
-/// As after a power cut.
+/// Ends all pools as a power cut would.
 pub(super) fn cut(pools: Arc<Pools>) {
     for (_, pool) in pools.all() {
         pool.host.abandon();
     }
 }
 
-/// Waits until the pool says that all is well.
+/// Waits until the pool reports that all is well.
 pub(super) fn wait_until_well(pools: &Pools) {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -86,7 +86,8 @@ pub(super) fn create_volume(pools: &Pools, name: &str, size: u64) {
     pools.change(&change).expect("a volume");
 }
 
-/// A new pool with a volume `tank/a` of `size` bytes, for logical blocks of `granularity`.
+/// Creates a pool with a volume `tank/a` of `size` bytes, for logical blocks of `granularity`
+/// bytes.
 pub(super) fn with_volume(
     folder: &Path,
     (kind, count): (VdevKind, usize),
@@ -100,7 +101,7 @@ pub(super) fn with_volume(
     (pools, volume)
 }
 
-/// One request, to its end.
+/// Sends one request and waits for its end.
 pub(super) fn ask(volume: &PoolVolume, lane: &mut Lane, request: Request) -> Outcome {
     match volume.submit(request, Ticket::new(1), lane) {
         Submitted::Ready(outcome) => outcome,
@@ -187,7 +188,7 @@ fn what_compression_saves_is_told_in_zfs_words() {
     // Three blocks of 16 KiB, each of which becomes one sector.
     write(&volume, &mut lane, 0, &[7; 48 << 10], true);
     drop(volume);
-    // Only checkpoints count.
+    // Figures count only data in checkpoints.
     first.close();
     let second = pools(folder.path());
     let all = second.datasets();
@@ -213,7 +214,7 @@ fn what_compression_saves_is_told_in_zfs_words() {
         told("4.00", "4.00x")
     );
     assert_eq!(property("tank/a", "referenced"), told("12288", "12K"));
-    // A folder holds nothing itself.
+    // A folder itself holds nothing.
     assert_eq!(property("tank", "logicalreferenced"), told("0", "0B"));
     second.close();
 }
@@ -304,7 +305,7 @@ fn a_pool_goes_by_export_and_comes_by_import() {
         (found.len(), found[0].is_exported, found[0].devices.len()),
         (1, true, 2)
     );
-    // Half of a mirror is enough, and said to be half.
+    // Half of a mirror is enough, and is reported as half.
     std::fs::remove_file(devices.join("d1")).expect("removed");
     let wanted = ImportPool {
         pool: Some("tank".to_owned()),
@@ -356,7 +357,7 @@ fn a_pool_of_another_host_is_left_alone() {
     wanted.force = true;
     assert_eq!(second.import(&wanted).expect("forced").name, "tank");
     second.close();
-    // The first one sees at its next start that it is not its own any more.
+    // At its next start, the first daemon sees that the pool is no longer its own.
     let third = pools(folder.path());
     let view = third.view("tank").expect("known");
     assert_eq!(view.state, "UNAVAIL");

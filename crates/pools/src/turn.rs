@@ -1,19 +1,21 @@
-//! The turn of whoever opens or changes a pool: these happen one after the other. While an opening only waits for the proof
-//! that no other host has its pool, others have theirs.
+//! Turns of the callers that open or change pools: one caller after the other.
+//!
+//! While an opening only waits for the proof that no other host has its pool, other callers have
+//! their turn.
 
 use std::sync::MutexGuard;
 
 use super::registry::Pools;
 use model::{Error, ErrorKind};
 
-/// A turn, or none that could be given up.
+/// Turn of a caller, either held here or kept by a caller above.
 pub(super) struct Turn<'a> {
     held: Option<MutexGuard<'a, ()>>,
     has_waited: bool,
 }
 
 impl<'a> Turn<'a> {
-    /// Begins one.
+    /// Waits for a turn and takes it.
     pub(super) fn of(pools: &'a Pools) -> Self {
         Self {
             held: Some(pools.changing()),
@@ -21,7 +23,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Whoever calls has the turn, and keeps it.
+    /// Returns a turn for a caller that already has one and keeps it.
     pub(super) fn kept() -> Self {
         Self {
             held: None,
@@ -29,12 +31,13 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Whether others had theirs in between.
+    /// Reports whether other callers may have had a turn in between.
     pub(super) fn has_waited(&self) -> bool {
         self.has_waited
     }
 
-    /// Does what takes long and changes nothing of the pools that are known. What was true before may not be any more.
+    /// Runs a long wait that changes no known pool, and gives up the turn meanwhile. Facts checked
+    /// before the wait may no longer hold afterwards.
     pub(super) fn meanwhile<T>(&mut self, pools: &'a Pools, wait: impl FnOnce() -> T) -> T {
         let had_it = self.held.take().is_some();
         let result = wait();
@@ -47,8 +50,9 @@ impl<'a> Turn<'a> {
 }
 
 impl Pools {
+    /// Refuses changes once the daemon ends.
+    ///
     /// # Errors
-    /// The daemon ends.
     pub(super) fn refuse_at_the_end(&self) -> Result<(), Error> {
         match self.is_ending() {
             true => Err(Error::new(

@@ -1,9 +1,9 @@
-//! A volume or snapshot of a pool as a block device.
+//! Volume or snapshot of a pool as a block device.
 //!
-//! A read whose blocks are all in memory is answered on the thread that asks, without a word to the
-//! engine: once a write was taken, or its blocks were cleared, the cache holds the new bytes or none
-//! ([`store::cache`]). Everything else goes to the pool's thread; long writes packed and with their checksums, which are
-//! made on the thread that asks: there are several of those, and one that serves the pool.
+//! A read whose blocks are all in memory is answered on the calling thread, without the engine.
+//! Once a write was accepted or its blocks were cleared, the cache holds the new bytes or none
+//! ([`store::cache`]). Everything else goes to the pool's thread. Long writes are packed and get
+//! their checksums on the calling thread: there are several calling threads, and one pool's thread.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -25,50 +25,55 @@ use block::{
     Request, Submitted, Suspension, Ticket, Usage,
 };
 
-/// What requests should have to be fast, in bytes: a group of the log. Linux sends none that is longer than what
-/// it is told here, so that a block would be too little.
+/// Best size of a request, in bytes: a log group. Linux sends no longer requests than this size, so
+/// one block would be too little.
 const OPTIMAL: u32 = MAX_PAYLOAD as u32;
 
-/// Longer writes in bytes are made ready by the engine: whoever asks is an event loop, and has others to serve.
+/// Length, in bytes, above which the engine prepares a write. The calling thread is an event loop
+/// and has other requests to serve.
 const LONGEST: usize = 4 << 20;
 
-/// Bytes that are read ahead at most, for one reader.
+/// Most bytes that are read ahead for one reader.
 const MAX_READ_AHEAD: u64 = 8 << 20;
-/// Blocks of what lies ahead that are looked for in memory before the pool is asked to bring it there.
+/// Blocks of a range ahead that are looked up in memory before the pool is asked to bring the
+/// range.
 const SAMPLES: usize = 8;
-/// The part of the cache that they are at most: so few that their first use does not count as one for the cache.
+/// Divisor of the cache that limits the range ahead. The range is so small that its first use does
+/// not count as a use for the cache.
 const READ_AHEAD_SHARE: u64 = 64;
 const _: () = assert!(READ_AHEAD_SHARE > UNCOUNTED_SHARE as u64);
 
-/// A volume, or a snapshot that is only read.
+/// Volume, or snapshot, which is read-only.
 #[derive(Debug)]
 pub struct PoolVolume {
     host: Arc<PoolHost>,
     dataset: DatasetId,
-    /// With the pool's, as it was when the pool was asked last.
+    /// Full name, including the pool's name, as of the last query of the pool.
     name: Mutex<String>,
     len: AtomicU64,
-    /// volblocksize.
+    /// `volblocksize` of the volume.
     block_size: u32,
-    /// Logical blocks of the unit.
+    /// Size of the unit's logical blocks.
     granularity: u32,
     is_snapshot: bool,
-    /// [`Durability`], as it was when the pool was asked last.
+    /// [`Durability`] as of the last query of the pool.
     durability: AtomicU8,
-    /// Its `readonly`, as it was then.
+    /// Property `readonly` as of the last query.
     is_readonly: AtomicBool,
-    /// How its blocks are written, as it was then.
+    /// Way to prepare the volume's blocks for writing, as of the last query.
     recipe: Mutex<Option<Recipe>>,
-    /// Held while the pool is asked and what it tells is noted: an older answer never replaces a newer one.
+    /// Lock that is held while the pool is queried and the answer noted. So an older answer never
+    /// replaces a newer one.
     asking: Mutex<()>,
     readers: Readers,
 }
 
 impl PoolVolume {
-    /// The volume or snapshot `name` (without the pool's name), for logical blocks of `granularity`.
+    /// Opens the volume or snapshot `name` (without the pool's name), for logical blocks of
+    /// `granularity` bytes.
     ///
     /// # Errors
-    /// There is none of that name, or the pool does not answer.
+    /// No volume has this name, or the pool does not answer.
     pub fn open(
         host: Arc<PoolHost>,
         name: &str,
@@ -111,17 +116,17 @@ impl PoolVolume {
         })
     }
 
-    /// Its number in the pool.
+    /// Returns the volume's number in the pool.
     pub(super) fn dataset(&self) -> DatasetId {
         self.dataset
     }
 
-    /// Whether it is a snapshot.
+    /// Reports whether this is a snapshot.
     pub fn is_snapshot(&self) -> bool {
         self.is_snapshot
     }
 
-    /// The bytes, where all of them are in memory.
+    /// Returns the bytes, if all of them are in memory.
     fn cached(&self, offset: u64, len: u32) -> Option<Pages> {
         let cache = self.host.cache();
         let block_size = self.block_size as usize;
@@ -141,9 +146,10 @@ impl PoolVolume {
         Some(blocks::joined(&pieces))
     }
 
-    /// Answers a read, or hands it to the engine.
+    /// Answers a read from memory, or hands it to the engine.
     fn read(&self, offset: u64, len: u32, ticket: Ticket, lane: &mut Lane) -> Submitted {
-        // What is in memory may be older than what another host has written by now.
+        // If this host may no longer own the pool, another host may have written newer bytes than
+        // those in memory.
         let cached = self.host.is_owned().then(|| self.cached(offset, len));
         let cached = cached.flatten();
         let read = Read {
@@ -177,7 +183,7 @@ impl PoolVolume {
         submitted
     }
 
-    /// Has what a reader will probably ask for next brought into memory.
+    /// Brings the range that a reader will probably ask for next into memory.
     fn read_ahead(&self, ahead: &Ahead) {
         let range = ahead.range.start..ahead.range.end.min(self.len.load(Ordering::Relaxed));
         let is_to_be_read = ahead.has_missed || !self.seems_cached(&range);
@@ -186,8 +192,8 @@ impl PoolVolume {
         }
     }
 
-    /// Whether some blocks of a range are in memory, here and there. The others are so too, probably; where they are
-    /// not, the next read of them tells.
+    /// Reports whether sampled blocks of a range are in memory. Then the others probably are too.
+    /// If not, the next read of them shows it.
     fn seems_cached(&self, range: &Range<u64>) -> bool {
         let len = range.end.saturating_sub(range.start) as usize;
         let blocks = blocks::touched(range.start, len, self.block_size as usize);
@@ -235,10 +241,10 @@ impl PoolVolume {
         self.host.submit(request, None, ticket, lane)
     }
 
-    /// A write, made ready where that pays.
+    /// Builds a write request, and prepares the write if that pays.
     fn writing(&self, offset: u64, data: Pages, durable: bool) -> pool::Request {
         let dataset = self.dataset;
-        // Short ones gain nothing: they are not kept from the pool by a lock either.
+        // Short writes gain nothing. They are not kept from the pool by a lock either.
         let pays = (PAGE_SIZE + 1..=LONGEST).contains(&data.len());
         let recipe = pays.then(|| self.recipe()).flatten();
         match recipe.and_then(|recipe| recipe.prepare(offset, &data)) {
@@ -258,7 +264,7 @@ impl PoolVolume {
     }
 
     fn recipe(&self) -> Option<Recipe> {
-        // Every change is one assignment: a panic leaves nothing halfway.
+        // Every change is one assignment: a panic leaves nothing half done.
         *self.recipe.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -272,7 +278,7 @@ impl PoolVolume {
     }
 
     fn name(&self) -> MutexGuard<'_, String> {
-        // Every change is one assignment: a panic leaves nothing halfway.
+        // Every change is one assignment: a panic leaves nothing half done.
         self.name.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -280,7 +286,7 @@ impl PoolVolume {
         self.asking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the pool; what comes of the answer is noted before the lock is released.
+    /// Queries the pool. The caller notes the answer before it releases the lock.
     fn space(&self, _asking: &MutexGuard<'_, ()>) -> Result<pool::DatasetSpace, BlockError> {
         let (dataset, block_size) = (self.dataset, self.block_size);
         let asked = self.host.ask(move |pool| {
@@ -304,7 +310,7 @@ impl PoolVolume {
     }
 }
 
-/// What `sync` means for those who write.
+/// Converts the property `sync` to a durability.
 fn durability(sync: SyncPolicy) -> Durability {
     match sync {
         SyncPolicy::Standard => Durability::AsAsked,
@@ -313,14 +319,15 @@ fn durability(sync: SyncPolicy) -> Durability {
     }
 }
 
-/// Bytes of the largest write that outlives a power cut as a whole or not at all, wherever it begins.
+/// Returns the size, in bytes, of the largest write that survives a power cut whole or not at all,
+/// wherever it begins.
 fn atomic_write(block_size: u32, granularity: u32) -> u32 {
     let size = block_size as usize;
     let mut blocks = 0;
     while OpenGroup::holds(blocks + 1, size) {
         blocks += 1;
     }
-    // One that does not begin at a block touches one more.
+    // A write that does not begin at a block touches one block more.
     let whole = if block_size > granularity {
         blocks.saturating_sub(1)
     } else {
@@ -344,7 +351,7 @@ impl BlockDevice for PoolVolume {
             atomic_write: atomic_write(self.block_size, self.granularity),
             thin: true,
             volatile_cache: true,
-            // Writes go where there is room, whatever their order.
+            // Writes go to free space, whatever their order.
             rotation_rate: 1,
         }
     }
@@ -404,7 +411,7 @@ impl BlockDevice for PoolVolume {
                 stops_reads: true,
             });
         }
-        // One that does not answer any more is over, and said to be so elsewhere.
+        // A pool that no longer answers has ended, and that is reported elsewhere.
         let reason = self
             .host
             .ask(|pool| pool.suspended_because().map(str::to_owned));
@@ -474,7 +481,7 @@ mod tests {
             for granularity in [512, 4096] {
                 let bytes = atomic_write(block_size, granularity);
                 assert!(bytes >= block_size, "{block_size}");
-                // At the worst place it begins one logical block before the end of a block.
+                // In the worst case the write begins one logical block before the end of a block.
                 let start = u64::from(block_size - granularity);
                 let touched = blocks::parts(start, bytes as usize, block_size as usize).len();
                 assert!(

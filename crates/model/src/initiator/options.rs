@@ -1,5 +1,5 @@
-//! The options of a URL, by name: everything about sessions and devices that users turn to see what it
-//! does. The benchmark sweeps over the same names.
+//! The options of a URL, by name: everything about sessions and devices that users turn to see what
+//! it does. The benchmark sweeps over the same names.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -87,9 +87,10 @@ pub struct TcpOptions {
     pub window: Option<u32>,
 }
 
-/// When silence means loss. A connection is pinged (NOP-Out) when commands are outstanding and nothing
-/// came for `quiet`, and given up when nothing comes for `timeout` after that. While no other path
-/// could take over, giving up would gain nothing, and `patience` counts instead of `timeout`.
+/// When silence means loss. A connection is pinged (NOP-Out) when commands are outstanding and
+/// nothing came for `quiet`, and given up when nothing comes for `timeout` after that. While no
+/// other path could take over, giving up would gain nothing, and `patience` counts instead of
+/// `timeout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeepAlive {
     /// Silence with commands outstanding before a ping.
@@ -180,7 +181,8 @@ pub struct DeviceSettings {
     pub base: multipath::Settings,
     /// Path selection whatever the rules say.
     pub psp: Option<(Psp, RoundRobin)>,
-    /// How long writes of a lost session may still land after its end was confirmed, whatever the vendor.
+    /// How long writes of a lost session may still land after its end was confirmed, whatever the
+    /// vendor.
     pub fence_settle_us: Option<u64>,
     /// The most bytes that one command moves (DiskMaxIOSize, max_sectors_kb); longer requests are
     /// split. `None`: what the device names, else 1 MiB.

@@ -128,7 +128,8 @@ pub struct InitiatorDevice {
     pub max_io: u32,
     /// Seconds that I/O waits while all paths are down.
     pub apd_timeout_s: u64,
-    /// Milliseconds that writes of a lost session are waited for; `None`: until somebody confirms its end.
+    /// Milliseconds that writes of a lost session are waited for; `None`: until somebody confirms
+    /// its end.
     pub fence_timeout_ms: Option<u64>,
     /// Milliseconds that they are waited for after its end was confirmed.
     pub fence_settle_ms: u64,

@@ -57,15 +57,15 @@ pub struct FindingView {
     pub action: String,
 }
 
-/// What is to be checked.
+/// Request to check a pool.
 #[derive(Clone, Debug, Default)]
 pub struct CheckPool {
-    /// Files and devices, and folders of these.
+    /// Files and devices, and folders that hold them.
     pub paths: Vec<PathBuf>,
-    /// The pool's name or number; `None`: the only one there is.
+    /// Name or number of the pool. `None` means the only pool found.
     pub pool: Option<String>,
-    /// As it would be if it went back to this checkpoint.
+    /// Checkpoint to which the pool is rewound for the check.
     pub checkpoint: Option<u64>,
-    /// Without log devices that are missing, as an import without them would find it.
+    /// Whether missing log devices are left out, as in an import without them.
     pub without_log: bool,
 }

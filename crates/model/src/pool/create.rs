@@ -11,11 +11,12 @@ use super::vdev_request::{Additions, VdevRequest};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreatePool {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
     /// Its top-level vdevs; blocks are spread over all of them.
     pub vdevs: Vec<VdevRequest>,
-    /// Its log vdevs, devices and mirrors of these: durable writes are answered when they are there.
+    /// Its log vdevs, devices and mirrors of these: durable writes are answered when they are
+    /// there.
     #[serde(default)]
     pub logs: Vec<VdevRequest>,
     /// Its cache vdevs: blocks that memory gives up are kept there.
@@ -26,13 +27,15 @@ pub struct CreatePool {
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     pub spares: Vec<PathBuf>,
-    /// Use devices that hold another pool's labels or something else that is known, and vdevs that differ in redundancy.
+    /// Use devices that hold another pool's labels or something else that is known, and vdevs that
+    /// differ in redundancy.
     #[serde(default)]
     pub force: bool,
     /// Make files of this size, in bytes, where paths do not exist.
     #[serde(default)]
     pub file_size: Option<u64>,
-    /// Whether it is protected against being open on two hosts; without it, where another host could reach its devices.
+    /// Whether it is protected against being open on two hosts; without it, where another host
+    /// could reach its devices.
     #[serde(default)]
     pub multihost: Option<bool>,
     /// Only tell how it would be laid out, and what stands in the way; change nothing.
@@ -41,12 +44,12 @@ pub struct CreatePool {
 }
 
 impl CreatePool {
-    /// The files and devices that it is made of.
+    /// Returns the files and devices that the pool is to be made of.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.additions().paths()
     }
 
-    /// What it is made of.
+    /// Returns the vdevs, logs, caches and spares that the pool is to be made of.
     pub fn additions(&self) -> Additions<'_> {
         Additions {
             vdevs: &self.vdevs,

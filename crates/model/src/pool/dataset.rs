@@ -46,14 +46,14 @@ pub struct DatasetView {
     pub size: Option<u64>,
     /// volblocksize in bytes.
     pub block_size: Option<u32>,
-    /// Bytes that it, its snapshots and all below it take, and what is kept for it; of a snapshot what only it
-    /// has. Parity is not counted.
+    /// Bytes that it, its snapshots and all below it take, and what is kept for it; of a snapshot
+    /// what only it has. Parity is not counted.
     #[serde(default)]
     pub used: u64,
     /// Bytes of its blocks, parity not counted; folders have none.
     pub referenced: Option<u64>,
-    /// Bytes that data of a volume may still take; of a folder, the largest volume that could still be made in it with all
-    /// of it reserved. Not told of snapshots.
+    /// Bytes that data of a volume may still take; of a folder, the largest volume that could still
+    /// be made in it with all of it reserved. Not told of snapshots.
     pub available: Option<u64>,
     /// The snapshot that it was cloned of.
     pub origin: Option<String>,
@@ -76,7 +76,7 @@ pub struct HoldView {
 /// A property.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PropertyView {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
     /// Its exact value.
     pub value: String,
@@ -86,12 +86,12 @@ pub struct PropertyView {
     pub source: String,
 }
 
-/// What is asked for.
+/// Datasets and properties that are requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Datasets of these kinds; `None`: of all.
+    /// Kinds of datasets, or `None` for all.
     pub kinds: Option<Vec<String>>,
-    /// Properties of these names; `None`: all.
+    /// Names of properties, or `None` for all.
     pub properties: Option<Vec<String>>,
 }
 
@@ -108,7 +108,7 @@ impl Selection {
         names.is_none_or(|names| names.iter().any(|wanted| wanted == name))
     }
 
-    /// Whether properties of users may be among what is asked for.
+    /// Reports whether the request may include user properties.
     pub fn has_user_property(&self) -> bool {
         let names = self.properties.as_ref();
         names.is_none_or(|names| names.iter().any(|wanted| wanted.contains(':')))

@@ -9,10 +9,11 @@ use super::rewind::RewindView;
 use super::twins::TwinsView;
 use super::vdev::VdevView;
 
-/// A pool that was found and is not open; or a device whose labels cannot be used, without a name and number.
+/// A pool that was found and is not open; or a device whose labels cannot be used, without a name
+/// and number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FoundPool {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
     /// Its number.
     pub guid: String,
@@ -28,11 +29,12 @@ pub struct FoundPool {
     pub devices: Vec<PathBuf>,
     /// Devices of it that were not found: where they were last, or their numbers.
     pub missing: Vec<String>,
-    /// How it is laid out: the pool with its top-level vdevs, then `logs`, `cache` and `spares` where it has any. Empty
-    /// where its labels cannot be used.
+    /// How it is laid out: the pool with its top-level vdevs, then `logs`, `cache` and `spares`
+    /// where it has any. Empty where its labels cannot be used.
     #[serde(default)]
     pub layout: Vec<VdevView>,
-    /// Those of the missing that may have been used without what was found: then its newest changes are there only.
+    /// Those of the missing that may have been used without what was found: then its newest changes
+    /// are there only.
     #[serde(default)]
     pub unaccounted: Vec<String>,
     /// Why it cannot be imported; `None` where it can.

@@ -1,4 +1,4 @@
-//! Whether somebody has to see to a pool: in one word that people, scripts and alerts act upon.
+//! Health of a pool: whether an administrator must act, in one word for people, scripts and alerts.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -9,7 +9,7 @@ use crate::health::Health;
 /// A pool in short.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PoolHealth {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
     /// ONLINE, DEGRADED, SUSPENDED or UNAVAIL.
     pub state: String,
@@ -24,7 +24,7 @@ pub struct PoolHealth {
 }
 
 impl PoolView {
-    /// Whether somebody has to see to it.
+    /// Returns the pool's health: whether an administrator must act.
     pub fn health(&self) -> Health {
         let is_full = self.open_for_us.is_some() && !self.is_read_only && self.available == 0;
         if self.state != "ONLINE" || self.errors != NO_ERRORS || is_full {
@@ -36,7 +36,7 @@ impl PoolView {
         }
     }
 
-    /// The pool in short.
+    /// Returns a summary of the pool.
     pub fn in_short(&self) -> PoolHealth {
         PoolHealth {
             health: self.health(),

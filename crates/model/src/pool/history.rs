@@ -12,14 +12,14 @@ pub struct Happening {
     pub text: String,
 }
 
-/// Who asked for a change of a pool, and in which words.
+/// Author of a change to a pool, and the words of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deed {
-    /// A user of this machine; empty where nobody knows.
+    /// User of this machine, or empty if unknown.
     pub user: String,
-    /// A command line, or a request of the API.
+    /// Command line, or request of the API.
     pub text: String,
-    /// The pool did it by itself.
+    /// Whether the pool made the change on its own.
     pub is_internal: bool,
 }
 
@@ -28,7 +28,8 @@ pub struct Deed {
 pub struct HistoryView {
     /// The pool.
     pub pool: String,
-    /// What was done, oldest first. How it began stays; of the rest the oldest goes when there is too much.
+    /// What was done, oldest first. How it began stays; of the rest the oldest goes when there is
+    /// too much.
     pub entries: Vec<HistoryLine>,
 }
 

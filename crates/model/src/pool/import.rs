@@ -18,8 +18,9 @@ pub struct ImportPool {
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     pub paths: Vec<PathBuf>,
-    /// Also where its labels say that another host has it, where devices are away that may have newer changes or that
-    /// others were being rebuilt from, and with disks that logical units had meanwhile.
+    /// Also where its labels say that another host has it, where devices are away that may have
+    /// newer changes or that others were being rebuilt from, and with disks that logical units had
+    /// meanwhile.
     #[serde(default)]
     pub force: bool,
     /// Without log vdevs that are missing; what was promised there and nowhere else is lost.

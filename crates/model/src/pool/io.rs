@@ -30,13 +30,13 @@ pub struct IoCounts {
 }
 
 impl IoView {
-    /// That of several together.
+    /// Returns the sum of the counts of several vdevs.
     pub fn of_all(children: &[VdevView]) -> Self {
         let all = children.iter().filter_map(|child| child.io);
         all.fold(Self::default(), Self::plus)
     }
 
-    /// Both together.
+    /// Returns the sum of two counts.
     pub fn plus(self, other: Self) -> Self {
         Self {
             read: self.read.each(other.read, u64::saturating_add),
@@ -44,7 +44,7 @@ impl IoView {
         }
     }
 
-    /// What was done since `before`.
+    /// Returns the difference from the earlier counts `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
             read: self.read.each(before.read, u64::saturating_sub),

@@ -24,8 +24,8 @@ pub struct PoolPropertyView {
     pub source: String,
 }
 
-/// Returns the place at which an administrator of zfs finds a property that pools do not have. The caller knows whether
-/// the property is one of datasets.
+/// Returns the place at which an administrator of zfs finds a property that pools do not have. The
+/// caller knows whether the property is one of datasets.
 pub fn elsewhere(property: &str, is_of_datasets: bool) -> Option<&'static str> {
     if is_of_datasets {
         return Some(
@@ -58,7 +58,8 @@ pub struct FeatureView {
     pub name: String,
     /// `disabled`, `enabled` where the pool may use it, `active` where it does.
     pub state: String,
-    /// What programs must know it for where it is active: `read` or `write`; empty where this program does not know it.
+    /// What programs must know it for where it is active: `read` or `write`; empty where this
+    /// program does not know it.
     pub needed_to: String,
     /// What it gives.
     pub description: String,

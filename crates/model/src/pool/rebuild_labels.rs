@@ -7,12 +7,12 @@ use utoipa::ToSchema;
 
 use super::check::CheckView;
 
-/// What is to be rebuilt.
+/// Request to rebuild labels.
 #[derive(Clone, Debug, Default)]
 pub struct RebuildLabels {
-    /// The devices, each by itself.
+    /// Paths of the devices, each named itself.
     pub paths: Vec<PathBuf>,
-    /// The pool's name or number; `None`: the only one of which something is found.
+    /// Name or number of the pool. `None` means the only pool that the devices show.
     pub pool: Option<String>,
     /// Whether labels are written.
     pub write: bool,
@@ -35,9 +35,11 @@ pub struct RebuildView {
     pub checkpoint_s: u64,
     /// The devices that were named.
     pub devices: Vec<RebuiltDevice>,
-    /// Those of the missing that may have been used without these: the newest changes are there only, then.
+    /// Those of the missing that may have been used without these: the newest changes are there
+    /// only, then.
     pub unaccounted: Vec<String>,
-    /// Devices that hold an older state than the pool, and how far they are behind. They are rebuilt before they count.
+    /// Devices that hold an older state than the pool, and how far they are behind. They are
+    /// rebuilt before they count.
     pub behind: Vec<String>,
     /// What the proof found.
     pub proof: CheckView,
@@ -59,13 +61,13 @@ pub struct RebuiltDevice {
     pub labels_at: Vec<u64>,
 }
 
-/// How far a rebuild is, for who waits.
+/// Progress of a rebuild, for the waiting user.
 #[derive(Clone, Copy, Debug)]
 pub enum RebuildProgress<'a> {
-    /// A device is searched: bytes that were looked at, and all.
+    /// A device is searched. The numbers are the bytes searched so far, and all bytes.
     Searches(&'a Path, u64, u64),
-    /// What was found is proven: bytes, and all.
+    /// The findings are proven. The numbers are the bytes read so far, and all bytes.
     Proves(u64, u64),
-    /// It is watched whether another host uses the devices.
+    /// The devices are watched for another host that uses them.
     Watches,
 }

@@ -17,8 +17,8 @@ pub struct ReguidPool {
     /// Its new name; without it, it keeps the one that it has.
     #[serde(default)]
     pub new_name: Option<String>,
-    /// Also where another host has it by its labels, where it is what a pool of this daemon had, and with disks that
-    /// logical units had meanwhile.
+    /// Also where another host has it by its labels, where it is what a pool of this daemon had,
+    /// and with disks that logical units had meanwhile.
     #[serde(default)]
     pub force: bool,
 }
@@ -26,7 +26,7 @@ pub struct ReguidPool {
 /// What became of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReguidView {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
     /// Its new number.
     pub guid: String,

@@ -14,8 +14,8 @@ pub enum Reach {
     None,
     /// The end of the log, and at most the newest checkpoint. What is left is whole.
     Newest,
-    /// As many checkpoints as it takes. Blocks of what is left may have been overwritten: they are told when
-    /// they are read, and by a scrub.
+    /// As many checkpoints as it takes. Blocks of what is left may have been overwritten: they are
+    /// told when they are read, and by a scrub.
     Extreme,
 }
 

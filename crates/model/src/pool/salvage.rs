@@ -1,7 +1,8 @@
 //! Salvage of a volume that has lost blocks: the request, and the pieces of the answer.
 //!
-//! On the wire a piece is its kind (1 byte), where it begins and how long it is (8 bytes each, the lowest first), and
-//! behind those of [`Kind::Data`] the bytes themselves, unless they went into a volume.
+//! On the wire a piece is its kind (1 byte), where it begins and how long it is (8 bytes each, the
+//! lowest first), and behind those of [`Kind::Data`] the bytes themselves, unless they went into a
+//! volume.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -19,40 +20,40 @@ pub struct SalvageRequest {
     pub to: Option<String>,
 }
 
-/// What a piece of the answer says of a range.
+/// Meaning of a piece for its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
     /// The whole volume: the first piece.
     Size = 0,
-    /// It was copied.
+    /// The range was copied.
     Data = 1,
-    /// It reads as zeros.
+    /// The range reads as zeros.
     Hole = 2,
-    /// It cannot be read.
+    /// The range cannot be read.
     Lost = 3,
-    /// All of the volume was told.
+    /// The whole volume was reported.
     End = 4,
-    /// It cannot go on: the bytes behind it say why.
+    /// The salvage cannot go on. The bytes that follow give the reason.
     Failed = 5,
 }
 
-/// A piece of the answer, without its bytes.
+/// Piece of the answer, without its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// What it says.
+    /// Meaning of the piece.
     pub kind: Kind,
-    /// Where it begins.
+    /// First byte of the range.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
 }
 
 impl Piece {
-    /// Bytes on the wire.
+    /// Number of bytes on the wire.
     pub const SIZE: usize = 17;
 
-    /// As it is sent.
+    /// Encodes the piece for the wire.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![self.kind as u8];
         bytes.extend_from_slice(&self.offset.to_le_bytes());
@@ -60,7 +61,7 @@ impl Piece {
         bytes
     }
 
-    /// As it was sent; `None`: it is none.
+    /// Decodes a piece from the wire, or returns `None` if the bytes are none.
     pub fn decode(bytes: &[u8; Self::SIZE]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         let (offset, len) = rest.split_first_chunk::<8>()?;
@@ -80,7 +81,7 @@ impl Piece {
     }
 }
 
-/// What nobody can go on with.
+/// Returns the error of a salvage that cannot go on.
 pub fn broken(why: &str) -> Error {
     Error::new(
         ErrorKind::Unavailable,

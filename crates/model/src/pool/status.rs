@@ -8,13 +8,13 @@ use super::properties::{FeatureView, PoolPropertyView};
 use super::scan::ScanView;
 use super::vdev::VdevView;
 
-/// What is said of data where nothing is known to be lost; zpool's words.
+/// Text about data errors if no loss is known, in zpool's words.
 pub const NO_ERRORS: &str = "No known data errors";
 
 /// A pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PoolView {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
     /// Its number.
     pub guid: String,
@@ -38,17 +38,21 @@ pub struct PoolView {
     pub size: u64,
     /// Bytes of these in use, parity included.
     pub allocated: u64,
-    /// Bytes that were freed and will be free after two checkpoints. Where nothing is written, these follow by themselves.
+    /// Bytes that were freed and will be free after two checkpoints. Where nothing is written,
+    /// these follow by themselves.
     pub freeing: u64,
     /// Bytes that are free.
     pub free: u64,
-    /// Bytes of these that data may take, parity included; the rest is kept for what checkpoints write.
+    /// Bytes of these that data may take, parity included; the rest is kept for what checkpoints
+    /// write.
     #[serde(default)]
     pub available: u64,
-    /// Per cent that is not free, with what was freed and is not free yet: zpool's CAP; `None` where the pool is not open.
+    /// Per cent that is not free, with what was freed and is not free yet: zpool's CAP; `None`
+    /// where the pool is not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u64>,
-    /// How much of what is free lies in small pieces, per cent: zpool's FRAG; `None` where the pool is not open.
+    /// How much of what is free lies in small pieces, per cent: zpool's FRAG; `None` where the pool
+    /// is not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fragmentation: Option<u8>,
     /// Microseconds since it was opened; `None` where it is not.
@@ -82,8 +86,8 @@ pub struct PoolView {
     /// The sum of these for each volume and snapshot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<LostView>,
-    /// Blocks that lead to others and were written once since the pool was opened, on devices without redundancy: there
-    /// was no room for their second copies.
+    /// Blocks that lead to others and were written once since the pool was opened, on devices
+    /// without redundancy: there was no room for their second copies.
     #[serde(default, skip_serializing_if = "is_none")]
     pub written_once: u64,
 }
@@ -92,7 +96,7 @@ fn is_none(count: &u64) -> bool {
     *count == 0
 }
 
-/// Per cent that is not free.
+/// Returns the percentage that is not free.
 pub fn capacity(size: u64, free: u64) -> u64 {
     size.saturating_sub(free).saturating_mul(100) / size.max(1)
 }

@@ -32,8 +32,8 @@ pub struct SendRequest {
 pub struct PartView {
     /// Its whole name where it comes from.
     pub snapshot: String,
-    /// What stands behind `@` of the one that it is told relative to; the whole name of one of another volume: the volume
-    /// is a clone of that.
+    /// What stands behind `@` of the one that it is told relative to; the whole name of one of
+    /// another volume: the volume is a clone of that.
     pub from: Option<String>,
     /// Of a clone that is sent whole: its origin, which the stream does not bring.
     #[serde(default)]

@@ -50,7 +50,7 @@ pub struct TrimView {
     pub ended_s: u64,
 }
 
-/// A trim in zpool's words; of a device that was not trimmed, that.
+/// Describes a trim in zpool's words. A device that was never trimmed is described as untrimmed.
 pub fn text(trim: Option<&TrimView>) -> String {
     let Some(trim) = trim else {
         return "(untrimmed)".to_owned();

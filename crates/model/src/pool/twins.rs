@@ -42,7 +42,7 @@ pub struct TwinView {
 }
 
 impl TwinsView {
-    /// Which they are and how they stand to one another, as a sentence without a full stop.
+    /// Describes the twins and their relation, as a sentence without a full stop.
     pub fn told(&self) -> String {
         let paths = self.devices.iter().map(|on| on.path.display().to_string());
         let paths: Vec<String> = paths.collect();
@@ -54,7 +54,7 @@ impl TwinsView {
         )
     }
 
-    /// The same, with a line for what each of them holds.
+    /// Describes the twins, with a line for what each of them holds.
     pub fn told_with_holdings(&self) -> String {
         let lines = self.devices.iter().map(|on| {
             let path = on.path.display();
@@ -63,7 +63,7 @@ impl TwinsView {
         self.told() + &lines.collect::<String>()
     }
 
-    /// The device that an example names.
+    /// Returns the device that an example names.
     pub fn example(&self) -> Option<&Path> {
         let newest = self.devices.iter().find(|on| on.is_newest);
         Some(&newest.or(self.devices.first())?.path)
@@ -71,7 +71,7 @@ impl TwinsView {
 }
 
 impl TwinView {
-    /// What it holds, in a few words.
+    /// Returns a few words about what the device holds.
     pub fn holds(&self) -> String {
         let machine = self.host.split('/').next().unwrap_or_default();
         let state = match self.is_exported {

@@ -54,7 +54,7 @@ pub struct VdevView {
 }
 
 impl VdevView {
-    /// It and all that it is made of.
+    /// Returns the vdev and all vdevs below it.
     pub fn all(&self) -> Vec<&Self> {
         let below = self.children.iter().flat_map(Self::all);
         std::iter::once(self).chain(below).collect()
@@ -64,7 +64,8 @@ impl VdevView {
 /// What a log vdev did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogView {
-    /// Whether durable writes are answered from there now; after an opening that begins with the first of them.
+    /// Whether durable writes are answered from there now; after an opening that begins with the
+    /// first of them.
     pub is_in_use: bool,
     /// Groups of writes that were put there.
     pub records: u64,

@@ -1,4 +1,5 @@
-//! Changes of the vdevs of a pool: `pool offline`, `online`, `attach`, `replace`, `detach`, `add`, `remove`, `clear`.
+//! Changes of the vdevs of a pool: `pool offline`, `online`, `attach`, `replace`, `detach`, `add`,
+//! `remove`, `clear`.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +8,8 @@ use utoipa::ToSchema;
 
 use super::vdev_request::{Additions, VdevRequest};
 
-/// A change of what a pool is made of. Devices are named by their paths, or by the last part of these, or
-/// by their numbers.
+/// A change of what a pool is made of. Devices are named by their paths, or by the last part of
+/// these, or by their numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "verb", rename_all = "lowercase", deny_unknown_fields)]
 pub enum VdevChange {
@@ -75,7 +76,8 @@ pub enum VdevChange {
         #[serde(default)]
         #[schema(value_type = Vec<String>)]
         spares: Vec<PathBuf>,
-        /// Also where another pool's labels or something else that is known is on them, or redundancy differs.
+        /// Also where another pool's labels or something else that is known is on them, or
+        /// redundancy differs.
         #[serde(default)]
         force: bool,
         /// Make files of this size, in bytes, where there are none.
@@ -90,7 +92,8 @@ pub enum VdevChange {
         /// Which; a mirrored log by the name that its status tells.
         devices: Vec<String>,
     },
-    /// Forgets errors, and tries devices again that failed. Opens a pool anew that takes no changes any more.
+    /// Forgets errors, and tries devices again that failed. Opens a pool anew that takes no changes
+    /// any more.
     Clear {
         /// Which; none is all.
         #[serde(default)]
@@ -99,7 +102,8 @@ pub enum VdevChange {
 }
 
 impl VdevChange {
-    /// The new devices, where it takes any: without them in its list the next start would not find the pool whole.
+    /// Returns the new devices, if the change takes any. They must be in the list of pools, or the
+    /// next start would not find the pool whole.
     pub fn takes(&self) -> Option<Vec<&Path>> {
         match self {
             Self::Attach { new, .. } => Some(vec![new]),

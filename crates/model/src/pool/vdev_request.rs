@@ -1,4 +1,5 @@
-//! The vdevs that somebody asks for, in zpool's kinds: the parts of a new pool, and the parts that a pool gets.
+//! The vdevs that somebody asks for, in zpool's kinds: the parts of a new pool, and the parts that
+//! a pool gets.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +34,7 @@ pub enum VdevKind {
 }
 
 impl VdevKind {
-    /// Fewest devices, and its name.
+    /// Returns the fewest devices that the kind needs, and its name.
     pub fn least(self) -> (usize, &'static str) {
         match self {
             Self::Disk => (1, "disk"),
@@ -44,12 +45,12 @@ impl VdevKind {
         }
     }
 
-    /// What it is called.
+    /// Returns the kind's name.
     pub fn name(self) -> &'static str {
         self.least().1
     }
 
-    /// Devices that may be lost, of so many.
+    /// Returns how many of `devices` devices may be lost.
     fn redundancy(self, devices: usize) -> usize {
         match self {
             Self::Disk => 0,
@@ -62,27 +63,27 @@ impl VdevKind {
 }
 
 impl VdevRequest {
-    /// Devices that it may lose.
+    /// Returns how many of its devices the vdev may lose.
     pub fn redundancy(&self) -> usize {
         self.kind.redundancy(self.paths.len())
     }
 }
 
-/// What a pool gets.
+/// Devices that a new pool is made of, or that a pool is given.
 #[derive(Clone, Copy, Debug)]
 pub struct Additions<'a> {
     /// Vdevs for blocks.
     pub vdevs: &'a [VdevRequest],
-    /// Those for the log of durable writes.
+    /// Vdevs for the log of durable writes.
     pub logs: &'a [VdevRequest],
-    /// Devices for blocks that memory gives up.
+    /// Devices of the cache, for blocks that memory gives up.
     pub caches: &'a [PathBuf],
-    /// Devices that stand ready to take another's place.
+    /// Spares, which stand ready to replace another device.
     pub spares: &'a [PathBuf],
 }
 
 impl<'a> Additions<'a> {
-    /// All files and devices that it names.
+    /// Returns the paths of all files and devices in the request.
     pub fn paths(self) -> impl Iterator<Item = &'a Path> {
         let vdevs = self.vdevs.iter().chain(self.logs);
         let paths = vdevs.flat_map(|vdev| &vdev.paths);

@@ -1,4 +1,4 @@
-//! What the benchmark can ask for: files and pools to be made, datasets to be changed, loads to be run.
+//! Commands of the benchmark: create files and pools, change datasets, run loads.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,46 +25,46 @@ const FILE_OPTIONS: FileOptions = FileOptions {
     direct: true,
 };
 
-/// A command.
+/// Command of the benchmark.
 #[derive(Deserialize)]
 #[serde(tag = "do", rename_all = "lowercase", deny_unknown_fields)]
 pub(crate) enum Command {
-    /// Makes a file of which every byte was written, unless there is one.
+    /// Creates a file with every byte written, unless it exists.
     Make { path: PathBuf, len: u64 },
-    /// Uses a file under a name.
+    /// Opens a file under a name.
     Open { name: String, path: PathBuf },
-    /// Uses it no longer.
+    /// Closes the file of this name.
     Close { name: String },
-    /// Makes a pool.
+    /// Creates a pool.
     Create(CreatePool),
     /// Imports a pool.
     Import(ImportPool),
-    /// Ends a pool and forgets its volumes.
+    /// Destroys a pool and forgets its volumes.
     Destroy { pool: String },
     /// Changes datasets.
     Change(DatasetChange),
-    /// Changes what a pool is made of.
+    /// Changes the devices of a pool.
     Vdevs { pool: String, change: VdevChange },
-    /// Waits until a scrub or resilver ends, and tells of it.
+    /// Waits until a scrub or resilver ends, and reports it.
     Await { pool: String },
-    /// Begins a scrub.
+    /// Starts a scrub.
     Scrub { pool: String },
-    /// Runs loads, all at the same time.
+    /// Runs loads, all at one time.
     Load { loads: Vec<Load> },
-    /// Tells whether all is there that a load wrote.
+    /// Reports whether all data that a load wrote is there.
     Verify { load: Load },
-    /// Tells how a pool is.
+    /// Reports the status of a pool.
     Status { pool: String },
 }
 
-/// What loads may name.
+/// Device or file that loads may name.
 pub(crate) struct Target {
     pub(crate) device: Arc<dyn BlockDevice>,
-    /// Of a plain file: to be synced as programs do it, without a thread between.
+    /// Plain file, to be synced as programs do it, without a thread in between.
     pub(crate) file: Option<File>,
 }
 
-/// The pools and files in use.
+/// Pools and files in use.
 pub(crate) struct Bench {
     pools: Arc<Pools>,
     files: BTreeMap<String, Arc<Target>>,
@@ -89,7 +89,7 @@ impl Bench {
         self.pools.close();
     }
 
-    /// Does what a command says; what it brought, with the seconds that it took.
+    /// Obeys a command. Returns its result, with the seconds that it took.
     pub(crate) fn obey(&mut self, command: Command) -> Result<Value, String> {
         let start = Instant::now();
         let mut brought = json!({});
@@ -166,7 +166,7 @@ impl Bench {
     }
 }
 
-/// A file that the file system has nothing to do for any more when blocks of it are overwritten.
+/// Creates a file so that overwriting its blocks needs no more work of the file system.
 fn make(path: &Path, len: u64) -> Result<(), String> {
     if !path.exists() {
         let made = FileDevice::create(path, len, FILE_OPTIONS);

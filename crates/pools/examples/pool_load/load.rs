@@ -1,4 +1,5 @@
-//! A load: requests of one kind with so many outstanding, for some time or so many bytes.
+//! Loads: requests of one kind with a fixed number outstanding, for some time or some number of
+//! bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,60 +13,60 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::Target;
 
-/// Bytes that writes take their data from.
+/// Bytes from which writes take their data.
 const DATA: usize = 64 << 20;
 
-/// What is to be run.
+/// Load that is to be run.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Load {
     /// `pool/volume`, or the name of a file.
     pub(crate) target: String,
-    /// Writes, or reads.
+    /// Whether the load writes; otherwise it reads.
     pub(crate) write: bool,
-    /// In a scattered order, or one after the other.
+    /// Whether the requests are scattered; otherwise they follow one another.
     pub(crate) random: bool,
     /// Bytes of a request.
     size: u32,
-    /// Requests outstanding.
+    /// Number of outstanding requests.
     depth: usize,
-    /// Ends after so many seconds; without a limit of its own it ends with the other loads.
+    /// Seconds after which the load ends. A load without any limit ends with the other loads.
     seconds: Option<f64>,
-    /// Ends after so many bytes.
+    /// Bytes after which the load ends.
     bytes: Option<u64>,
-    /// The part of the target that is used: from here on,
+    /// First byte of the part of the target that is used.
     #[serde(default)]
     start: u64,
-    /// and so many bytes of it; all where nothing is said.
+    /// Bytes of the part that is used, or `None` for all.
     len: Option<u64>,
-    /// When a write counts as done.
+    /// Condition under which a write counts as done.
     #[serde(default)]
     sync: Sync,
-    /// A flush at the end counts.
+    /// Whether the time of a flush at the end counts.
     #[serde(default)]
     flush: bool,
-    /// Each byte that was read is looked at, as by whoever needs it.
+    /// Whether each byte that was read is looked at, as a user of the data would.
     #[serde(default)]
     look: bool,
-    /// Where the scattered order begins.
+    /// Seed of the scattered order.
     #[serde(default)]
     seed: u64,
 }
 
-/// When a write counts as done.
+/// Condition under which a write counts as done.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Sync {
-    /// When it is answered.
+    /// The write is answered.
     #[default]
     None,
-    /// It is asked to be durable by itself (O_DSYNC).
+    /// The write itself is durable (O_DSYNC).
     Durable,
-    /// A flush follows each (fdatasync); only one is outstanding.
+    /// A flush follows the write (fdatasync). Only one write is outstanding.
     Flush,
 }
 
-/// What a load brought.
+/// Figures of a load.
 #[derive(Serialize)]
 pub(crate) struct Figures {
     operations: u64,
@@ -76,7 +77,7 @@ pub(crate) struct Figures {
     max_us: f64,
 }
 
-/// Runs loads beside one another.
+/// Runs loads at one time.
 pub(crate) fn run(loads: Vec<Load>, targets: Vec<Arc<Target>>) -> Result<Vec<Figures>, String> {
     let is_over = AtomicBool::new(false);
     let data = random_data();
@@ -100,7 +101,7 @@ pub(crate) fn run(loads: Vec<Load>, targets: Vec<Arc<Target>>) -> Result<Vec<Fig
     })
 }
 
-/// Writes all of a device, zeros that the device does not know to be zeros.
+/// Writes the whole device with zeros that the device does not recognize as zeros.
 pub(crate) fn write_all(device: &dyn BlockDevice) -> Result<(), String> {
     const SIZE: u64 = 1 << 20;
     let mut lane = Lane::standing().map_err(|error| error.to_string())?;
@@ -115,7 +116,7 @@ pub(crate) fn write_all(device: &dyn BlockDevice) -> Result<(), String> {
             data,
             durable,
         };
-        // So many are enough to keep a device busy.
+        // Eight requests are enough to keep a device busy.
         while lane.in_flight() >= 8 {
             turn(&mut lane, &mut taken)?;
         }
@@ -137,7 +138,7 @@ fn check(taken: &mut Vec<(u64, Outcome)>) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits for something to end.
+/// Waits until a request ends.
 fn turn(lane: &mut Lane, taken: &mut Vec<(u64, Outcome)>) -> Result<(), String> {
     lane.submit_batch();
     let before = taken.len();
@@ -153,12 +154,12 @@ struct Runner<'a> {
     target: &'a Target,
     data: &'a Pages,
     lane: Lane,
-    /// Requests that fit into the part that is used.
+    /// Number of requests that fit into the part that is used.
     places: u64,
     random: Random,
     started: u64,
     finished: u64,
-    /// When each outstanding request began, by its place.
+    /// Start time of each outstanding request, by its place.
     began: Vec<Instant>,
     free: Vec<usize>,
     latencies: Histogram<u64>,
@@ -207,7 +208,7 @@ impl<'a> Runner<'a> {
                 break;
             }
             let room = most.map_or(u64::MAX, |most| most - self.started);
-            // A bounded number, so that those that end at once let us look at the clock.
+            // The number is bounded. So the clock is checked even if requests end at once.
             for _ in 0..room.min(64) {
                 let Some(place) = self.free.pop() else { break };
                 self.submit(place)?;
@@ -290,7 +291,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Makes durable what was written; nothing else is outstanding.
+    /// Makes the written data durable. Nothing else is outstanding.
     fn flush(&mut self) -> Result<(), String> {
         if let Some(file) = &self.target.file {
             return file.sync_data().map_err(|error| error.to_string());
@@ -314,7 +315,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// The sum of all words: the least that can be done with each byte.
+/// Returns the sum of all words: the least work that touches each byte.
 fn sum(data: &Pages) -> u64 {
     let words = data.chunks().flat_map(|chunk| chunk.as_chunks().0);
     words.fold(0, |sum: u64, word| {
@@ -322,14 +323,14 @@ fn sum(data: &Pages) -> u64 {
     })
 }
 
-/// Where in the data a write takes its bytes from.
+/// Returns the place in the data from which a write takes its bytes.
 fn choose_data(random: &mut Random, size: u64) -> usize {
     let at = random.below((DATA as u64 - size) / PAGE_SIZE as u64 + 1);
     at as usize * PAGE_SIZE
 }
 
-/// Which bytes a load of scattered writes of `bytes` altogether has written last to each place: what lies there, if
-/// nothing was lost. `None` where it wrote nothing.
+/// Returns, for each place, the start of the data that a load of scattered writes wrote there last.
+/// The load writes `bytes` in total. `None` means that it wrote nothing there.
 fn written(load: &Load, places: u64) -> Vec<Option<usize>> {
     let size = u64::from(load.size);
     let mut random = Random(load.seed);
@@ -341,7 +342,8 @@ fn written(load: &Load, places: u64) -> Vec<Option<usize>> {
     last
 }
 
-/// Reads all that a load of scattered writes wrote, and everything between; how many places are right, and how many wrong.
+/// Reads all places within the range of a load of scattered writes. Returns how many places are
+/// right, and how many are wrong.
 pub(crate) fn verify(load: &Load, target: &Target) -> Result<(u64, u64), String> {
     let size = load.size;
     let places = target.device.geometry().len / u64::from(size.max(1));
@@ -377,7 +379,7 @@ pub(crate) fn verify(load: &Load, target: &Target) -> Result<(u64, u64), String>
     Ok((right, wrong))
 }
 
-/// Bytes that nothing can compress.
+/// Returns bytes that cannot be compressed.
 fn random_data() -> Pages {
     let mut random = Random(42);
     let mut buffer = PagesMut::allocate(DATA);
@@ -391,7 +393,7 @@ fn random_data() -> Pages {
     buffer.freeze()
 }
 
-/// SplitMix64.
+/// Random numbers by SplitMix64.
 struct Random(u64);
 
 impl Random {

@@ -1,9 +1,9 @@
-//! Loads pools and plain files, for `cargo xtask bench store`: pools run in this process, on the
-//! daemon's own runtime and without a network, so that the store alone is measured.
+//! Loads pools and plain files, for `cargo xtask bench store`. The pools run in this process, on
+//! the daemon's own runtime and without a network, so that only the store is measured.
 //!
-//! Commands are JSON, one a line, on the standard input; each is answered by one line of JSON:
-//! what it brought, or `{"error": …}`. What they are is said in `command.rs`. The folder that is
-//! its only argument takes the state of the pools, the second the bytes that their cache may have.
+//! Commands are lines of JSON on the standard input. Each is answered by one line of JSON: its
+//! result, or `{"error": …}`. `command.rs` describes the commands. The first argument is the folder
+//! for the state of the pools, the second the bytes of their cache.
 
 mod command;
 mod load;

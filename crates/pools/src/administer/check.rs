@@ -22,12 +22,12 @@ use block::BlockDevice;
 use model::pool::check::{CheckPool, CheckView, FindingView, WrongDevice};
 use model::{Error, ErrorKind};
 
-/// Checks a pool that is not open. `progress` is told bytes that were proven, and all.
+/// Checks a pool that is not open. `progress` gets the bytes proven so far, and all bytes.
 ///
 /// # Errors
-/// It is not found, is in use, or cannot be opened; or its labels do not know the checkpoint.
+/// The pool is not found, is in use, or cannot be opened, or its labels do not know the checkpoint.
 pub fn check(asked: &CheckPool, progress: &mut dyn FnMut(u64, u64)) -> Result<CheckView, Error> {
-    // The disks of other machines are reached by the daemon only, which has no pool checked that is not open.
+    // Only the daemon reaches other machines' disks, and it checks no pool that is not open.
     let disks = Disks::default();
     let found = find_labels(&disks, &asked.paths);
     let guid = choose(&found, asked.pool.as_deref())?;
@@ -79,7 +79,7 @@ pub fn check(asked: &CheckPool, progress: &mut dyn FnMut(u64, u64)) -> Result<Ch
     Ok(CheckView { wrong, ..view })
 }
 
-/// The devices that answered wrongly.
+/// Returns the devices that gave wrong answers.
 fn wrong_devices(pool: &Pool, places: &BTreeMap<u64, PathBuf>) -> Vec<WrongDevice> {
     let status = pool.status();
     let slots = status.top_levels.iter().flat_map(|top| &top.slots);
@@ -97,7 +97,7 @@ fn wrong_devices(pool: &Pool, places: &BTreeMap<u64, PathBuf>) -> Vec<WrongDevic
         .collect()
 }
 
-/// The pool that is meant.
+/// Returns the number of the pool that the request means.
 fn choose(found: &Found, wanted: Option<&str>) -> Result<u64, Error> {
     let described = found
         .pools
@@ -165,7 +165,7 @@ fn cannot_open(name: &str, missing: &[String], error: OpenError) -> Error {
     Error::new(ErrorKind::Corrupt, message, next)
 }
 
-/// Something other than the pool is in the way.
+/// Returns an error for an obstacle other than the pool.
 pub(crate) fn failed(reason: &str) -> Error {
     Error::new(
         ErrorKind::Storage,
@@ -206,7 +206,7 @@ pub(crate) fn prove(
     }
     let report = check.finish();
     let mut findings: Vec<&Finding> = report.findings.iter().collect();
-    // As they lie in volumes, which is not the order in which they were met.
+    // In the order of the volumes, not in the order in which they were met.
     let order = |of: &Finding| (severity(of.kind), of.kind);
     findings.sort_by(|one, other| (order(one), &one.owners).cmp(&(order(other), &other.owners)));
     let findings = findings.into_iter();
@@ -244,7 +244,7 @@ fn told_of(finding: &Finding, catalog: &Catalog, pool: &str) -> FindingView {
     }
 }
 
-/// Where so many blocks lie in a volume or snapshot, as far as it has them.
+/// Words which bytes of a volume or snapshot a range of blocks covers, cut to the volume's size.
 fn bytes(catalog: &Catalog, dataset: DatasetId, first: u64, count: u64) -> Option<String> {
     let (size, block_size) = catalog.dataset(dataset)?.geometry()?;
     let block_size = u64::from(block_size);
@@ -253,7 +253,7 @@ fn bytes(catalog: &Catalog, dataset: DatasetId, first: u64, count: u64) -> Optio
     (first < size).then(|| format!("bytes {first} to {}", end.min(size)))
 }
 
-/// What is told first is what most has to be done about.
+/// Returns the rank of a finding. The most urgent ones are reported first.
 fn severity(kind: FindingKind) -> u8 {
     match kind {
         FindingKind::DoubleAllocation
@@ -268,7 +268,7 @@ fn severity(kind: FindingKind) -> u8 {
     }
 }
 
-/// Whose sectors they are, with the names that people gave.
+/// Names the owner of sectors, by the names of the datasets.
 fn owner(owner: &Owner, catalog: &Catalog) -> String {
     match owner {
         Owner::Block { dataset, block } => {

@@ -1,4 +1,4 @@
-//! Making pools, and ending them: `pool create`, `pool export`, `pool destroy`.
+//! Creation and end of pools: `pool create`, `pool export`, `pool destroy`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,16 +21,17 @@ use model::pool::status::PoolView;
 use model::pool::vdev_request::VdevRequest;
 use model::{Error, ErrorKind};
 
-/// What zpool's syntax knows as something else than a pool's name.
+/// Words that zpool's syntax knows as something other than a pool's name.
 const RESERVED: [&str; 9] = [
     "mirror", "raidz", "raidz1", "raidz2", "raidz3", "draid", "spare", "log", "cache",
 ];
 
 impl Pools {
-    /// Makes a pool on files and devices; files that were made for it go again where that fails.
+    /// Creates a pool on files and devices. If the creation fails, files that were created for the
+    /// pool are deleted.
     ///
     /// # Errors
-    /// What was wrong, and what to do.
+    /// The fault and its remedy.
     pub fn create(&self, request: &CreatePool) -> Result<(), Error> {
         let _changing = self.changing();
         self.check_name(&request.name)?;
@@ -43,10 +44,10 @@ impl Pools {
         self.create_on(request).inspect_err(|_| unmake_files(&made))
     }
 
-    /// How a pool would be laid out; nothing is changed.
+    /// Returns the layout that the pool would have, and changes nothing.
     ///
     /// # Errors
-    /// What stands in the way of making it.
+    /// The reason that prevents the creation.
     pub fn would_create(&self, request: &CreatePool) -> Result<PoolView, Error> {
         let _changing = self.changing();
         self.check_name(&request.name)?;
@@ -121,10 +122,11 @@ impl Pools {
         })?;
         self.add(OpenPool::new(host, guid));
         let added = self.save();
-        // Only now: their labels say whose they are.
+        // This comes last: by now the labels say whose the devices are.
         let mut paths = what.paths();
         let kept = added.and_then(|()| paths.try_for_each(|path| self.take_back(path)));
-        // One that the next start would not know is none: what is written to it until then would be lost.
+        // A pool that the next start would not know is no pool: data written to it until then would
+        // be lost.
         kept.map_err(|error| {
             let undone = self
                 .get(&request.name)
@@ -136,12 +138,13 @@ impl Pools {
         })
     }
 
-    /// Writes everything that a pool has taken to its devices and lets it go: any host may import it. One that is not
-    /// open, or has no engine any more, is forgotten: its devices stay as they are.
-    /// The caller knows that nothing uses it.
+    /// Writes all changes of a pool to its devices and lets the pool go, so that any host may
+    /// import it. A pool that is not open, or has no engine any more, is forgotten, and its devices
+    /// stay unchanged. The caller knows that nothing uses the pool.
     ///
     /// # Errors
-    /// There is none, or what it has taken could not be written; it stays open then.
+    /// The pool does not exist, or its changes could not be written. In the latter case the pool
+    /// stays open.
     pub fn export(&self, name: &str) -> Result<ExportView, Error> {
         let _changing = self.changing();
         let _reserved = self.reserve([])?;
@@ -173,10 +176,10 @@ impl Pools {
         Ok(ExportView { forgotten })
     }
 
-    /// Ends a pool: everything in it is lost. The caller knows that nothing uses it.
+    /// Destroys a pool: everything in it is lost. The caller knows that nothing uses the pool.
     ///
     /// # Errors
-    /// It is not open, or labels could not be wiped.
+    /// The pool is not open, or labels could not be wiped.
     pub fn destroy(&self, name: &str) -> Result<(), Error> {
         let _changing = self.changing();
         if let Some(reason) = self.why_absent(name) {
@@ -194,7 +197,8 @@ impl Pools {
         let pool = self.get(name)?;
         pool.require_writable()?;
         if let Some(shut) = pool.host.shut().filter(|shut| shut.is_to_be_reopened) {
-            // Another host may have it by now: to wipe its labels would destroy what that has.
+            // Another host may own the pool by now. Wiping the labels would destroy the other
+            // host's data.
             return Err(Error::new(ErrorKind::InUse, shut.reason, shut.next));
         }
         let _reserved = self.reserve([])?;
@@ -206,29 +210,30 @@ impl Pools {
         pool.host.abandon();
         let places = pool.host.places();
         let removed = self.remove(name);
-        // Where the list of pools cannot be written, the next start finds no labels, and says so.
+        // If the list of pools cannot be written, the next start finds no labels, and says so.
         self.wipe_all(&places).and(removed)
     }
 
-    /// Wipes the labels of all devices of a pool that is no more.
+    /// Wipes the labels of all devices of a destroyed pool.
     fn wipe_all(&self, places: &BTreeMap<u64, Place>) -> Result<(), Error> {
-        // Where a device was missing there is nothing of it; or another one by now.
+        // A place whose device was missing holds nothing of the pool, or holds another device by
+        // now.
         let disks = &self.options.disks;
         let places = places.iter().filter(|(_, place)| disks.exists(&place.path));
-        // One that cannot be wiped is no reason to leave labels on the others: nobody can ask for it again.
+        // If one device cannot be wiped, the others are still wiped: nobody can ask for this again.
         let wiped = places.map(|(guid, place)| self.wipe(&place.path, *guid));
         let failed = wiped.filter_map(Result::err).reduce(|first, _| first);
         failed.map_or(Ok(()), Err)
     }
 
-    /// Wipes the labels of a device that was this leaf of a pool that is no more.
+    /// Wipes the labels of a device that was this leaf of a destroyed pool.
     fn wipe(&self, path: &Path, leaf: u64) -> Result<(), Error> {
         let disks = &self.options.disks;
         let left = "the pool is not open any more, but labels of it are left on this device";
         let device = match disks.open(path) {
             Ok(device) => device,
             Err(error) => {
-                // Somebody else has it by now, say: then nothing of the pool may be there.
+                // The device may have another user by now. Then nothing of the pool may be there.
                 let labels = disks.look_at(path);
                 let newest = labels.as_ref().map(label::newest);
                 return match newest {
@@ -267,7 +272,7 @@ impl Pools {
     }
 }
 
-/// Whether the vdevs make a pool.
+/// Checks whether the vdevs can make a pool.
 fn check_shape(request: &CreatePool) -> Result<(), Error> {
     if request.vdevs.is_empty() {
         return Err(Error::invalid(
@@ -292,7 +297,7 @@ fn check_shape(request: &CreatePool) -> Result<(), Error> {
     Ok(())
 }
 
-/// How many devices each top-level vdev of a pool may lose.
+/// Returns how many devices each top-level vdev of a pool may lose.
 pub(crate) fn redundancies(status: &PoolStatus) -> Vec<usize> {
     let tops = status.top_levels.iter();
     let tops = tops.filter(|top| top.kind != Kind::Hole && top.class == Class::Normal);

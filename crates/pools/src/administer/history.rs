@@ -1,8 +1,8 @@
-//! `pool history`: what administrators asked of a pool, and what it did by itself. It lies in the pool
-//! ([`store::catalog::history`]) and goes with it from machine to machine.
+//! `pool history`: past commands of administrators, and actions of the pool itself. The history
+//! lies in the pool ([`store::catalog::history`]) and moves with it from machine to machine.
 //!
-//! A change is noted when it is in force and before it is answered: what was answered is in the history. A power cut
-//! between the two leaves a change that nobody heard of, without its line.
+//! A change is noted once it is in force, and before it is answered. So every answered change is in
+//! the history. A power cut between the two leaves an unanswered change without its line.
 
 use store::catalog::HistoryEntry;
 
@@ -22,8 +22,8 @@ fn line(entry: &HistoryEntry) -> HistoryLine {
 }
 
 impl Pools {
-    /// Notes what was asked of a pool; it outlives a power cut when this returns. A pool that cannot take the note says so
-    /// in the log, and the change stays what it is.
+    /// Notes a request in the pool's history. The note is durable when this function returns. If
+    /// the pool cannot take the note, the log says so, and the change stays in force.
     pub fn note(&self, pool: &str, deed: &Deed) {
         let (user, text) = (deed.user.clone(), deed.text.clone());
         let is_internal = deed.is_internal;
@@ -49,10 +49,10 @@ impl Pools {
         }
     }
 
-    /// The history of a pool.
+    /// Returns the history of a pool.
     ///
     /// # Errors
-    /// There is no such pool, or it is not open.
+    /// The pool does not exist, or is not open.
     pub fn history(&self, name: &str) -> Result<HistoryView, Error> {
         let entries = self.get(name)?.host.ask(|pool| {
             let entries = pool.catalog().history().entries();

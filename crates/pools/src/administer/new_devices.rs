@@ -1,5 +1,6 @@
-//! Files and devices for a pool that is to be made, or to grow: made where they are missing, looked at before they are
-//! overwritten, and opened all together, so that nothing is changed where one of them cannot be used.
+//! Files and devices for a new or growing pool. Missing files are created, and devices are
+//! inspected before they are overwritten. All are opened together, so that nothing is changed if
+//! one of them cannot be used.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,31 +24,31 @@ use model::pool::vdev_request::Additions;
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
 
-/// The smallest device, in bytes; zpool's.
+/// Smallest size of a device in bytes, as in zpool.
 const MIN_DEVICE: u64 = 64 << 20;
 
-/// A device that is open, and becomes a leaf.
+/// Open device that becomes a leaf.
 pub(crate) struct NewLeaf {
     pub(crate) guid: u64,
     pub(crate) place: Place,
     pub(crate) device: Arc<dyn BlockDevice>,
 }
 
-/// What a pool gets, with every device open.
+/// New devices of a pool, all of them open.
 pub(crate) struct NewDevices {
-    /// Vdevs for blocks, then those for the log.
+    /// Vdevs for blocks, then vdevs for the log.
     pub(crate) top_levels: Vec<TopLevelSpec>,
     pub(crate) caches: Vec<LeafSpec>,
     pub(crate) spares: Vec<LeafSpec>,
-    /// The devices of all of these.
+    /// Devices of all these vdevs.
     pub(crate) leaves: Vec<NewLeaf>,
 }
 
 impl NewDevices {
-    /// Opens what is named. Nothing is written.
+    /// Opens the named devices, and writes nothing.
     ///
     /// # Errors
-    /// One of them cannot be used.
+    /// One of the devices cannot be used.
     pub(crate) fn open(disks: &Disks, what: Additions<'_>, over: &Over) -> Result<Self, Error> {
         let mut leaves: Vec<NewLeaf> = Vec::new();
         let mut open = |path: &PathBuf| {
@@ -80,7 +81,7 @@ impl NewDevices {
         })
     }
 
-    /// The devices, and where they are.
+    /// Returns the devices and their paths.
     pub(crate) fn named(&self) -> Vec<Named> {
         let leaves = self.leaves.iter();
         leaves
@@ -88,10 +89,10 @@ impl NewDevices {
             .collect()
     }
 
-    /// Says on the devices that are no vdev's leaves whose they are.
+    /// Writes labels to the devices that belong to no vdev, so that they name their pool.
     ///
     /// # Errors
-    /// One of them cannot be written; then those before it say nothing any more.
+    /// A device cannot be written. The labels of the devices before it are then taken back.
     pub(crate) fn label_beside(&self, config: &PoolConfig) -> Result<(), Error> {
         for leaf in self.beside() {
             if let Err(error) = label::write_beside(&*leaf.device, config, leaf.guid) {
@@ -102,7 +103,7 @@ impl NewDevices {
         Ok(())
     }
 
-    /// Takes back what [`Self::label_beside`] said: nothing came of it.
+    /// Takes back the labels of [`Self::label_beside`] after a failed change.
     pub(crate) fn unlabel_beside(&self) {
         for leaf in self.beside() {
             if let Err(error) = label::wipe_leaf(&*leaf.device, leaf.guid) {
@@ -121,11 +122,11 @@ impl NewDevices {
     }
 }
 
-/// Whether devices can be used: those that are there are opened and looked at, and those that are not could be made.
-/// Nothing is changed.
+/// Checks whether devices can be used, and changes nothing. Existing devices are opened and
+/// inspected; missing files must be possible to create.
 ///
 /// # Errors
-/// One of them cannot be used.
+/// One of the devices cannot be used.
 pub(crate) fn check_devices<'a>(
     disks: &Disks,
     paths: impl Iterator<Item = &'a Path>,
@@ -141,13 +142,13 @@ pub(crate) fn check_devices<'a>(
     Ok(())
 }
 
-/// Whether a path is that of a file that does not exist yet.
+/// Reports whether a path names a file that does not exist yet.
 fn is_to_be_made(path: &Path) -> bool {
-    // Another machine's disk is there, or is not: opening it says why.
+    // Another machine's disk exists or does not. Opening it says why.
     !is_remote(path) && !path.exists()
 }
 
-/// How large a file is to be made.
+/// Returns the size of a file that is to be created.
 fn size_of_new(path: &Path, file_size: Option<u64>) -> Result<u64, Error> {
     match file_size {
         None => Err(Error::not_found(
@@ -159,7 +160,7 @@ fn size_of_new(path: &Path, file_size: Option<u64>) -> Result<u64, Error> {
     }
 }
 
-/// Makes the files that do not exist, where a size is given; returns them.
+/// Creates the missing files if a size is given, and returns their paths.
 pub(crate) fn make_files<'a>(
     paths: impl Iterator<Item = &'a Path>,
     file_size: Option<u64>,
@@ -179,29 +180,29 @@ pub(crate) fn make_files<'a>(
     Ok(made)
 }
 
-/// Takes away files that were made for something that came to nothing.
+/// Deletes files that were created for a failed change.
 pub(crate) fn unmake_files(made: &[PathBuf]) {
     for path in made {
-        // They are ours, and hold nothing.
+        // The files were created here, and hold nothing.
         let _ = std::fs::remove_file(path);
     }
 }
 
-/// What a new device may hold that is then overwritten.
+/// Contents of a new device that may be overwritten.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Over {
-    /// Whatever it is.
+    /// Whether any contents may be overwritten, apart from the exceptions below.
     pub(crate) force: bool,
-    /// But for the leaves, spares and caches of this pool that are listed.
+    /// Pool whose listed leaves, spares and caches may never be overwritten.
     pub(crate) pool: u64,
     pub(crate) name: String,
     pub(crate) listed: BTreeSet<u64>,
-    /// And but for devices of other pools whose records are keyed alike.
+    /// Key of this pool's records. Devices of other pools with this key may never be overwritten.
     pub(crate) key: Option<PoolKey>,
 }
 
 impl Over {
-    /// For a pool that has nothing yet.
+    /// Returns the rules for a pool that has no device yet.
     pub(crate) fn of_no_pool(force: bool) -> Self {
         Self {
             force,
@@ -210,7 +211,8 @@ impl Over {
     }
 }
 
-/// Opens a device for a pool that has not had it. One that holds something is refused unless it may be overwritten.
+/// Opens a device that is new to the pool. A device that holds something is refused, unless it may
+/// be overwritten.
 pub(crate) fn open_new(
     disks: &Disks,
     path: &Path,
@@ -279,8 +281,8 @@ pub(crate) fn open_new(
     }
 }
 
-/// One of the two pools was made of a copy of the other's devices. What is left between blocks could pass for records of
-/// this pool's log.
+/// Refuses a device of a pool with an equal record key: one of the two pools was made from a copy
+/// of the other's devices. Leftovers between blocks could pass for records of this pool's log.
 fn keyed_alike(path: &Path, other: &str, pool: &str) -> Error {
     let path = path.display();
     Error::new(

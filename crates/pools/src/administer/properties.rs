@@ -1,5 +1,5 @@
-//! `pool set` and `pool get`: properties of pools that administrators choose. They lie in the pool's labels
-//! ([`store::pool::PoolProperties`]) and go with it from machine to machine.
+//! `pool set` and `pool get`: properties of pools that administrators choose. They lie in the
+//! pool's labels ([`store::pool::PoolProperties`]) and move with it from machine to machine.
 
 use store::catalog::PropertyInfo;
 use store::pool::{PoolProperties, PoolProperty};
@@ -9,7 +9,7 @@ use crate::registry::Pools;
 use model::pool::properties::{PoolPropertyView, SetPoolProperty, elsewhere};
 use model::{Error, ErrorKind};
 
-/// All properties that can be set, by name.
+/// Returns all properties that can be set, by name.
 pub(crate) fn views(properties: &PoolProperties) -> Vec<PoolPropertyView> {
     let all = PoolProperty::ALL.into_iter();
     let views = all.map(|property| PoolPropertyView {
@@ -33,10 +33,10 @@ fn word(is_on: bool) -> &'static str {
 }
 
 impl Pools {
-    /// Sets a property of a pool; returns when its labels have it.
+    /// Sets a property of a pool, and returns once its labels hold the value.
     ///
     /// # Errors
-    /// There is no such property or value, or the pool takes no changes.
+    /// The property or value does not exist, or the pool takes no changes.
     pub fn set_property(&self, name: &str, request: &SetPoolProperty) -> Result<(), Error> {
         let (property, is_on) = parse(&request.property, &request.value)?;
         let _changing = self.changing();
@@ -61,7 +61,7 @@ impl Pools {
             }
             Err(error) => Err(error),
         };
-        // The pool may treat its devices otherwise from now on.
+        // The pool may treat its devices differently from now on.
         self.options.disks.look_again();
         synced.map_err(|error| {
             Error::new(

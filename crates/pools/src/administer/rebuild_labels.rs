@@ -1,8 +1,10 @@
-//! `pool check --rebuild-labels`: devices that lost all their labels get them back from their inner labels.
+//! `pool check --rebuild-labels`: gives devices that lost all their labels new ones, from their
+//! inner labels.
 //!
-//! What the labels become is the store's (`Rebuild`). Here the devices are opened for nobody else and searched, and what was
-//! found is proven as `pool check` proves a pool: the pool is opened as it would be, without a write (`overlay.rs`), and every
-//! copy of every block is read. Only then, and only where that was asked for, labels are written.
+//! The store (`Rebuild`) decides what the labels become. This file opens the devices exclusively
+//! and searches them. It then proves the findings as `pool check` proves a pool. The pool is opened
+//! without a write (`overlay.rs`), and every copy of every block is read. Labels are written only
+//! after that, and only on request.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,11 +31,11 @@ use model::pool::check::CheckView;
 use model::pool::rebuild_labels::{RebuildLabels, RebuildProgress, RebuildView, RebuiltDevice};
 use model::{Error, ErrorKind};
 
-/// So long the devices of a pool are watched that another host may have open. It writes a record there every eight seconds
-/// at least.
+/// Time for which devices are watched that another host may have open. An open pool's host writes a
+/// record there at least every eight seconds.
 const WATCH: Duration = Duration::from_secs(20);
 
-/// A device that was named.
+/// Device that the user named.
 struct Own {
     path: PathBuf,
     device: Arc<dyn BlockDevice>,
@@ -41,10 +43,10 @@ struct Own {
     traces: Vec<Trace>,
 }
 
-/// Searches devices, proves what they hold, and writes their labels where that is asked for.
+/// Searches devices, proves what they hold, and writes their labels on request.
 ///
 /// # Errors
-/// Why nothing is written. Where it failed while labels were written, the same can be asked for again.
+/// The reason why nothing is written. If writing the labels failed, the request can be repeated.
 pub fn rebuild_labels(
     asked: &RebuildLabels,
     progress: &mut dyn FnMut(RebuildProgress<'_>),
@@ -94,7 +96,7 @@ fn open(
             named.push(path.clone());
         }
     }
-    // The disks of other machines are reached by the daemon only, which has no pool rebuilt.
+    // Only the daemon reaches other machines' disks, and it rebuilds no pool.
     let disks = Disks::default();
     let mut devices = Vec::new();
     for (path, opened) in open_all(&disks, &named) {
@@ -123,8 +125,8 @@ fn in_use(path: &Path, error: Error) -> Error {
     .not_changed("nothing was written")
 }
 
-/// The inner labels on a device: where they lie if it has its size from the beginning, else wherever they may lie. A place
-/// that cannot be read has none.
+/// Returns the inner labels of a device: at their places if its size never changed, else wherever
+/// they may lie. An unreadable place counts as empty.
 fn search(
     path: &Path,
     device: &dyn BlockDevice,
@@ -173,7 +175,7 @@ fn read(device: &dyn BlockDevice, offset: u64, len: usize) -> Option<Pages> {
     }
 }
 
-/// The number of the pool that is meant by a name or number; `None`: none was named.
+/// Returns the number of the pool that the name or number means, or `None` if the user named none.
 fn choose(devices: &[Own], wanted: Option<&str>) -> Result<Option<u64>, Error> {
     let Some(wanted) = wanted else {
         return Ok(None);
@@ -204,7 +206,7 @@ fn choose(devices: &[Own], wanted: Option<&str>) -> Result<Option<u64>, Error> {
     }
 }
 
-/// What lies on each device.
+/// Words the findings on each device.
 fn told_of(devices: &[Own]) -> String {
     let told = devices.iter().map(|own| {
         let mut said: Vec<String> = label::newest(&own.labels)
@@ -228,7 +230,7 @@ fn told_of(devices: &[Own]) -> String {
     told.collect::<Vec<String>>().join("; ")
 }
 
-/// Why there is no plan, with the devices by their names.
+/// Words the reason why there is no plan, with the names of the devices.
 fn unplanned(devices: &[Own], error: &OpenError) -> Error {
     let named: String = devices
         .iter()
@@ -265,7 +267,7 @@ fn unplanned(devices: &[Own], error: &OpenError) -> Error {
     .not_changed("nothing was written")
 }
 
-/// Opens the pool as it would be with the new labels, and reads all of it.
+/// Opens the pool as its new labels would have it, and reads all of it.
 fn prove_plan(
     devices: &[Own],
     plan: &Rebuild,
@@ -304,7 +306,7 @@ fn prove_plan(
     })
 }
 
-/// The devices that were not named.
+/// Returns the devices that the user did not name.
 fn missing(examined: &Examined) -> Vec<String> {
     let config = &examined.config;
     let away = leaves(config).filter(|leaf| !examined.leaves.contains(&Some(*leaf)));
@@ -352,7 +354,8 @@ fn view(devices: &[Own], plan: &Rebuild, proof: CheckView) -> RebuildView {
     }
 }
 
-/// Refuses what contradicts itself: it is not the pool's newest state, or not this pool's disk.
+/// Refuses a state that contradicts itself: it is not the pool's newest state, or a device is not
+/// this pool's.
 fn refuse_broken(view: &RebuildView) -> Result<(), Error> {
     let is_broken = |kind: &str| {
         [
@@ -380,7 +383,7 @@ fn refuse_broken(view: &RebuildView) -> Result<(), Error> {
     .not_changed("nothing was written"))
 }
 
-/// Refuses devices that change while nobody here writes to them.
+/// Refuses devices that change although nothing here writes to them.
 fn require_silence(devices: &[Own], view: &RebuildView) -> Result<(), Error> {
     let before: Vec<Vec<Option<Pages>>> = devices.iter().map(watched).collect();
     std::thread::sleep(WATCH);
@@ -411,7 +414,8 @@ fn require_silence(devices: &[Own], view: &RebuildView) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a host with the pool open writes again and again: its records in the labels' places, and roots in inner labels.
+/// Reads the places that a host with the pool open keeps writing: its records in place of the
+/// labels, and roots in inner labels.
 fn watched(own: &Own) -> Vec<Option<Pages>> {
     let size = own.device.geometry().len;
     let rear =
@@ -425,7 +429,7 @@ fn watched(own: &Own) -> Vec<Option<Pages>> {
     records.chain(inner).collect()
 }
 
-/// Writes labels in the order of the store.
+/// Writes the labels in the store's order.
 fn write(devices: &[Own], plan: &Rebuild) -> Result<(), Error> {
     let failed = |own: &Own, error| {
         label::failed("write", &own.path, error).not_changed(

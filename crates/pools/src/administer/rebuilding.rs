@@ -1,9 +1,10 @@
-//! Finding out which pools this daemon had, where `pools.json` does not tell any more: from the labels of devices.
+//! Search for the daemon's pools by device labels, for when `pools.json` no longer lists them.
 //!
-//! A pool is this daemon's whose labels say that this installation has it, and not that it was exported. Looked at are the
-//! devices of `/dev`, disks of other machines that sessions show (also those that come up later), and the folders of all
-//! paths that older generations, what is left of the damaged files, and labels name. Pools in other folders cannot be
-//! found; the notice says so, with the way to import them.
+//! A pool belongs to this daemon if its labels say that this installation has it, and not that it
+//! was exported. The search covers the devices of `/dev` and the disks of other machines that
+//! sessions show, including those that appear later. It also covers the folders of all paths named
+//! in older generations, in the remains of the damaged files, and in labels. Pools in other folders
+//! cannot be found; the notice says so, and how to import them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,21 +19,21 @@ use model::device_name::is_remote;
 use model::{Error, ErrorKind};
 use state_folder::Trouble;
 
-/// The search for pools of a list that was lost.
+/// Search for the pools of a lost list.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
-    /// Where was looked.
+    /// Paths that were searched.
     looked: BTreeSet<PathBuf>,
 }
 
-/// The outcome of a search.
+/// Outcome of a search.
 #[derive(Debug, Default)]
 pub(crate) struct Rebuilt {
-    /// The pools, also those of an older list whose devices were not found.
+    /// Pools found, and pools of an older list whose devices were not found.
     pub(crate) pools: Vec<KnownPool>,
-    /// Those of which two devices are the same leaf: none of these is guessed to be the right one.
+    /// Pools with two devices that are one leaf. The search does not guess which device is right.
     pub(crate) twins: Vec<(KnownPool, Error)>,
-    /// News of other pools, in sentences without a full stop.
+    /// News of other pools, as sentences without a full stop.
     pub(crate) told: Vec<String>,
 }
 
@@ -46,7 +47,7 @@ impl Rebuilt {
     }
 }
 
-/// The folders of absolute paths that stand in these files, whatever else is wrong with them.
+/// Returns the folders of the absolute paths in these files, whatever else is wrong with the files.
 pub(crate) fn folders_named_in(files: &[PathBuf]) -> BTreeSet<PathBuf> {
     let texts = files.iter().filter_map(|file| std::fs::read(file).ok());
     let mut folders = BTreeSet::new();
@@ -58,14 +59,16 @@ pub(crate) fn folders_named_in(files: &[PathBuf]) -> BTreeSet<PathBuf> {
     folders
 }
 
-/// The folder that a file of a pool lies in; none for device nodes, which are looked at anyway.
+/// Returns the folder of a pool's file. A device node has none, because device nodes are searched
+/// anyway.
 fn folder_of(path: &Path) -> Option<PathBuf> {
     let folder = path.parent().filter(|_| path.is_absolute())?;
     (!folder.starts_with("/dev")).then(|| folder.to_owned())
 }
 
 impl Pools {
-    /// Finds the pools of this daemon by their labels. `known` is what an older list says; `hints` are folders.
+    /// Finds this daemon's pools by their labels. `known` is an older list, and `hints` are
+    /// folders.
     pub(crate) fn rebuild(&self, known: &[KnownPool], hints: BTreeSet<PathBuf>) -> Rebuilt {
         let mut to_look = hints;
         let devices = known.iter().flat_map(|pool| &pool.devices);
@@ -78,7 +81,7 @@ impl Pools {
         to_look.extend(self.options.disks.remote_names());
         let mut search = Search::default();
         let mut found = BTreeMap::new();
-        // Labels name the places of the others, which may be folders that nobody named.
+        // Labels name the places of the other devices, which may be in folders that nobody named.
         while !to_look.is_empty() {
             let paths: Vec<PathBuf> = std::mem::take(&mut to_look).into_iter().collect();
             let more = find_labels(&self.options.disks, &paths).pools;
@@ -97,7 +100,7 @@ impl Pools {
         rebuilt
     }
 
-    /// Which of the pools that were found are this daemon's.
+    /// Decides which of the found pools are this daemon's.
     fn judge(&self, known: &[KnownPool], found: &BTreeMap<u64, Vec<Candidate>>) -> Rebuilt {
         let mut rebuilt = Rebuilt::default();
         let number = |guid: &u64| format!("{guid:016x}");
@@ -125,7 +128,7 @@ impl Pools {
                 Some(twins) => rebuilt.twins.push((pool, twins)),
             }
         }
-        // Devices that were not found may come later. One that was exported since is not waited for.
+        // Missing devices may appear later. A pool that was exported since is not waited for.
         let lost = known.iter().filter(|of| {
             let guid = u64::from_str_radix(&of.guid, 16).unwrap_or(0);
             !found.contains_key(&guid)
@@ -143,13 +146,13 @@ impl Pools {
         rebuilt
     }
 
-    /// Whether labels say that this installation has a pool open.
+    /// Reports whether the labels say that this installation has the pool open.
     fn has_open(&self, config: &PoolConfig) -> bool {
         let installation = config.host.rsplit('/').next();
         !config.is_exported && installation == Some(self.options.installation.as_str())
     }
 
-    /// Looks at disks of other machines that came up after the search.
+    /// Searches disks of other machines that appeared after the first search.
     pub(crate) fn search_on(&self) {
         let new: Vec<PathBuf> = {
             let mut search = self.search();
@@ -181,7 +184,7 @@ impl Pools {
         }
     }
 
-    /// Opens a pool that was found later, or adds what was found to one that waits for it.
+    /// Opens a pool that was found later, or adds the found devices to a pool that waits for them.
     fn take_found(&self, found: KnownPool) {
         let _changing = self.changing();
         if self
@@ -210,8 +213,8 @@ impl Pools {
     }
 }
 
-/// Where the devices of a pool are: those that were found, and the others as an older list or the labels say; and why it
-/// is not opened, where two of them are the same leaf.
+/// Returns the places of a pool's devices: found places, and for the others those of an older list
+/// or the labels. If two devices are one leaf, it also returns why the pool is not opened.
 fn located(
     config: &PoolConfig,
     on: &[Candidate],
@@ -259,7 +262,7 @@ fn located(
     (pool, twins)
 }
 
-/// The notice of a list that was lost, and of what a search found.
+/// Words the notice of a lost list and of the search's findings.
 pub(crate) fn told(trouble: &Trouble, rebuilt: &Rebuilt) -> String {
     let names: Vec<&str> = rebuilt.names().collect();
     let pools = match names.is_empty() {

@@ -1,11 +1,14 @@
-//! Copying what can be read of a volume that has lost blocks, and telling exactly what cannot.
+//! Salvage of a volume with lost blocks: copies all readable data, and reports exactly what is
+//! lost.
 //!
-//! A volume is read from its beginning to its end. Where a block cannot be read it is left out and told; where a node of
-//! its map cannot, all that the node may lead to is. The source is only read. The copy goes to whoever asked,
-//! piece by piece, or into a new volume, of the same pool or of another.
+//! A volume is read from its beginning to its end. If a block cannot be read, it is left out and
+//! reported. If a node of the map cannot be read, all blocks that it may lead to are left out. The
+//! source is only read. The copy goes to the requester piece by piece, or into a new volume of any
+//! pool.
 //!
-//! On the wire a piece is its kind (1 byte), where it begins and how long it is (8 bytes each, the lowest first), and
-//! behind those of [`Kind::Data`] the bytes themselves, unless they went into a volume.
+//! On the wire, a piece is its kind (1 byte), then its start and length (8 bytes each, least
+//! significant byte first). The bytes of a [`Kind::Data`] piece follow, unless they went into a
+//! volume.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,25 +29,25 @@ use model::pool::salvage::{Kind, Piece, SalvageRequest};
 /// Bytes that are read at once.
 const STEP: u64 = 1 << 20;
 
-/// A volume that is going to be salvaged.
+/// Volume that is to be salvaged.
 #[derive(Debug)]
 pub struct Salvage {
     pool: Arc<OpenPool>,
     dataset: DatasetId,
     size: u64,
     block_size: u64,
-    /// The new volume.
+    /// New volume that receives the copy.
     to: Option<(Arc<OpenPool>, DatasetId)>,
 }
 
-/// Who takes the pieces.
+/// Receiver of the pieces.
 type Sink<'a> = dyn FnMut(Vec<u8>) -> Result<(), Error> + 'a;
 
 impl Pools {
-    /// Finds a volume, and makes the new one where there is to be one.
+    /// Finds the volume, and creates the new volume if the request names one.
     ///
     /// # Errors
-    /// A name means nothing, or the new volume cannot be made.
+    /// A name means nothing, or the new volume cannot be created.
     pub fn salvage(&self, request: &SalvageRequest) -> Result<Salvage, Error> {
         require_whole(&request.name)?;
         let (pool, dataset) = self.find_dataset(&request.name)?;
@@ -88,10 +91,10 @@ impl Pools {
 }
 
 impl Salvage {
-    /// Copies all that can be read, in pieces, to `sink`, which may take its time.
+    /// Copies all readable data, in pieces, to `sink`, which may take its time.
     ///
     /// # Errors
-    /// What `sink` says. Whatever else ends it is said in the last piece.
+    /// The error of `sink`. Any other end is reported in the last piece.
     pub fn run(self, sink: &mut Sink<'_>) -> Result<(), Error> {
         let whole = |kind| Piece {
             kind,
@@ -124,7 +127,7 @@ impl Salvage {
         sink(whole(Kind::End).encode())
     }
 
-    /// Goes on at a place; where the next one begins.
+    /// Goes on at a place, and returns the start of the next step.
     fn step(&self, at: u64, sink: &mut Sink<'_>) -> Result<u64, Stop> {
         let runs = ask(
             &self.pool,
@@ -149,7 +152,7 @@ impl Salvage {
                 None => Ok(self.size),
             },
             Ok(_) => Err(Stop::Pool(self.pool.host.ended())),
-            // What cannot be told of nodes is told by reading.
+            // If nodes do not tell, reading does.
             Err(error) if is_lost(&error) => {
                 self.copy(at..self.size.min(at + self.block_size), sink)
             }
@@ -157,7 +160,7 @@ impl Salvage {
         }
     }
 
-    /// Copies a range, up to what cannot be read of it; where the next one begins.
+    /// Copies a range up to the first unreadable byte, and returns the start of the next step.
     fn copy(&self, range: Range<u64>, sink: &mut Sink<'_>) -> Result<u64, Stop> {
         let read = Request::Read {
             dataset: self.dataset,
@@ -193,7 +196,7 @@ impl Salvage {
         Ok(lost.end)
     }
 
-    /// Brings bytes to where the copy is.
+    /// Writes bytes to the copy.
     fn put(&self, offset: u64, data: Pages, sink: &mut Sink<'_>) -> Result<(), Stop> {
         let piece = Piece {
             kind: Kind::Data,
@@ -217,13 +220,13 @@ impl Salvage {
     }
 }
 
-/// Why it cannot go on.
+/// Reason why the salvage cannot go on.
 enum Stop {
     Sink(Error),
     Pool(PoolError),
 }
 
-/// Whether a block cannot be read, and others may be.
+/// Reports whether this block cannot be read, while others may be readable.
 fn is_lost(error: &PoolError) -> bool {
     matches!(error.kind, PoolErrorKind::Damaged | PoolErrorKind::Device)
 }

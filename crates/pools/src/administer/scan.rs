@@ -1,4 +1,5 @@
-//! Scrubs and resilvers: begun, paused and stopped by administrators, and told of in zpool's words.
+//! Scrubs and resilvers: administrators start, pause and stop them, and their progress is reported
+//! in zpool's words.
 
 use store::format::SECTOR_SIZE;
 use store::pool::{Pool, ScanKind, ScanState, ScanStatus};
@@ -10,10 +11,10 @@ use model::quantity::format_size;
 use model::{Error, ErrorKind};
 
 impl Pools {
-    /// Begins, pauses or stops a scrub.
+    /// Starts, pauses or stops a scrub.
     ///
     /// # Errors
-    /// There is no such pool, or nothing to pause or stop, or a resilver is at work.
+    /// The pool does not exist, there is nothing to pause or stop, or a resilver is at work.
     pub fn scrub(&self, name: &str, action: ScrubAction) -> Result<(), Error> {
         let pool = self.get(name)?;
         pool.require_writable()?;
@@ -64,7 +65,7 @@ fn scrub(pool: &mut Pool, action: ScrubAction, now_us: u64) -> Result<(), &'stat
     Ok(())
 }
 
-/// A scan for programs; `now_us` is the engine's time.
+/// Describes a scan for programs. `now_us` is the engine's time.
 pub(crate) fn view(scan: &ScanStatus, now_us: u64) -> ScanView {
     let bytes = |sectors: u64| sectors * SECTOR_SIZE as u64;
     let issued = bytes(scan.examined_sectors);
@@ -108,7 +109,7 @@ pub(crate) fn view(scan: &ScanStatus, now_us: u64) -> ScanView {
     }
 }
 
-/// What is to be said of a scrub that a resilver interrupted.
+/// Describes a scrub that a resilver interrupted.
 pub(crate) fn waiting(scrub: ScanState) -> &'static str {
     match scrub {
         ScanState::Paused => "a scrub that was paused begins again after it, when it is started",
@@ -116,7 +117,7 @@ pub(crate) fn waiting(scrub: ScanState) -> &'static str {
     }
 }
 
-/// A scan as zpool tells of it, in lines.
+/// Describes a scan in zpool's words, in lines.
 pub(crate) fn text(scan: &ScanStatus, now_us: u64) -> String {
     let seen = view(scan, now_us);
     let (is_scrub, errors) = (scan.kind == ScanKind::Scrub, scan.unrecoverable);
@@ -176,7 +177,7 @@ fn progress(seen: &ScanView, is_scrub: bool) -> String {
     )
 }
 
-/// Bytes as zpool writes them: none are `0B`.
+/// Formats bytes as zpool does: no bytes are `0B`.
 fn amount(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes}B"),
@@ -184,7 +185,7 @@ fn amount(bytes: u64) -> String {
     }
 }
 
-/// `00:01:23`, or `1 days 02:03:04`
+/// Formats a duration, for example `00:01:23` or `1 days 02:03:04`.
 fn clock(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let text = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);

@@ -1,4 +1,5 @@
-//! `pool trim`: devices are told which space of the pool is free; and what is told of that in zpool's words.
+//! `pool trim`: tells devices which space of the pool is free, and reports the progress in zpool's
+//! words.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +14,11 @@ use model::quantity::format_size;
 use model::{Error, ErrorKind};
 
 impl Pools {
-    /// Begins, pauses or ends trims; returns when the pool has noted it.
+    /// Starts, pauses or ends trims, and returns once the pool has noted it.
     ///
     /// # Errors
-    /// There is no such pool or device, or nothing to begin, pause or end. Then nothing was changed.
+    /// The pool or device does not exist, or there is no trim to start, pause or end. Nothing is
+    /// changed then.
     pub fn trim(&self, name: &str, request: &Trim) -> Result<(), Error> {
         let pool = self.get(name)?;
         pool.require_writable()?;
@@ -47,12 +49,12 @@ impl Pools {
     }
 }
 
-/// A leaf that may be trimmed.
+/// Leaf that may be trimmed.
 struct Candidate {
     leaf: LeafId,
     guid: u64,
     path: std::path::PathBuf,
-    /// Its device frees what it is told of.
+    /// Whether the device frees the space that it is told of.
     can_trim: bool,
 }
 
@@ -118,7 +120,7 @@ fn trim(
     Ok(())
 }
 
-/// Whether a device can do what is asked.
+/// Checks whether the action is possible on a device.
 fn check(hands: &Hands<'_>, one: &Candidate, action: TrimAction) -> Result<(), TrimRefused> {
     let trims = hands.pool.trims();
     let state = trims
@@ -136,7 +138,7 @@ fn check(hands: &Hands<'_>, one: &Candidate, action: TrimAction) -> Result<(), T
     }
 }
 
-/// A trim for programs.
+/// Describes a trim for programs.
 pub(crate) fn view(trim: &TrimStatus) -> TrimView {
     TrimView {
         state: match trim.state {
@@ -155,7 +157,7 @@ pub(crate) fn view(trim: &TrimStatus) -> TrimView {
     }
 }
 
-/// Of a device that does not trim.
+/// Describes a device that cannot trim.
 pub(crate) fn unsupported() -> TrimView {
     TrimView {
         state: "unsupported".to_owned(),
@@ -163,7 +165,7 @@ pub(crate) fn unsupported() -> TrimView {
     }
 }
 
-/// The words for a trim of a device that begins, rests or ends.
+/// Words the start, pause or end of a device's trim.
 pub(crate) fn event(state: TrimState, bytes: u64) -> String {
     let amount = match bytes {
         0..1024 => format!("{bytes}B"),

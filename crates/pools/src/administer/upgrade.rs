@@ -1,5 +1,6 @@
-//! `pool upgrade`: which format features a pool has, and enabling those that this program knows. The features lie in
-//! the pool's labels ([`store::pool::features`]), so that other programs learn what they would have to know.
+//! `pool upgrade`: lists a pool's format features, and enables those that this program knows. The
+//! features lie in the pool's labels ([`store::pool::features`]), so that other programs learn what
+//! they must understand.
 
 use store::pool::features::{Feature, FeatureState, Features, Need};
 
@@ -7,7 +8,7 @@ use crate::registry::Pools;
 use model::pool::properties::FeatureView;
 use model::{Error, ErrorKind};
 
-/// All features that this program knows, and those that the pool has besides.
+/// Returns all features that this program knows, and further features of the pool.
 pub(crate) fn views(features: &Features) -> Vec<FeatureView> {
     let known = Feature::ALL.into_iter().map(|feature| FeatureView {
         name: feature.name().to_owned(),
@@ -39,7 +40,7 @@ pub(crate) fn views(features: &Features) -> Vec<FeatureView> {
 }
 
 impl Pools {
-    /// Enables all format features that this program knows; returns when the labels say so.
+    /// Enables all format features that this program knows, and returns once the labels say so.
     ///
     /// # Errors
     /// The pool is not open, or takes no changes.

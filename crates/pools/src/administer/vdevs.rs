@@ -1,10 +1,11 @@
-//! What a pool is made of, changed while it is in use: `pool offline`, `online`, `attach`, `replace`,
-//! `detach`, `add`, `remove`, `clear`.
+//! Changes to the devices of a pool while it is in use: `pool offline`, `online`, `attach`,
+//! `replace`, `detach`, `add`, `remove`, `clear`.
 //!
-//! Devices are opened here, never on the pool's thread: opening one that hangs keeps only who asked for it
-//! waiting, and not for ever. A change is answered when the labels have it.
+//! Devices are opened here, never on the pool's thread. If an opening hangs, only its requester
+//! waits, and not forever. A change is answered once the labels hold it.
 //!
-//! Here are the changes, how a device is named, and how a refusal is told; the verbs are in the files beside.
+//! This file holds the changes, the ways to name a device and the wording of refusals. The verbs
+//! are in the files beside it.
 
 mod exchange;
 mod growth;
@@ -26,7 +27,7 @@ use model::pool::vdev_change::VdevChange;
 use model::pool::vdev_request::Additions;
 use model::{Error, ErrorKind};
 
-/// A pool at which something is changed.
+/// Pool that is to be changed.
 struct Site<'a> {
     name: &'a str,
     pools: &'a Pools,
@@ -34,7 +35,7 @@ struct Site<'a> {
     status: PoolStatus,
 }
 
-/// A leaf that was named.
+/// Leaf that the user named.
 #[derive(Clone, Debug)]
 struct Named {
     leaf: LeafStatus,
@@ -43,10 +44,10 @@ struct Named {
 }
 
 impl Pools {
-    /// Changes what a pool is made of; returns when the labels have it.
+    /// Changes the devices of a pool, and returns once the labels hold the change.
     ///
     /// # Errors
-    /// What stands in the way.
+    /// The reason that prevents the change.
     pub fn change_vdevs(&self, name: &str, change: &VdevChange) -> Result<(), Error> {
         let _changing = self.changing();
         let pool = self.get(name)?;
@@ -65,7 +66,8 @@ impl Pools {
             status,
         };
         let changed = site.change(change);
-        // Also after a refusal: of several devices those before the one that was refused are changed.
+        // After a refusal too: with several devices, those before the refused one are already
+        // changed.
         let synced = pool.host.sync();
         let synced = synced.and_then(|()| self.reconsider_protection(&pool));
         let saved = match change.takes() {
@@ -81,13 +83,15 @@ impl Pools {
             failed(name, "change", &error)
                 .not_changed("the change is in force and may be forgotten when the daemon ends")
         })?;
-        // Only now: their labels say that they are others than those that units had.
+        // This comes last: by now the labels show that the devices are no longer those that units
+        // had.
         let after = pool.host.places().into_iter();
         let mut new = after.filter(|(guid, _)| !before.contains_key(guid));
         new.try_for_each(|(_, at)| self.take_back(&at.path))
     }
 
-    /// A disk that other hosts could reach may have left a pool, or was refused: then nobody else is kept from it any more.
+    /// Reviews the protection of a pool after a change. A disk that other hosts can reach may have
+    /// left the pool, or was refused; then other hosts are no longer kept from it.
     fn reconsider_protection(&self, pool: &OpenPool) -> Result<(), PoolError> {
         let host = self.host_id();
         let change = pool
@@ -104,11 +108,12 @@ impl Pools {
         synced
     }
 
-    /// Returns when all that the pool has taken up to now is on its devices, durable and in a checkpoint: what volumes
-    /// were told to write without being asked to flush it, too.
+    /// Waits until all writes that the pool has taken are durable and in a checkpoint, including
+    /// writes that no host asked to flush.
     ///
     /// # Errors
-    /// There is no such pool, or it takes no changes (any more): then what was not flushed may be lost.
+    /// The pool does not exist, or takes no changes, or no longer. Unflushed writes may then be
+    /// lost.
     pub fn sync(&self, name: &str) -> Result<(), Error> {
         let pool = self.get(name)?;
         pool.require_writable()?;
@@ -119,10 +124,10 @@ impl Pools {
         })
     }
 
-    /// How a pool would be laid out after something was added; nothing is changed.
+    /// Returns the layout that the pool would have after an addition, and changes nothing.
     ///
     /// # Errors
-    /// What stands in the way of adding it.
+    /// The reason that prevents the addition.
     pub fn would_add(&self, name: &str, change: &VdevChange) -> Result<PoolView, Error> {
         let _changing = self.changing();
         let pool = self.get(name)?;
@@ -160,7 +165,7 @@ impl Pools {
 }
 
 impl Site<'_> {
-    /// Does what was asked for; the labels have it later.
+    /// Makes the requested change. The labels hold it later.
     fn change(&self, change: &VdevChange) -> Result<(), Error> {
         match change {
             VdevChange::Offline { devices } => self.offline(devices),
@@ -208,7 +213,7 @@ impl Site<'_> {
     }
 }
 
-/// Whether a pool takes no changes any more, and can be opened anew.
+/// Reports whether the pool takes no more changes and can be reopened.
 fn is_stopped(pool: &OpenPool) -> bool {
     let is_suspended = pool.host.ask(|engine| engine.suspended_because().is_some());
     let shut = pool.host.shut();
@@ -239,7 +244,7 @@ impl Site<'_> {
             .collect()
     }
 
-    /// The cache that a word means.
+    /// Returns the cache that `name` means.
     fn cache(&self, name: &str) -> Option<u64> {
         let places = self.pool.host.places();
         let mut guids = self.status.caches.iter().map(|cache| cache.guid);
@@ -249,7 +254,7 @@ impl Site<'_> {
         })
     }
 
-    /// The spare that stands ready, or would if its device were there, and that a word means.
+    /// Returns the spare that `name` means, if it stands ready or only lacks its device.
     fn spare(&self, name: &str) -> Option<u64> {
         let places = self.pool.host.places();
         let mut guids = self.status.spares.iter().copied();
@@ -306,7 +311,7 @@ impl Site<'_> {
         done.map_err(|error| failed(self.name, doing, &error))
     }
 
-    /// A change of the tree, and its refusal in words.
+    /// Changes the tree, and words the refusal.
     fn shape(
         &self,
         doing: &str,
@@ -318,7 +323,7 @@ impl Site<'_> {
             .map_err(|error| refused(doing, path, &error))
     }
 
-    /// Refuses to change a pool that takes no changes any more.
+    /// Refuses to change a pool that takes no more changes.
     fn require_changes(&self) -> Result<(), Error> {
         let Some(reason) = &self.status.suspended else {
             return Ok(());
@@ -334,8 +339,8 @@ impl Site<'_> {
     }
 }
 
-/// Does something to several devices, one after the other. Where one is refused, the error says which were `done`
-/// before it and stay so.
+/// Makes a change to several devices, one after the other. If one device is refused, the error
+/// names the devices that were `done` before and stay changed.
 fn in_turn<T>(
     done: &str,
     devices: impl IntoIterator<Item = (impl ToString, T)>,
@@ -355,14 +360,14 @@ fn in_turn<T>(
     Ok(())
 }
 
-/// Whether a word means the leaf: its path, the last part of that, or its number.
+/// Reports whether `word` means the leaf: its path, the last part of its path, or its number.
 pub(crate) fn is_meant(word: &str, guid: u64, path: &Path) -> bool {
     word == format!("{guid:016x}")
         || is_same(Path::new(word), path)
         || !word.contains('/') && path.file_name().is_some_and(|name| name == word)
 }
 
-/// Whether two paths lead to the same.
+/// Reports whether two paths lead to one file.
 fn is_same(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| std::fs::canonicalize(path).ok();
     one == other || one.is_absolute() && real(one).is_some_and(|one| real(other) == Some(one))
@@ -376,7 +381,7 @@ fn failed(name: &str, doing: &str, error: &PoolError) -> Error {
     )
 }
 
-/// Why the tree cannot be changed so, and what to do instead.
+/// Words the refusal of a change to the tree, with the remedy.
 fn refused(doing: &str, path: &Path, error: &ShapeError) -> Error {
     let path = path.display();
     let (why, next) = match error.kind {

@@ -1,4 +1,4 @@
-//! What may be asked of datasets, and the questions to the catalogue that it comes to.
+//! Requests for changes of datasets, and the questions to the catalogue that each request becomes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use model::Error;
 use model::pool::dataset::change::DatasetChange;
 use model::pool::dataset::name::split;
 
-/// Bytes of a volume's block where neither the request nor the pool says how many; zfs's.
+/// Bytes of a volume's block if neither the request nor the pool names a size, as in zfs.
 const DEFAULT_BLOCK_SIZE: u32 = 16 << 10;
 
 /// What the catalogue is asked, one after the other.
@@ -190,7 +190,7 @@ fn snapshot_step(change: &DatasetChange) -> Vec<Step> {
     }
 }
 
-/// One question to the catalogue. It may be asked again, before anything is changed.
+/// Question to the catalogue. It may be repeated before anything is changed.
 pub(crate) type Step =
     Arc<dyn Fn(&Catalog, Stamp) -> Result<Operation, CatalogError> + Send + Sync>;
 
@@ -200,7 +200,8 @@ fn step(
     vec![Arc::new(plan)]
 }
 
-/// What is asked of holds. Those of a stream that is being sent begin with a dot: it alone may make and end them.
+/// Returns the requested change of holds. Tags that begin with a dot belong to streams that are
+/// being sent; only a stream may set and release them.
 fn holds(tag: String, snapshots: Vec<String>, is_recursive: bool) -> Result<Holds, Error> {
     if tag.starts_with('.') {
         return Err(Error::invalid(
@@ -215,7 +216,7 @@ fn holds(tag: String, snapshots: Vec<String>, is_recursive: bool) -> Result<Hold
     })
 }
 
-/// Setting properties; volsize is one that resizes.
+/// Sets properties. Setting `volsize` resizes the volume.
 fn set(
     name: &str,
     mut properties: BTreeMap<String, String>,

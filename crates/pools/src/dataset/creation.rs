@@ -1,5 +1,5 @@
-//! Properties that are chosen once, when a volume is made. zfs takes it among the properties, so `-o volblocksize=8K` means the same
-//! as `-b 8K`.
+//! Properties that are chosen once, when a volume is created. zfs takes them as ordinary
+//! properties, so `-o volblocksize=8K` is equal to `-b 8K`.
 
 use store::catalog::size::parse_size;
 
@@ -10,7 +10,8 @@ use model::pool::dataset::change::DatasetChange;
 const BLOCK_SIZE: &str = "volblocksize";
 const SIZE: &str = "volsize";
 
-/// The change with its properties that are chosen once, each in the field that the change has for it.
+/// The change with its properties that are chosen once, each in the field that the change has for
+/// it.
 ///
 /// # Errors
 /// It cannot be chosen for what is made, or is said twice.
@@ -62,10 +63,10 @@ pub(super) fn with_what_is_made(change: &DatasetChange) -> Result<DatasetChange,
     Ok(change)
 }
 
-/// The volblocksize of a property, where nothing else was said.
+/// Returns the `volblocksize` of a property, if the change gives no other value.
 fn told(text: &str, other: Option<u32>) -> Result<u32, Error> {
     let bytes = parse_size(text).map_err(refused)?;
-    // A size that no volblocksize can have is refused with those that it can.
+    // A size that no `volblocksize` can have is refused, with the possible sizes.
     let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     match other {
         Some(other) if other != bytes => Err(Error::invalid(

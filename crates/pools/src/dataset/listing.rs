@@ -1,5 +1,5 @@
-//! What is listed of datasets. The pool's thread, which serves everybody, only hands out what it knows; texts are made
-//! elsewhere, of one dataset at a time, and only those that somebody asked for.
+//! Listing of datasets. The pool's thread serves everybody, so it only hands out its data. Other
+//! threads make the texts, for one dataset at a time and only for what was requested.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use store::pool::{BlockBytes, DatasetUsage, Pool};
 use model::date;
 use model::pool::dataset::{DatasetView, HoldView, PropertyView, Selection};
 
-/// The datasets of a pool at one moment.
+/// Datasets of a pool at one moment.
 #[derive(Debug)]
 pub struct Listing {
     catalog: Catalog,
@@ -19,7 +19,7 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// As the pool is now.
+    /// Returns the present datasets of a pool.
     pub(super) fn of(pool: &Pool) -> Self {
         Self {
             usage: pool.usage(),
@@ -27,7 +27,7 @@ impl Listing {
         }
     }
 
-    /// Each dataset after the one that it lies in.
+    /// Returns the views of the datasets, each after the dataset that it lies in.
     pub fn into_views(self, selection: Selection) -> impl Iterator<Item = DatasetView> {
         let listed = self.catalog.listing(ROOT).into_iter();
         let listed = listed.filter(|dataset| selection.has_kind(dataset.kind.as_str()));
@@ -65,7 +65,7 @@ impl Listing {
         }
     }
 
-    /// What was set, inherited, or is so by nature.
+    /// Returns the properties that were set, inherited, or are the dataset's nature.
     fn properties(&self, dataset: &Dataset, selection: &Selection) -> Vec<PropertyView> {
         let (catalog, id) = (&self.catalog, dataset.id);
         let named = PROPERTIES
@@ -100,7 +100,7 @@ impl Listing {
     }
 }
 
-/// What a dataset takes, by the names of zfs's properties.
+/// Returns the space figures of a dataset, by the names of zfs's properties.
 fn figures(kind: &Kind, usage: DatasetUsage, selection: &Selection) -> Vec<PropertyView> {
     let mut figures = vec![
         ("used", usage.used),
@@ -124,7 +124,8 @@ fn figures(kind: &Kind, usage: DatasetUsage, selection: &Selection) -> Vec<Prope
     figures.chain(compression).collect()
 }
 
-/// What compression saves. Figures that are not known of what an older program wrote are `-`.
+/// Returns the figures of compression. Figures that are unknown for an older program's data are
+/// `-`.
 fn compression_figures(kind: &Kind, usage: DatasetUsage) -> Vec<PropertyView> {
     let (used, referenced) = (usage.used_blocks, usage.referenced_blocks);
     let unknown = |name| computed(name, "-".to_owned(), "-".to_owned());
@@ -146,7 +147,7 @@ fn compression_figures(kind: &Kind, usage: DatasetUsage) -> Vec<PropertyView> {
             ratio("compressratio", used),
             ratio("refcompressratio", referenced),
         ],
-        // As in zfs, what a snapshot can reach counts for both.
+        // As in zfs, both count all that the snapshot can reach.
         Kind::Snapshot(_) => vec![
             logical("logicalreferenced", referenced),
             ratio("compressratio", referenced),

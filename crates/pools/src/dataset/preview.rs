@@ -1,4 +1,4 @@
-//! What a change would do, before it is made: whether it can be, and what a destruction takes with it.
+//! Preview of a change: whether it is possible, and what a destruction takes with it.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +17,10 @@ use model::pool::dataset::change::DatasetChange;
 use model::pool::dataset::{Changed, Doomed};
 
 impl Pools {
-    /// What a change would do; nothing is changed.
+    /// Describes the effects of a change, and changes nothing.
     ///
     /// # Errors
-    /// Those of [`Pools::change`].
+    /// The errors of [`Pools::change`].
     pub fn preview(&self, change: &DatasetChange, served: &Served) -> Result<Changed, Error> {
         let pool = self.get(change.pool()?)?;
         let mut change = with_what_is_made(change)?;
@@ -30,7 +30,7 @@ impl Pools {
         let mut changed = with_block_size(&pool, &mut change)?;
         let steps = steps(&change)?;
         let number = pool.guid;
-        // Who serves something of it is told, not refused.
+        // Units that serve the dataset are listed, and nothing is refused.
         let asked = pool.host.ask(move |pool| {
             let operations = check_all(pool, number, &steps, &Served::default())?;
             let destroyed = operations.iter().find_map(|operation| match operation {
@@ -60,15 +60,15 @@ fn named(pool: &Pool, doomed: &BTreeSet<DatasetId>) -> Vec<Doomed> {
     all.collect()
 }
 
-/// Bytes that become free, at least: what several snapshots share and nothing else has is not counted, where their volume
-/// stays.
+/// Returns a lower bound of the bytes that become free. Bytes that only several doomed snapshots
+/// share are not counted if their volume stays.
 fn freed(pool: &Pool, doomed: &BTreeSet<DatasetId>) -> u64 {
     let (catalog, usage) = (pool.catalog(), pool.usage());
     let all = doomed.iter().filter_map(|id| {
         let (dataset, usage) = (catalog.dataset(*id)?, usage.get(id)?);
         match dataset.kind {
             Kind::Folder => None,
-            // Its snapshots go with it.
+            // The snapshots of the volume go with it.
             Kind::Volume(_) => Some(usage.used),
             Kind::Snapshot(_) if doomed.contains(&dataset.parent) => None,
             Kind::Snapshot(_) => Some(usage.used),

@@ -1,5 +1,5 @@
-//! `create -p` and `clone -p` of what is there already: as in zfs nothing is changed, and it is no mistake. It is one where
-//! something else is there than was asked for.
+//! `create -p` and `clone -p` of a dataset that already exists. As in zfs, nothing is changed and
+//! there is no error. If another dataset has the name, the request is refused.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use model::pool::dataset::change::DatasetChange;
 use model::pool::dataset::name::split;
 use model::{Error, ErrorKind};
 
-/// What is said where that which would be made is there already, and nothing is to be done; `None` where it is not, or
-/// where a change does not allow that.
+/// Returns the remarks about an existing dataset that makes the change unnecessary. Returns `None`
+/// if the dataset does not exist, or if the change does not allow this.
 ///
 /// # Errors
-/// There is something else of that name.
+/// Another dataset has the name.
 pub(super) fn already_there(
     pool: &OpenPool,
     change: &DatasetChange,
@@ -41,7 +41,7 @@ pub(super) fn already_there(
     }))
 }
 
-/// What is to be said of a dataset that is there and is what would be made.
+/// Compares the existing dataset with the requested one, and returns the remarks.
 fn compared(catalog: &Catalog, change: &DatasetChange) -> Result<Option<Vec<String>>, Error> {
     let (DatasetChange::Create {
         name, properties, ..
@@ -53,7 +53,8 @@ fn compared(catalog: &Catalog, change: &DatasetChange) -> Result<Option<Vec<Stri
         return Ok(None);
     };
     let there = catalog.find(split(name).1).ok();
-    // Snapshots are not made so, and what is half received is nobody's: that is refused like without -p.
+    // Snapshots are not created this way, and a half-received dataset is nobody's. Both are refused
+    // as without -p.
     let there = there.filter(|there| {
         there.as_snapshot().is_none() && catalog.receiving(there.id).is_none_or(|of| !of.is_new)
     });
@@ -65,7 +66,7 @@ fn compared(catalog: &Catalog, change: &DatasetChange) -> Result<Option<Vec<Stri
             size, block_size, ..
         } => other_than_created(there, name, *size, *block_size),
         DatasetChange::Clone { snapshot, .. } => {
-            // That there is no such snapshot is told like without -p.
+            // A missing snapshot is reported as without -p.
             let Ok(origin) = catalog.find_snapshot(split(snapshot).1) else {
                 return Ok(None);
             };
@@ -88,7 +89,7 @@ fn compared(catalog: &Catalog, change: &DatasetChange) -> Result<Option<Vec<Stri
     Ok(Some(notices))
 }
 
-/// What is there instead of the folder, or the volume of a size, that would be made; and what to do.
+/// Describes a dataset that differs from the requested folder or volume, with the remedy.
 fn other_than_created(
     there: &Dataset,
     name: &str,
@@ -120,7 +121,7 @@ fn other_than_created(
     }
 }
 
-/// What is there instead of a clone of a snapshot; and what to do.
+/// Describes a dataset that differs from the requested clone, with the remedy.
 fn other_than_cloned(
     catalog: &Catalog,
     there: &Dataset,
@@ -139,7 +140,7 @@ fn other_than_cloned(
     Some((what, "choose another name".to_owned()))
 }
 
-/// Those of some properties that are not set so on a dataset.
+/// Returns the names of the properties that a dataset does not have with the given value.
 fn unset(there: &Dataset, properties: &BTreeMap<String, String>) -> Vec<String> {
     let is_set = |name: &str, text: &str| {
         let Ok(property) = Property::parse(name) else {

@@ -1,8 +1,10 @@
-//! Where the devices of pools come from: files and device nodes of this machine by their paths, and disks of other
-//! machines by their names (`naa.…`), which the daemon's initiator reaches.
+//! Source of the devices of pools. Files and device nodes of this machine are found by their paths.
+//! Disks of other machines are found by their names (`naa.…`), and the daemon's initiator reaches
+//! them.
 //!
-//! A disk of another machine is written durably (FUA), whatever its cache: were that machine to restart between a
-//! write and the flush behind it, its cache would be empty and the flush would succeed, and nobody could tell.
+//! Every write to another machine's disk is durable (FUA), whatever the disk's cache. If that
+//! machine restarted between a write and the next flush, its cache would be empty and the flush
+//! would succeed, and nobody could tell.
 
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
@@ -28,32 +30,33 @@ use initiator::host::Host;
 use model::device_name::{self, is_remote};
 use model::{Error, ErrorKind};
 
-/// How files of vdevs are used.
+/// Options with which the files of vdevs are used.
 pub(crate) const FILE_OPTIONS: FileOptions = FileOptions {
     block_size: SECTOR_SIZE as u32,
     preallocate: false,
     direct: true,
 };
 
-/// So long a device may take to be opened and say who it is.
+/// Longest time for a device to be opened and to identify itself.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// So long of that for its sessions to come up, where it is another machine's.
+/// Part of that time for the sessions of another machine's disk to come up.
 const LOGIN: Duration = Duration::from_secs(10);
 
-/// So long I/O waits for a disk of another machine all of whose paths are down; then the pool goes on without it.
-/// Less than the engine's own patience, after which a disk is faulted instead of away.
+/// Time for which I/O waits if all paths of another machine's disk are down. Then the pool goes on
+/// without the disk. It is shorter than the engine's own patience, after which a disk is faulted,
+/// not missing.
 const ALL_PATHS_DOWN: Duration = Duration::from_secs(10);
 
 /// Opens devices for pools.
 #[derive(Clone, Debug, Default)]
 pub struct Disks {
     initiator: Option<Arc<Host>>,
-    /// So long sessions may take to come up.
+    /// Longest time for sessions to come up.
     login: Duration,
 }
 
 impl Disks {
-    /// This machine's, and what `initiator` reaches.
+    /// Returns a source of this machine's devices and of the disks that `initiator` reaches.
     pub fn with(initiator: Arc<Host>) -> Self {
         Self {
             initiator: Some(initiator),
@@ -61,7 +64,8 @@ impl Disks {
         }
     }
 
-    /// The same, for who has waited for all sessions already.
+    /// Returns an equal source that waits for no sessions, for a caller that has already waited for
+    /// all of them.
     pub(crate) fn at_once(&self) -> Self {
         Self {
             login: Duration::ZERO,
@@ -69,8 +73,8 @@ impl Disks {
         }
     }
 
-    /// Waits for sessions that are still coming up and may show these disks: all of them together, not one after the
-    /// other, and not for targets that none of them was seen at.
+    /// Waits for sessions that are still coming up and may show these disks. It waits for all of
+    /// them together, and skips targets at which none of the disks was seen.
     pub(crate) fn settle(&self, wanted: &[KnownDevice]) {
         let Some(initiator) = &self.initiator else {
             return;
@@ -88,7 +92,8 @@ impl Disks {
         initiator.settle(&names, may_show, self.login);
     }
 
-    /// The targets at which another machine's disk is seen; none where it is not, or is this machine's.
+    /// Returns the targets that show another machine's disk. The list is empty if no target shows
+    /// it, or if the disk is this machine's.
     pub(crate) fn targets_of(&self, path: &Path) -> Vec<String> {
         let (Some(name), Some(initiator)) = (device_name::of_path(path), &self.initiator) else {
             return Vec::new();
@@ -103,10 +108,10 @@ impl Disks {
         targets
     }
 
-    /// Opens a device for one pool alone.
+    /// Opens a device exclusively for one pool.
     ///
     /// # Errors
-    /// It is not there, is in use, or is nothing that a pool can lie on.
+    /// The device is missing, in use, or of a kind that cannot hold a pool.
     pub(crate) fn open(&self, path: &Path) -> Result<Arc<dyn BlockDevice>, OpenError> {
         if let Some(name) = device_name::of_path(path) {
             return Ok(Arc::new(self.remote(name)?));
@@ -141,10 +146,10 @@ impl Disks {
         Ok(RemoteDisk(Arc::new(InUse(device))))
     }
 
-    /// Opens a device for one pool alone, and reads its labels.
+    /// Opens a device exclusively for one pool, and reads its labels.
     ///
     /// # Errors
-    /// It is not there, is in use, cannot be read, or does not answer.
+    /// The device is missing, in use, cannot be read, or does not answer.
     pub(crate) fn open_with_labels(
         &self,
         path: &Path,
@@ -152,11 +157,12 @@ impl Disks {
         self.open_and_look(path, label::read)
     }
 
-    /// Opens a device for one pool alone, and looks at what it holds. First locked, then read: nobody writes labels in
-    /// between. One that does not answer is given up.
+    /// Opens a device exclusively for one pool, and inspects its contents. The device is locked
+    /// before it is read, so that nobody writes labels in between. A device that does not answer is
+    /// given up.
     ///
     /// # Errors
-    /// It is not there, is in use, cannot be read, or does not answer.
+    /// The device is missing, in use, cannot be read, or does not answer.
     pub(crate) fn open_and_look<T: Send + 'static>(
         &self,
         path: &Path,
@@ -172,7 +178,7 @@ impl Disks {
                 let seen = look(&*device).map_err(|error| label::failed("read", &at, error))?;
                 Ok((device, seen))
             });
-            // Nobody may wait any more.
+            // The requester may have stopped waiting.
             drop(reply.send(opened));
         };
         let thread = std::thread::Builder::new().name("opening".to_owned());
@@ -192,7 +198,7 @@ impl Disks {
         })
     }
 
-    /// Whether there is something to open: a file or node, or a disk that a session shows.
+    /// Reports whether there is a file or node at the path, or a session that shows the disk.
     pub(crate) fn exists(&self, path: &Path) -> bool {
         match (device_name::of_path(path), &self.initiator) {
             (None, _) => path.exists(),
@@ -201,7 +207,8 @@ impl Disks {
         }
     }
 
-    /// Whether there is something to open now: another machine's disk has a path that lives. Waits for nothing.
+    /// Reports whether the device can be opened now: another machine's disk needs a live path. This
+    /// waits for nothing.
     pub(crate) fn is_there_now(&self, path: &Path) -> bool {
         match (device_name::of_path(path), &self.initiator) {
             (None, _) => path.exists(),
@@ -213,28 +220,29 @@ impl Disks {
         }
     }
 
-    /// A disk was given up, or may be back: whoever looks after that has to do so now.
+    /// Wakes the check for returning disks at once: a disk was given up, or may be back.
     pub(crate) fn look_again(&self) {
         if let Some(initiator) = &self.initiator {
             initiator.given_up();
         }
     }
 
-    /// The disks of other machines that sessions show.
+    /// Returns the names of other machines' disks that sessions show.
     pub(crate) fn remote_names(&self) -> Vec<PathBuf> {
         let devices = self.initiator.iter().flat_map(|host| host.devices());
         let names = devices.map(|device| PathBuf::from(device.nmp.name));
         names.filter(|name| is_remote(name)).collect()
     }
 
-    /// The labels of a device as they are, whoever uses it: looking must be possible, and do no harm. `None` where
-    /// it cannot be read; that holds no pool that could be imported.
+    /// Reads the labels of a device, whoever uses it: looking must be possible, and does no harm.
+    /// Returns `None` if the device cannot be read, because it then holds no pool that could be
+    /// imported.
     pub(crate) fn look_at(&self, path: &Path) -> Option<LeafLabels> {
         match (device_name::of_path(path), &self.initiator) {
             (None, _) => label::read_unlocked(path).ok(),
             (Some(name), Some(initiator)) => {
                 let device = initiator.device(name, self.login)?;
-                // One that cannot be asked would keep us waiting.
+                // A device that cannot be queried would block this thread.
                 if device.fault().is_some() {
                     return None;
                 }
@@ -244,14 +252,15 @@ impl Disks {
         }
     }
 
-    /// The labels of devices that are in use, as they are; without those that do not answer in time.
+    /// Reads the labels of devices that are in use. Devices that do not answer in time are left
+    /// out.
     pub(crate) fn look_at_all(&self, paths: &[PathBuf]) -> Vec<LeafLabels> {
         let (reply, answers) = channel();
         for path in paths {
             let (disks, at, reply) = (self.clone(), path.clone(), reply.clone());
-            // Nobody may wait any more.
+            // The requester may have stopped waiting.
             let work = move || drop(reply.send(disks.look_at(&at)));
-            // Without a thread one label less is looked at.
+            // Without a thread, one label less is read.
             let thread = std::thread::Builder::new().name("looking".to_owned());
             drop(thread.spawn(work));
         }
@@ -264,12 +273,13 @@ impl Disks {
     }
 }
 
-/// A disk of another machine.
+/// Disk of another machine.
 #[derive(Debug)]
 struct RemoteDisk(Arc<InUse>);
 
-/// That it is the pool's: until all that it was asked is answered, also where the pool has given it up before. A
-/// write that still waits for a path would land on whatever somebody else has there by then.
+/// Claim that the disk is the pool's. It holds until all requests are answered, even if the pool
+/// gave the disk up before. A write that still waits for a path would overwrite another user's
+/// data.
 #[derive(Debug)]
 struct InUse(MultipathDevice);
 
@@ -313,7 +323,7 @@ impl BlockDevice for RemoteDisk {
     }
 }
 
-/// The same, answered when it is durable.
+/// Turns a request into one that is answered once it is durable.
 fn durable(request: Request) -> Request {
     match request {
         Request::Write { offset, data, .. } => Request::Write {

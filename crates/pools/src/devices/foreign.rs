@@ -1,8 +1,9 @@
-//! What others keep on a device: file systems, volume managers, encryption, partition tables and images of disks, known
-//! by the bytes that each of them begins or ends with. A pool does not overwrite such a device unasked.
+//! Foreign data on a device: file systems, volume managers, encryption, partition tables and disk
+//! images. Each is known by the bytes at its start or end. A pool does not overwrite such a device
+//! without being asked.
 //!
-//! The labels of a device are read in any case, and nearly everything lies where they would be; besides them only the
-//! very end is looked at.
+//! The labels of a device are read anyway, and nearly all foreign marks lie within them. Apart from
+//! the labels, only the very end is read.
 
 use store::pool::LeafLabels;
 use store::vdev::layout::label_offset;
@@ -10,26 +11,26 @@ use store::vdev::layout::label_offset;
 use block::lane::ask;
 use block::{BlockDevice, BlockError, Done, Request};
 
-/// Bytes of the end that are looked at besides the labels.
+/// Bytes at the end that are read besides the labels.
 const TAIL: u64 = 256 << 10;
 
-/// Where what is to be found begins, on a device of `size` bytes.
+/// Place at which a signature begins, on a device of `size` bytes.
 #[derive(Clone, Copy)]
 enum At {
-    /// At one of these bytes.
+    /// One of these bytes.
     Start(&'static [u64]),
-    /// So many bytes before the end, which is cut to whole units of the second number first.
+    /// Distance from the end, which is first cut to whole units of the second number.
     End(&'static [(u64, u64)]),
-    /// In a ring of ZFS's labels, at any KiB of it.
+    /// Any KiB of the ring in ZFS's labels.
     ZfsRing,
 }
 
-/// Something that others keep.
+/// Signature of a kind of foreign data.
 struct Signature {
-    /// What it is.
+    /// Kind of foreign data.
     name: &'static str,
     at: At,
-    /// Bytes, each behind so many others.
+    /// Bytes to find, each after an offset from the start of the signature.
     parts: &'static [(u64, &'static [u8])],
 }
 
@@ -56,18 +57,18 @@ const EXT: &str = "an ext2, ext3 or ext4 file system";
 const MD: &str = "a member of an md array";
 const GPT: &str = "a GPT partition table";
 const SWAP: &str = "swap space";
-/// Where the header of swap space ends, by the size of a page.
+/// Ends of the header of swap space, by page size.
 const SWAP_AT: &[u64] = &[
     (4 << 10) - 10,
     (8 << 10) - 10,
     (16 << 10) - 10,
     (64 << 10) - 10,
 ];
-/// md's number, and its major version behind it.
+/// Magic number of md, followed by its major version.
 const MD_1: &[(u64, &[u8])] = &[(0, b"\xfc\x4e\x2b\xa9\x01\0\0\0")];
 const MD_0: &[(u64, &[u8])] = &[(0, b"\xfc\x4e\x2b\xa9\0\0\0\0")];
 
-/// What is looked for; what says more stands before what says less.
+/// All signatures. A more telling one stands before a less telling one.
 const SIGNATURES: [Signature; 28] = [
     at_start(EXT, &[1024], &[(0x38, b"\x53\xef"), (0x4c, b"\0\0\0\0")]),
     at_start(EXT, &[1024], &[(0x38, b"\x53\xef"), (0x4c, b"\x01\0\0\0")]),
@@ -114,7 +115,7 @@ const SIGNATURES: [Signature; 28] = [
     at_end("a VHD image", &[(512, 512)], &[(0, b"conectix")]),
     at_start(GPT, &[512, 4096], &[(0, b"EFI PART")]),
     at_end(GPT, &[(512, 512), (4096, 4096)], &[(0, b"EFI PART")]),
-    // File systems that a firmware starts from, such as FAT, end their first sector with it too.
+    // File systems from which firmware boots, for example FAT, also end their first sector with it.
     at_start(
         "a partition table (MBR) or a boot sector",
         &[0],
@@ -122,8 +123,8 @@ const SIGNATURES: [Signature; 28] = [
     ),
 ];
 
-/// What others keep on a device; `labels` are what was read where a pool's labels would be. `None` where nothing is
-/// known there.
+/// Returns the kind of foreign data on a device, or `None` if none is known. `labels` are the bytes
+/// that were read at the places of a pool's labels.
 ///
 /// # Errors
 /// The end of the device cannot be read.
@@ -157,7 +158,7 @@ pub(crate) fn found(
     Ok(recognized(size, &known))
 }
 
-/// What is there, where these bytes are known of a device of `size` bytes.
+/// Returns the kind of foreign data, if these bytes of a device of `size` bytes show one.
 fn recognized(size: u64, known: &[(u64, Vec<u8>)]) -> Option<&'static str> {
     let is_there = |at: u64, bytes: &[u8]| {
         known.iter().any(|(start, region)| {
@@ -178,7 +179,7 @@ fn recognized(size: u64, known: &[(u64, Vec<u8>)]) -> Option<&'static str> {
     SIGNATURES.iter().find(is_one).map(|found| found.name)
 }
 
-/// The bytes of a device at which something may begin.
+/// Returns the bytes of a device at which a signature may begin.
 fn places(at: At, size: u64) -> Vec<u64> {
     match at {
         At::Start(all) => all.to_vec(),
@@ -186,7 +187,8 @@ fn places(at: At, size: u64) -> Vec<u64> {
             let place = |(before, unit): &(u64, u64)| (size - size % unit).checked_sub(*before);
             all.iter().filter_map(place).collect()
         }
-        // The second half of each label is its ring. ZFS's labels lie where the pool's lie.
+        // The second half of each label is its ring. ZFS's labels lie at the places of the pool's
+        // labels.
         At::ZfsRing => {
             let labels = (0..4).filter_map(|label| label_offset(label, size));
             let slots = |label| (128..256).map(move |kib| label + (kib << 10));
@@ -201,7 +203,7 @@ mod tests {
 
     const SIZE: u64 = (100 << 20) + (13 << 10);
 
-    /// A device that holds nothing but this signature, at one of its places.
+    /// Returns the bytes of a device that holds only this signature, at one of its places.
     fn holding(signature: &Signature, place: u64) -> Vec<(u64, Vec<u8>)> {
         let mut regions: Vec<(u64, Vec<u8>)> = (0..4)
             .filter_map(|copy| label_offset(copy, SIZE))

@@ -1,9 +1,11 @@
-//! What tells a device from its copy: the names that the hardware and the system give it, beside its path.
+//! Identity of a device: the names that hardware and system give it, beside its path, and that a
+//! copy does not have.
 //!
-//! A path says where a device was; a label says what somebody wrote there, and a copy says the same. Neither tells
-//! the disk from its twin. So the daemon remembers with each device what a copy cannot have: the world wide name or serial
-//! number of a disk, or the inode and birth time of a file. At the next start a disk is found by these under another
-//! name, and a device that took the place of another is told.
+//! A path says where a device was. A label says what was written there, and a copy carries an equal
+//! label. Neither tells the disk from its twin. So the daemon remembers with each device a name
+//! that no copy can have: the world wide name or serial number of a disk, or the inode and birth
+//! time of a file. At the next start these names find the disk at a new path, and reveal a device
+//! that took another's place.
 
 use std::fmt;
 use std::fs;
@@ -17,36 +19,38 @@ use super::system::System;
 use model::date::utc;
 use model::device_name::is_remote;
 
-/// What is known of a device beside its path. Another machine's disk has none: its name is its identity.
+/// Known names of a device beside its path. Another machine's disk has none: its path is its
+/// identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
-    /// The world wide name of a disk (`naa.…`, `eui.…`), or the number that a device mapper or md array has.
+    /// World wide name of a disk (`naa.…`, `eui.…`), or the number of a device mapper or md array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) wwn: Option<String>,
-    /// The serial number of a disk.
+    /// Serial number of a disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) serial: Option<String>,
-    /// Its names below /dev/disk/by-id, where it has neither.
+    /// Names below /dev/disk/by-id, if the disk has neither of the above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) by_id: Vec<String>,
-    /// The number of a partition.
+    /// Number of a partition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) partition: Option<u32>,
-    /// A file, or the one behind a loop device.
+    /// Identity of a file, or of the file behind a loop device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) file: Option<FileIdentity>,
 }
 
-/// What tells a file from its copies.
+/// Facts that tell a file from its copies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileIdentity {
-    /// The file system's number, which some give anew with each mount.
+    /// Number of the file system. Some file systems change it at each mount.
     pub(crate) filesystem: u64,
     pub(crate) inode: u64,
-    /// When it was made, in seconds since 1970 and nanoseconds; not every file system keeps that.
+    /// Birth time of the file, in seconds since 1970 and nanoseconds. Not every file system keeps
+    /// one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) born: Option<(i64, u32)>,
-    /// Bytes of it before a loop device begins.
+    /// Bytes of the file before the start of a loop device.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) offset: u64,
 }
@@ -55,17 +59,18 @@ fn is_zero(offset: &u64) -> bool {
     *offset == 0
 }
 
-/// Whether what is there is what was remembered.
+/// Result of comparing a present device with the remembered one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Same,
     Other,
-    /// Nothing is known of both that could tell.
+    /// The two share no name that could decide.
     Unknown,
 }
 
 impl Identity {
-    /// What is known of a device; `None` where nothing is there, or of another machine's disk.
+    /// Returns the identity of a device, or `None` if nothing is there or the disk is another
+    /// machine's.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         if is_remote(path) {
             return None;
@@ -82,7 +87,7 @@ impl Identity {
         })
     }
 
-    /// Compares what was remembered with what is there, by what says most of those that both have.
+    /// Compares the remembered device with the present one, by the strongest name that both have.
     pub(crate) fn compare(&self, there: &Self) -> Verdict {
         let by = |is_same: bool| match is_same {
             true => Verdict::Same,
@@ -109,7 +114,7 @@ impl Identity {
     }
 }
 
-/// What a name below by-id begins with: `wwn`, `ata`, `virtio`.
+/// Returns the start of a name below by-id: `wwn`, `ata`, `virtio`.
 fn kind(name: &str) -> Option<&str> {
     name.split('-').next()
 }
@@ -133,7 +138,7 @@ impl FileIdentity {
             return Verdict::Other;
         }
         match (self.born, there.born) {
-            // No two file systems made a file of this number in the same nanosecond.
+            // No two file systems created a file of this number in one nanosecond.
             (Some(one), Some(other)) if one == other => Verdict::Same,
             (Some(_), Some(_)) => Verdict::Other,
             _ if self.filesystem == there.filesystem => Verdict::Same,
@@ -165,16 +170,16 @@ impl fmt::Display for Identity {
     }
 }
 
-/// Where a remembered device is now.
+/// Present place of a remembered device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Located {
-    /// At this path, as far as can be known. It may be away altogether.
+    /// The device is at this path, as far as is known. It may be missing altogether.
     At(PathBuf),
-    /// Another device is where it was.
+    /// A different device has taken its place.
     Stranger { was: Identity, is: Identity },
 }
 
-/// Looks for a remembered device: where it was, and among all disks where it is another one that is there.
+/// Looks for a remembered device at its old path, and among all disks if another device is there.
 pub(crate) fn locate(path: &Path, was: Option<&Identity>) -> Located {
     let here = || Located::At(path.to_owned());
     let Some(was) = was else {
@@ -218,7 +223,7 @@ mod tests {
         assert_eq!(one.compare(&disk("", "S2", &["wwn-5"])), Verdict::Other);
         assert_eq!(one.compare(&disk("", "", &["wwn-5"])), Verdict::Same);
         assert_eq!(one.compare(&disk("", "", &["ata-A_S2"])), Verdict::Other);
-        // What only one of them has tells nothing.
+        // A name that only one of them has decides nothing.
         assert_eq!(one.compare(&disk("", "", &["usb-A_S1"])), Verdict::Unknown);
         assert_eq!(one.compare(&Identity::default()), Verdict::Unknown);
         let second = Identity {
@@ -245,7 +250,7 @@ mod tests {
         fs::rename(path("a"), path("c")).expect("renamed");
         fs::hard_link(path("c"), path("d")).expect("linked");
         assert_eq!((is("c"), is("d")), (Verdict::Same, Verdict::Same));
-        // Nothing is there: that is a device that is away.
+        // If nothing is there, the device is missing.
         assert_eq!(locate(&path("a"), Some(&was)), Located::At(path("a")));
         assert_eq!(locate(&path("b"), None), Located::At(path("b")));
     }

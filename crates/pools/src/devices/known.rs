@@ -1,5 +1,6 @@
-//! Which pools this daemon has, and where their devices were: `pools.json` in the state folder, what
-//! zpool.cache is to ZFS. The truth about a pool is in its labels; this only says where to look at start.
+//! List of this daemon's pools, and of the places of their devices: `pools.json` in the state
+//! folder, the counterpart of ZFS's zpool.cache. The truth about a pool is in its labels; the list
+//! only says where to look at the start.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,42 +11,43 @@ use super::identity::Identity;
 use config::backup::PoolMembers;
 use state_folder::{Found, KeptFile, open_json, seal_json};
 
-/// A pool that this daemon has.
+/// Pool of this daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KnownPool {
-    /// Its name.
+    /// Name of the pool.
     pub(crate) name: String,
-    /// Its number, 16 hexadecimal digits.
+    /// Number of the pool, 16 hexadecimal digits.
     pub(crate) guid: String,
-    /// Where its devices were.
+    /// Last known places of its devices.
     pub(crate) devices: Vec<KnownDevice>,
-    /// It is only read.
+    /// Whether the pool is only read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_read_only: bool,
 }
 
-/// Where a leaf was.
+/// Last known place of a leaf.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KnownDevice {
-    /// The leaf's number, 16 hexadecimal digits.
+    /// Number of the leaf, 16 hexadecimal digits.
     pub(crate) guid: String,
-    /// Absolute; or the name of another machine's disk.
+    /// Absolute path, or the name of another machine's disk.
     pub(crate) path: PathBuf,
-    /// The targets at which that was seen.
+    /// Targets at which the disk was seen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) targets: Vec<String>,
-    /// What tells it from a copy; `None`: nobody noted that yet, or its name says it.
+    /// Identity that tells the device from a copy. `None` if it was not noted yet, or if the name
+    /// suffices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) identity: Option<Identity>,
-    /// The generation of its pool's configuration when that was in all labels last.
+    /// Generation of the pool's configuration when all labels last held it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) generation: Option<u64>,
 }
 
 impl KnownDevice {
-    /// The leaf of this number, where it was found.
+    /// Returns the leaf of this number at the place where it was found.
     pub(crate) fn new(guid: u64, path: PathBuf, targets: Vec<String>) -> Self {
         Self {
             guid: format!("{guid:016x}"),
@@ -57,7 +59,8 @@ impl KnownDevice {
     }
 }
 
-/// The pools that the list of a state folder names, and where their devices were. A list that is damaged names none.
+/// Returns the pools in the list of a state folder, with the places of their devices. A damaged
+/// list names none.
 pub fn members(state: &Path) -> Vec<PoolMembers> {
     let found = PoolList::of(state).load();
     let (_, pools) = found.content.unwrap_or_default();
@@ -74,23 +77,23 @@ pub fn members(state: &Path) -> Vec<PoolMembers> {
 }
 
 const FILE: &str = "pools.json";
-/// Its name in its first line.
+/// Name of the file's kind in its first line.
 const KIND: &str = "pools";
-/// How many earlier generations are kept.
+/// Number of earlier generations that are kept.
 const HISTORY: usize = 8;
 
-/// `pools.json`, and what it says.
+/// `pools.json` and its contents.
 #[derive(Debug)]
 pub(crate) struct PoolList {
     file: KeptFile,
-    /// The content of the file; `None` where that is not known, or nothing.
+    /// Content of the file, or `None` if it is unknown or empty.
     saved: Option<Vec<KnownPool>>,
-    /// Why what was to be saved last is not in the file.
+    /// Reason why the last save failed.
     failure: Option<String>,
 }
 
 impl PoolList {
-    /// The list of a state folder.
+    /// Returns the list of a state folder.
     pub(crate) fn of(state: &Path) -> Self {
         Self {
             file: KeptFile::at(state.join(FILE), HISTORY),
@@ -99,7 +102,7 @@ impl PoolList {
         }
     }
 
-    /// The pools of the last run.
+    /// Loads the pools of the last run.
     pub(crate) fn load(&mut self) -> Found<Vec<KnownPool>> {
         let found = self
             .file
@@ -110,12 +113,12 @@ impl PoolList {
         found
     }
 
-    /// Keeps what does not count, and puts the file right where a generation is whole.
+    /// Sets aside files that do not count, and repairs the file from a whole generation.
     pub(crate) fn put_right(&mut self, generation: Option<u64>) {
         self.file.put_right(generation);
     }
 
-    /// Makes sure that the next [`Self::save`] does not want for space.
+    /// Reserves space for the next [`Self::save`].
     ///
     /// # Errors
     /// The state folder cannot be written.
@@ -123,12 +126,12 @@ impl PoolList {
         self.file.reserve()
     }
 
-    /// Gives back what was reserved and not used.
+    /// Frees the reserved space that was not used.
     pub(crate) fn release(&self) {
         self.file.release();
     }
 
-    /// Replaces the list, unless it says this already.
+    /// Replaces the list, unless the file already holds it.
     ///
     /// # Errors
     /// The state folder cannot be written.
@@ -145,13 +148,13 @@ impl PoolList {
         saved
     }
 
-    /// The file may hold something else from now on.
+    /// Notes that the file may no longer hold the current list.
     #[cfg(test)]
     pub(crate) fn forget(&mut self) {
         self.saved = None;
     }
 
-    /// Why what was to be saved last is not in the file; `None` where it is.
+    /// Returns why the last save failed, or `None` if it did not.
     pub(crate) fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }

@@ -1,4 +1,5 @@
-//! The labels of devices: read to find pools, written where a device is no vdev's leaf, wiped when one leaves.
+//! Labels of devices: read to find pools, written on devices that are no vdev's leaves, and wiped
+//! when a device leaves.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};
@@ -17,10 +18,10 @@ use hint::Place;
 use model::device_name::is_remote;
 use model::{Error, ErrorKind};
 
-/// What the labels of a device say. One that is too small for a leaf has none.
+/// Reads the labels of a device. A device too small for a leaf has none.
 ///
 /// # Errors
-/// None of them can be read: that is not to be taken for a device without labels.
+/// No label can be read. This must not be taken for a device without labels.
 pub(crate) fn read(device: &dyn BlockDevice) -> Result<LeafLabels, BlockError> {
     let size = device.geometry().len;
     let mut failed = None;
@@ -41,11 +42,11 @@ pub(crate) fn read(device: &dyn BlockDevice) -> Result<LeafLabels, BlockError> {
     }
 }
 
-/// What the labels of a file or device node say, read without a lock: looking at a device that something else
-/// uses must be possible, and do no harm.
+/// Reads the labels of a file or device node without a lock. It must be possible, and harmless, to
+/// look at a device in use.
 ///
 /// # Errors
-/// It cannot be opened, or its size is not known.
+/// The file or node cannot be opened, or its size is not known.
 pub(crate) fn read_unlocked(path: &Path) -> io::Result<LeafLabels> {
     let mut file = File::open(path)?;
     let size = file.seek(SeekFrom::End(0))?;
@@ -56,7 +57,7 @@ pub(crate) fn read_unlocked(path: &Path) -> io::Result<LeafLabels> {
     }))
 }
 
-/// A copy that cannot be read is one that says nothing; the others may.
+/// A copy that cannot be read counts as empty, because the others may be readable.
 fn gathered(size: u64, mut read: impl FnMut(u64) -> Option<Pages>) -> LeafLabels {
     let mut labels = LeafLabels {
         size,
@@ -65,7 +66,7 @@ fn gathered(size: u64, mut read: impl FnMut(u64) -> Option<Pages>) -> LeafLabels
     for (number, offset) in front_labels(size).into_iter().enumerate() {
         labels.copies[number] = offset.and_then(&mut read).unwrap_or_default();
     }
-    // A device that grew or shrank has the others where its end was.
+    // A device that grew or shrank has its rear labels at its former end.
     let rear = rear_labels([&labels.copies[0], &labels.copies[1]], size);
     for (number, offset) in (2..).zip(rear) {
         labels.copies[number] = offset.and_then(&mut read).unwrap_or_default();
@@ -73,18 +74,19 @@ fn gathered(size: u64, mut read: impl FnMut(u64) -> Option<Pages>) -> LeafLabels
     labels
 }
 
-/// What the labels of a device say together.
+/// Meaning of all labels of a device together.
 #[derive(Clone, Debug)]
 pub(crate) enum Said {
-    /// There are none.
+    /// The device has no labels.
     Nothing,
-    /// The newest configuration, and the guid of the leaf that the device is.
+    /// Newest configuration, and the guid of the leaf that the device is.
     Leaf(Box<PoolConfig>, u64),
-    /// There are some, and this program cannot use them: of which pool, where that is known, and why.
+    /// Labels that this program cannot use: their pool, if it is known, and the reason.
     Unusable(Option<u64>, String),
 }
 
-/// What the labels of a device say. Where some copies are of a later version of the program, so is the device.
+/// Returns the meaning of a device's labels. If some copies are of a later version of the program,
+/// the whole device is.
 pub(crate) fn said(labels: &LeafLabels) -> Said {
     let mut is_damaged = false;
     let mut newest: Option<Label> = None;
@@ -122,8 +124,8 @@ pub(crate) fn said(labels: &LeafLabels) -> Said {
     }
 }
 
-/// The newest configuration in the labels of a device, and the guid of its leaf; `None` where there is
-/// none that this program understands.
+/// Returns the newest configuration in a device's labels and the guid of its leaf, or `None` if
+/// this program understands none.
 pub(crate) fn newest(labels: &LeafLabels) -> Option<(PoolConfig, u64)> {
     match said(labels) {
         Said::Leaf(config, leaf) => Some((*config, leaf)),
@@ -131,18 +133,18 @@ pub(crate) fn newest(labels: &LeafLabels) -> Option<(PoolConfig, u64)> {
     }
 }
 
-/// Writes the first labels of a spare or cache, durably: whoever looks at it sees whose it is. They have no
-/// generation, so that what other labels say of the pool counts.
+/// Writes the first labels of a spare or cache durably, so that any reader sees its pool. The
+/// labels have no generation, so other labels decide about the pool.
 ///
 /// # Errors
-/// It cannot be written.
+/// The device cannot be written.
 pub(crate) fn write_beside(
     device: &dyn BlockDevice,
     config: &PoolConfig,
     leaf: u64,
 ) -> Result<(), BlockError> {
     let Some(encoded) = config.encode_for_label() else {
-        // The engine refuses a pool of so many devices.
+        // The engine refuses a pool with that many devices.
         return Ok(());
     };
     let label = Label {
@@ -157,11 +159,10 @@ pub(crate) fn write_beside(
     overwrite(device, &bytes)
 }
 
-/// Wipes the labels of a device that was this leaf, durably, where it still is: there may be another one at the
-/// same place by now. Its inner labels go with them: nobody is to bring back what was meant to go.
+/// Wipes the labels of a leaf's device durably, if the device still is this leaf: another device
+/// may be at its place by now. The inner labels go too, so that nobody can bring the leaf back.
 ///
-/// # Errors
-/// It cannot be read or written.
+/// The device cannot be read or written.
 pub(crate) fn wipe_leaf(device: &dyn BlockDevice, leaf: u64) -> Result<(), BlockError> {
     match newest(&read(device)?) {
         Some((config, found)) if found == leaf => {
@@ -193,7 +194,7 @@ fn write(device: &dyn BlockDevice, offset: u64, bytes: &[u8]) -> Result<(), Bloc
     ask(device, write).map(drop)
 }
 
-/// The place of a pool's device, which decides what to try after an error.
+/// Returns the place of a pool's device, which decides the remedy after an error.
 fn place_of(path: &Path) -> Place<'_> {
     use std::os::unix::fs::FileTypeExt as _;
     let is_node = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
@@ -206,7 +207,7 @@ fn place_of(path: &Path) -> Place<'_> {
     }
 }
 
-/// Labels of a device could not be read, written or wiped.
+/// Words a failure to read, write or wipe the labels of a device.
 pub(crate) fn failed(doing: &str, path: &Path, error: BlockError) -> Error {
     let message = format!(
         "could not {doing} the labels of {}: {error}",

@@ -1,10 +1,18 @@
-//! Disks of other machines that logical units had: `lent.json` in the state folder. A pool that had such a disk before
-//! must not take it for what it was. Its labels are at the ends and may be as they were, while all between is the unit's;
-//! and the unit's data is somebody's, which nobody may overwrite without being asked.
-
+//! Disks of other machines that logical units had: `lent.json` in the state folder. A pool that had
+//! such a disk before must not take it for its old device. The labels at the ends of the disk may
+//! be unchanged, while all between them is the unit's. The unit's data has an owner, and nobody may
+//! overwrite it without being asked.
 //!
-//! Where the file is lost nobody knows which disks units had. Then no pool takes another machine's disk by itself until
-//! an administrator has said once that it is the pool's.
+//! If the file is lost, nobody knows which disks units had. Then no pool takes another machine's
+//! disk on its own, until an administrator has once said that the disk is the pool's.
+
+//! Disks of other machines that logical units had: `lent.json` in the state folder. A pool that had
+//! such a disk before must not take it for its old device. The labels at the ends of the disk may
+//! be unchanged, while all between them is the unit's. The unit's data has an owner, and nobody may
+//! overwrite it without being asked.
+//!
+//! If the file is lost, nobody knows which disks units had. Then no pool takes another machine's
+//! disk on its own, until an administrator has once said that the disk is the pool's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,23 +26,23 @@ use model::{Error, ErrorKind};
 use state_folder::{KeptFile, open_json, seal_json};
 
 const FILE: &str = "lent.json";
-/// Its name in its first line.
+/// Name of the file's kind in its first line.
 const KIND: &str = "lent disks";
-/// How many earlier generations are kept.
+/// Number of earlier generations that are kept.
 const HISTORY: usize = 4;
 
-/// The disks that logical units had, as far as is known.
+/// Disks that logical units had, as far as is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Disks {
-    /// The unit that had each disk last.
+    /// Unit that last had each disk.
     units: BTreeMap<String, String>,
-    /// After a loss of the file, the disks that are known to be pools' since; `None` where nothing was lost.
+    /// Disks that are known to be pools' since the file was lost, or `None` if nothing was lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     of_pools: Option<BTreeSet<String>>,
 }
 
-/// `lent.json`, and what it says.
+/// `lent.json` and its contents.
 #[derive(Debug)]
 pub(crate) struct Lent {
     file: KeptFile,
@@ -42,7 +50,7 @@ pub(crate) struct Lent {
 }
 
 impl Lent {
-    /// Nothing lent yet.
+    /// Returns an empty list.
     pub(crate) fn of(state: &Path) -> Self {
         Self {
             file: KeptFile::at(state.join(FILE), HISTORY),
@@ -50,7 +58,7 @@ impl Lent {
         }
     }
 
-    /// Takes over what the last run knew; returns what is to be told of the file.
+    /// Loads the list of the last run, and returns a notice if the file has troubles.
     pub(crate) fn load(&mut self) -> Option<String> {
         let found = self.file.load(|bytes| open_json::<Disks>(KIND, bytes));
         let generation = found.content.as_ref().map(|(generation, _)| *generation);
@@ -86,7 +94,7 @@ impl Lent {
         Ok(())
     }
 
-    /// Whether something is to be written where a pool takes this disk.
+    /// Reports whether the file must change if a pool takes this disk.
     fn is_marked(&self, disk: &str) -> bool {
         let is_new = |of_pools: &BTreeSet<String>| !of_pools.contains(disk);
         self.disks.units.contains_key(disk) || self.disks.of_pools.as_ref().is_some_and(is_new)
@@ -94,8 +102,9 @@ impl Lent {
 }
 
 impl Pools {
-    /// A logical unit has a disk of another machine from now on. When this returns that is in the state folder: so the
-    /// first write of the unit comes after it, and no crash lets a pool forget that there was one.
+    /// Notes that a logical unit has another machine's disk from now on. The note is in the state
+    /// folder when this returns. So it precedes the unit's first write, and no crash lets a pool
+    /// forget the unit.
     ///
     /// # Errors
     /// The state folder cannot be written.
@@ -108,7 +117,8 @@ impl Pools {
         })
     }
 
-    /// A disk holds what a pool wrote there, as far as the pool needs it; or is taken as it is.
+    /// Notes that a disk again holds a pool's data, as far as the pool needs it, or that the pool
+    /// takes it as it is.
     ///
     /// # Errors
     /// The state folder cannot be written.
@@ -125,7 +135,7 @@ impl Pools {
         })
     }
 
-    /// Makes sure that [`Self::take_back`] does not want for space.
+    /// Reserves space for [`Self::take_back`].
     pub(crate) fn reserve_to_take_back<'a>(
         &self,
         paths: impl IntoIterator<Item = &'a Path>,
@@ -138,12 +148,12 @@ impl Pools {
         }
     }
 
-    /// Gives back what was reserved and not used.
+    /// Frees the reserved space that was not used.
     pub(crate) fn release_lent(&self) {
         self.lent().file.release();
     }
 
-    /// Refuses a disk that a unit had, for the pool that was there before.
+    /// Refuses a disk that a unit had to the pool that had the disk before.
     pub(crate) fn refuse_lent(&self, path: &Path) -> Result<(), Error> {
         let disk = path.display().to_string();
         let lent = self.lent();

@@ -1,7 +1,9 @@
-//! Notices that a device's name goes or comes back: a disk that is pulled or put back, a file that is renamed.
+//! Watch for device names that go or come back: a disk that is pulled or plugged in, a file that is
+//! renamed.
 //!
-//! The kernel tells of the folders in which the devices of pools have their names (inotify). The thread sleeps until one
-//! of these names changes, and then has somebody look. It decides nothing itself.
+//! The kernel (inotify) reports changes in the folders that hold the names of pool devices. The
+//! thread sleeps until one of these names changes, and then calls for a check. It decides nothing
+//! itself.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -18,10 +20,10 @@ use std::thread::JoinHandle;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
 
-/// Bytes for events that come together.
+/// Bytes for events that arrive together.
 const EVENTS: usize = 4096;
 
-/// The thread and the way to it.
+/// Handle of the watching thread.
 pub(crate) struct NameWatch {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -29,9 +31,9 @@ pub(crate) struct NameWatch {
 
 struct Shared {
     inotify: OwnedFd,
-    /// Ends the thread's sleep.
+    /// Descriptor that ends the thread's sleep.
     wake: OwnedFd,
-    /// The last parts of the devices' paths.
+    /// Last parts of the devices' paths.
     names: Mutex<BTreeSet<OsString>>,
     is_over: AtomicBool,
 }
@@ -43,7 +45,7 @@ impl fmt::Debug for NameWatch {
 }
 
 impl NameWatch {
-    /// Starts the thread; it calls `on_change`.
+    /// Starts the thread, which calls `on_change`.
     ///
     /// # Errors
     /// The kernel has no descriptor or thread left.
@@ -63,7 +65,7 @@ impl NameWatch {
         })
     }
 
-    /// From now on these names count, and no others. A folder that does not exist yet is not watched.
+    /// Replaces the watched names. A folder that does not exist yet is not watched.
     pub(crate) fn watch<'a>(&self, paths: impl Iterator<Item = &'a Path>) {
         let flags =
             WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::MOVED_TO;
@@ -71,7 +73,7 @@ impl NameWatch {
         for path in paths {
             if let (Some(folder), Some(name)) = (path.parent(), path.file_name()) {
                 names.insert(name.to_owned());
-                // One that is watched already stays so.
+                // A folder that is already watched stays so.
                 let _ = add_watch(&self.shared.inotify, folder, flags);
             }
         }
@@ -82,16 +84,16 @@ impl NameWatch {
 impl Drop for NameWatch {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Release);
-        // A counter that is full wakes the thread as well.
+        // A full counter wakes the thread as well.
         let _ = rustix::io::write(&self.shared.wake, &1_u64.to_ne_bytes());
-        // One that panicked has said so.
+        // A thread that panicked has already said so.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
 impl Shared {
     fn names(&self) -> std::sync::MutexGuard<'_, BTreeSet<OsString>> {
-        // It is replaced whole: a panic leaves nothing halfway.
+        // The value is replaced whole: a panic leaves nothing half done.
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -115,17 +117,18 @@ impl Shared {
         }
     }
 
-    /// Takes all events; whether one is of a device.
+    /// Takes all events, and reports whether one concerns a device.
     fn has_news(&self) -> bool {
         let mut buffer = [MaybeUninit::uninit(); EVENTS];
         let mut events = Reader::new(&self.inotify, &mut buffer);
         let mut is_news = false;
-        // Until there are none any more.
+        // Until no event is left.
         while let Ok(event) = events.next() {
             let name = event
                 .file_name()
                 .map(|name| OsStr::from_bytes(name.to_bytes()));
-            // Without a name it is a folder that went, or more events than the kernel kept.
+            // An event without a name means a folder that went, or more events than the kernel
+            // kept.
             is_news |= name.is_none_or(|name| self.names().contains(name));
         }
         is_news
@@ -151,7 +154,7 @@ mod tests {
         std::fs::write(folder.path().join("other"), "x").expect("a file");
         std::fs::rename(&device, folder.path().join("away")).expect("renamed");
         assert!(is_noticed());
-        // Nothing was said of the other one before that.
+        // No event was reported for the other name before.
         std::fs::rename(folder.path().join("away"), &device).expect("renamed");
         assert!(is_noticed());
         std::fs::remove_file(&device).expect("removed");

@@ -1,5 +1,5 @@
-//! Devices that this daemon's own pools have open. The kernel only says that such a device is busy; the pool's name is
-//! what an administrator needs.
+//! Devices that the daemon's own pools have open. The kernel only says that such a device is busy,
+//! and an administrator needs the pool's name.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ impl Pools {
     /// Refuses devices that an open pool uses, by whatever path they are named.
     ///
     /// # Errors
-    /// One of them is a pool's.
+    /// A pool uses one of the devices.
     pub fn refuse_own<'a>(&self, paths: impl IntoIterator<Item = &'a Path>) -> Result<(), Error> {
         let pools = self.all();
         paths.into_iter().try_for_each(|path| {
@@ -30,19 +30,20 @@ impl Pools {
     }
 }
 
-/// Where a pool has a device that it uses.
+/// Returns the path by which a pool uses the device at `path`, if the pool uses it.
 fn place_in(pool: &OpenPool, path: &Path) -> Option<PathBuf> {
     let wanted = Backing::at(path);
     let places = pool.host.places().into_iter();
     let mut same =
         places.filter(|(_, at)| at.path == path || Backing::at(&at.path).overlaps(&wanted));
     let (guid, at) = same.next()?;
-    // An engine that has ended has let go of its devices.
+    // An engine that has ended has closed its devices.
     let status = pool.host.ask(|engine| engine.status()).ok()?;
     in_use(&status).contains(&guid).then_some(at.path)
 }
 
-/// The leaves whose devices are open. One that failed or is away may be replaced by another device at its own path.
+/// Returns the leaves whose devices are open. The device of a failed or missing leaf may be
+/// replaced by another device at the leaf's own path.
 fn in_use(status: &PoolStatus) -> BTreeSet<u64> {
     let slots = status.top_levels.iter().flat_map(|top| &top.slots);
     let leaves = slots.flat_map(|slot| &slot.leaves);

@@ -1,4 +1,5 @@
-//! What the kernel and udev tell of block devices: below /sys, and by the links of /dev/disk/by-id.
+//! Facts that the kernel and udev report about block devices: below /sys, and by the links of
+//! /dev/disk/by-id.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -9,7 +10,7 @@ use rustix::fs::{major, makedev, minor};
 use super::identity::{FileIdentity, Identity, Verdict};
 use model::device_name::is_remote;
 
-/// Where that is told.
+/// Folders that hold these facts.
 #[derive(Clone, Debug)]
 pub(crate) struct System {
     sys: PathBuf,
@@ -25,19 +26,19 @@ impl Default for System {
     }
 }
 
-/// A device, however it is named.
+/// Identity of a device, by whatever path it is named.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
-    /// A file system and an inode of it.
+    /// File system, and an inode in it.
     File(u64, u64),
-    /// A device node.
+    /// Device node.
     Node(u64),
-    /// Another machine's disk.
+    /// Disk of another machine.
     Remote(PathBuf),
 }
 
-/// Which device a path leads to. A loop device over a whole file is that file, and a path of a multipath device is that
-/// device. `None` where nothing is there.
+/// Returns the device that a path leads to, or `None` if nothing is there. A loop device over a
+/// whole file counts as the file, and a path of a multipath device counts as the multipath device.
 pub(crate) fn key(path: &Path) -> Option<Key> {
     if is_remote(path) {
         return Some(Key::Remote(path.to_owned()));
@@ -55,27 +56,27 @@ pub(crate) fn key(path: &Path) -> Option<Key> {
     Some(behind.unwrap_or(Key::Node(found.rdev())))
 }
 
-/// The text of a file that the kernel makes; `None` where there is none, or nothing in it.
+/// Returns the text of a kernel file, or `None` if the file is missing or empty.
 fn told(folder: &Path, what: &str) -> Option<String> {
     let text = fs::read_to_string(folder.join(what)).ok()?;
-    // Names of SCSI are filled up with blanks.
+    // SCSI names are padded with blanks.
     let words: Vec<&str> = text.split_whitespace().collect();
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// The path as it is, which may have blanks.
+/// Returns the path unchanged, because it may contain blanks.
 fn backing_file(folder: &Path) -> Option<PathBuf> {
     let text = fs::read_to_string(folder.join("loop/backing_file")).ok()?;
     Some(PathBuf::from(text.strip_suffix('\n').unwrap_or(&text)))
 }
 
-/// The file behind a loop device that begins and ends with it.
+/// Returns the file behind a loop device, if the loop device covers the whole file.
 fn whole_file(folder: &Path) -> Option<PathBuf> {
     let is_zero = |what: &str| told(folder, what).is_some_and(|number| number == "0");
     (is_zero("loop/offset") && is_zero("loop/sizelimit")).then(|| backing_file(folder))?
 }
 
-/// The multipath device that a disk is a path of.
+/// Returns the multipath device that a disk is a path of.
 fn multipath_of(folder: &Path) -> Option<u64> {
     let holders = fs::read_dir(folder.join("holders")).ok()?.flatten();
     let mut multipath = holders
@@ -86,7 +87,7 @@ fn multipath_of(folder: &Path) -> Option<u64> {
     Some(makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// What the device mapper calls a device, in the words of the disk where it is a multipath device.
+/// Returns the name of a mapped device. For a multipath device, this is the name of its disk.
 fn name_of_mapped(uuid: &str) -> String {
     match uuid.strip_prefix("mpath-3") {
         Some(naa) => format!("naa.{naa}"),
@@ -94,7 +95,7 @@ fn name_of_mapped(uuid: &str) -> String {
     }
 }
 
-/// The serial number in the page 80h of a SCSI disk.
+/// Returns the serial number in page 80h of a SCSI disk.
 fn scsi_serial(folder: &Path) -> Option<String> {
     let page = fs::read(folder.join("device/vpd_pg80")).ok()?;
     let text = String::from_utf8_lossy(page.get(4..)?).replace('\0', " ");
@@ -103,13 +104,13 @@ fn scsi_serial(folder: &Path) -> Option<String> {
 }
 
 impl System {
-    /// The folder below /sys of a device node.
+    /// Returns the folder below /sys of a device node.
     pub(crate) fn folder_of(&self, node: u64) -> Option<PathBuf> {
         let link = format!("dev/block/{}:{}", major(node), minor(node));
         fs::canonicalize(self.sys.join(link)).ok()
     }
 
-    /// What is known of the device of a folder below /sys.
+    /// Returns the identity of the device with a folder below /sys.
     pub(crate) fn identity(&self, folder: &Path) -> Identity {
         let partition = told(folder, "partition").and_then(|number| number.parse().ok());
         let disk = match (partition, folder.parent()) {
@@ -142,7 +143,7 @@ impl System {
         }
     }
 
-    /// The names that udev gives a device.
+    /// Returns the names that udev gives a device.
     fn by_id(&self, folder: &Path) -> Vec<String> {
         let Some(name) = folder.file_name() else {
             return Vec::new();
@@ -159,8 +160,8 @@ impl System {
         names
     }
 
-    /// Where a remembered disk is now. A multipath device goes before its paths. `None` where it is not there, or where
-    /// several disks say to be it.
+    /// Returns the present path of a remembered disk, or `None` if it is missing or several disks
+    /// claim to be it. A multipath device goes before its paths.
     pub(crate) fn find(&self, wanted: &Identity) -> Option<PathBuf> {
         let entries = fs::read_dir(self.sys.join("class/block")).ok()?.flatten();
         let folders = entries.filter_map(|entry| fs::canonicalize(entry.path()).ok());
@@ -179,7 +180,8 @@ impl System {
 mod tests {
     use super::*;
 
-    /// A system that tells this of its devices: a folder below /sys/class/block, a file in it, and its text.
+    /// Returns a system with these facts: a folder below /sys/class/block, a file in it, and the
+    /// file's text.
     fn telling(said: &[(&str, &str, &str)]) -> (tempfile::TempDir, System) {
         let root = tempfile::tempdir().expect("a folder");
         let system = System {
@@ -209,7 +211,7 @@ mod tests {
         assert_eq!(now.find(&was), Some(now.dev.join("sdc")));
         let (_root, without) = telling(&[("sdb", wwid, "naa.5b")]);
         assert_eq!(without.find(&was), None);
-        // Nothing chooses where two say the same.
+        // If two disks make an equal claim, neither is chosen.
         let (_root, both) = telling(&[
             ("sdb", wwid, "naa.5000c500a"),
             ("sdc", wwid, "naa.5000c500a"),

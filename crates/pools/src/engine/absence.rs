@@ -1,4 +1,4 @@
-//! Disks that are away, and whether the pool can do without them.
+//! Missing disks, and whether the pool can do without them.
 
 use store::pool::{Pool, Stop};
 use store::vdev::{LeafStatus, State};
@@ -7,13 +7,14 @@ use super::super::host::Shared;
 use crate::import::reopening::is_troubled;
 use model::device_name::is_remote;
 
-/// Disks that are away, or of other machines do not do what they are asked, and that the pool will use again when they
-/// are back.
+/// Disks that the pool lacks now and will use again when they return. They are missing, or they are
+/// other machines' disks that do not do their requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Absence {
-    /// There are some.
+    /// Whether any disk is missing.
     pub(super) is_any: bool,
-    /// There is not enough without them: what fails for that may succeed later.
+    /// Whether the pool cannot work without the missing disks. Requests that fail for their lack
+    /// may succeed later.
     pub(super) is_needed: bool,
 }
 
@@ -26,7 +27,7 @@ impl Absence {
         let mut absence = Self::default();
         for top in &status.top_levels {
             let mut leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
-            // A disk of this machine that refuses writes is there, and somebody has to see to it.
+            // A local disk that refuses writes is present, and needs an administrator.
             let is_missed = |leaf: &LeafStatus| {
                 is_silent || is_troubled(leaf, is_suspended && is_remote(leaf.guid))
             };

@@ -1,24 +1,25 @@
-//! What is to be read ahead when devices have little to read.
+//! Queue of ranges that are read ahead when devices have little to read.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use store::format::DatasetId;
 
-/// Ranges at most; nobody waits for them.
+/// Most ranges in the queue. Nobody waits for them.
 const MOST: usize = 64;
 
-/// Ranges of bytes of volumes, in the order in which they were asked for.
+/// Ranges of bytes of volumes, in the order of their requests.
 #[derive(Debug, Default)]
 pub(crate) struct AheadQueue(VecDeque<(DatasetId, Range<u64>)>);
 
 impl AheadQueue {
-    /// Whether nothing is to be read ahead.
+    /// Reports whether nothing is to be read ahead.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// A range more. Where there are too many the oldest goes: its reader has come there by itself meanwhile.
+    /// Adds a range. If the queue is full, the oldest range goes: its reader has reached it
+    /// meanwhile.
     pub(crate) fn push(&mut self, dataset: DatasetId, bytes: Range<u64>) {
         if self.0.len() == MOST {
             self.0.pop_front();
@@ -26,12 +27,13 @@ impl AheadQueue {
         self.0.push_back((dataset, bytes));
     }
 
-    /// What is to be read next.
+    /// Takes the next range to read.
     pub(crate) fn pop(&mut self) -> Option<(DatasetId, Range<u64>)> {
         self.0.pop_front()
     }
 
-    /// A reader asks for bytes itself: read once more afterwards, they would come for nobody, and stay.
+    /// Removes bytes that a reader itself asks for. A later read-ahead of them would serve nobody,
+    /// and they would stay in memory.
     pub(crate) fn overtaken(&mut self, dataset: DatasetId, bytes: &Range<u64>) {
         for (of, range) in &mut self.0 {
             if *of == dataset && bytes.contains(&range.start) {
@@ -41,7 +43,7 @@ impl AheadQueue {
         self.0.retain(|(_, range)| !range.is_empty());
     }
 
-    /// Nothing is to be read any more.
+    /// Empties the queue.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
@@ -57,7 +59,7 @@ mod tests {
         let mut ahead = AheadQueue([(one, 10..20), (other, 10..20), (one, 20..30)].into());
         ahead.overtaken(one, &(8..14));
         assert_eq!(ahead.0, [(one, 14..20), (other, 10..20), (one, 20..30)]);
-        // Somewhere in the middle: who reads in order comes to the rest.
+        // A read in the middle: a reader that reads in order still comes to the rest.
         ahead.overtaken(one, &(16..18));
         assert_eq!(ahead.0[0], (one, 14..20));
         ahead.overtaken(one, &(14..25));

@@ -1,14 +1,15 @@
-//! What the engine answers, in the words of block devices.
+//! Answers of the engine, in the terms of block devices.
 
 use store::pool::{Answer, PoolError, PoolErrorKind};
 
 use block::lane::Outcome;
 use block::{BlockError, BlockErrorKind, Done};
 
-/// The answer of a request of a volume. `is_waiting`: the pool waits for devices without which there is not enough.
+/// Translates the answer to a volume's request. `is_waiting` means that the pool waits for devices
+/// that it cannot do without.
 pub(crate) fn outcome(result: Result<Answer, PoolError>, is_waiting: bool) -> Outcome {
     match result {
-        // No lane asks what only streams ask.
+        // Only streams send these requests, never a lane.
         Ok(Answer::Done | Answer::Changes(_) | Answer::Stored(_)) => Ok(Done::Nothing),
         Ok(Answer::Data(data)) => Ok(Done::Pages(data)),
         Ok(Answer::Extents(runs)) => Ok(Done::Extents(runs)),
@@ -16,7 +17,7 @@ pub(crate) fn outcome(result: Result<Answer, PoolError>, is_waiting: bool) -> Ou
     }
 }
 
-/// A pool's error in the words of block devices.
+/// Translates a pool's error into the terms of block devices.
 pub(crate) fn block_error(error: &PoolError, is_waiting: bool) -> BlockError {
     let kind = match error.kind {
         PoolErrorKind::Invalid | PoolErrorKind::Refused => BlockErrorKind::Invalid,

@@ -1,33 +1,36 @@
-//! When something that failed is tried again: after two seconds, then after twice as long each time, up to a minute;
-//! at once where a disk is there that was not there the last time. What fails for good costs next to nothing so, and
-//! what a disk was waited for does not wait any longer.
+//! Retries of an action that failed.
+//!
+//! The waits are two seconds, then twice as long each time, up to a minute. A disk that was not
+//! there the last time ends the wait at once. So an action that always fails costs next to nothing,
+//! and an action that waited for a disk does not wait longer.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// The first wait.
+/// First wait between two attempts.
 const FIRST: Duration = Duration::from_secs(2);
-/// The longest.
+/// Longest wait between two attempts.
 const MOST: Duration = Duration::from_secs(60);
 
-/// What was tried, and when it may be tried again.
+/// Disks that an action was last tried with, and the time of the next attempt.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attempt {
-    /// The disks of other machines that were there.
+    /// Disks of other machines that were there at the last attempt.
     with: Vec<PathBuf>,
-    /// Not before this, with the same disks; and how long that was away when it was noted.
+    /// Time of the next attempt with unchanged disks, and the length of the wait before it.
     next: Option<(Instant, Duration)>,
 }
 
 impl Attempt {
-    /// Whether to try with these disks now. Those that are away are news when they are back.
+    /// Reports whether to try now with the disks in `there`. A disk that was away counts as new
+    /// when it is back.
     pub(crate) fn is_due(&mut self, there: &[PathBuf], now: Instant) -> bool {
         self.with.retain(|path| there.contains(path));
         let is_news = there.iter().any(|path| !self.with.contains(path));
         is_news || self.next.is_none_or(|(at, _)| at <= now)
     }
 
-    /// It was tried with these disks.
+    /// Notes an attempt with the disks in `there`.
     pub(crate) fn made(&mut self, there: Vec<PathBuf>, now: Instant) {
         let before = self.next.map(|(_, wait)| wait);
         let wait = before.map_or(FIRST, |wait| (2 * wait).min(MOST));
@@ -57,7 +60,7 @@ mod tests {
         let now = start + Duration::from_secs(243);
         assert!(attempt.is_due(&[disk("a"), disk("b")], now));
         attempt.made(vec![disk("a"), disk("b")], now);
-        // It goes, and comes again.
+        // Disk b goes away and comes back.
         assert!(!attempt.is_due(&[disk("a")], now));
         assert!(attempt.is_due(&[disk("a"), disk("b")], now));
     }

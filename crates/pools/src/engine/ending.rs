@@ -1,5 +1,5 @@
-//! The ends of an engine: another host has its pool, the pool is let go or closed, or a defect is found. Whoever waits is
-//! answered in each of them.
+//! Ends of an engine: another host has its pool, the pool is let go or closed, or a defect is
+//! found. In each case all waiting callers get an answer.
 
 use store::pool::{PoolError, PoolErrorKind};
 
@@ -8,7 +8,8 @@ use super::{Absence, Closing, Engine, PATIENCE, Waiter};
 use crate::engine::answer::block_error;
 
 impl Engine {
-    /// Another host has the pool, or may have it: whoever waits is told, and nothing is served any more.
+    /// Stops the pool because another host has it, or may have it. All waiting callers are told,
+    /// and nothing is served any more.
     pub(super) fn stop(&mut self) {
         let Some(pool) = self.pool.as_ref().filter(|_| !self.has_stopped) else {
             return;
@@ -30,12 +31,12 @@ impl Engine {
         self.shared.empty_cache();
     }
 
-    /// Lets a pool that takes no changes any more go, with its devices, so that it can be opened anew: as after a
-    /// crash, by what is on them.
+    /// Lets go of a pool that takes no more changes, together with its devices. The pool can then
+    /// be reopened as after a crash, from the data on its devices.
     ///
     /// # Errors
-    /// It is at work. Or a device has not answered all that it was asked: a write that is still on its way would
-    /// land on what the next opening wrote there.
+    /// The pool is working, or a device still owes answers. A write that is still under way would
+    /// hit data that the next opening wrote there.
     pub(super) fn let_go(&mut self) -> Result<(), PoolError> {
         let refused = |why: &str| Err(PoolError::new(PoolErrorKind::Refused, why));
         if !self.answers.is_empty() || !self.devices.is_idle() {
@@ -48,7 +49,8 @@ impl Engine {
             return refused("it is at work");
         };
         if !self.has_stopped {
-            // Volumes whose writes are not all promised may have lost them; what was promised, the opening finds.
+            // Volumes with writes that are not all promised may have lost them. The opening finds
+            // all promised writes.
             self.unflushed.lose(pool.promised_seq());
             self.shared.count_reopening();
             let shut = Shut::suspended(self.shared.name(), reason);
@@ -58,7 +60,7 @@ impl Engine {
         self.batch.clear();
         self.give_up(&self.shared.ended());
         self.devices.let_go();
-        // It holds bytes that the pool may not have any more.
+        // The cache holds bytes that the pool may no longer have.
         self.shared.empty_cache();
         Ok(())
     }
@@ -69,10 +71,10 @@ impl Engine {
         };
         let result = match pool.suspended_because() {
             Some(reason) => Err(PoolError::new(PoolErrorKind::Suspended, reason)),
-            // It left nothing to be written.
+            // A read-only pool has nothing to write.
             None if pool.is_read_only() => Ok(()),
             None if pool.is_settled() && self.devices.is_idle() => Ok(()),
-            // A device that was given up may never answer; what it is asked is not needed.
+            // A device that was given up may never answer, and its answers are not needed.
             None if pool.is_settled() && closing.since.elapsed() > PATIENCE => Ok(()),
             None => return,
         };
@@ -81,12 +83,13 @@ impl Engine {
         }) = self.closing.take()
         {
             self.is_over = result.is_ok() || !is_exported;
-            // Nobody may wait any more.
+            // The requester may have stopped waiting.
             let _ = reply.send(result);
         }
     }
 
-    /// A defect ended the engine. What is on the devices stays; what is owed is answered.
+    /// Ends the engine after a defect. The data on the devices stays, and all outstanding requests
+    /// are answered.
     pub(super) fn fail(&mut self, reason: &str) {
         let pool = self.shared.name();
         tracing::error!(
@@ -123,7 +126,7 @@ impl Engine {
     }
 }
 
-/// Whether the thread ends with this, whatever became of the pool.
+/// Reports whether the order ends the thread, whatever happened to the pool.
 pub(super) fn asks_for_the_end(order: &Order) -> bool {
     matches!(
         order,
@@ -135,7 +138,8 @@ pub(super) fn asks_for_the_end(order: &Order) -> bool {
     )
 }
 
-/// What may be asked of a pool that is not served any more: how it is, and to let go of it.
+/// Reports whether the order is allowed for a pool that is no longer served: queries, letting go,
+/// reopening, and the end.
 pub(super) fn is_for_a_stopped_pool(order: &Order) -> bool {
     matches!(
         order,
@@ -158,10 +162,10 @@ pub(super) fn refuse(order: Order, error: &PoolError, is_waiting: bool) {
         | Order::RemoveLog { reply, .. }
         | Order::LetGo { reply }
         | Order::Sync { reply } => {
-            // Nobody may wait any more.
+            // The requester may have stopped waiting.
             let _ = reply.send(Err(error.clone()));
         }
-        // Who asked sees that nobody will answer.
+        // Their requesters see that no answer will come.
         Order::Reopen { .. }
         | Order::Ask(_)
         | Order::Handle(_)

@@ -1,4 +1,4 @@
-//! Devices that the pool does not use any more are let go, and wiped where they left it for good.
+//! Devices that the pool no longer uses. They are let go, and wiped if they left the pool for good.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::{Engine, Waiter};
 use crate::import::opening::paths;
 use block::BlockDevice;
 
-/// A device that left the pool.
+/// Device that left the pool.
 pub(super) struct Farewell {
     guid: u64,
     path: Option<PathBuf>,
@@ -18,15 +18,16 @@ pub(super) struct Farewell {
 }
 
 impl Engine {
-    /// Lets devices go that the pool does not use any more. Those that left it for good are wiped when its
-    /// labels say so: they must not be taken for a part of it.
+    /// Lets go of devices that the pool no longer uses. A device that left for good is wiped once
+    /// the labels say so: otherwise it could be taken for a part of the pool.
     pub(super) fn unused(&mut self) {
         let Some(pool) = &mut self.pool else { return };
         for (leaf, device) in self.devices.unused(pool) {
             let guid = pool.guid(leaf).unwrap_or(0);
             let is_spare = pool.config().spares.iter().any(|spare| spare.guid == guid);
             if is_spare && !pool.is_removed(leaf) {
-                // Also while it is in a slot, put aside: from there it may leave and stand ready.
+                // This also holds for a spare that is in a slot and offline. From there the spare
+                // may leave and stand ready.
                 self.devices.keep_spare(guid, device);
                 continue;
             }
@@ -45,7 +46,7 @@ impl Engine {
                 .insert(self.next_id, Waiter::Farewell(farewell));
             pool.sync(RequestId(self.next_id), self.clock.now_us());
         }
-        // Those that took a place for good while they were put aside.
+        // Spares that took a place for good while they were offline.
         for (guid, device) in self.devices.no_spares(pool) {
             Farewell::of(guid, device).end(false);
         }
@@ -61,7 +62,7 @@ impl Engine {
         }
     }
 
-    /// The pool is let go: other hosts may write to its devices.
+    /// Lets other hosts write to the devices, because the pool is let go.
     pub(super) fn release_devices(&self) {
         let Some(fence) = self.shared.fence() else {
             return;
@@ -81,7 +82,7 @@ impl Engine {
 }
 
 impl Farewell {
-    /// Of what may be used again: then it is opened again.
+    /// Describes a device that may be used again and is reopened then.
     fn of(guid: u64, device: Arc<dyn BlockDevice>) -> Self {
         Self {
             guid,
@@ -90,8 +91,8 @@ impl Farewell {
         }
     }
 
-    /// Closes the device, wiped where it left for good. On a thread of its own: a device that failed may
-    /// keep who talks to it waiting for long.
+    /// Closes the device, and wipes it first if it left for good. This runs on a thread of its own,
+    /// because a failed device may block its caller for long.
     pub(super) fn end(self, is_wiped: bool) {
         let work = move || {
             if let (Some(path), Some(device)) = (self.path.filter(|_| is_wiped), &self.device)
@@ -102,7 +103,8 @@ impl Farewell {
             }
             drop(self.device);
         };
-        // Without a thread the device is closed here, and its labels stay: they are older than the pool's.
+        // Without a thread the device is closed here. Its labels stay, but they are older than the
+        // pool's.
         let _ = std::thread::Builder::new()
             .name("farewell".to_owned())
             .spawn(work);

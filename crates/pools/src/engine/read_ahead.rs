@@ -1,15 +1,17 @@
-//! Reading ahead: who reads one range after another gets the next ones before asking for them.
+//! Read-ahead: a reader of consecutive ranges gets the next ranges before it asks for them.
 //!
-//! A reader with few requests outstanding leaves the devices idle while its answers are verified and on their way. So
-//! where reads follow one another, what lies behind them is brought into the cache while they are answered. The distance
-//! doubles as long as the reader comes after it, up to a bound that counts what is waited for already: who has many
-//! requests outstanding keeps the devices busy alone. A reader that stops costs that much once.
+//! A reader with few requests outstanding leaves the devices idle while its answers are verified
+//! and sent. So when reads follow one another, the ranges ahead are brought into the cache while
+//! the reads are answered. The distance doubles as long as the reader follows, up to a bound. The
+//! bound includes the bytes that are already waited for: a reader with many outstanding requests
+//! keeps the devices busy alone. A reader that stops costs this distance once.
 //!
-//! What a long reader has read goes from the cache at once. So all that it reads goes through little memory, which stays
-//! near the processors: a device brings bytes a quarter faster into 8 MiB in turn than into 32 MiB.
+//! Blocks that a long reader has read leave the cache at once. All that it reads then passes
+//! through little memory, which stays near the processors. A device brings bytes a quarter faster
+//! into 8 MiB in turn than into 32 MiB.
 //!
-//! It is noted here, and not by the engine, since that does not hear of reads that the cache answers: those that were
-//! read ahead, that is.
+//! The reads are noted here, not by the engine. The engine does not hear of reads that the cache
+//! answers, and these are the reads that were read ahead.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,20 +20,22 @@ use std::sync::{Arc, Mutex, TryLockError};
 use store::cache::{Cache, Key};
 use store::format::DatasetId;
 
-/// Readers of a volume that are followed; the one that was silent for longest makes room. As many single reads are
-/// remembered beside them.
+/// Readers that are followed in a volume. The reader that was silent for longest makes room. The
+/// last end of as many single reads is remembered beside them.
 const STREAMS: usize = 8;
-/// Reads that must have followed one another before anything is read ahead.
+/// Reads that must follow one another before anything is read ahead.
 const PROOF: u32 = 2;
-/// A read belongs to a reader where it is no further than so many of its lengths from where the next was expected.
+/// Factor that decides whether a read belongs to a reader. The read must lie within this many of
+/// its lengths from the expected place.
 const NEAR: u64 = 4;
-/// Bytes that are read ahead at once, where the reader asks for no more. With half of the distance at once, devices were
-/// idle while all that they had brought was verified (measured: 0.86 of a file's 1 MiB reads, and 0.95 in such steps).
+/// Bytes that are read ahead at once, unless the reader itself asks for more. With half of the
+/// distance at once, devices were idle while all the bytes that they had brought were verified.
+/// Measured: 0.86 of the rate of 1 MiB reads of a file, and 0.95 in these steps.
 const STEP: u64 = 1 << 20;
-/// A reader that was silent while others read so often has stopped.
+/// Number of reads by others after which a silent reader counts as stopped.
 const SILENCE: u64 = 64;
 
-/// The readers of a volume, noted from all threads.
+/// Readers of a volume, noted from all threads.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
     streams: Mutex<Streams>,
@@ -40,8 +44,8 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// A read came. Tells of its reader; `most` bytes are to be on their way or ready at most. Where another thread is
-    /// noting one, it is not noted: a reader shows itself again.
+    /// Notes a read and describes its reader. At most `most` bytes should be ready or under way. If
+    /// another thread is noting a read, this one is skipped: a reader shows itself again.
     pub(crate) fn note(&self, read: Read, most: u64) -> Noted {
         let mut streams = match self.streams.try_lock() {
             Ok(streams) => streams,
@@ -49,11 +53,12 @@ impl Readers {
             Err(TryLockError::WouldBlock) => return Noted::default(),
         };
         let awaited = self.awaited.load(Ordering::Relaxed);
-        // Half of it in any case: that is what devices begin with while what was waited for is looked at.
+        // Half of the bytes is allowed in any case. The devices begin with these while the awaited
+        // bytes are handled.
         streams.note(read, most.saturating_sub(awaited).max(most / 2))
     }
 
-    /// A read is waited for, until what is returned is dropped.
+    /// Counts a read as waited for, until the returned value is dropped.
     pub(crate) fn wait(&self, bytes: u64, passed: Option<Passed>) -> Awaited {
         self.awaited.fetch_add(bytes, Ordering::Relaxed);
         Awaited {
@@ -64,7 +69,7 @@ impl Readers {
     }
 }
 
-/// A read that is waited for.
+/// Read that is waited for.
 #[derive(Debug)]
 pub(crate) struct Awaited {
     bytes: u64,
@@ -73,7 +78,7 @@ pub(crate) struct Awaited {
 }
 
 impl Awaited {
-    /// It is answered.
+    /// Ends the wait after the answer, and lets the passed blocks leave the cache.
     pub(crate) fn answered(mut self, cache: &Cache) {
         if let Some(passed) = self.passed.take() {
             passed.leave(cache);
@@ -96,7 +101,7 @@ pub(crate) struct Passed {
 }
 
 impl Passed {
-    /// By a read, where its reader will not come back soon.
+    /// Returns the blocks that a read passed, if its reader will not soon come back.
     pub(crate) fn by(read: Read, run: u64, dataset: DatasetId, block_size: u32) -> Option<Self> {
         let block_size = u64::from(block_size);
         (run > 0).then(|| Self {
@@ -106,7 +111,7 @@ impl Passed {
         })
     }
 
-    /// They need not stay in memory.
+    /// Lets the blocks leave the cache.
     pub(crate) fn leave(self, cache: &Cache) {
         let (volume, run) = (self.volume, self.run);
         self.blocks
@@ -114,30 +119,31 @@ impl Passed {
     }
 }
 
-/// A read, in bytes.
+/// Read of a range, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Read {
     pub(crate) offset: u64,
     pub(crate) len: u64,
-    /// Not all of it was in memory.
+    /// Whether part of the range was not in memory.
     pub(crate) is_miss: bool,
 }
 
-/// What is known of who reads.
+/// Known facts of a reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Noted {
-    /// Bytes that it read one after another; 0 where another reader comes after it, and will ask for the same.
+    /// Bytes that the reader read one after another. 0 if another reader follows and will ask for
+    /// these bytes.
     pub(crate) run: u64,
-    /// What it will probably ask for, and is to be in memory soon.
+    /// Range that the reader will probably ask for, and that should soon be in memory.
     pub(crate) ahead: Option<Ahead>,
 }
 
-/// What a reader will probably ask for.
+/// Range that a reader will probably ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ahead {
-    /// Bytes.
+    /// Range in bytes.
     pub(crate) range: Range<u64>,
-    /// It had to wait for something since the last that it was told.
+    /// Whether the reader had to wait for a read since the last range ahead.
     pub(crate) has_missed: bool,
 }
 
@@ -145,26 +151,26 @@ pub(crate) struct Ahead {
 struct Streams {
     streams: Vec<Stream>,
     clock: u64,
-    /// Where single reads ended: one that follows makes a stream of it. Who jumps about has all of them, and each of
-    /// its reads costs no more than a look at these.
+    /// Ends of single reads. A read that follows one of them starts a stream. A random reader fills
+    /// all of them, and each of its reads costs only a look at them.
     singles: [u64; STREAMS],
-    /// The oldest of these.
+    /// Index of the oldest single read.
     oldest: usize,
 }
 
 #[derive(Debug)]
 struct Stream {
-    /// Where the next read is expected, in bytes.
+    /// Byte at which the next read is expected.
     next: u64,
-    /// Where it began.
+    /// Byte at which the stream began.
     start: u64,
-    /// Up to where was read ahead.
+    /// End of the range that was read ahead.
     ahead: u64,
-    /// How far to read ahead next time.
+    /// Distance of the next read-ahead, in bytes.
     window: u64,
-    /// Reads that followed one another.
+    /// Number of reads that followed one another.
     count: u32,
-    /// One of them was not in memory, since something was read ahead last.
+    /// Whether a read was not in memory since the last read-ahead.
     has_missed: bool,
     used: u64,
 }
@@ -181,7 +187,7 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// A read came. Tells of its reader; `most` bytes are to be read ahead at most.
+    /// Notes a read and describes its reader. At most `most` bytes are read ahead.
     fn note(&mut self, read: Read, most: u64) -> Noted {
         let Read { offset, len, .. } = read;
         let end = offset + len;
@@ -202,7 +208,7 @@ impl Streams {
                 self.singles[number] = u64::MAX;
                 self.begin(end, read.is_miss);
             }
-            // It overtook another.
+            // The read was overtaken by its follower.
             Some(_) => {}
             None => {
                 self.singles[self.oldest] = end;
@@ -212,7 +218,8 @@ impl Streams {
         Noted::default()
     }
 
-    /// Whether another reader comes after this one, and will soon ask for what it has gone past.
+    /// Reports whether another reader follows and will soon ask for the bytes that this one has
+    /// passed.
     fn is_followed(&self, number: usize) -> bool {
         let leader = &self.streams[number];
         let passed = leader.start..leader.next;
@@ -223,7 +230,7 @@ impl Streams {
         })
     }
 
-    /// Two reads followed one another.
+    /// Starts a stream after two reads that followed one another.
     fn begin(&mut self, end: u64, has_missed: bool) {
         self.clock += 1;
         let stream = Stream {
@@ -244,12 +251,12 @@ impl Streams {
 }
 
 impl Stream {
-    /// One of its reads came.
+    /// Notes a read of this stream, and returns the range to read ahead.
     fn note(&mut self, read: Read, most: u64) -> Option<Ahead> {
         let end = read.offset + read.len;
         self.has_missed |= read.is_miss;
         if end <= self.next {
-            // One of several that overtook another.
+            // The read was one of several, and a later one overtook it.
             return None;
         }
         self.next = end;
@@ -272,8 +279,8 @@ impl Stream {
     }
 }
 
-/// Whether a read belongs to who is expected to read at `next`. Several that are under way at once may come in another
-/// order.
+/// Reports whether a read belongs to the reader that is expected at `next`. Several reads under way
+/// may arrive out of order.
 fn is_near(next: u64, offset: u64, len: u64) -> bool {
     next.abs_diff(offset) <= NEAR * len
 }
@@ -284,7 +291,7 @@ mod tests {
 
     const KIB: u64 = 1 << 10;
 
-    /// What lies ahead of a read that had to wait, 1 MiB at most.
+    /// Returns the range ahead of a read that had to wait, with a bound of 1 MiB.
     fn note(streams: &mut Streams, offset: u64, len: u64) -> Option<Range<u64>> {
         let read = Read {
             offset,
@@ -299,10 +306,10 @@ mod tests {
         let mut streams = Streams::default();
         let mut note = |number: u64| note(&mut streams, number * 64 * KIB, 64 * KIB);
         assert_eq!([note(0), note(1)], [None, None]);
-        // Twice its length behind the third, then what doubles.
+        // Twice its length behind the third read, then double the distance.
         assert_eq!(note(2), Some(192 * KIB..320 * KIB));
         let ahead: Vec<_> = (3..40).filter_map(note).collect();
-        // Without a gap, and at most so far.
+        // The ranges have no gaps, and stay within the bound.
         assert!(ahead.windows(2).all(|two| two[0].end == two[1].start));
         assert!(ahead.iter().all(|range| range.end - range.start <= 1 << 20));
         assert!(ahead.last().is_some_and(|last| last.end >= 40 * 64 * KIB));
@@ -359,7 +366,7 @@ mod tests {
         };
         let all_found = has_missed(0..40, false);
         assert!(all_found.len() > 2 && !all_found.contains(&true));
-        // One that was not there is told with the next that lies ahead, and only with that.
+        // A read that missed is reported with the next range ahead, and only with that one.
         assert!(
             has_missed(40..41, true)
                 .iter()
@@ -371,7 +378,7 @@ mod tests {
         assert!(missed.len() > 2 && !missed.contains(&false));
     }
 
-    /// A read of 64 KiB that had to wait.
+    /// Returns a read of 64 KiB that had to wait.
     fn read(number: u64) -> Read {
         Read {
             offset: number * 64 * KIB,
@@ -380,7 +387,7 @@ mod tests {
         }
     }
 
-    /// How far such reads were one after another.
+    /// Returns how many bytes were read one after another.
     fn run(streams: &mut Streams, number: u64) -> u64 {
         streams.note(read(number), 1 << 20).run
     }
@@ -388,12 +395,12 @@ mod tests {
     #[test]
     fn how_long_a_reader_reads_on_is_told() {
         let mut streams = Streams::default();
-        // Two show that there is a reader.
+        // Two reads show that there is a reader.
         assert_eq!([0, 1].map(|number| run(&mut streams, number)), [0, 0]);
         for number in 2..100 {
             assert_eq!(run(&mut streams, number), (number - 1) * 64 * KIB);
         }
-        // Somebody else, and who was overtaken.
+        // A read elsewhere, and a read that was overtaken.
         assert_eq!(run(&mut streams, 1 << 20), 0);
         assert_eq!(run(&mut streams, 98), 98 * 64 * KIB);
     }
@@ -405,7 +412,7 @@ mod tests {
             let reads = leader.map(|number| {
                 let of_leader = run(&mut streams, number);
                 if let Some(behind) = behind {
-                    // Nobody follows the second.
+                    // Nobody follows the second reader.
                     let _ = run(&mut streams, number - behind);
                 }
                 of_leader
@@ -413,15 +420,15 @@ mod tests {
             reads.collect()
         };
         assert!(!runs(2..200, None)[2..].contains(&0));
-        // The first reads of the follower show that there is one.
+        // The first reads of the follower reveal it.
         runs(200..204, Some(200));
         assert!(runs(204..400, Some(200)).iter().all(|run| *run == 0));
-        // It stopped.
+        // The follower has stopped.
         let alone = runs(400..600, None);
         assert!(!alone[SILENCE as usize..].contains(&0));
     }
 
-    /// How far ahead of the last of a hundred reads is read, in bytes.
+    /// Returns the distance, in bytes, of the read-ahead in front of the last of a hundred reads.
     fn distance(readers: &Readers, most: u64) -> u64 {
         let noted = (0..100).filter_map(|number| readers.note(read(number), most).ahead);
         let end = noted.map(|ahead| ahead.range.end).max();
@@ -437,7 +444,7 @@ mod tests {
         let awaited: Vec<_> = (0..3).map(|_| busy.wait(1 << 20, None)).collect();
         let near = distance(&busy, MOST);
         assert!((STEP..=MOST / 2).contains(&near), "{near}");
-        // What is answered is waited for no longer.
+        // An answered read is no longer waited for.
         drop(awaited);
         assert_eq!(busy.awaited.load(Ordering::Relaxed), 0);
     }
@@ -453,7 +460,7 @@ mod tests {
             Passed::by(read, 1, DatasetId(7), 16 << 10).map(|passed| passed.blocks)
         };
         assert_eq!(of(0, 64 * KIB), Some(0..4));
-        // The rest of the first, and not all of the last.
+        // The rest of the first block, and not all of the last.
         assert_eq!(of(20 * KIB, 64 * KIB), Some(1..5));
         assert_eq!(of(4 * KIB, 4 * KIB), Some(0..0));
         assert_eq!(of(12 * KIB, 4 * KIB), Some(0..1));
@@ -480,7 +487,7 @@ mod tests {
         for number in 0..100 {
             let range = note(&mut streams, number * 64 * KIB, 64 * KIB);
             led += u32::from(range.is_some());
-            // More reads elsewhere than are followed at a time, once it has shown itself.
+            // Once the reader is known, more reads elsewhere than readers are followed.
             for _ in 0..if number < 2 { 0 } else { 3 * STREAMS } {
                 at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let _ = note(&mut streams, (1 << 40) + (at >> 24) / 4096 * 4096, 4096);

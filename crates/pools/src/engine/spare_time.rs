@@ -1,21 +1,24 @@
-//! When a pool's thread does what nobody waits for (checkpoints, scans): while the devices are at work. Who has just been
-//! answered may ask again because of it, and shall not find the thread busy.
+//! Spare time of a pool's thread: when it does work that nobody waits for, for example checkpoints
+//! and scans.
+//!
+//! The thread does such work while the devices are busy. A caller that was just answered often
+//! sends its next request at once, and must not find the thread busy.
 
-/// So long after an answer the thread is left to who asks again. Microseconds; waking a sleeper on another processor
-/// takes 15 to 50.
+/// Time, in microseconds, for which the thread waits after an answer for the caller's next request.
+/// Waking a sleeping thread on another processor takes 15 to 50.
 const ASKS_AGAIN_US: u64 = 60;
-/// So long work is put off for that at most: who reads from memory only asks again and again, and never keeps a device at
-/// work. Microseconds.
+/// Longest time, in microseconds, by which such waits put off other work. A caller that reads only
+/// from memory asks again and again, and never keeps a device busy.
 const PUT_OFF_US: u64 = 240;
 
-/// Whether somebody is expected to ask.
+/// Expectation that a caller will soon send its next request.
 #[derive(Debug, Default)]
 pub(crate) struct SpareTime {
     asks_again_until_us: u64,
 }
 
 impl SpareTime {
-    /// Devices were asked for something in this turn, or somebody was answered.
+    /// Notes whether this turn sent requests to devices, or answered callers.
     pub(crate) fn heed(&mut self, has_requests: bool, has_answers: bool, now_us: u64) {
         if has_requests {
             self.asks_again_until_us = 0;
@@ -24,7 +27,7 @@ impl SpareTime {
         }
     }
 
-    /// Whether work is to be done that was due then.
+    /// Reports whether work that was due at `due_us` should be done now.
     pub(crate) fn is_now(&self, due_us: u64, now_us: u64) -> bool {
         let is_expected = now_us < self.asks_again_until_us;
         now_us >= due_us && (!is_expected || now_us >= due_us + PUT_OFF_US)

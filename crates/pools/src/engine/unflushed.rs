@@ -1,6 +1,8 @@
-//! What volumes were told that is not durable: where a pool is opened anew while its volumes are in use, these writes
-//! may be gone, and the flush that would have made them durable must not succeed. Who restarts after a power cut knows
-//! that such writes may be lost; who is still there does not.
+//! Writes that a volume's users count as done, but that are not yet durable.
+//!
+//! If a pool is reopened while its volumes are in use, these writes may be lost. The flush that
+//! would have made them durable must then fail. A host that restarts after a power cut expects such
+//! losses; a host that stays connected does not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +11,7 @@ use store::pool::Request;
 
 use block::{BlockError, BlockErrorKind};
 
-/// By volume, the group of the log that its last such write is in at the latest; and volumes that lost some.
+/// Last log group that may hold an unflushed write, by volume, and the volumes that lost writes.
 #[derive(Debug, Default)]
 pub(crate) struct Unflushed {
     newest: BTreeMap<DatasetId, u64>,
@@ -17,7 +19,8 @@ pub(crate) struct Unflushed {
 }
 
 impl Unflushed {
-    /// The volume that a request changes without being durable when it is answered.
+    /// Returns the volume that the request changes, if the change is not durable when the request
+    /// is answered.
     pub(crate) fn volatile(request: &Request) -> Option<DatasetId> {
         match request {
             Request::Write {
@@ -44,19 +47,20 @@ impl Unflushed {
         }
     }
 
-    /// Such a request was answered as done, and is in this group at the latest.
+    /// Notes a volatile request that was answered as done. Its write is at the latest in log group
+    /// `group`.
     pub(crate) fn answered(&mut self, dataset: DatasetId, group: u64) {
         self.newest.insert(dataset, group);
     }
 
-    /// All that is behind this group may be gone.
+    /// Marks the volumes with writes in groups after `promised`: these writes may be lost.
     pub(crate) fn lose(&mut self, promised: u64) {
         let newest = std::mem::take(&mut self.newest);
         let lost = newest.into_iter().filter(|(_, group)| *group > promised);
         self.lost.extend(lost.map(|(dataset, _)| dataset));
     }
 
-    /// Why a flush must fail.
+    /// Returns the error with which a flush must fail, or `None`.
     pub(crate) fn refusal(&self, request: &Request) -> Option<BlockError> {
         let Request::Flush { dataset } = request else {
             return None;
@@ -66,17 +70,17 @@ impl Unflushed {
         is_lost.then(|| BlockError::new(BlockErrorKind::Write, context))
     }
 
-    /// The volumes that lost writes.
+    /// Returns the volumes that lost writes.
     pub(crate) fn lost(&self) -> Vec<DatasetId> {
         self.lost.iter().copied().collect()
     }
 
-    /// An administrator knows of it.
+    /// Forgets all losses: an administrator knows of them.
     pub(crate) fn forget(&mut self) {
         self.lost.clear();
     }
 
-    /// An administrator knows of what one volume lost.
+    /// Forgets the losses of one volume: an administrator knows of them.
     pub(crate) fn forget_volume(&mut self, volume: DatasetId) {
         self.lost.remove(&volume);
     }
@@ -100,7 +104,7 @@ mod tests {
             [1, 2, 3].map(|of| fails(&unflushed, of)),
             [false, false, true]
         );
-        // What is written from now on is another matter, and does not undo that.
+        // Later writes do not undo the loss.
         unflushed.answered(DatasetId(1), 9);
         unflushed.lose(9);
         assert_eq!(unflushed.lost(), [DatasetId(3)]);

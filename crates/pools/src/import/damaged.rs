@@ -1,7 +1,8 @@
-//! Which bytes of which volumes have no right copy: as reads and scrubs of this opening met them, for
+//! Bytes of volumes that have no right copy, as found by reads and scrubs of this opening, for
 //! `pool status -v`.
 //!
-//! Ranges that touch are one. They stay until `pool clear`: that a block was written anew is not followed.
+//! Adjacent ranges are joined. They stay until `pool clear`, because later writes to a block are
+//! not followed.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +11,14 @@ use store::catalog::Catalog;
 use store::format::DatasetId;
 use store::pool::{Event, Span};
 
-/// Ranges of a volume or snapshot that are kept; what is beyond only counts.
+/// Ranges of a volume or snapshot that are kept. Further ranges are only counted.
 const KEPT: usize = 4096;
 
-/// What reads and scrubs met.
+/// Damage that reads and scrubs met.
 #[derive(Debug, Default)]
 pub(crate) struct Damaged(BTreeMap<DatasetId, Lost>);
 
-/// Ranges of one dataset, by where they begin: where each ends. No two of them touch.
+/// Damaged ranges of one dataset: the end of each, by its start. No two ranges touch.
 #[derive(Debug, Default)]
 struct Lost {
     ranges: BTreeMap<u64, u64>,
@@ -46,7 +47,7 @@ impl Lost {
 }
 
 impl Damaged {
-    /// A read, scrub or resilver may have found no right copy of something.
+    /// Notes an event: a read, scrub or resilver may have found no right copy of a block.
     pub(crate) fn heed(&mut self, event: &Event) {
         if let Event::Unrecoverable(Span {
             dataset,
@@ -59,7 +60,7 @@ impl Damaged {
         }
     }
 
-    /// An administrator has seen them.
+    /// Forgets the damage: an administrator has seen it.
     pub(crate) fn forget(&mut self) {
         self.0.clear();
     }
@@ -70,7 +71,7 @@ impl Damaged {
         all.map(|(dataset, lost)| (catalog.full_name(*dataset), lost))
     }
 
-    /// All of them, with the names that people gave.
+    /// Returns all damage, with the names of the datasets.
     pub(crate) fn views(&self, catalog: &Catalog) -> Vec<DamagedView> {
         let ranges = self.named(catalog).flat_map(|(name, lost)| {
             lost.ranges.iter().map(move |(start, end)| DamagedView {
@@ -82,7 +83,7 @@ impl Damaged {
         ranges.collect()
     }
 
-    /// Their sums.
+    /// Returns the sums of the damage.
     pub(crate) fn sums(&self, catalog: &Catalog) -> Vec<LostView> {
         let sums = self.named(catalog).map(|(dataset, lost)| LostView {
             dataset,
@@ -124,7 +125,7 @@ mod tests {
             lost.add(number * 8192, number * 8192 + 4096);
         }
         assert_eq!((lost.ranges.len(), lost.is_more), (KEPT, true));
-        // What joins ranges that are known needs no room.
+        // A range that joins known ranges takes no more room.
         lost.add(0, 1 << 30);
         assert_eq!((lost.ranges.len(), lost.bytes()), (1, 1 << 30));
     }

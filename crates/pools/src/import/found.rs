@@ -1,4 +1,5 @@
-//! Finding pools: what the labels on files and devices say, and what is there of each pool.
+//! Search for pools: what the labels on files and devices say, and which devices of each pool are
+//! there.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::FileTypeExt as _;
@@ -16,29 +17,29 @@ use model::pool::twins::TwinsView;
 
 mod layout;
 
-/// A file or device with labels.
+/// File or device with labels.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     pub(crate) path: PathBuf,
     pub(crate) labels: LeafLabels,
-    /// It was asked for itself, and not found in a folder.
+    /// Whether the user named the file or device itself, so that it was not found in a folder.
     pub(crate) is_named: bool,
 }
 
-/// Labels by pool: what lies where.
+/// Labels and devices that a search found, by pool.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) pools: BTreeMap<u64, Vec<Candidate>>,
-    /// Devices with labels of pools that are open, which are none of theirs.
+    /// Devices that carry labels of open pools, but belong to none of these pools.
     pub(crate) copies: Vec<CopyOfOpen>,
-    /// Names and numbers of pools whose devices are among these, and that are open.
+    /// Names and numbers of open pools whose devices the search met.
     pub(crate) open: Vec<(String, u64)>,
-    /// Devices whose labels cannot be used and do not tell whose they are, and why.
+    /// Devices with unusable labels that name no pool, and the reason for each.
     pub(crate) unusable: Vec<(PathBuf, String)>,
 }
 
 impl Found {
-    /// Everything that was found, for a listing.
+    /// Describes every pool that was found, for a listing.
     pub(crate) fn describe(&self) -> Vec<FoundPool> {
         let pools = self.pools.iter().map(|(guid, on)| describe(*guid, on));
         let unusable = self.unusable.iter().map(|(path, why)| FoundPool {
@@ -57,7 +58,8 @@ impl Found {
         pools.chain(unusable).chain(copies).collect()
     }
 
-    /// What else there is, where a pool was not found; empty where there is nothing.
+    /// Describes the other devices with labels, for an error about a pool that was not found.
+    /// Returns an empty text if there are none.
     pub(crate) fn told_unusable(&self) -> String {
         let told = self.unusable.iter();
         let told = told.map(|(path, why)| format!("; {}: {why}", path.display()));
@@ -67,8 +69,8 @@ impl Found {
     }
 }
 
-/// All pools on what `paths` name; of none, on the devices of /dev and the disks of other machines. A device that has
-/// several names is found once.
+/// Finds all pools on the files, devices and folders in `paths`. If `paths` is empty, it searches
+/// the devices of /dev and the disks of other machines. A device with several names is found once.
 pub(crate) fn find_labels(disks: &Disks, paths: &[PathBuf]) -> Found {
     let mut found = Found::default();
     let mut default = vec![PathBuf::from("/dev")];
@@ -101,7 +103,8 @@ pub(crate) fn find_labels(disks: &Disks, paths: &[PathBuf]) -> Found {
     found
 }
 
-/// The files and devices that paths lead to, each once, and whether it was named itself.
+/// Returns the files and devices that `paths` lead to, each once, and whether the user named each
+/// itself.
 fn places(paths: &[PathBuf]) -> Vec<(PathBuf, bool)> {
     let mut places: Vec<(PathBuf, bool)> = Vec::new();
     let mut seen: HashMap<Key, usize> = HashMap::new();
@@ -112,7 +115,7 @@ fn places(paths: &[PathBuf]) -> Vec<(PathBuf, bool)> {
                 continue;
             };
             match seen.get(&key) {
-                // The name that somebody gave it goes before one that a folder has.
+                // A name that the user gave goes before a name found in a folder.
                 Some(at) if is_named && !places[*at].1 => places[*at] = (place, true),
                 Some(_) => {}
                 None => {
@@ -125,8 +128,8 @@ fn places(paths: &[PathBuf]) -> Vec<(PathBuf, bool)> {
     places
 }
 
-/// The files and devices that a path leads to: itself, or what lies directly in the folder. In /dev and
-/// its like that is device nodes only.
+/// Returns the files and devices that a path leads to: the path itself, or the direct entries of a
+/// folder. In /dev and similar folders only device nodes count.
 fn candidates(path: &Path) -> Vec<PathBuf> {
     let is_candidate = |path: &Path| {
         std::fs::metadata(path).is_ok_and(|found| {
@@ -146,7 +149,7 @@ fn candidates(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What there is of a pool, by the labels that were found of it.
+/// Describes a pool by the labels that were found.
 pub(crate) fn describe(guid: u64, on: &[Candidate]) -> FoundPool {
     let chosen = twins::choose(guid, on.to_vec());
     let on = chosen.devices;
@@ -162,7 +165,7 @@ pub(crate) fn describe(guid: u64, on: &[Candidate]) -> FoundPool {
     let places: BTreeMap<u64, PathBuf> = on.iter().filter_map(leaf).collect();
     let behind = examined.iter().flat_map(|of| &of.behind);
     let behind = behind.map(|of| of.leaf);
-    // This configuration also knows which leaves are behind.
+    // The examined configuration also knows which leaves are behind.
     let judged = examined.as_ref().map(|of| &of.config).ok();
     let layout = judged.or(config.as_ref()).map(|config| Layout {
         config,
@@ -224,8 +227,8 @@ fn has_old_copies(examined: &Result<Examined, OpenError>) -> bool {
     examined.as_ref().is_ok_and(|of| !of.behind.is_empty())
 }
 
-/// The devices that are away and may have been used without those that were found; of a pool that was exported in order
-/// they were not, as far as can be known.
+/// Returns the names of missing devices that may have been used without the devices that were
+/// found. A cleanly exported pool has none, as far as is known.
 pub(crate) fn unaccounted(examined: &Examined) -> Vec<String> {
     let config = &examined.config;
     let away = examined.unaccounted.iter();
@@ -233,7 +236,7 @@ pub(crate) fn unaccounted(examined: &Examined) -> Vec<String> {
     away.map(|guid| name_of(config, *guid)).collect()
 }
 
-/// Which log device is missing, and what that means.
+/// Describes the missing log device and its consequence, if one is missing.
 pub(crate) fn missing_log(examined: &Examined) -> Option<String> {
     let log = examined.missing_logs.first()?;
     let leaves = log.leaves.iter();
@@ -253,13 +256,13 @@ pub(crate) fn missing_log(examined: &Examined) -> Option<String> {
     ))
 }
 
-/// All leaves of a pool.
+/// Returns the guids of all leaves of a pool.
 pub(crate) fn leaves(config: &PoolConfig) -> impl Iterator<Item = u64> {
     let slots = config.tree.top_levels.iter().flat_map(|top| &top.slots);
     slots.flat_map(|slot| slot.leaves.iter().map(|leaf| leaf.guid))
 }
 
-/// Where a leaf was last, or its number.
+/// Returns the last known place of a leaf, or its number.
 pub(crate) fn name_of(config: &PoolConfig, leaf: u64) -> String {
     let path = config.paths.get(&leaf).cloned();
     path.unwrap_or_else(|| format!("{leaf:016x}"))

@@ -1,6 +1,8 @@
-//! One host at a time: whether a pool is protected, and the proof that no other host has it before it is opened.
+//! One host at a time: the protection of a pool, and the proof before an opening that no other host
+//! has the pool.
 //!
-//! The protocol is the store's (`store::pool::Takeover`). Here it meets devices, clocks and those who wait.
+//! The store (`store::pool::Takeover`) defines the protocol. This file connects it to devices,
+//! clocks and waiting callers.
 
 mod shared;
 
@@ -28,25 +30,27 @@ use model::device_name::is_remote;
 use model::pool::import::WaitView;
 use model::{Error, ErrorKind};
 
-/// Another machine's disk may be silent for so long: its paths may all be down for ten seconds without harm.
+/// Time for which another machine's disk may be silent: all its paths may be down for ten seconds
+/// without harm.
 const REMOTE_PROMISE_US: u64 = 15_000_000;
 
-/// A device of a pool that is to be opened.
+/// Device of a pool that is to be opened.
 pub(crate) type OpenedDevice = (PathBuf, Arc<dyn BlockDevice>, LeafLabels);
 
-/// This machine and what runs on it.
+/// Identifies this machine and its boot.
 pub(crate) fn who(host: &str) -> Who {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits = boot.trim().replace('-', "");
     Who {
         host: host.to_owned(),
-        // Without one, every start of the daemon counts as another boot: an opening waits.
+        // Without a boot number, every start of the daemon counts as another boot, and an opening
+        // waits.
         boot: u128::from_str_radix(&digits, 16)
             .unwrap_or_else(|_| u128::from(crate::random_u64()) << 64),
     }
 }
 
-/// Why a pool on these devices is to be protected; `None`: it is not.
+/// Returns why a pool on these devices needs protection, or `None` if it needs none.
 pub(crate) fn reason<'a>(
     config: &PoolConfig,
     paths: impl IntoIterator<Item = &'a PathBuf>,
@@ -55,7 +59,8 @@ pub(crate) fn reason<'a>(
         Some(true) => Some("multihost=on".to_owned()),
         Some(false) => None,
         None => {
-            // Another machine's disk counts also while it is away: it may come back to a pool that is open by then.
+            // Another machine's disk counts while it is missing too: it may return to a pool that
+            // is already open.
             let known = config.paths.values().map(PathBuf::from);
             let away = known.filter(|path| is_remote(path));
             paths.into_iter().cloned().chain(away).find_map(|path| {
@@ -66,7 +71,7 @@ pub(crate) fn reason<'a>(
     }
 }
 
-/// How fast records follow one another at first.
+/// Returns the first interval of the records.
 pub(crate) fn pace<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Pace {
     match paths.into_iter().any(|path| is_remote(path)) {
         true => Pace::at_least(REMOTE_PROMISE_US),
@@ -74,7 +79,8 @@ pub(crate) fn pace<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Pace {
     }
 }
 
-/// How a pool that this host makes, or has open, says so from now on; `None`: it is not to be protected.
+/// Returns the protection that a pool which this host creates or has open states from now on, or
+/// `None` if it needs none.
 pub(crate) fn fresh<'a>(
     config: &PoolConfig,
     host: &str,
@@ -85,7 +91,7 @@ pub(crate) fn fresh<'a>(
     Some(Protection::fresh(who(host), opening, pace(paths)))
 }
 
-/// How a pool is protected, in words; `fences`: what is to be added of its devices.
+/// Describes a pool's protection. `fences` is the text about its devices.
 pub(crate) fn text(protected: &Protected, fences: &str) -> String {
     let seconds = |us: u64| match us % 1_000_000 {
         0 => format!("{} s", us / 1_000_000),
@@ -98,21 +104,21 @@ pub(crate) fn text(protected: &Protected, fences: &str) -> String {
     )
 }
 
-/// Other hosts are to be kept from the devices of an open pool, or not any more.
+/// Change to the fence around the devices of an open pool.
 pub(crate) enum Change {
-    /// As they were.
+    /// No change.
     None,
-    /// By this from now on.
+    /// The fence keeps other hosts from these devices from now on.
     On(PoolFence, Vec<Named>),
-    /// Not any more.
+    /// The listed devices are open to other hosts again.
     Off(Vec<Named>),
 }
 
 impl Change {
-    /// Keeps other hosts from the devices that a pool has already, where it is protected from now on.
+    /// Keeps other hosts from the pool's present devices, if the pool is protected from now on.
     ///
     /// # Errors
-    /// A device refuses. The pool is protected by its records alone.
+    /// A device refuses. The pool is then protected by its records alone.
     pub(crate) fn begin(&self, pool: &OpenPool) -> Result<(), Error> {
         if let Self::On(fence, devices) = self {
             fence.take(devices, true)?;
@@ -121,7 +127,7 @@ impl Change {
         Ok(())
     }
 
-    /// Lets other hosts write again, once labels say that the pool is not protected any more.
+    /// Lets other hosts write again, once the labels say that the pool is no longer protected.
     pub(crate) fn end(&self, pool: &OpenPool) {
         if let (Self::Off(devices), Some(fence)) = (self, pool.host.fence()) {
             pool.host.keep_fence(None);
@@ -130,8 +136,9 @@ impl Change {
     }
 }
 
-/// Begins to say that this host has an open pool, or ends, as its property asks and its devices do, `coming` among them.
-/// What is to be done about its devices takes longer than the pool's thread may wait.
+/// Starts or stops stating that this host has an open pool. The pool's property and its devices
+/// decide, the `coming` ones included. The returned change of the fence takes longer than the
+/// pool's thread may wait.
 pub(crate) fn set(hands: &mut Hands<'_>, host: &str, coming: &[PathBuf]) -> Change {
     let places = hands.shared.places();
     let there = places.values().map(|place| place.path.clone());
@@ -152,7 +159,7 @@ pub(crate) fn set(hands: &mut Hands<'_>, host: &str, coming: &[PathBuf]) -> Chan
     }
 }
 
-/// Whether a record says that somebody has the pool, and did not let it go in order.
+/// Reports whether a record says that a host has the pool and did not let it go in order.
 fn is_claimed(examined: &Examined, opened: &[OpenedDevice]) -> bool {
     let key = examined.config.key();
     let copies = opened.iter().flat_map(|(_, _, labels)| &labels.copies);
@@ -172,11 +179,12 @@ fn named(opened: &[OpenedDevice]) -> Vec<Named> {
 }
 
 impl Pools {
-    /// Waits for the proof that no other host has a pool, and claims it; then its labels are read again. Devices that do not
-    /// take part are left out. Where the pool is not protected, nothing is done.
+    /// Waits for the proof that no other host has a pool, claims the pool, and reads its labels
+    /// again. Devices that do not take part are left out. If the pool is not protected, this does
+    /// nothing.
     ///
     /// # Errors
-    /// Another host has the pool; then nothing was written to its devices.
+    /// Another host has the pool. Nothing was written to its devices then.
     pub(crate) fn prove_alone(
         &self,
         guid: u64,
@@ -240,7 +248,7 @@ impl Pools {
         if let Some(fence) = &fence {
             fence.take(&named(opened), true)?;
         }
-        // The host that had it before may have written until now.
+        // The former host may have written until now.
         for (path, device, labels) in opened.iter_mut() {
             *labels = label::read(&**device).map_err(|error| label::failed("read", path, error))?;
         }
@@ -253,7 +261,8 @@ impl Pools {
             )
         })?;
         examined.protection = taken.protection;
-        // What another host left behind is gone; from now on nobody is kept from them.
+        // The reservations of another host are gone, and from now on no host is kept from the
+        // devices.
         let unwanted = fence.as_ref().filter(|_| !is_wanted);
         unwanted.inspect(|fence| fence.release(&devices));
         Ok(fence.filter(|_| is_wanted))
@@ -290,16 +299,16 @@ fn refused(name: &str, refusal: &Refusal) -> Error {
     Error::new(kind, format!("pool {name} is not opened: {refusal}"), next)
 }
 
-/// The protocol at work on devices.
+/// Protocol in progress on devices.
 struct Proof {
     takeover: Takeover,
     devices: Vec<Named>,
-    /// Lets the claim be written, whatever the host before left behind.
+    /// Fence that lets the claim be written, whatever the former host left behind.
     fence: PoolFence,
     is_registered: bool,
     lane: Lane,
     clock: Clock,
-    /// What devices work on.
+    /// Requests that devices work on.
     flights: slab::Slab<RecordRequest>,
 }
 
@@ -324,7 +333,7 @@ impl Proof {
         })
     }
 
-    /// Runs to its end; tells what it waits for.
+    /// Runs the protocol to its end, and reports what it waits for.
     fn run(
         &mut self,
         name: &str,
@@ -379,7 +388,7 @@ impl Proof {
     fn submit_all(&mut self) -> Result<(), Error> {
         let requests = self.takeover.take_requests();
         if !self.is_registered && requests.iter().any(|request| request.write.is_some()) {
-            // Not before: whoever only looks has no business at the devices.
+            // Not before: a host that only looks must not register with the devices.
             self.fence.register(&self.devices)?;
             self.is_registered = true;
         }

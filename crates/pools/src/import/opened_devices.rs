@@ -1,5 +1,5 @@
-//! The devices of an open pool: what the engine asks of a leaf goes to its device, and the answer comes back
-//! in the engine's words.
+//! Devices of an open pool. The engine's requests to a leaf go to its device, and the answers
+//! return in the engine's terms.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,47 +20,47 @@ use block::{
     BlockDevice, BlockError, BlockErrorKind, Done, Geometry, Lane, Request, Submitted, Ticket,
 };
 
-/// The leaves of a pool and the lane that their requests take.
+/// Devices of a pool's leaves, and the lane of their requests.
 #[derive(Debug)]
 pub(crate) struct Devices {
     lane: Lane,
     leaves: HashMap<LeafId, Arc<dyn BlockDevice>>,
-    /// Devices of spares that stand ready, by their guids.
+    /// Devices of ready spares, by guid.
     spares: HashMap<u64, Arc<dyn BlockDevice>>,
     flights: Slab<Flight>,
-    /// Reads that were not started yet: those behind one another become one.
+    /// Reads that were not started yet. Adjacent reads become one.
     reads: Vec<Reading>,
     /// Bytes of reads that are under way.
     reading: u64,
     /// Answers that came at once.
     ready: Vec<(IoId, DeviceOutcome)>,
-    /// Kept between turns to spare its allocation.
+    /// Answers taken from the lane. The buffer is kept between turns, to save its allocation.
     taken: Vec<(u64, Outcome)>,
-    /// Where nothing is to be written: what was to be.
+    /// Writes that are kept in memory, if nothing is to be written to the devices.
     overlay: Option<Overlay>,
 }
 
-/// A request that a device works on.
+/// Request that a device works on.
 #[derive(Debug)]
 enum Flight {
     Read(Reading),
     Change(IoId, Op),
 }
 
-/// Reads of one leaf that follow one another.
+/// Adjacent reads of one leaf.
 #[derive(Debug)]
 struct Reading {
     leaf: LeafId,
-    /// Bytes.
+    /// First byte of the range.
     offset: u64,
     len: u32,
-    /// Whose they are, with the bytes of each.
+    /// Request and bytes of each part.
     parts: SmallVec<[(IoId, u32); 1]>,
 }
 
-/// Bytes that are read at once at most.
+/// Most bytes that one read takes.
 const MAX_READ: u32 = 1 << 20;
-/// Bytes being read with which a leaf has enough to do.
+/// Bytes of reads under way with which a leaf has enough work.
 const ENOUGH: u64 = 2 << 20;
 
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ enum Op {
 }
 
 impl Devices {
-    /// No devices yet.
+    /// Returns an empty set of devices.
     ///
     /// # Errors
     /// The kernel has no descriptor left.
@@ -90,22 +90,23 @@ impl Devices {
         })
     }
 
-    /// Nothing is written to them from now on. What is to be written is remembered instead, and read.
+    /// Keeps later writes in memory, and reads them from there. Nothing more goes to the devices.
     pub(crate) fn write_nothing(&mut self) {
         self.overlay.get_or_insert_default();
     }
 
-    /// A leaf has a device.
+    /// Gives a leaf its device.
     pub(crate) fn attach(&mut self, leaf: LeafId, device: Arc<dyn BlockDevice>) {
         self.leaves.insert(leaf, device);
     }
 
-    /// A leaf's device is not used any more. What it was asked is answered yet.
+    /// Takes a leaf's device out of use. Requests under way are still answered.
     pub(crate) fn detach(&mut self, leaf: LeafId) -> Option<Arc<dyn BlockDevice>> {
         self.leaves.remove(&leaf)
     }
 
-    /// Gives a spare that stands in its device, which may be that of a leaf that it was until now.
+    /// Gives a spare that stands in its device. The device may be that of the leaf that the spare
+    /// was until now.
     pub(crate) fn heed(&mut self, event: &Event, pool: &Pool) {
         let Event::SpareInUse { leaf, guid } = event else {
             return;
@@ -121,25 +122,26 @@ impl Devices {
         }
     }
 
-    /// No leaf or spare has a device from now on.
+    /// Takes the devices from all leaves and spares.
     pub(crate) fn let_go(&mut self) {
         self.leaves.clear();
         self.spares.clear();
     }
 
-    /// The devices of leaves that are not used any more. From now on the leaves have none.
+    /// Takes the devices of leaves that are no longer used, and returns them.
     pub(crate) fn unused(&mut self, pool: &Pool) -> Vec<(LeafId, Arc<dyn BlockDevice>)> {
         let is_unused = |leaf: &LeafId| !pool.uses(*leaf);
         self.leaves.extract_if(|leaf, _| is_unused(leaf)).collect()
     }
 
-    /// The devices of those that are no spares any more. From now on they have none.
+    /// Takes the devices of former spares, and returns them.
     pub(crate) fn no_spares(&mut self, pool: &Pool) -> Vec<(u64, Arc<dyn BlockDevice>)> {
         let is_spare = |guid: &u64| pool.config().spares.iter().any(|spare| spare.guid == *guid);
         self.spares.extract_if(|guid, _| !is_spare(guid)).collect()
     }
 
-    /// All devices of leaves and spares, with their guids; `guid` tells a leaf's.
+    /// Returns all devices of leaves and spares with their guids. `guid` returns the guid of a
+    /// leaf.
     pub(crate) fn all(
         &self,
         guid: impl Fn(LeafId) -> Option<u64>,
@@ -152,22 +154,22 @@ impl Devices {
             .collect()
     }
 
-    /// The device of a leaf.
+    /// Returns the device of a leaf.
     pub(crate) fn of(&self, leaf: LeafId) -> Option<&Arc<dyn BlockDevice>> {
         self.leaves.get(&leaf)
     }
 
-    /// A spare has a device.
+    /// Keeps the device of a spare.
     pub(crate) fn keep_spare(&mut self, guid: u64, device: Arc<dyn BlockDevice>) {
         self.spares.insert(guid, device);
     }
 
-    /// The device of a spare, which is used from now on, or not kept any more.
+    /// Takes the device of a spare that is used from now on, or no longer kept.
     pub(crate) fn take_spare(&mut self, guid: u64) -> Option<Arc<dyn BlockDevice>> {
         self.spares.remove(&guid)
     }
 
-    /// Tells the pool which spares have no device: none of those is to be called.
+    /// Tells the pool which spares have no device. These spares are not to be called.
     pub(crate) fn tell_away_spares(&self, pool: &mut Pool) {
         let is_away = |guid: &u64| {
             let mut leaves = self.leaves.keys();
@@ -181,22 +183,22 @@ impl Devices {
         pool.set_away_spares(away);
     }
 
-    /// The spares that have a device and stand ready.
+    /// Returns the guids of the ready spares that have a device.
     pub(crate) fn ready_spares(&self) -> Vec<u64> {
         self.spares.keys().copied().collect()
     }
 
-    /// Wakes [`Devices::wait`]; from any thread.
+    /// Returns a waker that wakes [`Devices::wait`] from any thread.
     pub(crate) fn waker(&self) -> Waker {
         self.lane.waker()
     }
 
-    /// Whether nothing is under way.
+    /// Reports whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.flights.is_empty() && self.ready.is_empty() && self.reads.is_empty()
     }
 
-    /// Starts a request with the next [`Devices::start_batch`]; exactly one answer follows.
+    /// Queues a request for the next [`Devices::start_batch`]. Exactly one answer follows.
     pub(crate) fn submit(&mut self, request: DeviceRequest) {
         let io = request.io;
         let request = match &mut self.overlay {
@@ -252,13 +254,13 @@ impl Devices {
         }
     }
 
-    /// Whether they have little to read at present.
+    /// Reports whether the devices have little to read at present.
     pub(crate) fn have_little_to_read(&self) -> bool {
         let gathered: u64 = self.reads.iter().map(|read| u64::from(read.len)).sum();
         self.reading + gathered < ENOUGH * self.leaves.len() as u64
     }
 
-    /// Keeps a read until the batch starts; joins it to one that it follows.
+    /// Keeps a read until the batch starts, and joins it to a read that it follows.
     fn gather(&mut self, read: Reading) {
         let last = self.reads.iter_mut().rev().find(|of| of.leaf == read.leaf);
         if let Some(last) = last
@@ -289,18 +291,18 @@ impl Devices {
         }
     }
 
-    /// Hands what was submitted to the kernel.
+    /// Hands the queued requests to the kernel.
     pub(crate) fn start_batch(&mut self) {
         let mut reads = std::mem::take(&mut self.reads);
         reads.drain(..).for_each(|read| self.start_read(read));
-        // What was to be read again in parts has come meanwhile.
+        // Reads that are repeated in parts have arrived meanwhile.
         reads.append(&mut self.reads);
         self.reads = reads;
         self.lane.submit_batch();
     }
 
-    /// Gives each part what it asked for. Where several failed together, each is asked for by itself:
-    /// one bad sector is no reason to believe that those beside it cannot be read.
+    /// Gives each part its bytes. If several parts failed together, each is read again on its own:
+    /// one bad sector says nothing about its neighbours.
     fn read_ended(&mut self, read: Reading, outcome: Outcome) {
         let outcome = Op::Read.judge(outcome).and_then(|data| {
             let error = DeviceError::new(
@@ -340,7 +342,7 @@ impl Devices {
         }
     }
 
-    /// Appends what was answered.
+    /// Appends the answers.
     pub(crate) fn take(&mut self, answers: &mut Vec<(IoId, DeviceOutcome)>) {
         let mut taken = std::mem::take(&mut self.taken);
         self.lane.take_completions(&mut taken);
@@ -363,7 +365,7 @@ impl Devices {
         answers.append(&mut self.ready);
     }
 
-    /// Waits until no device works on anything any more, for so long at most: one that hangs is not waited for.
+    /// Waits until no device has work, for `within` at most: a device that hangs is not waited for.
     pub(crate) fn come_to_rest(&mut self, within: Duration) {
         let until = Instant::now() + within;
         let mut answers = Vec::new();
@@ -377,7 +379,7 @@ impl Devices {
         }
     }
 
-    /// Sleeps until something is answered, the waker is called, or `until`.
+    /// Sleeps until an answer comes, the waker is called, or `until` is reached.
     ///
     /// # Errors
     /// The kernel refuses to wait.
@@ -390,12 +392,12 @@ impl Devices {
     }
 }
 
-/// The part of a range that a device frees as a whole. The rest would be overwritten with zeros instead, and written
-/// for nothing.
+/// Returns the part of a range that a device frees in whole units. The rest would be overwritten
+/// with zeros instead, to no use.
 fn freed_by(geometry: &Geometry, offset: u64, len: u64) -> Option<(u64, u64)> {
     let size = u64::from(geometry.discard.max(geometry.granularity));
     let first = u64::from(geometry.discard_alignment) % size;
-    // The parts begin at `first`, and every `size` behind and before it.
+    // The units begin at `first`, and at each multiple of `size` before and after it.
     let start = (offset + size - first).next_multiple_of(size) - size + first;
     let end = offset + len;
     let end = end.checked_sub(first)? / size * size + first;
@@ -403,7 +405,7 @@ fn freed_by(geometry: &Geometry, offset: u64, len: u64) -> Option<(u64, u64)> {
 }
 
 impl Op {
-    /// A device's answer in the engine's words.
+    /// Translates a device's answer into the engine's terms.
     fn judge(self, outcome: Outcome) -> DeviceOutcome {
         match (self, outcome) {
             (Self::Read, Ok(Done::Pages(data))) => Ok(data),
@@ -414,7 +416,7 @@ impl Op {
 
     fn failed(self, error: &BlockError) -> DeviceError {
         let kind = match (error.kind(), self) {
-            // What a flush lost is lost wherever it was to lie.
+            // A loss during a flush may concern any place on the device.
             (BlockErrorKind::Write | BlockErrorKind::Medium, Self::Flush) => {
                 DeviceErrorKind::Failed
             }
@@ -432,7 +434,7 @@ impl Op {
             ) => DeviceErrorKind::Failed,
         };
         let context = match kind {
-            // These say the same in the engine's words.
+            // For these kinds the engine's words already say so.
             DeviceErrorKind::NoSpace | DeviceErrorKind::Gone | DeviceErrorKind::Reserved => {
                 error.doing()
             }
@@ -487,7 +489,7 @@ mod tests {
         assert_eq!(told(BlockErrorKind::NoSpace), expected);
         let expected = "device is gone: writing 4096 bytes to /a at byte 512";
         assert_eq!(told(BlockErrorKind::Gone), expected);
-        // What the engine's words leave out is said.
+        // Facts that the engine's words leave out are told.
         let expected = "device failed: device is read-only: writing 4096 bytes to /a at byte 512";
         assert_eq!(told(BlockErrorKind::ReadOnly), expected);
     }
@@ -531,7 +533,8 @@ mod tests {
         assert_eq!(answer(8192).map(|data| data.len()), Ok(8192));
     }
 
-    /// A device of 16 sectors, each of its own number; sector 5 cannot be read. Counts what is asked.
+    /// Device of 16 sectors, each filled with its own number; sector 5 cannot be read. It counts
+    /// the requests.
     #[derive(Debug, Default)]
     struct Sectors(std::sync::atomic::AtomicU32);
 
@@ -633,7 +636,7 @@ mod tests {
         assert!(devices.have_little_to_read());
     }
 
-    /// A device that notes of each write whether it is to be durable.
+    /// Device that notes for each write whether it is to be durable.
     #[derive(Debug, Default)]
     struct Noting(std::sync::Mutex<Vec<bool>>);
 

@@ -1,4 +1,4 @@
-//! From labels or a new configuration to an engine at work: makes or opens the pool, on its own thread.
+//! Opening of a pool, from labels or from a new configuration, on the pool's own thread.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::host::{Begin, Place, Setup};
 use crate::import::opened_devices::Devices;
 use block::BlockDevice;
 
-/// The engine's time: microseconds since the pool was opened. It goes on while the machine sleeps, so that a host finds
-/// out when it wakes that its pool may be another one's.
+/// Engine clock, in microseconds since the pool was opened. The clock keeps running while the
+/// machine sleeps. So a host that wakes up finds out that another host may own its pool by now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(u64);
 
@@ -33,46 +33,46 @@ impl Clock {
         Instant::now().checked_add(Duration::from_micros(left_us))
     }
 
-    /// The same moment, in microseconds since the machine was booted.
+    /// Converts an engine time to microseconds since the machine was booted.
     pub(crate) fn since_boot_us(self, us: u64) -> u64 {
         self.0.saturating_add(us)
     }
 }
 
-/// Microseconds since the machine was booted, with the time that it slept.
+/// Returns the microseconds since the machine was booted, including the time that it slept.
 pub(crate) fn since_boot_us() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub(crate) fn wall_clock_s() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
 }
 
-/// Why a pool cannot be opened.
+/// Failure to open a pool.
 #[derive(Debug)]
 pub(crate) struct NotOpen {
-    /// A sentence without a full stop.
+    /// Reason, as a sentence without a full stop.
     pub(crate) reason: String,
     pub(crate) remedy: Remedy,
 }
 
-/// What helps a pool that does not open.
+/// Remedy for a pool that does not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// Devices that are missing.
+    /// Missing devices are needed.
     Devices,
-    /// The device that is newer than an old copy of it, or somebody's word for that.
+    /// A device that is newer than the old copy is needed, or the user's word that there is none.
     Newer,
-    /// What is damaged could be given up.
+    /// The damaged part could be given up.
     Rewind,
-    /// It can be read, and not be changed.
+    /// The pool can be read, but not changed.
     ReadOnly,
-    /// Another version of the program.
+    /// A different version of the program is needed.
     Program,
-    /// Another host has it, or may have it.
+    /// The pool is, or may be, in use by another host.
     OtherHost,
 }
 
@@ -88,7 +88,7 @@ impl Remedy {
         }
     }
 
-    /// What to do where an old copy of a device is all that there is.
+    /// Advises the user if only an old copy of a device is there.
     pub(crate) fn newer(pool: &str) -> String {
         format!(
             "attach the device that was in use last in its place, then use `sandstone pool import -d PATH {pool}`; if there \
@@ -97,7 +97,7 @@ impl Remedy {
         )
     }
 
-    /// What to do where something of the pool could be given up.
+    /// Advises the user if the pool could be opened by giving up part of it.
     pub(crate) fn going_back(pool: &str) -> String {
         format!(
             "`sandstone pool import -F -n -d PATH {pool}` tells whether it can go back to a state that is whole, and what \
@@ -124,25 +124,27 @@ impl From<OpenError> for NotOpen {
     }
 }
 
-/// A pool that is open.
+/// Open pool.
 pub(crate) struct Opened {
     pub(crate) pool: Pool,
     pub(crate) clock: Clock,
-    /// What happened meanwhile.
+    /// Events during the opening.
     pub(crate) events: Vec<Event>,
-    /// Guids of leaves that are away and may have been used without the others ([`Examined::unaccounted`]).
+    /// Guids of missing leaves that may have been used without the others
+    /// ([`Examined::unaccounted`]).
     pub(crate) unaccounted: Vec<u64>,
 }
 
-/// What a pool has in memory beside blocks counts into the cap of the cache, of which half is left to them.
+/// Returns the limits of the pool's memory other than blocks. This memory counts towards the cap of
+/// the cache, and blocks keep half of the cap.
 fn limits(cache: &Cache) -> Limits {
     Limits::within(cache.cap() / 2)
 }
 
-/// Opens the pool.
+/// Makes or opens the pool.
 ///
 /// # Errors
-/// Why it cannot be made or opened, as a sentence without a full stop.
+/// Why the pool cannot be made or opened, as a sentence without a full stop.
 pub(crate) fn open(setup: Setup, devices: &mut Devices) -> Result<Opened, NotOpen> {
     let clock = Clock::start();
     let mut unaccounted = Vec::new();
@@ -173,14 +175,14 @@ pub(crate) fn open(setup: Setup, devices: &mut Devices) -> Result<Opened, NotOpe
             }
             let opening = begin(&examined, back, setup.cache, clock.now_us())?;
             let mut pool = import(opening, &setup.devices, devices, clock)?;
-            // Spares are called for what is broken from the start.
+            // From the start, spares replace broken devices.
             stand_by(&mut pool, &setup.devices, devices);
             unaccounted.clone_from(&examined.unaccounted);
             pool.set_paths(paths(&setup.places));
             if setup.is_read_only {
                 pool.make_read_only();
             }
-            // What begins now has a date.
+            // Work that starts now needs a date.
             pool.tick(clock.now_us(), wall_clock_s());
             if !setup.is_read_only {
                 pool.claim(&setup.host, clock.now_us());
@@ -200,7 +202,7 @@ pub(crate) fn open(setup: Setup, devices: &mut Devices) -> Result<Opened, NotOpe
     })
 }
 
-/// What the labels say of where devices are.
+/// Returns the device paths to be written into the labels, by guid.
 pub(crate) fn paths(places: &BTreeMap<u64, Place>) -> BTreeMap<u64, String> {
     let places = places.iter();
     places
@@ -223,7 +225,7 @@ fn attach(pool: &Pool, found: &[(u64, Arc<dyn BlockDevice>)], devices: &mut Devi
     }
 }
 
-/// The devices of spares, for when they are called; those that have none are not.
+/// Keeps the devices of spares until a spare is called. A spare without a device is not called.
 fn stand_by(pool: &mut Pool, found: &[(u64, Arc<dyn BlockDevice>)], devices: &mut Devices) {
     for (guid, device) in found {
         if pool.leaf(*guid).is_none() {
@@ -233,7 +235,7 @@ fn stand_by(pool: &mut Pool, found: &[(u64, Arc<dyn BlockDevice>)], devices: &mu
     devices.tell_away_spares(pool);
 }
 
-/// Begins to open a pool: whole, or gone back to a checkpoint behind the newest.
+/// Begins to open a pool at its newest checkpoint, or rewound to an older one.
 pub(crate) fn begin(
     examined: &Examined,
     back: Option<Back>,
@@ -287,8 +289,8 @@ fn import(
     Ok(opening.finish()?)
 }
 
-/// Waits until what the labels have to say is in them: from then on the pool exists, and is this host's. Those of one
-/// that is only read say what they said.
+/// Waits until the labels are written. From then on the pool exists and this host owns it. If the
+/// pool is only read, nothing is written and its labels stay as they were.
 fn settle(pool: &mut Pool, devices: &mut Devices, clock: Clock) -> Result<Vec<Event>, NotOpen> {
     let mut events = Vec::new();
     let mut answers: Vec<(IoId, DeviceOutcome)> = Vec::new();
@@ -337,7 +339,7 @@ fn wait(devices: &mut Devices, until: Option<u64>, clock: Clock) -> Result<(), S
         .map_err(|error| format!("the devices cannot be waited for: {error}"))
 }
 
-/// A new pool's configuration.
+/// Returns the configuration of a new pool.
 pub(crate) fn new_config(name: &str, host: &str, tree: vdev::VdevTree) -> PoolConfig {
     PoolConfig::new(name, crate::random_u64(), crate::random_u64(), host, tree)
 }

@@ -1,7 +1,7 @@
-//! A pool on devices that nothing is written to: for those who only look.
+//! Pool on devices that are only read, for callers that only inspect it.
 //!
-//! Opening may want to bring the end of the log onto all leaves, and repair what it finds damaged; that is kept in memory
-//! here, and what is read comes from there.
+//! An opening may want to bring the end of the log onto all leaves, and to repair damage. Here
+//! these writes stay in memory, and later reads return them from there.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,33 +19,34 @@ use super::opening::{Clock, begin, wall_clock_s};
 use crate::import::opened_devices::Devices;
 use block::BlockDevice;
 
-/// Devices that are read, and never written.
+/// Devices that are read and never written.
 pub(crate) struct Drive {
     devices: Devices,
     clock: Clock,
     answers: Vec<(IoId, DeviceOutcome)>,
 }
 
-/// Sectors that are kept at most: 512 MiB. What an opening writes is far less, unless log vdevs held a lot that
-/// has to be brought among the blocks, and that on each leaf of its vdev. Beyond it writes fail, and so does the
-/// opening: what is forgotten would be read as something else.
+/// Most sectors that are kept: 512 MiB. An opening writes far less, unless log vdevs held much data
+/// that must go among the blocks, on each leaf of its vdev. Beyond this limit writes fail, and so
+/// does the opening: a forgotten write would be read as something else.
 const MOST: usize = 128 << 10;
 
-/// Why the opening fails then.
+/// Reason why an opening beyond the limit fails.
 const TOO_MUCH: &str = "opening the pool writes more than is kept in memory where nothing is written to its devices \
                         (512 MiB): import it so that it can be changed";
 
-/// What was to be written to devices.
+/// Writes that are kept in memory instead of on the devices.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
-    /// By leaf and sector.
+    /// Written sectors, by leaf and sector number.
     written: HashMap<(LeafId, u64), Pages>,
-    /// Reads under way: from which sector on.
+    /// Leaf and first sector of each read under way.
     reading: HashMap<IoId, (LeafId, u64)>,
 }
 
 impl Overlay {
-    /// Takes what is not for the device, and answers it; what is read from the device is noted and given back.
+    /// Answers every request but a read without the device. A read is noted and returned, for the
+    /// device to answer.
     pub(crate) fn take(&mut self, request: DeviceRequest) -> Result<DeviceRequest, DeviceOutcome> {
         let sector = |byte: u64| byte / SECTOR_SIZE as u64;
         match &request.op {
@@ -54,7 +55,8 @@ impl Overlay {
                 self.reading.insert(request.io, from);
                 Ok(request)
             }
-            // Blocks on cache vdevs are verified when they are read there: those that are not found do no harm.
+            // Blocks on cache vdevs are verified when they are read. A block that is not there does
+            // no harm.
             DeviceOp::Write { .. } if is_cache_io(request.io) => Err(Ok(Pages::new())),
             DeviceOp::Write { offset, data, .. } => {
                 for at in (0..data.len()).step_by(SECTOR_SIZE) {
@@ -71,7 +73,7 @@ impl Overlay {
         }
     }
 
-    /// A read with what was to be written in its place.
+    /// Returns the outcome of a read, with the kept writes in place of the device's bytes.
     pub(crate) fn overlaid(&mut self, io: IoId, outcome: DeviceOutcome) -> DeviceOutcome {
         let (Some((leaf, first)), Ok(data)) = (self.reading.remove(&io), &outcome) else {
             return outcome;
@@ -91,15 +93,15 @@ impl Overlay {
     }
 }
 
-/// How an opening went.
+/// Outcome of an opening.
 pub(crate) struct Opened {
-    /// The pool, and what was given up.
+    /// Pool, and the part of it that was given up.
     pub(crate) pool: Result<(Pool, Option<Rewound>), OpenError>,
-    /// Its volumes and snapshots, as far as the opening came; `None` where it did not come to know any.
+    /// Volumes and snapshots, as far as the opening came. `None` if it learned of none.
     pub(crate) names: Option<Vec<String>>,
 }
 
-/// The names of volumes and snapshots, in their order.
+/// Returns the names of volumes and snapshots in the order of the catalogue.
 fn names_of(catalog: &Catalog) -> Vec<String> {
     let datasets = catalog.datasets();
     let blocks = datasets.filter(|dataset| dataset.geometry().is_some());
@@ -112,7 +114,7 @@ fn names_of(catalog: &Catalog) -> Vec<String> {
 
 impl Drive {
     /// # Errors
-    /// The system lacks something that it takes to read devices.
+    /// The system lacks the means to read devices.
     pub(crate) fn new() -> Result<Self, String> {
         let mut devices =
             Devices::new(true).map_err(|error| format!("prepare to read devices: {error}"))?;
@@ -124,7 +126,7 @@ impl Drive {
         })
     }
 
-    /// Opens a pool as it would be opened, whole or at a checkpoint behind the newest.
+    /// Opens a pool at its newest checkpoint or an older one, without a write to its devices.
     pub(crate) fn open(
         &mut self,
         examined: &Examined,
@@ -173,7 +175,7 @@ impl Drive {
         Ok((opening.finish()?, rewound))
     }
 
-    /// What the pool takes for the time.
+    /// Returns the time for the pool.
     pub(crate) fn now_us(&self) -> u64 {
         self.clock.now_us()
     }
@@ -182,7 +184,7 @@ impl Drive {
         self.devices.submit(request);
     }
 
-    /// The answers that are there, or those that come before `until`.
+    /// Returns the answers that are there, or else those that come before `until`.
     pub(crate) fn wait(
         &mut self,
         until: Option<u64>,
@@ -221,7 +223,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_whatever_cache_vdevs_are_given_meanwhile() {
-        /// Requests of cache vdevs have numbers from here on.
+        /// First number of the requests of cache vdevs.
         const CACHE: u64 = 1 << 63;
         let mut overlay = Overlay::default();
         let data = Pages::from_bytes(&vec![7; 1 << 20]);
@@ -260,7 +262,7 @@ mod tests {
             panic!("{refused:?}");
         };
         assert!(error.to_string().contains("512 MiB"), "{error}");
-        // What is there can be written again.
+        // A sector that is already kept can be written again.
         assert!(matches!(overlay.take(write(2, 1, 0, &data)), Err(Ok(_))));
     }
 }

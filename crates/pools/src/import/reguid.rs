@@ -1,7 +1,9 @@
-//! `pool reguid`: makes a copy of a pool's devices a pool of its own, so that both can be used on one machine.
+//! `pool reguid`: makes a copy of a pool's devices a pool of its own, so that one machine can use
+//! both.
 //!
-//! What the labels become, and what a power cut leaves of that, is the store's (`Reguid`). Here the devices are opened for
-//! nobody else, and their labels written in its order: one round on all devices, a flush of each, then the other round.
+//! The store (`Reguid`) decides what the labels become, and what a power cut leaves of the change.
+//! This file opens the devices exclusively and writes their labels in the store's order: one round
+//! on all devices, a flush of each device, then the other round.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +27,7 @@ use model::device_name::is_remote;
 use model::pool::reguid::{ReguidPool, ReguidView};
 use model::{Error, ErrorKind};
 
-/// A device of the copy, open for nobody else.
+/// Device of the copy, opened exclusively.
 struct Own {
     path: PathBuf,
     device: Arc<dyn BlockDevice>,
@@ -33,10 +35,11 @@ struct Own {
 }
 
 impl Pools {
-    /// Gives a copy of a pool that is not open a new identity.
+    /// Gives a new identity to a copy of a pool that is not open.
     ///
     /// # Errors
-    /// What was wrong. Where labels could not be written, the same request again goes on.
+    /// A refusal or a failed write. If labels could not be written, a repeated request goes on with
+    /// the change.
     pub fn reguid(&self, request: &ReguidPool) -> Result<ReguidView, Error> {
         let _changing = self.changing();
         if let Some(new) = &request.new_name {
@@ -88,7 +91,7 @@ impl Pools {
         })
     }
 
-    /// Refuses folders, and devices that are not copies as far as is known here.
+    /// Refuses folders, and devices that this machine does not know as copies.
     fn check_named(&self, request: &ReguidPool) -> Result<(), Error> {
         let pool = &request.pool;
         if request.paths.is_empty() {
@@ -182,7 +185,7 @@ impl From<&Own> for Candidate {
     }
 }
 
-/// The pool that the devices are of, where that is the one that was asked for.
+/// Returns the number and configuration of the devices' pool, if it is the requested pool.
 fn meant(devices: &[Own], request: &ReguidPool) -> Result<(u64, PoolConfig), Error> {
     let wanted = &request.pool;
     let mut other = None;
@@ -193,7 +196,7 @@ fn meant(devices: &[Own], request: &ReguidPool) -> Result<(u64, PoolConfig), Err
         let torn = torn_identity(&own.labels);
         let numbers = torn.map_or([config.guid; 2], |(old, new)| [old, new]);
         let is_number = numbers.iter().any(|of| format!("{of:016x}") == *wanted);
-        // The old name is gone where all labels of one round are new.
+        // Once all labels of one round are new, the old name is gone.
         if config.name == *wanted || is_number || torn.is_some() {
             return Ok((numbers[0], config));
         }
@@ -239,13 +242,13 @@ fn unplanned(request: &ReguidPool, error: &OpenError) -> Error {
     )
 }
 
-/// Writes the labels in the order of the store.
+/// Writes the labels in the store's order.
 fn write<'a>(devices: &'a [Own], plan: &Reguid) -> Result<(), (&'a Own, BlockError)> {
     for (number, round) in Reguid::rounds().into_iter().enumerate() {
         for (own, label) in devices.iter().zip(&plan.labels) {
             let bytes = label.encode();
             let places = own.labels.offsets();
-            // Inner labels with the old number would bring that back.
+            // Inner labels with the old number would bring the old number back.
             let inner = plan.config.inner_offsets(label.leaf).map(|all| all[number]);
             let inner = inner.filter(|at| at + LABEL_SIZE as u64 <= own.labels.size);
             for offset in round.iter().filter_map(|copy| places[*copy]).chain(inner) {

@@ -1,4 +1,5 @@
-//! The devices that a pool had when the daemon knew it last: where they are now, and what may not be taken for them.
+//! Devices that a pool had when the daemon last knew it: their present places, and other devices
+//! that must not be taken for them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,26 +14,26 @@ use crate::devices::label;
 use model::device_name::is_remote;
 use model::{Error, ErrorKind};
 
-/// What is there of the devices of a pool.
+/// Devices of a pool that are there.
 pub(crate) struct Remembered {
-    /// Where devices are that may be opened.
+    /// Paths of devices that may be opened.
     pub(crate) there: Vec<PathBuf>,
-    /// Devices that are where leaves were and are others than these, by the leaves' guids.
+    /// Strange devices at the places of leaves, by the leaves' guids.
     pub(crate) strangers: BTreeMap<u64, Stranger>,
 }
 
-/// A device that is where another one was.
+/// Device at the former place of another device.
 #[derive(Clone, Debug)]
 pub(crate) struct Stranger {
     path: PathBuf,
     was: Identity,
     is: Identity,
-    /// Its labels are those of the one that was there.
+    /// Whether the device carries the labels of the former device.
     is_twin: bool,
 }
 
 impl Stranger {
-    /// What is wrong with it, as a sentence without a full stop.
+    /// Describes the fault, as a sentence without a full stop.
     pub(crate) fn told(&self) -> String {
         let Self { path, was, is, .. } = self;
         let path = path.display();
@@ -46,7 +47,7 @@ impl Stranger {
     }
 }
 
-/// Looks for the devices of a pool: where they were, and disks also where their names have changed.
+/// Looks for the devices of a pool: at their old places, and disks also under new names.
 pub(crate) fn remembered(disks: &Disks, known: &KnownPool, pool: u64) -> Remembered {
     let mut found = Remembered {
         there: Vec::new(),
@@ -54,7 +55,7 @@ pub(crate) fn remembered(disks: &Disks, known: &KnownPool, pool: u64) -> Remembe
     };
     for on in &known.devices {
         match locate(&on.path, on.identity.as_ref()) {
-            // Whether another machine's disk is there is found out for all at once.
+            // A later step checks at once for all disks of other machines whether they are there.
             Located::At(path) if is_remote(&path) || path.exists() => found.there.push(path),
             Located::At(_) => {}
             Located::Stranger { was, is } => {
@@ -78,7 +79,7 @@ pub(crate) fn remembered(disks: &Disks, known: &KnownPool, pool: u64) -> Remembe
     found
 }
 
-/// What to do where twins took the places of devices; `None` where none did.
+/// Advises how to accept twins that took the places of devices. Returns `None` if there are none.
 pub(crate) fn accept_strangers(
     known: &KnownPool,
     strangers: &BTreeMap<u64, Stranger>,
@@ -95,8 +96,8 @@ pub(crate) fn accept_strangers(
     ))
 }
 
-/// Refuses devices that are all older than the pool was when it was last used here: what was acknowledged since then is
-/// not on them.
+/// Refuses devices that are all older than the pool at its last use here: they lack acknowledged
+/// writes.
 pub(crate) fn require_newest(examined: &Examined, known: &KnownPool) -> Result<(), Error> {
     let was = known.devices.iter().filter_map(|on| on.generation).max();
     let config = &examined.config;

@@ -1,13 +1,15 @@
-//! A pool that takes no changes any more, since its devices were away for too long or failed: opened anew from what is
-//! on them, as after a crash. Its host stays, so whoever uses its volumes goes on; commands meanwhile are answered with
-//! BUSY where the devices are other machines', and as errors where somebody has to see to them first.
+//! Reopening of a pool that takes no more changes because its devices failed or were missing for
+//! too long. The pool is opened from the data on its devices, as after a crash. Its host stays, so
+//! the users of its volumes go on. Meanwhile commands are answered with BUSY if the devices are
+//! other machines', and with errors if an administrator must act first.
 //!
-//! The order that matters:
-//! 1. all that the devices were asked is answered. A write that is still on its way would land on what comes next;
-//! 2. the old engine goes, with what it held in memory and was never promised; volumes that were told of such writes
-//!    fail their flushes from now on (`unflushed.rs`);
-//! 3. only then the labels are read. From here on it is an import like any other: the log is followed to its end,
-//!    and what was promised is found.
+//! The order matters:
+//! 1. All requests to the devices are answered. A write that is still under way would hit data
+//!    written later;
+//! 2. The old engine goes, with all that it held in memory and never promised. Volumes with such
+//!    writes fail their flushes from now on (`unflushed.rs`);
+//! 3. Only then are the labels read. From here on this is an import like any other: the log is
+//!    replayed to its end, and all promised writes are found.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -21,14 +23,14 @@ use crate::turn::Turn;
 use model::device_name::is_remote;
 use model::{Error, ErrorKind};
 
-/// Whether a leaf may be why its pool stopped.
+/// Reports whether a leaf may be the reason why its pool stopped.
 pub(crate) fn is_troubled(leaf: &LeafStatus, is_suspended: bool) -> bool {
     let is_away = matches!(leaf.state, State::Removed | State::Unavailable);
     is_away || is_suspended && (leaf.state == State::Faulted || leaf.errors.write > 0)
 }
 
 impl Pools {
-    /// Opens a pool anew that takes no changes any more, where its disks are back.
+    /// Reopens a pool that takes no more changes, if its disks are back.
     pub(crate) fn go_on(&self, name: &str, pool: &OpenPool, status: Option<&PoolStatus>) {
         let there = self.troubled_there(pool, status);
         let mut attempts = pool.attempts();
@@ -45,9 +47,9 @@ impl Pools {
         }
     }
 
-    /// The disks that are there, of those that may be why the pool stopped.
+    /// Returns the disks that are present, among those that may have stopped the pool.
     fn troubled_there(&self, pool: &OpenPool, status: Option<&PoolStatus>) -> Vec<PathBuf> {
-        // No record could be written: whichever disk that was, it may be back.
+        // No record could be written. Whichever disk caused that may be back.
         let is_silent = status.is_some_and(|of| matches!(of.stopped, Some(Stop::Silent(_))));
         let is_troubled = |guid: &u64, is_remote: bool| {
             status.is_none_or(|status| {
@@ -64,10 +66,11 @@ impl Pools {
             .collect()
     }
 
-    /// Opens a pool anew that takes no changes any more.
+    /// Reopens a pool that takes no more changes.
     ///
     /// # Errors
-    /// It is at work, a device has not answered, or it cannot be opened; then it stays shut, and the reason is kept.
+    /// The pool is working, a device has not answered, or the pool cannot be opened. In the last
+    /// case the pool stays shut, and the reason is kept.
     pub(crate) fn reopen(&self, name: &str, pool: &OpenPool) -> Result<(), Error> {
         pool.host.let_go().map_err(|error| {
             Error::new(
@@ -86,12 +89,12 @@ impl Pools {
         })
     }
 
-    /// What `pools.json` says of an open pool.
+    /// Returns the entry of an open pool in `pools.json`.
     pub(crate) fn known(&self, name: &str, pool: &OpenPool) -> KnownPool {
         let places = pool.host.places().into_iter();
         let devices = places.map(|(guid, place)| {
             let seen_at = self.options.disks.targets_of(&place.path);
-            // One that is away is seen nowhere, and is waited for where it was.
+            // A missing device is seen nowhere. It is awaited where it was.
             let targets = match seen_at.is_empty() {
                 true => place.targets,
                 false => seen_at,

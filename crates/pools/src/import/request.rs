@@ -1,4 +1,4 @@
-//! Opening pools by what their labels say: those that somebody asks for, and those that this daemon had.
+//! Opening of pools by their labels: pools that a user imports, and pools that this daemon had.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,19 +26,19 @@ use model::pool::import::ImportPool;
 use model::pool::rewind::{Reach, RewindView};
 use model::{Error, ErrorKind};
 
-/// The devices of a pool that could be opened.
+/// Devices of a pool that could be opened.
 struct Had {
     guid: u64,
     examined: Examined,
-    /// Their leaves, and where they are.
+    /// Guid, path and device of each leaf.
     found: Vec<(u64, PathBuf, Arc<dyn BlockDevice>)>,
-    /// Other hosts are kept from them.
+    /// Fence that keeps other hosts from the devices.
     fence: Option<PoolFence>,
-    /// Why others could not.
+    /// Reasons why other devices could not be opened.
     troubles: Vec<String>,
-    /// Devices that took the places of leaves.
+    /// Strange devices at the places of leaves.
     strangers: BTreeMap<u64, Stranger>,
-    /// Nothing is to be written to them.
+    /// Whether nothing may be written to the devices.
     is_read_only: bool,
 }
 
@@ -52,15 +52,16 @@ impl Had {
 }
 
 impl Pools {
-    /// The pools that could be imported, and devices whose labels cannot be used.
+    /// Returns the pools that could be imported, and the devices with unusable labels.
     pub fn importable(&self, paths: &[PathBuf]) -> Vec<FoundPool> {
         self.find_labels(paths).describe()
     }
 
-    /// Imports a pool, or tells what would be given up by that; returns what was found, with the name that it has now.
+    /// Imports a pool, or reports what the import would give up. Returns the pool that was found,
+    /// with its present name.
     ///
     /// # Errors
-    /// It is not found, is another host's, or cannot be opened.
+    /// The pool is not found, is another host's, or cannot be opened.
     pub fn import(&self, request: &ImportPool) -> Result<FoundPool, Error> {
         let mut turn = Turn::of(self);
         let found = self.find_labels(&request.paths);
@@ -85,11 +86,11 @@ impl Pools {
         };
         let disks = &self.options.disks;
         let mut devices = self.had(disks, guid, &pool.devices, request, check, &mut turn)?;
-        // Others had their turn while this one waited; nobody else could have the devices.
+        // Other imports had their turn while this one waited, but none could have the devices.
         self.check_name_of(&pool.name, &pool.guid, &request.paths)?;
         pool.notes = self.doubts(&devices.examined, request)?;
         if let Some(new) = &request.new_name {
-            // The labels have it when the pool is open.
+            // The labels hold the new name once the pool is open.
             devices.examined.config.name.clone_from(new);
             devices.examined.is_config_new = true;
         }
@@ -117,7 +118,8 @@ impl Pools {
         Ok(pool)
     }
 
-    /// Opens a pool that this daemon had: when it ended, or, in a host that let it go, until it stopped.
+    /// Opens a pool that this daemon had: until the daemon ended, or, with a host that let it go,
+    /// until it stopped.
     pub(crate) fn open_known<'a>(
         &'a self,
         known: &KnownPool,
@@ -151,7 +153,7 @@ impl Pools {
             self.open_on(devices, None, Some(known), into)
         });
         opened.map_err(|mut error| {
-            // Strangers alone are the whole reason where nothing else is there.
+            // Strangers alone are the whole reason if nothing else is there.
             if told.is_empty() || !is_nothing_there {
                 told.insert(0, error.message);
             }
@@ -159,12 +161,13 @@ impl Pools {
             error.next = next.unwrap_or(error.next);
             error
         })?;
-        // It is open, whether the list of pools can be written now or later.
+        // The pool is open, whether the list of pools can be written now or later.
         self.keep();
         Ok(())
     }
 
-    /// What speaks against devices of a pool that is known here and not open; with force it is only told.
+    /// Refuses devices that belong to a pool which is known here and not open. With force, it only
+    /// returns the doubts.
     fn doubts(&self, examined: &Examined, request: &ImportPool) -> Result<Vec<String>, Error> {
         let guid = format!("{:016x}", examined.config.guid);
         let mut absent = self.absent().into_iter().map(|absent| absent.known);
@@ -179,8 +182,8 @@ impl Pools {
         }
     }
 
-    /// The devices of a pool that can be had, and what their labels say; without log vdevs that are missing,
-    /// and with disks that units had, if that is wanted.
+    /// Opens the available devices of a pool and reads their labels. On request, it leaves out
+    /// missing log vdevs, and takes disks that units had.
     fn had<'a>(
         &'a self,
         disks: &Disks,
@@ -249,8 +252,8 @@ impl Pools {
         })
     }
 
-    /// Opens a pool on the devices that can be had, in a host that let it go or in a new one. What cannot be had is
-    /// missing; whether that is too much, the pool decides.
+    /// Opens a pool on the available devices, in a host that let it go or in a new one. All other
+    /// devices are missing. The pool decides whether too many are missing.
     fn open_on(
         &self,
         devices: Had,
@@ -380,8 +383,8 @@ impl Pools {
         ))
     }
 
-    /// Refuses a name under which another pool is open, or known: it would be forgotten, and units that serve volumes of
-    /// the one would serve those of the other.
+    /// Refuses the name of another open or known pool. The other pool would be forgotten, and units
+    /// that serve volumes of one pool would serve those of the other.
     fn check_name_of(&self, name: &str, guid: &str, paths: &[PathBuf]) -> Result<(), Error> {
         let absent = self.absent().into_iter().map(|absent| absent.known);
         let Some(known) = absent.into_iter().find(|known| known.name == name) else {
@@ -407,7 +410,7 @@ impl Pools {
         ))
     }
 
-    /// All pools on what `paths` name, except those that are open.
+    /// Finds all pools on the files, devices and folders in `paths`, except open pools.
     pub(crate) fn find_labels(&self, paths: &[PathBuf]) -> Found {
         let mut found = find_labels(&self.options.disks, paths);
         for (name, pool) in self.all() {
@@ -425,7 +428,7 @@ impl Pools {
     }
 }
 
-/// The pool that a name or number means.
+/// Returns the pool that a name or number means.
 fn choose(found: &Found, wanted: &str) -> Result<(FoundPool, u64), Error> {
     let is_meant =
         |(name, guid): &&(String, u64)| name == wanted || format!("{guid:016x}") == wanted;
@@ -456,9 +459,9 @@ fn choose(found: &Found, wanted: &str) -> Result<(FoundPool, u64), Error> {
     }
 }
 
-/// Why labels make no pool, and what to do about it.
+/// Words why labels make no pool, with the remedy.
 fn unusable(error: &OpenError, troubles: &[String]) -> Error {
-    // Where nothing could be read, the devices' troubles are the reason.
+    // If no label could be read, the devices' troubles are the reason.
     let is_unread = error.kind == OpenErrorKind::NoPool && !troubles.is_empty();
     let own = (!is_unread).then(|| error.to_string());
     let reasons: Vec<String> = own.into_iter().chain(troubles.iter().cloned()).collect();
@@ -479,10 +482,11 @@ fn unusable(error: &OpenError, troubles: &[String]) -> Error {
     Error::new(ErrorKind::Refused, reasons.join("; "), next)
 }
 
-/// An opened device with its path.
+/// Opened device with its labels, or the failure.
 pub(crate) type Opened = Result<(Arc<dyn BlockDevice>, LeafLabels), Error>;
 
-/// Opens all devices at once: those that do not answer keep nobody waiting for longer than one of them.
+/// Opens all devices at once. Devices that do not answer delay the caller no longer than one of
+/// them would.
 pub(crate) fn open_all(disks: &Disks, paths: &[PathBuf]) -> Vec<(PathBuf, Opened)> {
     std::thread::scope(|scope| {
         let opening: Vec<_> = paths
@@ -502,8 +506,9 @@ pub(crate) fn open_all(disks: &Disks, paths: &[PathBuf]) -> Vec<(PathBuf, Opened
     })
 }
 
-/// Refuses a pool that may have gone on, on another machine's disk alone, after what is here was last in use. Two
-/// machines seldom come back in the same moment, and the first may be the one that was left behind.
+/// Refuses a pool that may have gone on without these devices, on another machine's disk alone,
+/// after their last use. Two machines seldom return at one moment, and the first may be the one
+/// that was left behind.
 fn require_account(examined: &Examined, known: &KnownPool) -> Result<(), Error> {
     let config = &examined.config;
     let was_at = |guid: &u64| {
@@ -554,13 +559,13 @@ fn refuse_old(examined: &Examined) -> Result<(), Error> {
     ))
 }
 
-/// Refuses a pool whose log may be somewhere else.
+/// Refuses a pool whose log may be elsewhere.
 fn require_logs(examined: &Examined, paths: &[PathBuf]) -> Result<(), Error> {
     let Some(problem) = missing_log(examined) else {
         return Ok(());
     };
     let name = &examined.config.name;
-    // Where the pool's other devices are, to be copied.
+    // Folder of the pool's other devices, for a command that the user can copy.
     let local = paths.iter().find(|path| !is_remote(path));
     let at = local.and_then(|path| path.parent());
     let at = at.map_or_else(|| "PATH".to_owned(), |folder| folder.display().to_string());
@@ -574,7 +579,7 @@ fn require_logs(examined: &Examined, paths: &[PathBuf]) -> Result<(), Error> {
     ))
 }
 
-/// Where leaves and spares are; of those that are missing, where they were.
+/// Returns the places of leaves and spares, or for missing ones their last places.
 fn places(
     config: &PoolConfig,
     found: &[(u64, PathBuf, Arc<dyn BlockDevice>)],
@@ -615,7 +620,7 @@ fn places(
     all.filter_map(|guid| Some((guid, place(guid)?))).collect()
 }
 
-/// The names of leaves that were not found.
+/// Returns the names of leaves that were not found.
 fn missing(
     config: &PoolConfig,
     places: &BTreeMap<u64, Place>,

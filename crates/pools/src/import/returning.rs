@@ -1,14 +1,15 @@
-//! Disks that come back: used again by themselves as soon as their name or a session shows them. A cable that was out
-//! for a minute is no reason to call an administrator; what an administrator put aside stays there.
+//! Return of missing disks: a pool uses a disk again on its own once the disk's name or a session
+//! shows it. A cable that was out for a minute is no reason to call an administrator. A disk that
+//! an administrator took offline stays offline.
 //!
-//! | | told by |
+//! | event | shown by |
 //! |---|---|
-//! | a disk of another machine is there again | its session |
-//! | a disk or file of this machine is | its path exists, and the labels there say that it is that leaf |
-//! | one is gone | its requests fail; or its name is gone, where the others hold all that it holds |
+//! | a disk of another machine is back | its session |
+//! | a local disk or file is back | its path exists, and its labels name the leaf |
+//! | a disk is gone | its requests fail; or its name goes while others hold its data |
 //!
-//! A disk that failed and whose name then goes was pulled: it is away, and comes back like any other. One that failed
-//! and keeps its name stays as it is until somebody clears it.
+//! A failed disk whose name then goes was pulled. It counts as missing, and returns like any other.
+//! A failed disk that keeps its name stays as it is until an administrator clears it.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -25,8 +26,8 @@ use model::device_name::is_remote;
 use model::pool::vdev_change::VdevChange;
 
 impl Pools {
-    /// Opens pools that could not be opened for want of a disk, lets those go on that stopped for that, and uses disks
-    /// again that were away. May block.
+    /// Opens pools that lacked a disk, reopens pools that stopped for want of a disk, and uses
+    /// returned disks again. May block.
     pub fn try_again(&self) {
         if self.is_list_behind() {
             let _changing = self.changing();
@@ -42,7 +43,8 @@ impl Pools {
             }
             self.notice_pulled(&name, &pool);
             match asked(&pool) {
-                // Another host has it: whether it is to be had again, an administrator decides.
+                // Another host has the pool. An administrator decides whether this host takes it
+                // back.
                 Ok((status, _)) if is_anothers(&status) => {}
                 Ok((status, _)) if status.suspended.is_some() => {
                     self.go_on(&name, &pool, Some(&status));
@@ -53,14 +55,14 @@ impl Pools {
                     self.expand_grown(&name, &pool);
                 }
                 Err(_) if is_to_be_reopened(&pool) => self.go_on(&name, &pool, None),
-                // A pool whose engine ended has nothing that could come back.
+                // A pool whose engine ended has nothing that could return.
                 Err(_) => {}
             }
         }
     }
 
-    /// Opens a pool where disks of it are there. Not all of them need be: one may have been dead for long. Whether
-    /// those that are away may have gone on alone is asked with each try.
+    /// Opens a pool if some of its disks are there. It does not need all: a disk may have been dead
+    /// for long. Each attempt checks whether the missing disks may have gone on alone.
     fn try_to_open(&self, known: &KnownPool) {
         let paths = known.devices.iter().map(|device| &device.path);
         let there = paths.filter(|path| self.options.disks.is_there_now(path));
@@ -84,12 +86,12 @@ impl Pools {
         }
     }
 
-    /// Whether a pool is known as that, and not open.
+    /// Reports whether a pool is known under this name and number, and not open.
     pub(crate) fn is_absent(&self, known: &KnownPool) -> bool {
         self.absent().iter().any(|other| other.known == *known)
     }
 
-    /// Uses disks again that were away.
+    /// Uses returned disks again.
     fn use_again(&self, name: &str, pool: &OpenPool, away: Vec<(u64, PathBuf)>) {
         for (guid, path) in away {
             let is_there = self.options.disks.is_there_now(&path);
@@ -124,7 +126,7 @@ impl Pools {
                     pool.attempts().remove(&guid);
                     tracing::info!(pool = name, %device, "a disk is back");
                 }
-                // What it was asked before it went is not answered yet, say.
+                // For example, its requests from before the loss are not answered yet.
                 Err(error) => {
                     if pool.host.note_trouble(guid, &error.message) {
                         tracing::info!(pool = name, %device, %error, "a disk that is back cannot be used yet");
@@ -134,7 +136,7 @@ impl Pools {
         }
     }
 
-    /// Whether [`Self::try_again`] may have something to do.
+    /// Reports whether [`Self::try_again`] may have work.
     pub fn waits_for_disks(&self) -> bool {
         let absent = self.absent();
         let is_short = |pool: &OpenPool| match asked(pool) {
@@ -151,7 +153,8 @@ impl Pools {
                 .any(|(_, pool)| !pool.host.is_read_only() && (is_short(&pool) || expands(&pool)))
     }
 
-    /// The pool that lies on a disk of another machine and is not open: nothing holds the disk for it.
+    /// Returns the pool that lies on another machine's disk and is not open, so that nothing holds
+    /// the disk for it.
     pub fn waits_for(&self, disk: &str) -> Option<String> {
         let absent = self.absent().into_iter().map(|pool| pool.known);
         let mut on_it = absent.filter(|known| {
@@ -163,7 +166,7 @@ impl Pools {
         on_it.next().map(|known| known.name)
     }
 
-    /// The disks of other machines that pools lie on, each with the name of its pool.
+    /// Returns the disks of other machines that pools lie on, each with the name of its pool.
     pub fn remote_disks(&self) -> Vec<(String, String)> {
         let open = self.all().into_iter().flat_map(|(name, pool)| {
             let places = pool.host.places().into_values();
@@ -180,7 +183,7 @@ impl Pools {
     }
 }
 
-/// Whether another host has been found to have the pool.
+/// Reports whether another host was found to have the pool.
 fn is_anothers(status: &PoolStatus) -> bool {
     status.stopped.as_ref().is_some_and(Stop::is_anothers)
 }
@@ -189,14 +192,14 @@ fn is_to_be_reopened(pool: &OpenPool) -> bool {
     pool.host.shut().is_some_and(|shut| shut.is_to_be_reopened)
 }
 
-/// How a pool is, and its spares that have a device.
+/// Returns the state of a pool, and the spares that have a device.
 fn asked(pool: &OpenPool) -> Result<(PoolStatus, Vec<u64>), PoolError> {
     let asked = |hands: &mut Hands<'_>| (hands.pool.status(), hands.devices.ready_spares());
     pool.host.handle(asked)
 }
 
-/// Disks that went away or were not found, and where they were: nobody put them aside, and they did nothing wrong.
-/// `ready` are the spares that have a device.
+/// Returns the disks that went away or were not found, with their last places. No administrator
+/// took them offline, and they did not fail. `ready` are the spares that have a device.
 fn away(pool: &OpenPool, status: &PoolStatus, ready: &[u64]) -> Vec<(u64, PathBuf)> {
     let tops = status.top_levels.iter();
     let leaves = tops.flat_map(|top| top.slots.iter().flat_map(|slot| &slot.leaves));

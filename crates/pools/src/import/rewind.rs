@@ -1,5 +1,5 @@
-//! Going back where a pool is damaged: what it would come to is found out on devices that nothing is written
-//! to, told, and done only then.
+//! Rewinding of a damaged pool to an older checkpoint. The result is first found and reported on
+//! devices that are only read. The rewind follows only then.
 
 use std::sync::Arc;
 
@@ -10,11 +10,12 @@ use block::BlockDevice;
 use model::pool::rewind::{KnownCheckpoint, Reach, RewindView};
 use model::{Error, ErrorKind};
 
-/// The least that must be given up, or all behind the `checkpoint` that is asked for, its log too, and what that comes to. `None` for the
-/// first: nothing.
+/// Finds the least that must be given up to open the pool, and the state that results. If
+/// `checkpoint` is given, everything newer is given up instead, the log too. `None` means that
+/// nothing is given up.
 ///
 /// # Errors
-/// All that may be given up is not enough, or labels do not know that checkpoint.
+/// The pool cannot be opened within the allowed reach, or the labels do not know the checkpoint.
 pub(crate) fn plan(
     examined: &Examined,
     leaves: &[(u64, Arc<dyn BlockDevice>)],
@@ -63,7 +64,7 @@ pub(crate) fn plan(
     Err(unusable(&reason, reach))
 }
 
-/// How many checkpoints are newer than the one of this number.
+/// Returns how many checkpoints are newer than the checkpoint of this number.
 pub(crate) fn steps_to(examined: &Examined, number: u64) -> Result<usize, Error> {
     let mut roots = examined.roots.iter();
     let steps = roots.position(|root| root.root.epoch.0 == number);
@@ -81,7 +82,7 @@ pub(crate) fn steps_to(examined: &Examined, number: u64) -> Result<usize, Error>
     })
 }
 
-/// The failure that says most: what is wrong with the newest checkpoint, unless it is but the log.
+/// Returns the failure that says most: the newest checkpoint's, unless only the log is at fault.
 fn least(before: Option<OpenError>, error: OpenError) -> Option<OpenError> {
     match before {
         Some(before) if before.kind != OpenErrorKind::LogDamaged => Some(before),
@@ -104,7 +105,7 @@ fn unusable(reason: &str, reach: Reach) -> Error {
     Error::new(ErrorKind::Corrupt, message, next)
 }
 
-/// A pool that is opened as it is.
+/// Describes a pool that opens without a rewind.
 fn whole(examined: &Examined, names: Option<Vec<String>>) -> RewindView {
     let roots = examined.roots.iter();
     let known = roots.map(|root| KnownCheckpoint {
@@ -125,7 +126,8 @@ fn whole(examined: &Examined, names: Option<Vec<String>>) -> RewindView {
     }
 }
 
-/// Volumes and snapshots of the state that a pool goes back to, and of its newest one, where that can be read.
+/// Volumes and snapshots of the state that a pool is rewound to, and of its newest state if
+/// readable.
 struct Datasets {
     names: Vec<String>,
     newest: Option<Vec<String>>,

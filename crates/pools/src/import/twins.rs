@@ -1,5 +1,5 @@
-//! Twins as an administrator sees them: which files and devices share an identity, what each holds, and how to say which
-//! of them is meant.
+//! Twins, as an administrator sees them: devices that share an identity, what each holds, and how
+//! to choose one of them.
 
 use std::path::{Path, PathBuf};
 
@@ -11,16 +11,16 @@ use crate::devices::label;
 use model::pool::twins::{TwinView, TwinsView};
 use model::{Error, ErrorKind};
 
-/// The devices of a pool with which it can be opened, as far as names tell.
+/// Devices with which a pool can be opened, as far as names tell.
 pub(crate) struct Chosen {
     pub(crate) devices: Vec<Candidate>,
-    /// Twins of which none was named, or several.
+    /// Twins of which the user named none, or several.
     pub(crate) twins: Vec<TwinsView>,
-    /// Twins of devices that were named, which nobody asked for.
+    /// Twins of named devices. Nobody asked for these twins.
     pub(crate) left_out: Vec<PathBuf>,
 }
 
-/// Leaves out the twins of devices that were named themselves.
+/// Leaves out the twins of devices that the user named.
 pub(crate) fn choose(guid: u64, mut devices: Vec<Candidate>) -> Chosen {
     let mut left_out = Vec::new();
     for of_leaf in found(guid, &devices) {
@@ -46,7 +46,7 @@ pub(crate) fn choose(guid: u64, mut devices: Vec<Candidate>) -> Chosen {
 
 fn found(guid: u64, devices: &[Candidate]) -> Vec<Twins> {
     let labels: Vec<LeafLabels> = devices.iter().map(|on| on.labels.clone()).collect();
-    // Labels that cannot be used are somebody else's to tell.
+    // Another part of the program reports unusable labels.
     twins(&labels, guid).unwrap_or_default()
 }
 
@@ -82,7 +82,7 @@ fn view(of: &Twins, devices: &[Candidate]) -> TwinsView {
     }
 }
 
-/// A hint where two paths may lead to one disk and the kernel does not say so.
+/// Returns a hint for two paths that may lead to one disk without the kernel saying so.
 fn one_disk(of: &Twins, devices: &[Candidate]) -> String {
     let identity = |twin: &store::pool::Twin| Identity::of(&devices[twin.device].path);
     let mut names = of.devices.iter().map(|twin| identity(twin)?.wwn);
@@ -95,8 +95,8 @@ fn one_disk(of: &Twins, devices: &[Candidate]) -> String {
     }
 }
 
-/// Refuses twins, and says with which words one of them is chosen. `all` are the pool's devices that were found, `paths`
-/// what was looked through.
+/// Refuses twins, and says how to choose one of them. `all` are the devices that were found of the
+/// pool, and `paths` are the searched paths.
 pub(crate) fn refuse(
     pool: &str,
     twins: &[TwinsView],
@@ -120,7 +120,8 @@ pub(crate) fn refuse(
     ))
 }
 
-/// The words that name one of each, and where the pool's other devices are.
+/// Returns options that name one device of each pair of twins, and the places of the pool's other
+/// devices.
 fn example(twins: &[TwinsView], all: &[PathBuf], paths: &[PathBuf]) -> String {
     let is_twin = |path: &PathBuf| {
         let mut devices = twins.iter().flat_map(|of| &of.devices);
@@ -136,7 +137,7 @@ fn example(twins: &[TwinsView], all: &[PathBuf], paths: &[PathBuf]) -> String {
     options(words.into_iter())
 }
 
-/// The words that name all but those of the example.
+/// Returns options that name one device for each leaf other than that of the example.
 fn copies(twins: &[TwinsView]) -> String {
     let others = twins.iter().flat_map(|of| {
         let devices = of.devices.iter().map(|on| on.path.as_path());
@@ -146,25 +147,25 @@ fn copies(twins: &[TwinsView]) -> String {
     options(others)
 }
 
-/// Paths as options of a command.
+/// Formats paths as options of a command.
 pub(crate) fn options<'a>(paths: impl Iterator<Item = &'a Path>) -> String {
     let options = paths.map(|path| format!(" -d {}", path.display()));
     options.collect()
 }
 
-/// A device that carries a label of a pool that is open, and is none of its devices.
+/// Device that carries a label of an open pool, but is not one of its devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CopyOfOpen {
-    /// The pool's name.
+    /// Name of the pool.
     pub(crate) pool: String,
-    /// Where the copy is.
+    /// Path of the copy.
     pub(crate) path: PathBuf,
-    /// Which device it is a copy of, as far as the pool knows it.
+    /// Device that was copied, as far as the pool knows it.
     pub(crate) of: String,
 }
 
 impl CopyOfOpen {
-    /// What it is, as a sentence without a full stop.
+    /// Describes the copy, as a sentence without a full stop.
     pub(crate) fn told(&self) -> String {
         let Self { pool, path, of } = self;
         let path = path.display();
@@ -174,7 +175,7 @@ impl CopyOfOpen {
         )
     }
 
-    /// Whether what was found is one.
+    /// Returns the copy, if the candidate is one.
     pub(crate) fn of(pool: &str, found: &Candidate) -> Option<Self> {
         let (config, leaf) = label::newest(&found.labels)?;
         config.lists(leaf).then(|| Self {
@@ -185,7 +186,7 @@ impl CopyOfOpen {
     }
 }
 
-/// Whether a device was to get another identity when that was interrupted; then under which numbers it may be sought.
+/// Returns the numbers to search for, if a device's change of identity was interrupted.
 pub(crate) fn torn(labels: &LeafLabels) -> Option<[u64; 2]> {
     torn_identity(labels).map(|(old, new)| [old, new])
 }

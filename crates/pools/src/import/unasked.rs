@@ -1,5 +1,6 @@
-//! Deeds of a pool on its devices that nobody asked for, besides using those again that come back. It gives up those
-//! that were pulled, takes new disks for old ones (`autoreplace`), and uses what devices have grown by (`autoexpand`).
+//! Actions of a pool on its devices without a request, apart from the return of missing devices. It
+//! gives up pulled devices, replaces old disks by new ones (`autoreplace`), and uses the space by
+//! which devices have grown (`autoexpand`).
 
 use std::path::Path;
 
@@ -13,12 +14,12 @@ use model::device_name::is_remote;
 use model::pool::history::Deed;
 use model::pool::vdev_change::VdevChange;
 
-/// A device that has grown by less is left as it is: its labels would move for nothing.
+/// Least growth of a device that is used. For less, the labels would move for nothing.
 const LEAST_GROWTH: u64 = 1 << 20;
-/// Names of places of disks, whatever disk is there.
+/// Folder of names that mean places of disks, whatever disk is there.
 const PHYSICAL: &str = "/dev/disk/by-path/";
 
-/// Whether a pool uses what its devices have grown by, unasked.
+/// Reports whether a pool expands on its own when devices have grown.
 pub(crate) fn expands(pool: &OpenPool) -> bool {
     is_on(pool, PoolProperty::Autoexpand)
 }
@@ -31,8 +32,8 @@ fn is_on(pool: &OpenPool, property: PoolProperty) -> bool {
 }
 
 impl Pools {
-    /// Gives up devices of this machine whose names are gone: those that are in use where the others hold all that they
-    /// hold, and those that have failed.
+    /// Gives up this machine's devices whose names are gone. These are used devices whose data the
+    /// other devices hold too, and failed devices.
     pub(crate) fn notice_pulled(&self, name: &str, pool: &OpenPool) {
         let places = pool.host.places().into_iter();
         let gone = places.filter(|(_, at)| !is_remote(&at.path) && !at.path.exists());
@@ -56,12 +57,13 @@ impl Pools {
         }
     }
 
-    /// Whether what is at the place of a disk that went is to take its place: a new disk that holds nothing.
+    /// Reports whether a device at the place of a disk that went is to replace it: a new disk that
+    /// holds nothing.
     pub(crate) fn replaces_itself(&self, pool: &OpenPool, path: &Path) -> bool {
         is_on(pool, PoolProperty::Autoreplace) && is_place(path) && self.is_blank(path)
     }
 
-    /// Whether a disk holds nothing that anybody knows, and nothing but zeros where labels would be.
+    /// Reports whether a disk holds no known data, and only zeros where labels would be.
     fn is_blank(&self, path: &Path) -> bool {
         let looked = self.options.disks.open_and_look(path, |device| {
             let labels = label::read(device)?;
@@ -74,7 +76,7 @@ impl Pools {
         looked.is_ok_and(|(_, is_blank)| is_blank)
     }
 
-    /// Rebuilds a disk that went on the new one at its place.
+    /// Rebuilds a disk that went on the new disk at its place.
     pub(crate) fn autoreplace(&self, name: &str, guid: u64, path: &Path) -> Result<(), Error> {
         let replace = VdevChange::Replace {
             device: format!("{guid:016x}"),
@@ -93,7 +95,8 @@ impl Pools {
         Ok(())
     }
 
-    /// Uses what devices have grown by, where that is wanted: their vdevs grow when the last of them has.
+    /// Uses the space by which devices have grown, if the pool expands on its own. A vdev grows
+    /// once its last device has grown.
     pub(crate) fn expand_grown(&self, name: &str, pool: &OpenPool) {
         if !expands(pool) {
             return;
@@ -111,7 +114,7 @@ impl Pools {
             return;
         };
         for (guid, had, device) in leaves {
-            // One that does not tell is asked again the next time.
+            // A device that does not answer is queried again the next time.
             let has = device.refresh().map_or(had, |geometry| geometry.len);
             if has < had + LEAST_GROWTH {
                 continue;
@@ -135,12 +138,12 @@ impl Pools {
         }
     }
 
-    /// Tells of something that a pool did by itself: in the log, its events and its history.
+    /// Reports an action of the pool itself: in the log, its events and its history.
     fn tell(&self, name: &str, text: &str) {
         tracing::info!(pool = name, "{text}");
         if let Ok(pool) = self.get(name) {
             let line = text.to_owned();
-            // Nobody is there to be told where the engine ended.
+            // If the engine has ended, there is no history to write to.
             let _ = pool
                 .host
                 .handle(move |hands| hands.shared.event_log().note(&line));
@@ -154,8 +157,8 @@ impl Pools {
     }
 }
 
-/// Whether a path names a place, so that another disk there is meant to be in it: a file, or a port of this machine.
-/// Names such as /dev/sdb go to whichever disk comes first.
+/// Reports whether a path names a place, so that any disk there is meant to be used: a file, or a
+/// port of this machine. A name such as /dev/sdb goes to whichever disk comes first.
 fn is_place(path: &Path) -> bool {
     !is_remote(path) && (path.starts_with(PHYSICAL) || !path.starts_with("/dev"))
 }

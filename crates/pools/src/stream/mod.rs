@@ -1,13 +1,13 @@
-//! Snapshots go to other pools and come from them, as streams ([`store::stream`]): the way between an
-//! open pool and whoever carries the bytes.
+//! Streams of snapshots to and from other pools ([`store::stream`]): the way between an open pool
+//! and the carrier of the bytes.
 //!
-//! | question | file |
+//! | subject | file |
 //! |---|---|
-//! | which snapshots, relative to what, does a stream carry | `package.rs` |
-//! | the same of all volumes of a folder, so that clones stay clones | `replication.rs` |
-//! | how large will it be; how is it read from the pool | `send.rs` |
-//! | which properties does the receiving side decide on itself | `overrides.rs` |
-//! | how does it come into a pool, and what is left where it does not | `receive.rs` |
+//! | the snapshots of a stream, and the base of each | `package.rs` |
+//! | the snapshots of all volumes of a folder, so that clones stay clones | `replication.rs` |
+//! | the size of a stream, and reading it from the pool | `send.rs` |
+//! | properties that the receiving side decides itself | `overrides.rs` |
+//! | receiving a stream into a pool, and the rest of a failed receive | `receive.rs` |
 
 mod overrides;
 mod package;
@@ -29,11 +29,12 @@ use super::dataset::administer;
 use super::host::PoolHost;
 use super::registry::OpenPool;
 
-/// What holds of streams that are being sent begin with.
+/// Start of the tags of the holds that streams set while they are sent.
 const HOLD: &str = ".send-";
 
-/// What was interrupted for good goes: whatever was not to go on another time, and holds of senders that
-/// are no more. A pool that cannot do that now can when it is opened the next time.
+/// Removes the remains of interrupted streams: parts that were not to be resumed, and holds of
+/// senders that no longer exist. If the pool cannot do so now, it can when it is opened the next
+/// time.
 pub(super) fn forget_interrupted(pool: &OpenPool) {
     if pool.host.is_read_only() {
         return;
@@ -66,7 +67,7 @@ pub(super) fn forget_interrupted(pool: &OpenPool) {
     }
 }
 
-/// Ends a hold, as far as it is there.
+/// Releases a hold from the snapshots that have it.
 fn release(pool: &OpenPool, snapshots: Vec<DatasetId>, tag: &str) {
     if snapshots.is_empty() {
         return;
@@ -89,7 +90,7 @@ fn release(pool: &OpenPool, snapshots: Vec<DatasetId>, tag: &str) {
     }
 }
 
-/// Changes datasets as the catalogue is at that moment.
+/// Changes datasets by the state of the catalogue at that moment.
 fn apply(
     pool: &OpenPool,
     step: impl FnOnce(&Catalog) -> Result<Operation, CatalogError> + Send + 'static,
@@ -97,7 +98,7 @@ fn apply(
     administer(pool, Box::new(move |catalog, _| step(catalog)))
 }
 
-/// Asks the engine and waits.
+/// Sends a request to the engine and waits for the answer.
 fn ask(host: &PoolHost, request: Request) -> Result<Answer, PoolError> {
     let answer = host.begin(request).recv();
     answer.unwrap_or_else(|_| Err(host.ended()))

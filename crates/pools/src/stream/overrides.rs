@@ -1,4 +1,5 @@
-//! What the receiving side says of properties: which of a stream it leaves out, and which it sets itself.
+//! Properties that the receiving side decides: those it leaves out of a stream, and those it sets
+//! itself.
 
 use store::catalog::request::{SetProperties, Texts};
 use store::catalog::{Property, Value};
@@ -18,10 +19,10 @@ pub(super) struct Overrides {
 }
 
 impl Overrides {
-    /// What a request says of properties.
+    /// Returns the overrides of a request.
     ///
     /// # Errors
-    /// There is no such property, it takes no such value, or none that a stream could carry.
+    /// The property does not exist, does not take the value, or cannot travel in a stream.
     pub(super) fn of(request: &ReceiveRequest) -> Result<Self, Error> {
         let mut set = Texts::new();
         for line in request.set.lines() {
@@ -36,7 +37,7 @@ impl Overrides {
         Ok(Self { set, without })
     }
 
-    /// Takes away what is not wanted of a part of a stream.
+    /// Removes the excluded properties from a part of a stream.
     pub(super) fn leave_out(&self, begin: &mut Begin) {
         for name in &self.without {
             if let Some(properties) = &mut begin.properties {
@@ -45,7 +46,8 @@ impl Overrides {
         }
     }
 
-    /// Sets on a volume, that was received, what counts more than what came with the stream.
+    /// Sets the properties of the request on a received volume. They count more than those of the
+    /// stream.
     pub(super) fn set_on(&self, pool: &OpenPool, volume: &str) -> Result<(), Error> {
         if self.set.is_empty() {
             return Ok(());
@@ -59,7 +61,7 @@ impl Overrides {
     }
 }
 
-/// A property that a stream can carry.
+/// Returns the property, if a stream can carry it.
 fn carried(name: &str) -> Result<Property, Error> {
     let property = Property::parse(name).map_err(refused)?;
     if property.travels() {

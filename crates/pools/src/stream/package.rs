@@ -1,4 +1,4 @@
-//! Which snapshots a stream carries, each relative to which: decided by names, or by a token.
+//! Snapshots that a stream carries, and the base of each, chosen by names or by a token.
 
 use store::catalog::request::Texts;
 use store::catalog::{Catalog, CatalogError, Dataset, ErrorKind, ROOT};
@@ -9,20 +9,20 @@ use super::replication;
 use model::pool::dataset::name::split;
 use model::pool::stream::SendRequest;
 
-/// One snapshot of a stream.
+/// Snapshot of a stream.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) snapshot: DatasetId,
     pub(super) from: Option<DatasetId>,
-    /// What stands behind `@` of that one; the whole name of one of another volume.
+    /// Part of the base's name after `@`, or the full name if the base is another volume's.
     pub(super) from_name: Option<String>,
     pub(super) begin: Begin,
 }
 
-/// The parts of a stream, in their order.
+/// Returns the parts of the stream, in their order.
 ///
 /// # Errors
-/// A name means nothing, or snapshots do not build on each other.
+/// A name means nothing, or the snapshots do not build on each other.
 pub(super) fn parts(
     catalog: &Catalog,
     pool: u64,
@@ -50,10 +50,10 @@ pub(super) fn parts(
     Ok(parts)
 }
 
-/// What a receive that was interrupted still needs.
+/// Returns the parts that an interrupted receive still needs.
 ///
 /// # Errors
-/// The snapshots are not there any more.
+/// The snapshots no longer exist.
 pub(super) fn rest(
     catalog: &Catalog,
     pool: u64,
@@ -70,7 +70,8 @@ pub(super) fn rest(
     if all.peek().is_none() {
         return Err(gone("snapshot"));
     }
-    // Where several have its guid, one that builds on what the other side has.
+    // If several snapshots have the token's guid, choose one that builds on the other side's
+    // snapshot.
     let found = all.find_map(|to| match token.from {
         None => Some((to, None)),
         Some(guid) => {
@@ -88,7 +89,8 @@ pub(super) fn rest(
     Ok(part)
 }
 
-/// The parts that lead to a snapshot: from another one, or from nothing; with all in between or without.
+/// Returns the parts that lead to a snapshot from another one or from nothing, with or without the
+/// snapshots in between.
 pub(super) fn steps<'a>(
     catalog: &'a Catalog,
     to: &'a Dataset,
@@ -135,7 +137,7 @@ fn part(catalog: &Catalog, to: &Dataset, from: Option<&Dataset>) -> Part {
     }
 }
 
-/// The snapshot that another is told relative to: `@a`, or its whole name.
+/// Returns the snapshot that another builds on, from its short name `@a` or its full name.
 pub(super) fn base<'a>(
     catalog: &'a Catalog,
     to: &'a Dataset,
@@ -160,7 +162,8 @@ pub(super) fn base<'a>(
     })
 }
 
-/// Refuses an older snapshot that is told by its whole name in another pool: this one's own may be another.
+/// Refuses a base with a full name in another pool: this pool's snapshot of that name may be
+/// another one.
 fn refuse_other_pool(sent: &str, from: &str) -> Result<(), CatalogError> {
     let is_whole = from
         .split_once('@')
@@ -175,14 +178,14 @@ fn refuse_other_pool(sent: &str, from: &str) -> Result<(), CatalogError> {
     ))
 }
 
-/// What was set on a snapshot's volume and may go with it. Folders do not travel: of so many above it, what the volume
-/// inherits goes as its own.
+/// Returns the properties of a snapshot's volume that may travel with it. Folders do not travel. So
+/// properties inherited from the nearest `folders` folders above travel as the volume's own.
 pub(super) fn properties(catalog: &Catalog, snapshot: DatasetId, folders: u32) -> Texts {
     let mut texts = Texts::new();
     let mut next = catalog.volume_of(snapshot);
     let mut above = 0;
     while let Some(dataset) = next.and_then(|id| catalog.dataset(id)) {
-        // What was set here counts more than what came with a stream.
+        // A property set here counts more than one that came with a stream.
         for set in [&dataset.properties, &dataset.received] {
             let travels = set.0.iter().filter(|(property, _)| {
                 property.travels() && (above == 0 || property.is_inheritable())
@@ -200,7 +203,7 @@ pub(super) fn properties(catalog: &Catalog, snapshot: DatasetId, folders: u32) -
     texts
 }
 
-/// What stands behind `@`.
+/// Returns the part of a name after `@`.
 pub(super) fn last(name: &str) -> &str {
     name.rsplit('@').next().unwrap_or(name)
 }

@@ -1,5 +1,5 @@
-//! A stream comes into a pool. Nothing of it counts before its end; what is interrupted goes away, or goes
-//! on another time from where it is durable.
+//! Receiving a stream into a pool. Nothing of the stream counts before its end. An interrupted
+//! receive is removed, or resumed later from the position that is durable.
 
 use std::collections::VecDeque;
 use std::sync::mpsc;
@@ -22,22 +22,23 @@ use model::pool::dataset::name::{require_whole, split};
 use model::pool::stream::{Below, ReceiveRequest, ReceiveView};
 use model::{Error, ErrorKind};
 
-/// Bytes of blocks that the pool was given and has not taken.
+/// Most bytes of blocks that the pool was given and has not taken.
 const WINDOW: usize = 16 << 20;
-/// Changes that it was given and has not taken.
+/// Most changes that the pool was given and has not taken.
 const CHANGES: usize = 512;
-/// So many bytes, or so long, after which it is noted how much is there.
+/// Bytes, or time, after which the position is noted.
 const NOTE_BYTES: u64 = 64 << 20;
 const NOTE_AFTER: Duration = Duration::from_secs(5);
 
-/// Calls what it is given with what logical units serve, and lets none be made or changed meanwhile. A stream begins in
-/// it: what a client writes to a unit that comes then is not rolled back.
+/// Calls its argument with the datasets that logical units serve, and lets no unit be created or
+/// changed meanwhile. A stream begins inside this call. So a write by a host to a new unit is not
+/// rolled back.
 pub type WhileServed<'a> = dyn Fn(&mut Begins<'_>) -> Result<(), Error> + 'a;
 
-/// The beginning of a stream, by what is served.
+/// Start of a stream, given the served datasets.
 pub type Begins<'a> = dyn FnMut(&Served) -> Result<(), Error> + 'a;
 
-/// Takes a stream, in any pieces, into a pool.
+/// Receives a stream, in pieces of any size, into a pool.
 pub struct Receiver<'a> {
     pool: Arc<OpenPool>,
     request: ReceiveRequest,
@@ -48,48 +49,49 @@ pub struct Receiver<'a> {
     done: Vec<ReceiveView>,
 }
 
-/// A snapshot that is being received.
+/// Snapshot that is being received.
 struct Part {
-    /// Without the pool's name.
+    /// Name without the pool's name.
     name: String,
     begin: Begin,
-    /// `None`: nothing is changed.
+    /// Volume that receives the part, or `None` if nothing is changed.
     into: Option<Target>,
-    /// The snapshot that is there already, by its whole name: then nothing is changed either.
+    /// Full name of the snapshot, if the volume already has it. Then nothing is changed either.
     there: Option<String>,
     bytes: u64,
 }
 
 struct Target {
     volume: DatasetId,
-    /// It was made for the stream, and goes where that is given up.
+    /// Whether the volume was created for the stream. If so, it goes when the stream is given up.
     is_new: bool,
     attempt: u64,
     given: VecDeque<Given>,
     given_bytes: usize,
-    /// The pool has all blocks below this one.
+    /// Block below which the pool has all blocks.
     position: u64,
-    /// It refused a change, and may have taken later ones: what lies behind that one is to come again.
+    /// Whether the pool refused a change. It may have taken later changes, but all blocks from the
+    /// refused one on must come again.
     has_failed: bool,
-    /// And knows that it has those below this one.
+    /// Block below which the pool has durably noted that it has all blocks.
     noted: u64,
     noted_bytes: u64,
     noted_at: Instant,
 }
 
-/// A change that the pool was given.
+/// Change that the pool was given.
 struct Given {
     answer: mpsc::Receiver<Result<Answer, PoolError>>,
     bytes: usize,
-    /// The block behind it.
+    /// Block after the change.
     next: u64,
 }
 
 impl Pools {
-    /// Ready to take a stream.
+    /// Returns a receiver that is ready for a stream.
     ///
     /// # Errors
-    /// The pool is not open; or a property cannot be what is asked for.
+    /// The pool is not open, or a property cannot have the requested value.
     pub fn receiver<'a>(
         &self,
         request: ReceiveRequest,
@@ -107,10 +109,10 @@ impl Pools {
         })
     }
 
-    /// Gives up what was received in part into a volume.
+    /// Gives up a partly received stream.
     ///
     /// # Errors
-    /// Nothing was.
+    /// The volume has no partly received stream.
     pub fn abort_receive(&self, name: &str) -> Result<(), Error> {
         require_whole(name)?;
         let (pool, local) = split(name);
@@ -123,10 +125,10 @@ impl Pools {
 }
 
 impl Receiver<'_> {
-    /// The next bytes of the stream.
+    /// Takes the next bytes of the stream.
     ///
     /// # Errors
-    /// What is wrong with it, or why the pool does not take it. Give it up then: [`Receiver::give_up`].
+    /// The stream is faulty, or the pool does not take it. Then give it up: [`Receiver::give_up`].
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.decoder.feed(bytes);
         while let Some(item) = self.decoder.next_item().map_err(broken)? {
@@ -141,7 +143,7 @@ impl Receiver<'_> {
         Ok(())
     }
 
-    /// No more bytes come: what was received.
+    /// Ends the stream, and returns the received snapshots.
     ///
     /// # Errors
     /// The stream is not complete.
@@ -150,8 +152,8 @@ impl Receiver<'_> {
         Ok(std::mem::take(&mut self.done))
     }
 
-    /// It ends here, because of `error`: what is half received goes, or waits for its rest. Returns the error
-    /// with what became of that.
+    /// Ends the receive because of `error`. A half-received part goes, or waits for its rest.
+    /// Returns the error, which says what became of the part.
     pub fn give_up(mut self, error: Error) -> Error {
         let mut left: Vec<String> = Vec::new();
         let received = self.done.iter().filter(|view| !view.was_there);
@@ -200,7 +202,7 @@ impl Receiver<'_> {
             };
             let (pool, is_rolled_back) = (&self.pool, self.request.rollback);
             (self.while_served)(&mut |served| {
-                // By its name, too: a unit may wait for a volume that is not there.
+                // The name counts too: a unit may wait for a volume that does not exist.
                 served.refuse_volume(&volume)?;
                 if is_rolled_back {
                     roll_back(pool, &request, served)?;
@@ -219,8 +221,9 @@ impl Receiver<'_> {
         Ok(())
     }
 
-    /// The snapshot of a part, where its volume has it already. As in zfs it is passed over in a stream of several volumes:
-    /// one that was interrupted goes on when it is sent again. In a stream of one volume it is refused.
+    /// Returns the snapshot of a part, if the volume already has it. As in zfs, a stream of several
+    /// volumes passes over it: an interrupted stream resumes when it is sent again. A stream of one
+    /// volume is refused.
     fn already_there(&self, name: &str, begin: &Begin) -> Result<Option<String>, Error> {
         if begin.path.is_empty() {
             return Ok(None);
@@ -258,7 +261,7 @@ impl Receiver<'_> {
         self.give(first, count, holes, 0)
     }
 
-    /// Gives the pool a change; waits where it has many already.
+    /// Gives the pool a change, and waits if the pool has many already.
     fn give(&mut self, block: u64, count: u64, content: Received, len: usize) -> Result<(), Error> {
         let Some(part) = &mut self.part else {
             return Ok(());
@@ -316,7 +319,8 @@ impl Receiver<'_> {
         Ok(())
     }
 
-    /// What to do about a part that is kept. The catalogue knows more of how it began than the rest of a rest says.
+    /// Advises about a part that is kept. The catalogue knows more of its start than the rest of a
+    /// rest says.
     fn how_to_go_on(&self, volume: &str, id: DatasetId) -> String {
         let token = self
             .pool
@@ -334,13 +338,13 @@ impl Receiver<'_> {
         )
     }
 
-    /// What becomes of a part without an end, and what to do about it.
+    /// Settles a part without an end. Returns what became of it, and the remedy.
     fn leave(&self, volume: &str, mut into: Target) -> (String, Option<String>) {
-        // As far as the pool took all of it. Behind a change that it refused nothing counts.
+        // All blocks up to the first refused change count, and no later ones.
         while !into.given.is_empty() && into.wait(&self.pool).is_ok() {}
         into.given.clear();
         if self.request.resumable {
-            // Where it cannot be noted, what was noted before counts.
+            // If the position cannot be noted, the last noted position counts.
             let _ = into.note(&self.pool);
             let kept = format!(
                 "what was received of {volume} is kept, and nobody sees it until the rest is there"
@@ -378,7 +382,7 @@ impl Target {
         answer.map(drop)
     }
 
-    /// What the pool has taken outlives a power cut, and it knows that.
+    /// Makes the accepted blocks durable, and notes the position in the pool.
     fn note(&mut self, pool: &OpenPool) -> Result<(), Error> {
         let (volume, attempt, position) = (self.volume, self.attempt, self.position);
         if position > self.noted {
@@ -393,7 +397,7 @@ impl Target {
     }
 }
 
-/// The volume that a part of a stream goes to, without the pool's name.
+/// Returns the volume that a part of a stream goes to, without the pool's name.
 fn target(local: &str, begin: &Begin, below: Option<Below>) -> String {
     let source = begin.source.split('@').next().unwrap_or_default();
     let path = match below {
@@ -412,7 +416,7 @@ fn target(local: &str, begin: &Begin, below: Option<Below>) -> String {
     }
 }
 
-/// The volume is the stream's from here on.
+/// Gives the volume to the stream.
 fn begin_into(pool: &OpenPool, request: ReceiveInto, served: &Served) -> Result<Target, Error> {
     let (served, number) = (served.clone(), pool.guid);
     let (attempt, start) = (request.attempt, request.begin.start);
@@ -461,8 +465,8 @@ fn finish_part(pool: &OpenPool, into: &mut Target, begin: &Begin) -> Result<(), 
     )
 }
 
-/// The volume becomes what its newest snapshot is, where the stream goes on from that one. What was written since
-/// then is gone with it: so only where the stream may begin behind it.
+/// Rolls the volume back to its newest snapshot, if the stream goes on from that snapshot. Later
+/// writes are lost. So this happens only if the stream may begin after that snapshot.
 fn roll_back(pool: &OpenPool, request: &ReceiveInto, served: &Served) -> Result<(), Error> {
     let wanted = request.clone();
     let is_needed = pool.host.ask(move |pool| {
@@ -470,7 +474,7 @@ fn roll_back(pool: &OpenPool, request: &ReceiveInto, served: &Served) -> Result<
         let Some((_, begin)) = planned.map_err(refused)? else {
             return Ok(false);
         };
-        // The catalogue does not know what space there is.
+        // The catalogue does not know the free space.
         let promised = pool.check_promises(std::slice::from_ref(&begin));
         let promised = promised.and_then(|()| pool.check_lists(&begin));
         promised.map(|()| true).map_err(|error| failed(&error))
@@ -535,7 +539,7 @@ mod tests {
         assert_eq!(target("copy", &one, Some(Below::Path)), "copy/vms/a");
         assert_eq!(target("", &one, Some(Below::Path)), "vms/a");
         assert_eq!(target("copy", &one, Some(Below::Last)), "copy/a");
-        // Of tank/vms@x with all below it.
+        // A stream of tank/vms@x with all volumes below.
         let below = begin("tank/vms/a/b@x", "a/b");
         assert_eq!(target("copy", &below, None), "copy/a/b");
         assert_eq!(target("copy", &below, Some(Below::Path)), "copy/vms/a/b");

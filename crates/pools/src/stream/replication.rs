@@ -1,4 +1,5 @@
-//! What `send -R` carries: volumes with all their snapshots, in an order in which a clone finds its origin.
+//! Contents of `send -R`: volumes with all their snapshots, in an order in which a clone finds its
+//! origin.
 
 use std::collections::BTreeSet;
 
@@ -9,16 +10,16 @@ use super::package::{Part, base, last, properties, steps, unnamed};
 use model::pool::dataset::name::split;
 use model::pool::stream::SendRequest;
 
-/// A volume that is sent.
+/// Volume that is sent.
 struct Sent<'a> {
-    /// Its snapshots, oldest first.
+    /// Snapshots of the volume, oldest first.
     own: Vec<&'a Dataset>,
     to: &'a Dataset,
-    /// What the receiving side has of it already.
+    /// Snapshot that the receiving side already has.
     base: Option<&'a Dataset>,
 }
 
-/// The parts of a stream of all volumes at or below something, in their order.
+/// Returns the parts of a stream of all volumes at or below a dataset, in their order.
 ///
 /// # Errors
 /// A name means nothing, or a volume lacks the snapshot.
@@ -29,7 +30,8 @@ pub(super) fn parts(catalog: &Catalog, request: &SendRequest) -> Result<Vec<Part
     let from = request.from.as_deref();
     let volumes = in_order(catalog, root.id);
     if let Some(from) = from.map(last).filter(|_| root.is_folder()) {
-        // Volumes that are newer than it are sent whole. A name that none of them has is a mistake.
+        // Volumes that are newer than the base are sent whole. A base that none of them has is a
+        // mistake.
         let mut all = volumes.iter().flat_map(|of| catalog.snapshots(of.id));
         if !all.any(|of| of.name == from) {
             return Err(CatalogError::new(
@@ -52,13 +54,13 @@ pub(super) fn parts(catalog: &Catalog, request: &SendRequest) -> Result<Vec<Part
         let to = to.ok_or_else(|| without_snapshot(catalog, volume, snapshot))?;
         let base = match from {
             None => None,
-            // As for one that is sent by itself, this may be what it was cloned of.
+            // As for a volume that is sent alone, the base may be the volume's origin.
             Some(from) if root.as_volume().is_some() => Some(base(catalog, to, from)?),
             Some(from) => own.iter().find(|of| of.name == last(from)).copied(),
         };
         all.push(Sent { own, to, base });
     }
-    // Snapshots that the receiving side has, or gets before what comes next.
+    // Snapshots that the receiving side has, or gets before the next part.
     let mut known: BTreeSet<DatasetId> = all.iter().filter_map(|of| Some(of.base?.id)).collect();
     let mut parts = Vec::new();
     for sent in &all {
@@ -75,14 +77,15 @@ pub(super) fn parts(catalog: &Catalog, request: &SendRequest) -> Result<Vec<Part
     Ok(parts)
 }
 
-/// The volumes at or below something by their names, but those that others were cloned of before these.
+/// Returns the volumes at or below a dataset by name, but the origin of a clone always before the
+/// clone.
 fn in_order(catalog: &Catalog, root: DatasetId) -> Vec<&Dataset> {
     let volumes = catalog.volumes_below(root);
     let meant: BTreeSet<DatasetId> = volumes.iter().map(|volume| volume.id).collect();
     let mut placed = BTreeSet::new();
     let mut ordered = Vec::new();
     for volume in volumes {
-        // The volume, the one that it was cloned of, what that was cloned of, and so on.
+        // The volume, its origin's volume, the origin of that volume, and so on.
         let mut owners = vec![volume.id];
         let older = catalog.chain(volume.id).map(|snapshot| snapshot.parent);
         owners.extend(older);
@@ -94,8 +97,8 @@ fn in_order(catalog: &Catalog, root: DatasetId) -> Vec<&Dataset> {
     ordered
 }
 
-/// The parts of one volume. What the receiving side has nothing of begins as the nearest snapshot that it builds on, and
-/// that is `known` there: so a clone stays one.
+/// Returns the parts of one volume. If the receiving side has nothing of it, the first part builds
+/// on the nearest ancestor snapshot that is `known` there. So a clone stays a clone.
 fn send<'a>(
     catalog: &'a Catalog,
     sent: &Sent<'a>,
@@ -118,7 +121,7 @@ fn send<'a>(
     parts
 }
 
-/// A volume's name below what is sent.
+/// Returns the name of a volume below the dataset that is sent.
 fn below(catalog: &Catalog, prefix: &str, snapshot: DatasetId) -> String {
     let volume = catalog.volume_of(snapshot).unwrap_or(snapshot);
     let name = catalog.name(volume);

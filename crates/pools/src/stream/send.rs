@@ -1,5 +1,5 @@
-//! Reading a stream from a pool. Its snapshots are held meanwhile, so that nobody destroys them; memory
-//! holds a window of blocks, whoever takes the stream sets the pace.
+//! Reading a stream from a pool. Meanwhile its snapshots are held, so that nobody destroys them.
+//! Memory holds a window of blocks, and the taker of the stream sets the pace.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use model::pool::dataset::name::{require_whole, split};
 use model::pool::stream::{PartView, SendRequest};
 use model::{Error, ErrorKind};
 
-/// Blocks that are read ahead.
+/// Number of blocks that are read ahead.
 const WINDOW: usize = 64;
-/// Bytes that are handed out at once, at least.
+/// Least number of bytes that are handed out at once.
 const PIECE: usize = 256 << 10;
 
-/// A stream that is going to be sent; its snapshots are held while this exists.
+/// Stream that is to be sent. Its snapshots are held while this exists.
 #[derive(Debug)]
 pub struct Sender {
     pool: Arc<OpenPool>,
@@ -34,14 +34,14 @@ pub struct Sender {
     tag: String,
 }
 
-/// A block that is read, or a run of holes, in the order of the stream.
+/// Block that is read, or run of holes, in the order of the stream.
 enum Next {
     Block(u64, Receiver<Result<Answer, PoolError>>),
     Holes(u64, u64),
 }
 
 impl Pools {
-    /// What will be sent; its snapshots are held from now on.
+    /// Returns a sender of the requested stream, and holds its snapshots from now on.
     ///
     /// # Errors
     /// A name means nothing, or the pool is not open.
@@ -63,7 +63,8 @@ impl Pools {
         Sender::new(pool, parts)
     }
 
-    /// What an interrupted receive still needs, from whichever pool has it.
+    /// Returns the pool and the parts that an interrupted receive still needs, from any pool that
+    /// has them.
     fn rest(&self, token: &str) -> Result<(Arc<OpenPool>, Vec<Part>), Error> {
         let next = "take it from `sandstone volume get receive_resume_token` of the receiving side";
         let token: ResumeToken = token
@@ -96,7 +97,7 @@ impl Sender {
         held.dedup();
         let tag = format!("{HOLD}{:016x}", super::super::random_u64());
         if pool.host.is_read_only() {
-            // Nobody can destroy them meanwhile.
+            // From now on nobody can destroy them.
             return Ok(Self {
                 pool,
                 parts,
@@ -123,7 +124,7 @@ impl Sender {
         })
     }
 
-    /// What the stream will carry, and about how many bytes.
+    /// Returns the parts that the stream will carry, and their approximate bytes.
     ///
     /// # Errors
     /// The pool cannot be read.
@@ -148,16 +149,16 @@ impl Sender {
         all.map_err(|error| failed(&error))
     }
 
-    /// Sends all of it, in pieces, to `sink`, which may take its time.
+    /// Sends the whole stream, in pieces, to `sink`, which may take its time.
     ///
     /// # Errors
-    /// The pool cannot be read; the stream says so too. Or what `sink` says.
+    /// The pool cannot be read, which the stream says too, or `sink` fails.
     pub fn run(self, sink: &mut dyn FnMut(Vec<u8>) -> Result<(), Error>) -> Result<(), Error> {
         let mut encoder = Encoder::new();
         for part in &self.parts {
             if let Err(error) = self.send(part, &mut encoder, sink) {
                 encoder.fail(&error.message);
-                // Who does not take what comes does not take the reason either.
+                // A receiver that fails does not take the reason either.
                 let _ = sink(encoder.take());
                 return Err(error);
             }
@@ -227,7 +228,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Visits all that a part tells.
+    /// Visits all blocks and holes of a part.
     fn walk(
         &self,
         part: &Part,

@@ -1,4 +1,4 @@
-//! Streams between pools on real files: whole, incremental, interrupted, refused.
+//! Tests of streams between pools on real files: whole, incremental, interrupted, refused.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use model::pool::vdev_request::VdevKind;
 use model::{Error, ErrorKind};
 
 const SIZE: u64 = 32 << 20;
-/// The volumes' volblocksize.
+/// Property `volblocksize` of the volumes.
 const BLOCK: u64 = 16 << 10;
 
 fn made(folder: &Path) -> Arc<Pools> {
@@ -79,7 +79,7 @@ fn resumable(name: &str) -> ReceiveRequest {
     }
 }
 
-/// Nothing is served.
+/// Begins a stream while no unit serves anything.
 fn by_nobody(begin: &mut Begins<'_>) -> Result<(), Error> {
     begin(&Served::default())
 }
@@ -113,7 +113,7 @@ fn holds(pools: &Pools, name: &str) -> String {
     property(pools, name, "userrefs")
 }
 
-/// All bytes of a volume or snapshot.
+/// Returns all bytes of a volume or snapshot.
 fn bytes(pools: &Pools, name: &str) -> Vec<u8> {
     let mut lane = Lane::standing().expect("a lane");
     let volume = open(pools, name);
@@ -124,7 +124,7 @@ fn bytes(pools: &Pools, name: &str) -> Vec<u8> {
     all
 }
 
-/// Writes a new volume until nothing more of it fits into the pool.
+/// Writes a new volume until nothing more fits into the pool.
 fn fill(pools: &Pools, name: &str) {
     create_volume(pools, name, 1 << 30);
     let mut lane = Lane::standing().expect("a lane");
@@ -134,7 +134,7 @@ fn fill(pools: &Pools, name: &str) {
     for len in [1 << 20, BLOCK] {
         loop {
             let words = (0..len / 8).flat_map(|_| {
-                // Noise: nothing makes it shorter.
+                // Noise, which cannot be compressed.
                 state ^= state << 13;
                 state ^= state >> 7;
                 state ^= state << 17;
@@ -156,7 +156,7 @@ fn fill(pools: &Pools, name: &str) {
     }
 }
 
-/// A volume with two snapshots.
+/// Creates a volume with two snapshots.
 fn with_history(pools: &Pools) {
     create_volume(pools, "tank/a", SIZE);
     let mut lane = Lane::standing().expect("a lane");
@@ -204,7 +204,7 @@ fn what_is_received_is_what_was_sent() {
     // The estimate is about right.
     let sender = pools.sender(&whole("tank/a@one")).expect("a sender");
     let estimate = sender.estimate().expect("an estimate")[0].bytes;
-    // What fills up sectors is counted and not sent.
+    // The filling of sectors is counted in the estimate, but not sent.
     let filling = (20 << 20) / (16 << 10) * 4096;
     let len = first.len() as u64;
     assert!(
@@ -237,12 +237,12 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
         ErrorKind::Corrupt
     );
     assert_eq!(names(&pools), before);
-    // Served by a logical unit.
+    // A logical unit serves the volume.
     let served = |begin: &mut Begins<'_>| begin(&Served::by("vm1", "tank/b"));
     let mut receiver = pools.receiver(into("tank/b"), &served).expect("begins");
     let error = receiver.feed(&first).expect_err("served");
     assert_eq!(receiver.give_up(error).kind, ErrorKind::InUse);
-    // Modified since its newest snapshot: refused, but with -F.
+    // The volume was changed since its newest snapshot: refused without -F.
     receive(&pools, into("tank/b"), &first).expect("received");
     let mut lane = Lane::standing().expect("a lane");
     write(&open(&pools, "tank/b"), &mut lane, 0, &[1; 512], true);
@@ -256,7 +256,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
     assert_eq!(bytes(&pools, "tank/b"), bytes(&pools, "tank/a@two"));
 }
 
-/// What was written since the newest snapshot goes only for a stream that may begin then.
+/// A rollback to the newest snapshot happens only for a stream that may then begin.
 #[test]
 fn nothing_is_rolled_back_for_a_stream_that_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -265,7 +265,7 @@ fn nothing_is_rolled_back_for_a_stream_that_is_refused() {
     let first = send(&pools, &whole("tank/a@one"));
     let second = send(&pools, &since("@one", "tank/a@two"));
     receive(&pools, into("tank/b"), &first).expect("received");
-    // Of a receive that was given up there is no rest.
+    // A receive that was given up leaves no rest.
     let cut = &second[..second.len() - 100];
     receive(&pools, resumable("tank/b"), cut).expect_err("cut");
     let token = property(&pools, "tank/b", "receive_resume_token");
@@ -313,7 +313,7 @@ fn nothing_is_rolled_back_for_a_stream_that_is_refused() {
     let error = receive(&pools, rollback(), &second).expect_err("the name");
     assert_eq!(error.kind, ErrorKind::Exists, "{error}");
     assert!(bytes(&pools, "tank/b") == written, "{error}");
-    // Nothing else keeps it from being received.
+    // Nothing else prevents the receive.
     let rename = DatasetChange::Rename {
         from: "tank/b@two".to_owned(),
         to: "tank/b@one".to_owned(),
@@ -325,7 +325,7 @@ fn nothing_is_rolled_back_for_a_stream_that_is_refused() {
     assert!(bytes(&pools, "tank/b") == bytes(&pools, "tank/a@two"));
 }
 
-/// A unit that comes while a stream begins is asked for before anything is rolled back beneath it.
+/// A unit that comes while a stream begins is asked for before anything beneath it is rolled back.
 #[test]
 fn nothing_is_rolled_back_beneath_a_unit_that_comes_meanwhile() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -364,7 +364,7 @@ fn what_is_interrupted_goes_on_or_vanishes() {
         "{error:?}"
     );
     assert!(!names(&first_pools).contains(&"tank/b".to_owned()));
-    // With -s it stays, and nobody sees it.
+    // With -s the part stays, and nobody sees it.
     let error = receive(&first_pools, resumable("tank/b"), cut).expect_err("cut");
     assert!(error.next.contains("send -t 1-"), "{error:?}");
     first_pools.open_volume("tank/b", 512).expect_err("hidden");
@@ -374,7 +374,7 @@ fn what_is_interrupted_goes_on_or_vanishes() {
         &send(&first_pools, &whole("tank/a@two")),
     )
     .expect_err("another stream");
-    // Also after a crash.
+    // The part stays after a crash too.
     for (_, pool) in first_pools.all() {
         pool.host.abandon();
     }
@@ -394,7 +394,7 @@ fn what_is_interrupted_goes_on_or_vanishes() {
     );
     receive(&pools, resumable("tank/b"), &rest).expect("received");
     assert_eq!(bytes(&pools, "tank/b"), bytes(&pools, "tank/a@one"));
-    // Changes that are interrupted leave the volume as it was.
+    // Interrupted changes leave the volume unchanged.
     let changes = send(&pools, &since("@one", "tank/a@two"));
     let cut = &changes[..changes.len() - 100];
     let error = receive(&pools, into("tank/b"), cut).expect_err("cut");
@@ -410,7 +410,8 @@ fn what_is_interrupted_goes_on_or_vanishes() {
     assert_eq!(bytes(&pools, "tank/b"), bytes(&pools, "tank/a@two"));
 }
 
-/// In a full pool a block finds no room, and the holes behind it do: they must not count as if it was there.
+/// A full pool has no room for a block, but for the holes after it. The holes must not count as if
+/// the block was there.
 #[test]
 fn what_found_no_room_comes_with_the_rest() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -485,7 +486,7 @@ fn a_package_carries_all_volumes_and_snapshots() {
         };
         pools.change(&change).expect("set");
     };
-    // Both inherit it.
+    // Both volumes inherit the property.
     sync("always");
     snapshot(&pools, "tank@all");
     let package = SendRequest {
@@ -493,7 +494,7 @@ fn a_package_carries_all_volumes_and_snapshots() {
         ..whole("tank@all")
     };
     let stream = send(&pools, &package);
-    // A mistyped snapshot does not make it a whole one.
+    // A mistyped base does not turn the stream into a whole one.
     let mistyped = SendRequest {
         from: Some("@x".to_owned()),
         ..package.clone()
@@ -522,7 +523,7 @@ fn a_package_carries_all_volumes_and_snapshots() {
         bytes(&pools, "tank/a@all")
     );
     assert_eq!(property(&pools, "tank/copy/c", "compression"), "zstd-3");
-    // The receiving side decides on some itself.
+    // The receiving side decides some properties itself.
     let decided = ReceiveRequest {
         parents: true,
         set: "sync=disabled\nmy:note=x=y".to_owned(),
@@ -543,7 +544,7 @@ fn a_package_carries_all_volumes_and_snapshots() {
         let refused = pools.receiver(wrong, &by_nobody).map(drop);
         assert_eq!(refused.expect_err("wrong").kind, ErrorKind::Invalid);
     }
-    // All in between, of one volume.
+    // All snapshots in between, of one volume.
     let between = SendRequest {
         intermediate: true,
         ..since("@one", "tank/a@all")

@@ -1,5 +1,5 @@
-//! Making, growing, finding and forgetting pools where something stands in the way: whatever is refused has changed
-//! nothing, and no device that holds something is taken for an empty one.
+//! Tests of creating, growing, finding and forgetting pools against obstacles. A refusal has
+//! changed nothing, and no device that holds something is taken for an empty one.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -20,7 +20,7 @@ use model::pool::stream::SendRequest;
 use model::pool::vdev_change::VdevChange;
 use model::pool::vdev_request::{VdevKind, VdevRequest};
 
-/// A pool of another name in a folder of its own.
+/// Requests a pool of another name, in a folder of its own.
 fn other(folder: &Path, name: &str, kind: VdevKind, count: usize) -> CreatePool {
     let devices = folder.join(format!("{name}-devices"));
     fs::create_dir_all(&devices).expect("a folder");
@@ -192,7 +192,7 @@ fn another_pool_of_the_same_name_does_not_take_the_place_of_one_that_is_away() {
     back.close();
 }
 
-/// Changes the front of every copy of a file's labels, and makes the checksum right again.
+/// Changes the front of every copy of a file's labels, and corrects the checksum.
 fn change_labels(path: &Path, change: impl Fn(&mut Vec<u8>)) {
     let file = OpenOptions::new().read(true).write(true).open(path);
     let file = file.expect("a file");
@@ -209,7 +209,7 @@ fn change_labels(path: &Path, change: impl Fn(&mut Vec<u8>)) {
     }
 }
 
-/// A pool on one file that was exported, and its file.
+/// Creates a pool on one file, exports it, and returns the file.
 fn exported(folder: &Path, pools: &Pools, name: &str) -> PathBuf {
     let wanted = other(folder, name, VdevKind::Disk, 1);
     pools.create(&wanted).expect("a pool");
@@ -225,7 +225,7 @@ fn labels_that_this_program_cannot_use_are_no_blank_disk() {
     change_labels(&later, |label| label[8] = 200);
     let strange = exported(folder.path(), &pools, "strange");
     change_labels(&strange, |label| {
-        // A field of the configuration that nobody here knows.
+        // A field of the configuration that this program does not know.
         let at = label.windows(6).position(|word| word == b"\"name\"");
         let at = at.expect("a name");
         label[at + 1..at + 5].copy_from_slice(b"nAme");
@@ -356,7 +356,7 @@ fn what_others_keep_on_a_device_is_not_overwritten_unasked() {
         pools.destroy("tank").expect("destroyed");
         fs::remove_file(&path).expect("removed");
     }
-    // What means nothing to anybody is no reason.
+    // Data of no known kind is no obstacle.
     let path = folder.path().join("d0");
     fs::write(&path, vec![7; FILE as usize]).expect("written");
     pools
@@ -476,7 +476,7 @@ fn a_dry_run_shows_the_layout_and_changes_nothing() {
     pools.close();
 }
 
-/// Bytes that nothing makes smaller.
+/// Returns bytes that cannot be compressed.
 pub(super) fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let next = |_| {

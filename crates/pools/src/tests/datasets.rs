@@ -1,4 +1,4 @@
-//! Changes of datasets: all of one or nothing.
+//! Tests of changes of datasets: all steps or none.
 
 use super::super::Pools;
 use super::super::dataset::Listing;
@@ -170,7 +170,8 @@ fn a_value_that_is_refused_leaves_the_size_as_it_was() {
     assert_eq!(found(&pools, "tank/a").size, Some(16 << 20));
 }
 
-/// The fault of the issue: who listed two columns was sent thirty properties of each dataset, snapshots included.
+/// The fault of the issue: a user who listed two columns was sent thirty properties of each
+/// dataset, snapshots included.
 #[test]
 fn a_listing_tells_what_is_asked_for_and_nothing_else() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -202,7 +203,7 @@ fn a_listing_tells_what_is_asked_for_and_nothing_else() {
         Some(&["used", "compression", "org.test:by"]),
     );
     assert_eq!(names(&some), ["tank/a"]);
-    // What is asked for is what was told with all others; nobody set the third.
+    // The requested properties are as in the full listing. Nobody has set the third one.
     let mut of_volume = all[1].properties.clone();
     of_volume.retain(|property| ["used", "compression"].contains(&property.name.as_str()));
     assert_eq!(of_volume.len(), 2);

@@ -1,5 +1,6 @@
-//! What the catalogue says that a change disturbs is exactly what has another name or content afterwards, or is gone:
-//! whatever is served and among it is kept, and nothing else is. For random catalogues and changes.
+//! Tests, for random catalogues and changes, which datasets a change disturbs. The catalogue's
+//! answer must equal the datasets that afterwards have another name or content, or are gone. So a
+//! served dataset among them is kept, and no other change is refused.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +12,20 @@ use proptest::test_runner::TestRunner;
 use store::catalog::{Catalog, Dataset, Operation, Stamp};
 use store::format::{DatasetId, Epoch};
 
-/// Something to try: which verb, and numbers to choose with.
+/// Attempt: a verb, and numbers for its choices.
 type Try = (u8, u8, u8, u8, bool);
 
 fn tries() -> impl Strategy<Value = Vec<Try>> {
     prop::collection::vec(any::<Try>(), 1..60)
 }
 
-/// A catalogue, and what its volumes and snapshots hold, as numbers that are equal where that is the same.
+/// Catalogue, and the contents of its volumes and snapshots as numbers. Equal contents have equal
+/// numbers.
 struct World {
     catalog: Catalog,
     contents: BTreeMap<DatasetId, u64>,
     written: u64,
-    /// How often each verb disturbed something.
+    /// Number of times that each verb disturbed something.
     disturbing: BTreeMap<&'static str, u32>,
 }
 
@@ -39,7 +41,7 @@ impl World {
         }
     }
 
-    /// The whole name of an existing dataset of a kind.
+    /// Returns the full name of an existing dataset of a kind.
     fn choose(&self, is_wanted: fn(&Dataset) -> bool, number: u8) -> Option<String> {
         let datasets = self.catalog.datasets();
         let wanted: Vec<_> = datasets.filter(|dataset| is_wanted(dataset)).collect();
@@ -47,7 +49,7 @@ impl World {
         Some(self.catalog.full_name(wanted[at].id))
     }
 
-    /// The name of a snapshot that a folder or volume has, or may have below it.
+    /// Returns the name of a snapshot that a folder or volume has, or that may exist below it.
     fn below(&self, a: u8, suffix: &str) -> Option<String> {
         let above = self.choose(|dataset| dataset.as_snapshot().is_none(), a)?;
         Some(format!("{above}@{suffix}"))
@@ -177,7 +179,7 @@ impl World {
         }
     }
 
-    /// Every volume gets a content that nothing had before.
+    /// Gives every volume a new content.
     fn write(&mut self) {
         let datasets = self.catalog.datasets();
         for volume in datasets.filter(|dataset| dataset.as_volume().is_some()) {
@@ -217,7 +219,7 @@ proptest! {
     }
 }
 
-/// So that it does not pass by refusing everything.
+/// Checks that the test does not pass by refusing everything.
 #[test]
 fn something_is_disturbed_by_every_verb() {
     let mut runner = TestRunner::deterministic();

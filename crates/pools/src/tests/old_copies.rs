@@ -1,4 +1,5 @@
-//! Disks that come back older, shorter, or without labels, in the daemon: what an administrator sees of them.
+//! Tests of disks that return to the daemon older, shorter, or without labels, as an administrator
+//! sees them.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -15,12 +16,12 @@ use model::pool::import::ImportPool;
 use model::pool::vdev_change::VdevChange;
 use model::pool::vdev_request::{VdevKind, VdevRequest};
 
-/// A pool with a volume, exported, and what that holds; a copy of `d1` lies beside it that is some syncs behind.
+/// Creates an exported pool with a volume. Beside it lies a copy of `d1` that is some syncs behind.
 fn with_old_copy(folder: &Path, kind: VdevKind, count: usize) -> (Arc<Pools>, PathBuf) {
     let pools = pools(folder);
     let mut wanted = request(folder, kind, count);
     if kind == VdevKind::Disk {
-        // Each is a vdev of its own.
+        // Each disk is a vdev of its own.
         let paths = std::mem::take(&mut wanted.vdevs).remove(0).paths;
         let disk = |path: PathBuf| VdevRequest {
             kind,
@@ -30,7 +31,7 @@ fn with_old_copy(folder: &Path, kind: VdevKind, count: usize) -> (Arc<Pools>, Pa
     }
     pools.create(&wanted).expect("a pool");
     create_volume(&pools, "tank/a", 8 << 20);
-    // Where nobody looks for disks.
+    // A place where no search for disks looks.
     let old = folder.join("kept").join("d1");
     fs::create_dir(folder.join("kept")).expect("a folder");
     for round in 0..4 {

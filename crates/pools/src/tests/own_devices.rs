@@ -1,4 +1,5 @@
-//! Devices that cannot be used: whose they are, and what is wrong with them, with the step that helps.
+//! Tests of devices that cannot be used. The error names their owner or fault, and the step that
+//! helps.
 
 use rustix::io::Errno;
 
@@ -35,7 +36,7 @@ fn a_device_of_an_open_pool_is_refused_by_the_pools_name() {
                 kind: VdevKind::Disk,
                 paths: vec![path.clone()],
             }],
-            // No force makes a pool of a device that another one uses.
+            // No force makes a pool of a device that another pool uses.
             force: true,
             ..request(folder.path(), VdevKind::Disk, 1)
         };

@@ -1,4 +1,5 @@
-//! Pools that are imported to be read only: nothing of their devices changes, whatever is wrong with them.
+//! Tests of pools that are imported read-only: nothing on their devices changes, whatever is wrong
+//! with them.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +12,14 @@ use model::pool::vdev_change::VdevChange;
 use model::pool::vdev_request::VdevKind;
 
 const LEN: usize = 1 << 20;
-/// Where the last write went, by the same node of the volume's map as the first one.
+/// Place of the last write. One node of the volume's map leads to it and to the first write.
 const LATE: u64 = 4 << 20;
-/// So little that it is in the log only: more would be worth a checkpoint of so small a pool.
+/// Length of the last write. So short a write stays in the log; a longer one would cause a
+/// checkpoint of this small pool.
 const LATE_LEN: usize = 64 << 10;
 
-/// A mirror that ended without warning, with changes that are in its log only; where its devices are.
+/// Creates a mirror that ended without warning, with changes that only its log holds. Returns the
+/// folder of its devices.
 fn crashed(folder: &Path) -> PathBuf {
     let devices = folder.join("devices");
     std::fs::create_dir(&devices).expect("a folder");
@@ -38,7 +41,7 @@ fn crashed(folder: &Path) -> PathBuf {
     drop((volume, pools));
     let pools = self::pools(folder);
     let volume = pools.open_volume("tank/a", 512).expect("opens");
-    // The first change since it was opened calls for a checkpoint. The next one is far away then.
+    // The first change after the opening causes a checkpoint. The next checkpoint is far away then.
     write(&volume, &mut lane, LATE, &pattern(4096, 0), true);
     for (_, pool) in pools.all() {
         pool.host.sync().expect("a checkpoint");
@@ -64,7 +67,7 @@ fn import(devices: &Path, read_only: bool) -> ImportPool {
     }
 }
 
-/// Reads all that was written.
+/// Reads all data that was written.
 fn check(pools: &Pools) -> PoolVolume {
     let mut lane = Lane::standing().expect("a lane");
     let volume = pools.open_volume("tank/a", 512).expect("opens");
@@ -74,14 +77,14 @@ fn check(pools: &Pools) -> PoolVolume {
     volume
 }
 
-/// Overwrites the nodes of the volumes' maps on all devices, as docs/format.md says what they look like.
+/// Overwrites the nodes of the volumes' maps on all devices. docs/format.md describes these nodes.
 fn destroy_maps(devices: &Path) {
     for name in ["d0", "d1"] {
         let mut bytes = std::fs::read(devices.join(name)).expect("a device");
         let mut count = 0;
         for sector in bytes.chunks_exact_mut(4096) {
             let map = u32::from_le_bytes(sector[16..20].try_into().expect("four bytes"));
-            // Beyond that they are the space maps'.
+            // Higher numbers are those of space maps.
             if sector.starts_with(b"SANDNODE") && map < 1 << 31 {
                 sector.fill(0xee);
                 count += 1;
@@ -92,15 +95,15 @@ fn destroy_maps(devices: &Path) {
     }
 }
 
-/// No checkpoint can be made of what is in the log, since it changes nodes that nobody can read: so the pool cannot be
-/// opened to be changed. That is no reason to keep from its owner what can be read.
+/// No checkpoint can be made of the changes in the log, because they change unreadable nodes. So
+/// the pool cannot be opened for changes. Its readable data must still be readable.
 #[test]
 fn a_pool_that_no_checkpoint_can_be_made_of_can_be_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let devices = crashed(folder.path());
     destroy_maps(&devices);
     let other = tempfile::tempdir().expect("a folder");
-    // Another machine has to write first that the pool is its own.
+    // On another machine, an import must first write that it owns the pool.
     let pools = Pools::start(PoolsOptions {
         state: other.path().to_owned(),
         installation: "another".to_owned(),
@@ -159,7 +162,7 @@ fn nothing_is_written_to_the_devices_of_a_pool_that_is_only_read() {
     assert!(view.is_read_only);
     assert!(view.status.expect("said").contains("read only"));
     drop(volume);
-    // Also by the next daemon, which is not asked again.
+    // The next daemon knows too that the pool is read-only, without another request.
     first.close();
     drop(first);
     let second = pools(other.path());

@@ -1,17 +1,17 @@
-//! Who reads one range after another through a volume.
+//! Tests of a reader that reads one range after another through a volume.
 
 use store::cache::{Cache, Key};
 
 use super::*;
 use model::pool::vdev_request::VdevKind;
 
-/// Of a volume: twice the cache, and far more than the small queue's share of it.
+/// Size of a volume: twice the cache, and far more than the cache's share for the small queue.
 const SIZE: u64 = 32 << 20;
 const READ: usize = 64 << 10;
 const STEP: usize = 1 << 20;
 const BLOCK: u64 = 16 << 10;
 
-/// What is written at such a place.
+/// Returns the bytes that are written at a place.
 fn of(at: u64) -> Vec<u8> {
     pattern(STEP, (at >> 20) as u8)
 }
@@ -22,7 +22,7 @@ fn fill(volume: &PoolVolume, lane: &mut Lane) {
     }
 }
 
-/// Blocks of a volume that are in memory.
+/// Returns the number of a volume's blocks in memory.
 fn held(cache: &Cache, volume: u64) -> usize {
     let is_held = |block: &u64| {
         cache.holds(Key {
@@ -46,7 +46,7 @@ fn a_long_reader_leaves_memory_to_others_and_reads_what_was_written() {
     );
     drop(volume);
     first.close();
-    // From here on nothing is written, so all of the cache is for what is read.
+    // From here on nothing is written, so the whole cache is for reads.
     let second = pools(folder.path());
     let (_, pool) = second.all().pop().expect("a pool");
     let cache = pool.host.cache();
@@ -56,7 +56,7 @@ fn a_long_reader_leaves_memory_to_others_and_reads_what_was_written() {
         id.expect("there is one").0.into()
     };
     let (a, b) = (number("a"), number("b"));
-    // Full of what somebody else read, here and there.
+    // The cache fills with blocks of another, random reader.
     let other = second.open_volume("tank/b", 4096).expect("opens");
     for start in (0..STEP).step_by(READ) {
         for at in (0..SIZE).step_by(STEP) {
@@ -73,7 +73,8 @@ fn a_long_reader_leaves_memory_to_others_and_reads_what_was_written() {
             assert!(bytes == right[start..][..READ], "at {at} + {start}");
         }
     }
-    // What it read until it was long, and what went before it was full.
+    // The reader keeps the blocks of its beginning. The other's blocks are those that went before
+    // the cache was full.
     let (kept, left) = (held(cache, a), held(cache, b));
     assert!(
         kept < before / 4 && left > before * 3 / 4,

@@ -1,4 +1,4 @@
-//! Volumes that have lost blocks: what is told of them, and what is copied.
+//! Tests of volumes that have lost blocks: the report and the copy.
 
 use std::fs;
 use std::ops::Range;
@@ -14,7 +14,7 @@ const SIZE: u64 = 8 << 20;
 const BLOCK: u64 = 16 << 10;
 const SECTOR: usize = 4096;
 
-/// What a salvage brought: the copy, and what it lacks.
+/// Result of a salvage: the copy, and its missing ranges.
 #[derive(Debug, Default)]
 struct Salvaged {
     bytes: Vec<u8>,
@@ -57,7 +57,7 @@ fn salvage(pools: &Pools, to: Option<&str>) -> Salvaged {
     salvaged
 }
 
-/// A closed pool of one disk with a volume of which two parts hold data: what they hold.
+/// Creates a closed pool of one disk with a volume, two parts of which hold data. Returns the data.
 fn closed(folder: &Path) -> Vec<u8> {
     let (pools, volume) = with_volume(folder, (VdevKind::Disk, 1), SIZE, 4096);
     let mut lane = Lane::standing().expect("a lane");
@@ -73,7 +73,7 @@ fn closed(folder: &Path) -> Vec<u8> {
     bytes
 }
 
-/// Spoils each sector of the disk that is chosen.
+/// Spoils each chosen sector of the disk.
 fn spoil(folder: &Path, is_chosen: impl Fn(&[u8]) -> bool) -> usize {
     let path = folder.join("d0");
     let mut image = fs::read(&path).expect("read");
@@ -111,7 +111,7 @@ fn what_can_be_read_is_copied_and_what_cannot_is_told_and_zeros() {
         .map(|of| (of.dataset.as_str(), of.bytes, of.ranges))
         .collect();
     assert_eq!(sums, [("tank/a", BLOCK, 1)]);
-    // Into a volume, too, and not into one that is there.
+    // The copy can go into a volume, but not into an existing one.
     let again = salvage(&pools, Some("tank/b"));
     assert_eq!(again.lost, copy.lost);
     let mut lane = Lane::standing().expect("a lane");
@@ -130,7 +130,8 @@ fn what_can_be_read_is_copied_and_what_cannot_is_told_and_zeros() {
     pools.close();
 }
 
-/// Both copies of all nodes of a map are gone: every byte of the volume, and its status says so.
+/// All nodes of a map lose both copies. Every byte of the volume is lost, and the status
+/// says so.
 #[test]
 fn a_lost_map_is_told_as_all_the_bytes_that_it_led_to() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,5 @@
-//! Spares and new devices in the daemon: whoever stands in has its device, and nobody is called who has none.
+//! Tests of spares and new devices in the daemon: a spare that stands in has its device, and a
+//! spare without a device is not called.
 
 use std::fs::{self, OpenOptions};
 use std::time::{Duration, Instant};
@@ -30,13 +31,14 @@ fn detach(device: &str) -> VdevChange {
     }
 }
 
-/// The states of the spares, in the order in which the status tells of them.
+/// Returns the states of the spares in the order of the status.
 fn spares(pools: &Pools) -> Vec<String> {
     let spares = pools.view("tank").expect("a pool").spares;
     spares.into_iter().map(|spare| spare.state).collect()
 }
 
-/// The disk that a spare stands in for, when it has all that it should have; waits for that.
+/// Waits until a spare has all the data that it should have, and returns the disk that it stands in
+/// for.
 fn stood_in_for(pools: &Pools, spare: &str, unlike: &str) -> String {
     let is_whole = |leaf: &VdevView| {
         leaf.name.ends_with(spare) && leaf.state == "ONLINE" && leaf.note.is_none()
@@ -79,7 +81,7 @@ fn a_spare_that_was_taken_out_stands_in_for_another_disk() {
         .expect("taken out");
     let other = stood_in_for(&second, "/s", &one);
     assert_ne!(one, other);
-    // In use, it is put aside and used again as any other disk.
+    // A spare in use can go offline and come back as any other disk.
     second
         .change_vdevs("tank", &offline("s"))
         .expect("put aside");
@@ -87,7 +89,7 @@ fn a_spare_that_was_taken_out_stands_in_for_another_disk() {
         .change_vdevs("tank", &online("s"))
         .expect("used again");
     assert_eq!(stood_in_for(&second, "/s", ""), other);
-    // Put aside it can be taken out as well, and then it stands ready.
+    // An offline spare can be detached as well, and then stands ready.
     second
         .change_vdevs("tank", &offline("s"))
         .expect("put aside");
@@ -103,7 +105,7 @@ fn a_spare_that_was_taken_out_stands_in_for_another_disk() {
     second.close();
 }
 
-/// Of two spares the first is missing, like a disk of the mirror.
+/// The first of two spares is missing, and so is a disk of the mirror.
 #[test]
 fn a_spare_that_is_missing_is_passed_over_until_it_is_back() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -125,7 +127,7 @@ fn a_spare_that_is_missing_is_passed_over_until_it_is_back() {
     let broken = stood_in_for(&second, "/t", "");
     assert!(broken.ends_with("/d0"), "{broken}");
     assert_eq!(spares(&second), ["UNAVAIL", "INUSE"]);
-    // By hand it cannot be used either, and no file is left in its place.
+    // The spare cannot be used by hand either, and no file is left in its place.
     let mut replace = VdevChange::Replace {
         device: "d0".to_owned(),
         new: Some(at("s")),
@@ -136,7 +138,7 @@ fn a_spare_that_is_missing_is_passed_over_until_it_is_back() {
     let refused = refused.expect_err("it is away");
     assert!(refused.message.contains("not there"), "{refused:?}");
     assert!(!at("s").exists());
-    // The other one is lost as well: it is called as soon as it is back.
+    // The other spare is lost as well. The first is called as soon as it is back.
     cut(second);
     fs::remove_file(at("t")).expect("removed");
     let third = pools(folder.path());
@@ -146,7 +148,7 @@ fn a_spare_that_is_missing_is_passed_over_until_it_is_back() {
         .change_vdevs("tank", &online("s"))
         .expect("it is back");
     assert_eq!(stood_in_for(&third, "/s", ""), broken);
-    // Another device takes the place for good, and the spare stands ready.
+    // A new device takes the place for good, and the spare stands ready.
     let VdevChange::Replace { new, file_size, .. } = &mut replace else {
         unreachable!("it is one")
     };
@@ -165,7 +167,7 @@ fn a_spare_that_is_missing_is_passed_over_until_it_is_back() {
     third.close();
 }
 
-/// It can leave its place for another one, whatever stood in the way of using it there.
+/// The spare can stand in at another place, whatever prevented its use at the old one.
 #[test]
 fn a_spare_that_cannot_be_used_again_in_its_place_keeps_its_device() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -194,7 +196,8 @@ fn a_spare_that_cannot_be_used_again_in_its_place_keeps_its_device() {
     second.close();
 }
 
-/// Until the labels say otherwise what is on it is taken for parts of blocks of its own place.
+/// The data on a device of the pool is taken for parts of blocks of its place, until the labels say
+/// otherwise.
 #[test]
 fn a_device_of_the_pool_is_no_new_one_even_by_force() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -234,7 +237,7 @@ fn a_device_of_the_pool_is_no_new_one_even_by_force() {
         assert_eq!(refused.kind, ErrorKind::InUse, "{refused:?}");
         assert!(refused.message.contains("already"), "{refused:?}");
     }
-    // Also where it has another path by now.
+    // The device is recognized at a new path too.
     fs::rename(at("d2"), at("x")).expect("moved");
     let refused = first.change_vdevs("tank", &attach("x"));
     let refused = refused.expect_err("it is the pool's");

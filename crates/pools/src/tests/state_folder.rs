@@ -1,5 +1,5 @@
-//! Pools and the files that the daemon keeps of them: whatever becomes of those files, each pool is listed once, others
-//! are served, and nothing that was acknowledged is missing.
+//! Tests of pools and the files that the daemon keeps about them. Whatever happens to the files,
+//! each pool is listed once, the other pools are served, and no acknowledged data is missing.
 
 use std::fs;
 use std::io;
@@ -17,13 +17,13 @@ use model::pool::vdev_change::VdevChange;
 use model::pool::vdev_request::{VdevKind, VdevRequest};
 use state_folder::steps::{Step, faults};
 
-/// Folders of devices that are not the state folder: `tank` lies in the first, `pond` in the second.
+/// Folders of devices outside the state folder: `tank` lies in the first, `pond` in the second.
 struct Site {
     folder: tempfile::TempDir,
 }
 
 impl Site {
-    /// Both pools are open, with a durable block in a volume of each.
+    /// Opens both pools, with a durable block in a volume of each.
     fn new() -> (Self, Arc<Pools>) {
         let folder = tempfile::tempdir().expect("a folder");
         let site = Self { folder };
@@ -64,7 +64,7 @@ impl Site {
         }
     }
 
-    /// `pools.json` and the copies of all its generations.
+    /// Returns the paths of `pools.json` and the copies of all its generations.
     fn lists(&self) -> Vec<PathBuf> {
         let history = fs::read_dir(self.at("state/history")).expect("a folder");
         let paths = history.flatten().map(|entry| entry.path());
@@ -76,7 +76,8 @@ impl Site {
     }
 }
 
-/// Holds always: each pool is listed once, and each that is open has what was acknowledged.
+/// Checks what always holds: each pool is listed once, and each open pool has its acknowledged
+/// data.
 fn assert_sound(pools: &Pools, when: &str) -> Vec<(String, String)> {
     let views: Vec<PoolView> = pools.views();
     let list: Vec<(String, String)> = views.into_iter().map(|of| (of.name, of.state)).collect();
@@ -126,7 +127,7 @@ fn a_list_that_could_not_be_written_is_written_when_there_is_space() {
         devices: vec!["d0".to_owned()],
         expand: false,
     };
-    // Somebody else's list by now, so that there is something to write.
+    // The list is marked as changed by others, so that there is something to write.
     first.list_is_to_be_written();
     let full = || first.change_vdevs("tank", &online);
     faults::during(faults::full(0), full).expect("no new device, so the change counts");
@@ -158,7 +159,7 @@ fn a_start_writes_nothing_where_nothing_changed() {
     );
 }
 
-/// A verb that changes which pools there are, or what they are made of.
+/// Verb that changes the list of pools, or the devices of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verb {
     Create,
@@ -220,7 +221,7 @@ impl Verb {
     }
 }
 
-/// Whoever waited for labels knows at once what they say, so the list is up to date.
+/// A caller that waited for the labels knows at once what they say, so the list is up to date.
 #[test]
 fn a_start_after_any_verb_writes_nothing() {
     let attacks = Verb::ALL
@@ -235,7 +236,7 @@ fn a_start_after_any_verb_writes_nothing() {
         verb.run(&site, &first).expect("nothing fails");
         if matches!(verb, Verb::Attach | Verb::Replace) {
             if is_cut {
-                // The rebuild changes labels behind the verb.
+                // The rebuild changes the labels after the verb.
                 continue;
             }
             wait_until_well(&first);
@@ -256,10 +257,11 @@ fn a_start_after_any_verb_writes_nothing() {
     }
 }
 
-/// Steps of preparing both files; those behind are of the save.
+/// Number of steps that prepare both files. The later steps are those of the save.
 const PREPARED: usize = 6;
 
-/// Runs a verb while the state folder fails from a step on, then goes on, and then as after a power cut.
+/// Runs a verb while the state folder fails from a step on. Then goes on, and then restarts as
+/// after a power cut.
 fn attack(verb: Verb, how: &str, at: usize, fault: impl FnMut(Step) -> io::Result<()> + 'static) {
     let when = format!("{verb:?}, {how} from step {at} on");
     let (site, first) = Site::new();
@@ -292,7 +294,7 @@ fn attack(verb: Verb, how: &str, at: usize, fault: impl FnMut(Step) -> io::Resul
         }
     }
     if how == "full" {
-        // The space that was prepared is enough for the rest.
+        // The prepared space is enough for the rest.
         assert_eq!(outcome.is_ok(), at >= PREPARED, "{when}: {outcome:?}");
     }
     cut(first);
@@ -302,7 +304,7 @@ fn attack(verb: Verb, how: &str, at: usize, fault: impl FnMut(Step) -> io::Resul
     let tank = state(&list, "tank");
     match (verb, outcome.is_ok()) {
         (Verb::Create, true) => assert_eq!(state(&list, "brook"), Some("ONLINE"), "{when}"),
-        // The copy of a list that could not be taken back names a pool of which no label is left.
+        // If the copy of a list could not be taken back, it names a pool that has no labels left.
         (Verb::Create, false) => {
             let is_allowed = how == "read-only" && at > PREPARED;
             let brook = state(&list, "brook");
@@ -315,17 +317,17 @@ fn attack(verb: Verb, how: &str, at: usize, fault: impl FnMut(Step) -> io::Resul
         (Verb::Export | Verb::Destroy, false) if at < PREPARED => {
             assert_eq!(tank, Some("ONLINE"), "{when}");
         }
-        // The list may still have it, which was told.
+        // The list may still hold the pool, as the error said.
         (Verb::Export | Verb::Destroy, false) => {}
         (Verb::Import, true) => assert_eq!(tank, Some("ONLINE"), "{when}"),
-        // It may be open, or wait to be imported again: then it is there to be imported.
+        // The pool may be open, or may wait to be imported again.
         (Verb::Import, false) => {
             if tank.is_none() {
                 second.import(&site.import("tank")).expect("it is there");
                 assert_sound(&second, &when);
             }
         }
-        // A rebuild goes on at once, or begins anew.
+        // A rebuild goes on at once, or starts again.
         (Verb::Attach | Verb::Replace | Verb::Add, true) => {
             assert!(
                 matches!(tank, Some("ONLINE" | "DEGRADED")),
@@ -334,7 +336,8 @@ fn attack(verb: Verb, how: &str, at: usize, fault: impl FnMut(Step) -> io::Resul
             let known = fs::read_to_string(site.at("state/pools.json")).expect("read");
             assert!(known.contains("/new/n0"), "{when}: {known}");
         }
-        // A new device that the list does not name is away; a single one more cannot be done without.
+        // A new device that the list does not name is missing. The pool cannot do without one as a
+        // vdev of its own.
         (Verb::Attach | Verb::Replace, false) => {
             assert!(
                 matches!(tank, Some("ONLINE" | "DEGRADED")),
@@ -375,7 +378,7 @@ fn every_verb_on_a_state_folder_that_becomes_read_only_is_told_and_loses_nothing
 
 type Damage = fn(&Path);
 
-/// The ways in which a file may be lost.
+/// Ways in which a file may be lost.
 const DAMAGES: [(&str, Damage); 4] = [
     ("torn", |path| {
         let text = fs::read(path).expect("read");
@@ -436,7 +439,7 @@ fn a_list_of_which_all_generations_are_lost_is_rebuilt_from_labels() {
         let lists = site.lists();
         lists.iter().for_each(|list| damage(list));
         if how == "missing" {
-            // One that says nothing: else it would be a new folder.
+            // An empty list: without any list the folder would count as new.
             fs::write(site.at("state/pools.json"), "").expect("written");
         }
         let second = site.start();
@@ -450,7 +453,8 @@ fn a_list_of_which_all_generations_are_lost_is_rebuilt_from_labels() {
             "{how}: {told}"
         );
         assert!(!told.contains("permissions"), "{how}: {told}");
-        // A torn file still tells where `tank` is; else it is imported as the message says.
+        // A torn file still tells where `tank` is. Otherwise the pool is imported as the message
+        // says.
         if how == "torn" {
             assert_eq!(state(&list, "tank"), Some("ONLINE"), "{told}");
         } else {
@@ -472,7 +476,7 @@ fn a_list_of_which_all_generations_are_lost_is_rebuilt_from_labels() {
 #[test]
 fn an_older_list_is_completed_by_labels_and_what_was_exported_since_stays_so() {
     let (site, first) = Site::new();
-    // Both are in this one.
+    // Both pools are in this list.
     first.list_is_to_be_written();
     first.keep();
     first
@@ -534,7 +538,7 @@ fn where_it_is_not_known_which_disks_units_had_no_pool_takes_one_by_itself() {
         let lent = copies.filter(|path| path.to_string_lossy().contains("lent."));
         lent.chain([folder.path().join("lent.json")])
     };
-    // One of two costs nothing.
+    // The loss of one of two copies costs nothing.
     fs::write(folder.path().join("lent.json"), "damaged").expect("written");
     let second = pools(folder.path());
     second

@@ -1,4 +1,5 @@
-//! Disks and their copies: whoever finds both is told, and nobody is served from the wrong one.
+//! Tests of disks and their copies: a search that finds both reports it, and no pool is served from
+//! the wrong one.
 
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -20,12 +21,12 @@ use model::pool::vdev_change::VdevChange;
 use model::pool::vdev_request::{VdevKind, VdevRequest};
 use model::{Error, ErrorKind};
 
-/// Blocks that are written, and their bytes: as many as the mirror that lost all of them had.
+/// Number of blocks that are written: as many as the mirror that lost all of them had.
 const BLOCKS: u64 = 2048;
 const BLOCK: usize = 4096;
 const LABEL: u64 = 256 << 10;
 
-/// A copy as an administrator makes it.
+/// Copies a file as an administrator does.
 fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp")
         .arg("--sparse=always")
@@ -71,7 +72,7 @@ fn write_all(pools: &Arc<Pools>, tag: u8) {
     }
 }
 
-/// How many blocks do not hold what was written with this tag.
+/// Returns how many blocks do not hold the data written with this tag.
 fn wrong(pools: &Arc<Pools>, tag: u8) -> usize {
     let (volume, mut lane) = open(pools);
     let is_wrong = |block: &u64| {
@@ -98,7 +99,7 @@ fn state(pools: &Pools) -> String {
     pools.view("tank").expect("a pool").state
 }
 
-/// A pool with a volume all of which was written with tag 1, exported.
+/// Exports a pool whose volume was fully written with tag 1.
 fn exported(folder: &Path, layout: (VdevKind, usize)) -> Arc<Pools> {
     let (pools, volume) = with_volume(folder, layout, 32 << 20, 4096);
     drop(volume);
@@ -107,7 +108,8 @@ fn exported(folder: &Path, layout: (VdevKind, usize)) -> Arc<Pools> {
     pools
 }
 
-/// `pool export`, `cp d0 d0.bak`, `pool import -d DIR tank`, write, snapshot, restart: everything was old again.
+/// The fault of the issue: after `pool export`, `cp d0 d0.bak`, `pool import -d DIR tank`, a write,
+/// a snapshot and a restart, everything was old again.
 #[test]
 fn an_import_that_finds_a_disk_and_its_copy_takes_neither_and_says_how_to_go_on() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -147,7 +149,7 @@ fn an_import_that_finds_a_disk_and_its_copy_takes_neither_and_says_how_to_go_on(
     assert_eq!(listed[0].twins[0].devices.len(), 2);
     let after = (fs::read(&own).expect("read"), fs::read(&bak).expect("read"));
     assert!(before == after, "something was written");
-    // What the message says works, and lasts.
+    // The command in the message works, and its effect lasts.
     pools_.import(&import(&[&own])).expect("it is named");
     write_all(&pools_, 2);
     snapshot(&pools_);
@@ -162,7 +164,7 @@ fn an_import_that_finds_a_disk_and_its_copy_takes_neither_and_says_how_to_go_on(
     );
 }
 
-/// `import -f` took the copy without a word.
+/// The fault of the issue: `import -f` took the copy without a word.
 #[test]
 fn an_older_copy_is_not_taken_by_force() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -196,7 +198,8 @@ fn an_older_copy_is_not_taken_by_force() {
     other.close();
 }
 
-/// The other half was lost after a restart, and 2,048 of 2,048 blocks could not be read.
+/// The fault of the issue: the other half was lost after a restart, and 2,048 of 2,048 blocks could
+/// not be read.
 #[test]
 fn a_copy_of_one_half_of_a_mirror_is_neither_read_nor_written() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -209,7 +212,7 @@ fn a_copy_of_one_half_of_a_mirror_is_neither_read_nor_written() {
         .expect_err("three halves");
     twins_of(&error, &[&path("d0"), &path("d0.bak")]);
     assert!(!error.message.contains("d1:"), "{error}");
-    // The example of the message: the folder for the other half, and the one that is meant.
+    // The example in the message names the folder for the other half, and the intended disk.
     let (whole, own) = (folder.path().display(), path("d0"));
     let expected = format!("-d {whole} -d {} tank", own.display());
     assert!(error.next.contains(&expected), "{error}");
@@ -232,7 +235,7 @@ fn a_copy_of_one_half_of_a_mirror_is_neither_read_nor_written() {
     );
 }
 
-/// An import with `-d` of single files takes nothing else of their folder.
+/// An import with `-d` of single files takes no other file of their folder.
 #[test]
 fn of_named_files_only_these_are_taken() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -299,13 +302,13 @@ fn two_names_of_one_file_are_no_twins() {
     pools_.close();
 }
 
-/// The pools that a state folder knows.
+/// Returns the pools that a state folder knows.
 fn known(folder: &Path) -> Vec<KnownPool> {
     let (_, known) = PoolList::of(folder).load().content.expect("a list");
     known
 }
 
-/// The inode that is remembered of a device.
+/// Returns the inode that is remembered of a device.
 fn inode_of(device: &KnownDevice) -> Option<u64> {
     Some(device.identity.as_ref()?.file.as_ref()?.inode)
 }
@@ -337,7 +340,7 @@ fn a_copy_that_took_the_place_of_a_disk_is_refused_at_restart_until_it_is_named(
     let expected = format!("sandstone pool import -d {} tank", path("d0").display());
     let told = format!("{view:?}");
     assert!(told.contains(&expected), "{told}");
-    // What was said: it is named, and is the one from now on.
+    // The user names the disk, as the message said. From now on this disk is the right one.
     again.import(&import(&[&path("d0")])).expect("it is named");
     assert_eq!(wrong(&again, 1), 0);
     again.close();
@@ -396,7 +399,7 @@ fn pools_that_were_known_before_identities_were_are_opened_and_completed() {
     assert!(after[0].devices[0].generation.is_some(), "{after:?}");
 }
 
-/// The same file, with what it held some time ago: nothing but the labels can tell.
+/// The file has the inode of before, with older contents: only the labels can show this.
 #[test]
 fn an_older_state_in_the_same_place_is_refused_and_force_says_what_it_takes() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -471,7 +474,7 @@ fn a_twin_is_refused_at_online_attach_replace_and_add() {
         let refused = refused.expect_err("a copy of what is in use");
         assert!(refused.message.contains("or a copy of it"), "{refused}");
     }
-    // A copy takes the place of a disk that was put aside.
+    // A copy takes the place of a disk that is offline.
     let offline = VdevChange::Offline {
         devices: vec![name("d1")],
     };
@@ -521,7 +524,7 @@ fn a_copy_becomes_a_pool_of_its_own_beside_the_original() {
     assert_eq!(found, baks.iter().collect::<Vec<_>>());
     let problem = listed[0].problem.as_deref().expect("a reason");
     assert!(problem.contains("pool tank, which is open"), "{problem}");
-    // Somebody tries to import it under another name first.
+    // A user first tries to import the pool under another name.
     let error = pools_
         .import(&ImportPool {
             new_name: Some("clone".to_owned()),
@@ -551,7 +554,7 @@ fn a_copy_becomes_a_pool_of_its_own_beside_the_original() {
             ..import(&[folder.path()])
         })
         .expect("imported");
-    // A disk of the one does not become a disk of the other.
+    // A disk of one pool does not become a disk of the other.
     copy(&baks[0], &path("again"));
     let refused = pools_.change_vdevs(
         "tank",
@@ -701,7 +704,7 @@ fn what_is_no_copy_gets_no_other_identity() {
         error.message.contains("copies of one another") || error.message.contains("one identity"),
         "{error}"
     );
-    // A file of a pool that is known here and away.
+    // A file of a pool that is known here and missing.
     pools_.close();
     fs::rename(path("d1"), path("away-1")).expect("moved");
     fs::rename(path("d2"), path("away-2")).expect("moved");
@@ -713,7 +716,7 @@ fn what_is_no_copy_gets_no_other_identity() {
     assert!(error.message.contains("is no copy"), "{error}");
 }
 
-/// A file of the pool, in the place of one that a pool never had.
+/// A file of the pool, in the place of a file that the pool never had.
 #[test]
 fn what_a_pool_is_given_is_remembered_at_once() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -14,7 +14,7 @@ use crate::Error;
 pub enum DatasetChange {
     /// A volume, or without a size a folder.
     Create {
-        /// Its name.
+        /// Name of the pool.
         name: String,
         /// Bytes; `None` makes a folder.
         #[serde(default)]
@@ -25,7 +25,8 @@ pub enum DatasetChange {
         /// Reserve nothing.
         #[serde(default)]
         sparse: bool,
-        /// Make missing folders above it; and nothing, where it is there already as it is asked for.
+        /// Make missing folders above it; and nothing, where it is there already as it is asked
+        /// for.
         #[serde(default)]
         parents: bool,
         /// Properties that are set.
@@ -71,7 +72,8 @@ pub enum DatasetChange {
         snapshot: String,
         /// The volume.
         name: String,
-        /// Make missing folders above it; and nothing, where it is there already as a clone of that snapshot.
+        /// Make missing folders above it; and nothing, where it is there already as a clone of that
+        /// snapshot.
         #[serde(default)]
         parents: bool,
         /// Properties that are set.
@@ -142,7 +144,7 @@ pub enum DatasetChange {
     },
 }
 
-/// A name, or several.
+/// Reads one name, or a list of names.
 fn one_or_several<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -157,8 +159,8 @@ fn one_or_several<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<String>, D::Er
 }
 
 impl DatasetChange {
-    /// Whether a unit may find its volume now, in another size, or with properties that it tells of: asking costs
-    /// something for each unit.
+    /// Reports whether units may notice the change: a volume that now exists, a new size, or
+    /// reported properties. A check costs something for each unit.
     pub fn is_seen_by_units(&self) -> bool {
         match self {
             Self::Create { .. } | Self::Clone { .. } | Self::Rename { .. } => true,
@@ -168,7 +170,7 @@ impl DatasetChange {
         }
     }
 
-    /// Whether it may take datasets away, or give them another name or content.
+    /// Reports whether the change may take datasets away, or change their name or content.
     pub fn may_disturb(&self) -> bool {
         match self {
             Self::Destroy { .. } | Self::Rollback { .. } => true,
@@ -179,7 +181,7 @@ impl DatasetChange {
         }
     }
 
-    /// The volume that becomes again what it was.
+    /// Returns the volume that is to be rolled back.
     pub fn rolled_back(&self) -> Option<&str> {
         match self {
             Self::Rollback { snapshot, .. } => snapshot.split_once('@').map(|(volume, _)| volume),
@@ -204,15 +206,15 @@ impl DatasetChange {
         }
     }
 
-    /// The pool of all names.
+    /// Returns the pool of all names.
     ///
     /// # Errors
-    /// They are several pools', or one of them has an empty part.
+    /// The names belong to several pools, or one of them has an empty part.
     pub fn pool(&self) -> Result<&str, Error> {
         let names = self.names();
         names.iter().try_for_each(|name| require_whole(name))?;
         let mut pools = names.iter().map(|name| split(name).0);
-        // A snapshot's new name may be told by itself.
+        // The new name of a snapshot may come without its volume.
         let first = pools.next().unwrap_or_default();
         match pools.find(|pool| *pool != first && !pool.is_empty()) {
             None => Ok(first),

@@ -1,8 +1,8 @@
-//! Names of datasets with the pool's before them, as administrators write them.
+//! Full names of datasets, which begin with the pool's name, as administrators write them.
 
 use crate::Error;
 
-/// A pool's name, and the rest of a dataset's.
+/// Splits a full name into the pool's name and the rest.
 pub fn split(name: &str) -> (&str, &str) {
     match name.find(['/', '@']) {
         Some(at) if name[at..].starts_with('/') => (&name[..at], &name[at + 1..]),
@@ -11,11 +11,11 @@ pub fn split(name: &str) -> (&str, &str) {
     }
 }
 
-/// Refuses a name with an empty part, as in `tank/` or `tank//vm1`: the pool must not be taken for what was meant.
-/// What stands behind `@` may be told by itself.
+/// Refuses a name with an empty part, for example `tank/` or `tank//vm1`. The pool must not be
+/// taken for the intended dataset. The part after `@` may stand alone.
 ///
 /// # Errors
-/// There is one: the whole name, and how names are written.
+/// A part is empty. The error shows the whole name, and how names are written.
 pub fn require_whole(name: &str) -> Result<(), Error> {
     let (path, snapshot) = match name.split_once('@') {
         Some((path, snapshot)) => (path, Some(snapshot)),

@@ -1,4 +1,4 @@
-//! Devices that take the place of others, stand beside them, or leave them: `pool attach`, `replace`, `detach`.
+//! Devices that replace others, join them, or leave them: `pool attach`, `replace`, `detach`.
 
 use std::path::Path;
 
@@ -60,7 +60,7 @@ impl Site<'_> {
         })
     }
 
-    /// The spare at a path that stands ready.
+    /// Returns the ready spare at `path`.
     fn ready_spare(&self, path: &Path) -> Option<u64> {
         let places = self.pool.host.places();
         let mut spares = self.status.spares.iter().copied();

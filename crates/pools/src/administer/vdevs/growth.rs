@@ -1,4 +1,4 @@
-//! What a pool gets besides, and gives back: `pool add`, `remove`.
+//! Devices that are added to a pool or taken away from it: `pool add`, `remove`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use crate::import::opening::paths;
 use model::pool::vdev_request::{Additions, VdevRequest};
 use model::{Error, ErrorKind};
 
-/// What can be taken away from a pool, because no block lies there that is nowhere else.
+/// Device or vdev that can be removed, because it holds no block that is nowhere else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Removable {
-    /// A log vdev.
+    /// Log vdev.
     Log(u16),
-    /// A cache vdev.
+    /// Cache vdev.
     Cache(u64),
-    /// A spare that stands ready, and where.
+    /// Ready spare, and its path.
     Spare(u64, PathBuf),
 }
 
 impl Site<'_> {
-    /// Adds all of it, or nothing: what can be refused is refused before anything is changed.
+    /// Adds all new devices or none. Every possible refusal comes before the first change.
     pub(super) fn add(
         &self,
         what: Additions<'_>,
@@ -45,7 +45,7 @@ impl Site<'_> {
         added.inspect_err(|_| self.take_away(&made, &before))
     }
 
-    /// Whether so much may be added, and can be; nothing is changed.
+    /// Checks that the additions are allowed and possible, and changes nothing.
     pub(super) fn would_add(
         &self,
         what: Additions<'_>,
@@ -68,7 +68,7 @@ impl Site<'_> {
         self.require_changes()
     }
 
-    /// Adds devices that are open, in one step of the pool's thread.
+    /// Adds open devices in one step of the pool's thread.
     fn add_devices(&self, new: NewDevices) -> Result<(), Error> {
         let first = new.leaves.first().map(|leaf| leaf.place.path.clone());
         let config = self.pool.host.ask(|pool| pool.config().clone());
@@ -78,17 +78,17 @@ impl Site<'_> {
             (settle_all(hands, &new), new)
         })?;
         added.map_err(|error| {
-            // Not on the pool's thread: a device that hangs must not keep that waiting.
+            // Not on the pool's thread: a device that hangs must not block the thread.
             new.unlabel_beside();
             refused("add", &first.unwrap_or_default(), &error)
         })
     }
 
-    /// Vdevs that are added may lose as many devices as those that there are.
+    /// Checks that new vdevs may lose as many devices as the vdevs of the pool.
     fn check_redundancy(&self, vdevs: &[VdevRequest], force: bool) -> Result<(), Error> {
         let there = redundancies(&self.status);
         let first = there.first().copied().unwrap_or(0);
-        // Where they differ already, that was wanted.
+        // If the vdevs already differ, the administrator meant them to.
         let is_alike = there.iter().all(|one| *one == first);
         let mut new = vdevs.iter().map(VdevRequest::redundancy);
         match new.find(|other| *other != first) {
@@ -107,7 +107,7 @@ impl Site<'_> {
         let mut leaving: Vec<(&str, Removable)> = Vec::new();
         for name in names {
             let one = self.removable(name)?;
-            // Named twice, by its path and its number say, it goes once.
+            // A device that is named twice, for example by path and by number, is removed once.
             if leaving.iter().all(|(_, other)| *other != one) {
                 leaving.push((name, one));
             }
@@ -131,7 +131,7 @@ impl Site<'_> {
         }
     }
 
-    /// What a name means of what can be removed.
+    /// Returns the removable device that `name` means.
     fn removable(&self, name: &str) -> Result<Removable, Error> {
         let places = self.pool.host.places();
         let path = |guid: &u64| places.get(guid).map(|place| place.path.clone());
@@ -162,7 +162,7 @@ impl Site<'_> {
                 ),
             ),
             None => {
-                // One that is not there at all is told so.
+                // If the pool has no such device, the error says so.
                 self.find(name)?;
                 refuse(
                     "only logs, caches and spares that stand ready can be removed",
@@ -183,12 +183,12 @@ impl Site<'_> {
             hands.pool.set_paths(paths(&hands.shared.places()));
             Ok(hands.devices.take_spare(guid))
         })?;
-        // It may have been called in this moment.
+        // The spare may have been called at this moment.
         let device = removed.map_err(|error| refused("remove", &path, &error))?;
         let synced = self.pool.host.sync();
         synced.map_err(|error| failed(self.name, "remove a spare from", &error))?;
-        // What is not there, or cannot be written, is no spare any more either way.
-        // One that was away when the pool was opened may be there by now.
+        // A spare that is missing, or that cannot be written, stops being a spare either way. A
+        // device that was missing when the pool was opened may be there by now.
         if let Some(device) = device.or_else(|| self.disks().open(&path).ok())
             && let Err(error) = label::wipe_leaf(&*device, guid)
         {
@@ -199,7 +199,7 @@ impl Site<'_> {
     }
 }
 
-/// Gives a pool all that is new, or nothing of it.
+/// Gives a pool all new devices, or none.
 fn settle_all(hands: &mut Hands<'_>, new: &NewDevices) -> Result<(), ShapeError> {
     hands.pool.require_label_room(new.leaves.len())?;
     hands.pool.add_all(&new.top_levels, &new.caches)?;
@@ -218,13 +218,13 @@ fn settle_all(hands: &mut Hands<'_>, new: &NewDevices) -> Result<(), ShapeError>
     Ok(())
 }
 
-/// Whether a name means a log vdev, or a leaf of it.
+/// Reports whether `name` means a log vdev, or a leaf of one.
 fn is_log(top: &TopLevelStatus, name: &str, is_it: &dyn Fn(&u64) -> bool) -> bool {
     let mut leaves = top.slots.iter().flat_map(|slot| &slot.leaves);
     top.kind != Kind::Hole && name == title(top) || leaves.any(|leaf| is_it(&leaf.guid))
 }
 
-/// What a mirrored log is called in the pool's status.
+/// Returns the name of a mirrored log in the pool's status.
 fn title(top: &TopLevelStatus) -> String {
     format!("mirror-{}", top.vdev)
 }

@@ -1,4 +1,5 @@
-//! Devices and files that a pool has not had: opened or made for it, and taken away where nothing came of that.
+//! New devices and files of a pool: opened or created for a change, and taken away if the change
+//! fails.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,8 +19,9 @@ use model::Error;
 use model::device_name::is_remote;
 
 impl Site<'_> {
-    /// What new devices may hold: nothing of this pool's own. Until its labels say that a device left its place, what is written
-    /// over there is taken for parts of blocks. Those that share the slot of `old` hold the same, at the same places.
+    /// Returns what new devices may hold and lose: no devices of this pool. Until the labels say
+    /// that a device left its place, data written over it would be taken for parts of blocks. The
+    /// leaves that share the slot of `old` are exempt: they hold equal data at equal places.
     pub(super) fn over(&self, force: bool, old: Option<LeafId>) -> Over {
         let is_spare = |leaf: &LeafStatus| self.status.spares_in_use.contains(&leaf.guid);
         let is_old = |leaf: &LeafStatus| Some(leaf.leaf) == old;
@@ -41,7 +43,7 @@ impl Site<'_> {
         }
     }
 
-    /// A device that the pool has not had, with a new number.
+    /// Opens a device that is new to the pool, and gives it a new number.
     pub(super) fn open_new(
         &self,
         path: &Path,
@@ -60,7 +62,8 @@ impl Site<'_> {
         Ok((spec, device))
     }
 
-    /// Keeps other hosts from writing to devices that the pool is to have, where it is protected, or has to be with them.
+    /// Keeps other hosts from writing to the new devices, if the pool is protected or needs
+    /// protection because of them.
     pub(super) fn keep_others_from(&self, devices: &[Named], force: bool) -> Result<(), Error> {
         if self.pool.host.fence().is_none() {
             let coming: Vec<PathBuf> = devices.iter().map(|(path, _)| path.clone()).collect();
@@ -76,7 +79,7 @@ impl Site<'_> {
         }
     }
 
-    /// Makes the file that a change needs, and takes it away again where that is refused.
+    /// Creates the file that a change needs, and deletes the file if the change is refused.
     pub(super) fn with_file(
         &self,
         path: &Path,
@@ -88,19 +91,20 @@ impl Site<'_> {
         change().inspect_err(|_| self.take_away(&made, &before))
     }
 
-    /// Files that were made for a change that came to nothing, where these places were known before.
+    /// Deletes the files that were created for a failed change. `before` holds the places that were
+    /// known before the change.
     pub(super) fn take_away(&self, made: &[PathBuf], before: &BTreeMap<u64, Place>) {
         let places = self.pool.host.places().into_iter();
         let new = places.filter(|(guid, _)| !before.contains_key(guid));
         let used: Vec<PathBuf> = new.map(|(_, at)| at.path).collect();
         for path in made.iter().filter(|path| !used.contains(path)) {
-            // They are ours, and hold nothing.
+            // The files were created here, and hold nothing.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// A new leaf has its device and its place.
+/// Attaches the device of a new leaf and notes its place.
 pub(super) fn settle_in(
     hands: &mut Hands<'_>,
     leaf: LeafId,

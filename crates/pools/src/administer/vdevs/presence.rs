@@ -1,4 +1,4 @@
-//! Devices of a pool put aside and used again: `pool offline`, `online`, `clear`.
+//! Devices of a pool taken offline and used again: `pool offline`, `online`, `clear`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use block::BlockDevice;
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
 
-/// The device of a leaf as it was found, its labels, and where it is now.
+/// Device of a leaf as it was found, its labels, and its current place.
 struct Known {
     device: Arc<dyn BlockDevice>,
     labels: LeafLabels,
     at: Place,
 }
 
-/// What is used again.
+/// Device that is to be used again.
 #[derive(Clone, Copy)]
 enum Device<'a> {
     Leaf(&'a Named),
@@ -31,7 +31,7 @@ enum Device<'a> {
 impl Site<'_> {
     pub(super) fn offline(&self, names: &[String]) -> Result<(), Error> {
         let (caches, leaves) = self.caches_among(names);
-        // Whatever is no device of the pool is told before any is put aside.
+        // Names that mean no device of the pool are refused before any device goes offline.
         let leaves = self.find_all(&leaves)?;
         for guid in caches.iter().filter_map(|name| self.cache(name)) {
             let done = self.handle("offline a cache of", move |hands| {
@@ -77,7 +77,7 @@ impl Site<'_> {
         })
     }
 
-    /// Gives spares their devices that were away: they stand ready.
+    /// Gives missing devices back to their spares, so that the spares stand ready.
     fn ready_spares(&self, names: &[String]) -> Result<(), Error> {
         for guid in names.iter().filter_map(|name| self.spare(name)) {
             let place = self.pool.host.places().remove(&guid).unwrap_or_default();
@@ -92,7 +92,7 @@ impl Site<'_> {
             self.keep_others_from(&[(at.path.clone(), Arc::clone(&device))], true)?;
             self.handle("online a spare of", move |hands| {
                 hands.devices.keep_spare(guid, device);
-                // One that is broken may have waited for it.
+                // A broken device may have waited for the spare.
                 hands.devices.tell_away_spares(hands.pool);
                 if let Some(place) = hands.shared.places().get_mut(&guid) {
                     place.is_back(at);
@@ -102,13 +102,13 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// The names of caches, and of all else.
+    /// Splits the names into those of caches and all others.
     fn caches_among(&self, names: &[String]) -> (Vec<String>, Vec<String>) {
         let names = names.iter().cloned();
         names.partition(|name| self.cache(name).is_some())
     }
 
-    /// Forgets the errors of caches, and uses those again that failed or were away.
+    /// Forgets the errors of caches, and uses failed or missing caches again.
     fn clear_caches(&self, names: &[String]) -> Result<(), Error> {
         for guid in names.iter().filter_map(|name| self.cache(name)) {
             let of_guid = self.status.caches.iter().find(|cache| cache.guid == guid);
@@ -139,13 +139,14 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// Opens a leaf's device anew and uses it.
+    /// Reopens a leaf's device and uses it.
     pub(super) fn bring_online(&self, named: &Named) -> Result<(), Error> {
         let (leaf, guid) = (named.leaf.leaf, named.leaf.guid);
         if matches!(named.leaf.state, State::Online | State::Degraded) {
             return Ok(());
         }
-        // A spare's is still open, for when it leaves its place. It is closed here: closing one that failed may take long.
+        // The device of a spare in use is still open, for the time when the spare leaves its place.
+        // It is closed here, because closing a failed device may take long.
         let before = self.handle("online", move |hands| hands.devices.take_spare(guid))?;
         drop(before);
         let Known { device, labels, at } = self.open_known(&named.path, guid)?;
@@ -158,7 +159,8 @@ impl Site<'_> {
             }
             return Err(refused);
         }
-        // It is this pool's, and the pool this host's: what another host left behind there counts for nothing.
+        // The device is this pool's, and this host owns the pool. Registrations that another host
+        // left on the device count for nothing.
         self.keep_others_from(&[(named.path.clone(), Arc::clone(&device))], true)?;
         self.shape("online", &named.path, move |hands| {
             let before = hands.devices.detach(leaf);
@@ -179,7 +181,7 @@ impl Site<'_> {
         })
     }
 
-    /// Refuses a device that cannot be used again as the leaf that it was.
+    /// Refuses a device that can no longer be used as the leaf.
     fn require_as_before(
         &self,
         named: &Named,
@@ -206,8 +208,8 @@ impl Site<'_> {
         ))
     }
 
-    /// A leaf's device, where its label says that it is that leaf's, and it is the one that was used before. A disk that
-    /// has another name by now is found under that.
+    /// Opens a leaf's device, if its label and identity show that it was used as this leaf before.
+    /// If a disk has a new name by now, this function finds it under the new name.
     fn open_known(&self, path: &Path, guid: u64) -> Result<Known, Error> {
         let place = self.pool.host.places().remove(&guid);
         let (path, stranger) = match locate(path, place.and_then(|of| of.identity).as_ref()) {
@@ -256,7 +258,7 @@ impl Site<'_> {
         }
     }
 
-    /// Another device took the place of a leaf's, and says to be it.
+    /// Refuses another device that took the place of a leaf's device and claims to be it.
     fn copied(&self, path: &Path, was: &Identity, is: &Identity) -> Error {
         let (name, path) = (self.name, path.display());
         Error::new(
@@ -273,11 +275,12 @@ impl Site<'_> {
         )
     }
 
-    /// Refuses a device that was used without those that are in use now, and these without it: rebuilding it
-    /// would overwrite what was acknowledged there and is nowhere else.
+    /// Refuses a device that was used without the devices in use now, and these without the device.
+    /// Rebuilding the device would overwrite acknowledged data that is nowhere else.
     fn require_one_history(&self, path: &Path, guid: u64, labels: LeafLabels) -> Result<(), Error> {
-        // Labels are written when devices come and go. Newer ones than were found without it are of a use without
-        // those that were found: this opening has not written there yet.
+        // Labels are written when devices come and go. If the labels are newer than those found
+        // when the device was missing, they come from a use without the devices that were found.
+        // This opening has not written to the device yet.
         let places = self.pool.host.places();
         let missing_at = places.get(&guid).and_then(|at| at.missing_at);
         let newest = label::newest(&labels).map(|(config, _)| config.generation);
@@ -305,14 +308,14 @@ impl Site<'_> {
         ))
     }
 
-    /// Whether the labels of a device and of those that are in use tell of two histories.
+    /// Reports whether the labels of a device and those of the devices in use tell two histories.
     fn is_parted(&self, labels: LeafLabels) -> bool {
         let is_used = |named: &Named| matches!(named.leaf.state, State::Online | State::Degraded);
         let used = self.leaves().into_iter().filter(is_used);
         let used: Vec<PathBuf> = used.map(|named| named.path).collect();
         let mut all = self.disks().look_at_all(&used);
         all.push(labels);
-        // Whatever else is the matter with what labels say, the pool is open.
+        // The pool is open, so other faults of the labels do not matter here.
         examine(&all, Some(self.status.guid))
             .is_err_and(|error| error.kind == OpenErrorKind::Parted)
     }
@@ -341,7 +344,7 @@ impl Site<'_> {
         })
     }
 
-    /// Uses all that the device of a cache has by now.
+    /// Expands the cache to the current size of its device.
     fn expand_cache(&self, name: &str) -> Result<(), Error> {
         let Some(guid) = self.cache(name) else {
             return Ok(());
@@ -370,7 +373,8 @@ impl Site<'_> {
         expanded.map_err(|error| failed(self.name, "expand a cache of", &error))
     }
 
-    /// Bytes that the device of a leaf or cache has by now; `None` where it is not open.
+    /// Returns the current size of the device of a leaf or cache, or `None` if the device is not
+    /// open.
     fn size_now(&self, guid: u64, path: &Path) -> Result<Option<u64>, Error> {
         let device = self.handle("expand", move |hands| {
             let leaf = hands.pool.leaf(guid);
@@ -400,7 +404,7 @@ impl Site<'_> {
                 .any(|name| self.cache(name) == Some(guid))
         };
         let caches = self.status.caches.iter();
-        // What was put aside stays so until it is asked for.
+        // A device that was taken offline stays offline until the user names it.
         let caches = caches.filter(|cache| cache.state != State::Offline);
         let caches = caches.filter(|cache| names.is_empty() || is_named(cache.guid));
         let caches: Vec<String> = caches.map(|of| format!("{:016x}", of.guid)).collect();
@@ -417,7 +421,7 @@ impl Site<'_> {
                 State::Faulted | State::Removed | State::Unavailable
             );
             if is_lost && let Err(error) = self.bring_online(&named) {
-                // Its counts are cleared; that it is still away is what its state says.
+                // The counts are cleared. The state says that the device is still missing.
                 let place = Some(error.message);
                 let guid = named.leaf.guid;
                 self.handle("clear", move |hands| {
@@ -434,7 +438,7 @@ impl Site<'_> {
             })?;
         }
         for cache in caches {
-            // One that is still away says so by its state.
+            // The state of a missing cache says that it is still missing.
             if let Err(error) = self.clear_caches(&[cache]) {
                 tracing::info!(pool = self.name, %error, "a cache is still away");
             }
@@ -443,7 +447,8 @@ impl Site<'_> {
     }
 }
 
-/// A device that is to be used up to its end has less than it had: bytes now, and before.
+/// Refuses to use a device to its end, because it has shrunk. The sizes are the bytes it has now
+/// and had before.
 fn shrank(path: &Path, [has, had]: [u64; 2], next: String) -> Error {
     let (path, has, had) = (path.display(), format_size(has), format_size(had));
     Error::new(

@@ -1,5 +1,5 @@
-//! How a pool that was found is laid out: its top-level vdevs by the names that `pool status` gives them, their leaves, and
-//! what is there of each.
+//! Layout of a pool that was found: its top-level vdevs, named as in `pool status`, and the state
+//! of their leaves.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,18 +11,19 @@ use super::name_of;
 use model::pool::twins::TwinsView;
 use model::pool::vdev::VdevView;
 
-/// The parts that a layout is drawn from.
+/// Parts that a layout is drawn from.
 pub(super) struct Layout<'a> {
     pub(super) config: &'a PoolConfig,
-    /// Devices of the leaves that were found, by their guids.
+    /// Devices of the leaves that were found, by the leaf's guid.
     pub(super) places: BTreeMap<u64, PathBuf>,
     pub(super) twins: &'a [TwinsView],
-    /// Leaves that are there and older than the pool.
+    /// Leaves that are there, but older than the pool.
     pub(super) behind: Vec<u64>,
 }
 
 impl Layout<'_> {
-    /// The pool, and behind it `logs`, `cache` and `spares` where it has any.
+    /// Returns the pool's section, then the sections `logs`, `cache` and `spares` if the pool has
+    /// any.
     pub(super) fn sections(&self, state: &str) -> Vec<VdevView> {
         let of_class = |class| {
             let tops = self.tops(class);
@@ -69,7 +70,7 @@ impl Layout<'_> {
         }]
     }
 
-    /// Which vdev lacks more devices than it can lose.
+    /// Names a vdev that lacks more devices than it can lose.
     pub(super) fn too_few(&self) -> Option<String> {
         let mut tops = self.tops(Class::Normal);
         tops.find_map(|(number, top)| {
@@ -98,7 +99,7 @@ impl Layout<'_> {
             .count()
     }
 
-    /// The device of a leaf; all of them where several claim to be it.
+    /// Returns the device of a leaf, or every device that claims to be the leaf.
     fn leaf(&self, leaf: &LeafSpec) -> Vec<VdevView> {
         let view = |name: String, state: &str, note: Option<String>| VdevView {
             name,
@@ -131,7 +132,7 @@ impl Layout<'_> {
     }
 }
 
-/// A top-level vdev's name, as in `raidz1-0`.
+/// Returns the name of a top-level vdev, for example `raidz1-0`.
 fn top_level_name(number: usize, top: &TopLevelSpec) -> String {
     match top.kind {
         Kind::Raidz { parity } => format!("raidz{parity}-{number}"),

@@ -1,4 +1,4 @@
-//! Which devices another host could reach, by what the kernel shows of them in sysfs.
+//! Detection of devices that another host could reach, from the kernel's facts in sysfs.
 
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use model::device_name::is_remote;
 use rustix::fs::{major, minor};
 
-/// Devices below a device are looked at so deep.
+/// Most levels of underlying devices that are searched.
 const DEPTH: u32 = 8;
 
-/// Folders of sysfs on the way to a disk that other hosts may be wired to: iSCSI, Fibre Channel, SAS.
+/// Names of sysfs folders on the way to a disk that other hosts may be wired to: iSCSI, Fibre
+/// Channel, SAS.
 const FABRICS: [&str; 4] = ["session", "rport-", "end_device-", "expander-"];
 
-/// Why another host could reach a device; `None`: nothing shows that one could.
+/// Returns why another host could reach a device, or `None` if nothing shows that one could.
 pub(super) fn reachable(path: &Path) -> Option<String> {
     if is_remote(path) {
         return Some("it is another machine's disk".to_owned());
@@ -26,7 +27,7 @@ pub(super) fn reachable(path: &Path) -> Option<String> {
     by_sysfs(&PathBuf::from(device), DEPTH)
 }
 
-/// The same of the device that a folder of sysfs is kept of.
+/// Answers as [`reachable`] does, for the device of a sysfs folder.
 fn by_sysfs(device: &Path, depth: u32) -> Option<String> {
     let device = std::fs::canonicalize(device).ok()?;
     // A partition lies below its disk.
@@ -78,7 +79,7 @@ mod tests {
             Self(tempfile::tempdir().expect("a folder"))
         }
 
-        /// A disk with files, and a device folder of this path.
+        /// Creates a disk with these files, and with a device folder at this path.
         fn disk(&self, name: &str, device: &str, files: &[(&str, &str)]) -> PathBuf {
             let disk = self.0.path().join("block").join(name);
             std::fs::create_dir_all(&disk).expect("a folder");
