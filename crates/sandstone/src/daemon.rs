@@ -21,15 +21,16 @@ use process::notify;
 use process::signals::{Asked, StopSignals};
 use target::{DaemonLimits, Service, ServiceOptions};
 
-/// How long I/O of logical units to another machine's disks may take at the end: storage that is gone is not
-/// waited for. A pool is, where it lies there: what it has taken is to be written.
+/// How long I/O of logical units to another machine's disks may take at the end: storage that is
+/// gone is not waited for. A pool is, where it lies there: what it has taken is to be written.
 const LAST_IO: Duration = Duration::from_secs(10);
 /// Sessions at once, where there is memory for as many.
 const MAX_SESSIONS: usize = 4096;
 /// Stands in the history of the configuration where the daemon does it by itself.
 const FOLLOW: &str = "logical units were matched with their volumes";
 
-/// Bytes of memory for blocks of pools where nothing else is said: a quarter of what the machine has.
+/// Bytes of memory for blocks of pools where nothing else is said: a quarter of what the machine
+/// has.
 pub fn default_cache() -> usize {
     let memory = rustix::system::sysinfo();
     let bytes = u128::from(memory.totalram) * u128::from(memory.mem_unit.max(1));
@@ -55,8 +56,8 @@ pub struct DaemonOptions {
     pub default_portals: Vec<SocketAddr>,
 }
 
-/// The configuration, stored with the names that volumes have now. A folder that cannot be written keeps nothing from
-/// being served: the names are found again at the next start.
+/// The configuration, stored with the names that volumes have now. A folder that cannot be written
+/// keeps nothing from being served: the names are found again at the next start.
 fn with_names_of_volumes(store: &mut Store, before: Config, pools: &Pools) -> Config {
     let Some(mut config) = placement::followed(&before, pools) else {
         return before;
@@ -67,7 +68,8 @@ fn with_names_of_volumes(store: &mut Store, before: Config, pools: &Pools) -> Co
     if let Err(error) = store.save(&config, &Note::of(vec![change])) {
         tracing::error!(%error, "the names that volumes have now could not be stored");
         config.generation = before.generation;
-        // A volume whose number is not stored must not be renamed: its unit would not find it again.
+        // A volume whose number is not stored must not be renamed: its unit would not find it
+        // again.
         let stored = before.identity.volumes.iter();
         let stored: HashSet<_> = stored.map(|note| (&note.naa, &note.id)).collect();
         let notes = &mut config.identity.volumes;
@@ -109,7 +111,8 @@ impl Daemon {
             io_uring: options.io_uring,
             disks: Disks::with(Arc::clone(&initiator)),
         });
-        // Before units are opened by their names: the daemon may have ended between a rename and its note.
+        // Before units are opened by their names: the daemon may have ended between a rename and
+        // its note.
         let config = Arc::new(with_names_of_volumes(&mut store, config, &pools));
         let service_options = ServiceOptions {
             state: options.state.clone(),
@@ -187,8 +190,8 @@ impl Daemon {
         tracing::info!(target: EACH, "stopped");
     }
 
-    /// Looks anew for all that may have changed outside of the daemon, and says what was looked at and what a restart
-    /// takes. Nothing that is served is interrupted.
+    /// Looks anew for all that may have changed outside of the daemon, and says what was looked at
+    /// and what a restart takes. Nothing that is served is interrupted.
     pub fn reload(&self) {
         notify::reloading();
         tracing::info!(target: EACH, reason = "SIGHUP", "reloading");
@@ -239,7 +242,8 @@ impl Daemon {
         }
     }
 
-    /// No new logins, every initiator told that its session ends, everything answered that was begun.
+    /// No new logins, every initiator told that its session ends, everything answered that was
+    /// begun.
     pub fn stop(self) {
         self.pools.begin_ending();
         drop(self.control);

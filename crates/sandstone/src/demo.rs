@@ -1,4 +1,5 @@
-//! `demo`: a pool on files, a volume, a logical unit, a target and a map, made and served by one command.
+//! `demo`: a pool on files, a volume, a logical unit, a target and a map, made and served by one
+//! command.
 
 mod existing;
 mod folder;
@@ -211,8 +212,8 @@ fn deed() -> Deed {
     }
 }
 
-/// Moves the target of an earlier demo to the address asked for now, or to a free port where somebody else has taken its
-/// own meanwhile.
+/// Moves the target of an earlier demo to the address asked for now, or to a free port where
+/// somebody else has taken its own meanwhile.
 fn move_portal(wanted: Wanted, daemon: &Daemon) -> Result<(), Error> {
     let Some(old) = access(&daemon.transactions().config())?
         .portals

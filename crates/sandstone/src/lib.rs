@@ -1,7 +1,7 @@
 //! Sandstone: a storage area network in one program.
 //!
-//! This crate is the composition root: it starts the daemon from the parts, and brings to the command line its daemons
-//! and the work on this machine.
+//! This crate is the composition root: it starts the daemon from the parts, and brings to the
+//! command line its daemons and the work on this machine.
 
 use std::process::ExitCode;
 

@@ -85,7 +85,8 @@ fn tell_addresses(args: &Args, daemon: &Daemon) {
     );
 }
 
-/// Says so where nobody could listen at an address that no target uses yet: whoever makes one would wonder.
+/// Says so where nobody could listen at an address that no target uses yet: whoever makes one would
+/// wonder.
 fn try_portal(address: &SocketAddr) {
     if let Err(error) = try_listening(*address) {
         tracing::warn!(

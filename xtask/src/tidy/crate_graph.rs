@@ -14,7 +14,8 @@ const MARK: &str = "<!-- crates: `cargo xtask tidy` draws this -->";
 /// Crates that are no part of the graph: they only test others, or are tools.
 const TOOLS: &[&str] = &["xtask", "conformance"];
 
-/// Crates from the bottom up, with the crates of this repository that each may name in its product code.
+/// Crates from the bottom up, with the crates of this repository that each may name in its product
+/// code.
 const LIST: &str = "
     pages
     scsi
@@ -175,7 +176,8 @@ fn upward(crates: &[Entry<'_>]) -> Vec<String> {
     found
 }
 
-/// The crates in rows: each stands on crates of rows below it. Only those that are not implied are named.
+/// The crates in rows: each stands on crates of rows below it. Only those that are not implied are
+/// named.
 fn drawing(crates: &[Entry<'_>]) -> String {
     let all: BTreeMap<&str, &[&str]> = crates
         .iter()

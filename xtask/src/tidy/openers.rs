@@ -1,5 +1,5 @@
-//! Doc comments that begin plainly: the first sentence stands alone, has a subject or a verb, and is
-//! short enough to be read once.
+//! Doc comments that begin plainly: the first sentence stands alone, has a subject or a verb, and
+//! is short enough to be read once.
 
 use super::{Finding, Tree};
 

@@ -1,7 +1,7 @@
 //! Folders that a person takes in at a glance: few files each, and no ring of imports between them.
 //!
-//! A folder below another belongs to it, as a module belongs to its parent: they may name each other. Two
-//! folders of which neither is in the other must not, however long the way round.
+//! A folder below another belongs to it, as a module belongs to its parent: they may name each
+//! other. Two folders of which neither is in the other must not, however long the way round.
 
 use std::collections::{BTreeMap, BTreeSet};
 

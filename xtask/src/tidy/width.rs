@@ -4,7 +4,8 @@ use super::{Finding, Tree};
 
 const COLUMNS: usize = 100;
 
-/// Comments of Rust files, and paragraphs of documents. Tables, code, pictures and links stay as they are.
+/// Comments of Rust files, and paragraphs of documents. Tables, code, pictures and links stay as
+/// they are.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.files() {

@@ -26,7 +26,8 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// As told, else `./sandstone-demo`, so that the user finds it; a temporary one where nothing is to be kept.
+    /// As told, else `./sandstone-demo`, so that the user finds it; a temporary one where nothing
+    /// is to be kept.
     pub(super) fn choose(args: &Args, connection: &Connection) -> Result<Self, Error> {
         let kept = connection.state.clone().or_else(|| {
             let is_kept = !args.once && args.memory.is_none();
@@ -43,7 +44,8 @@ impl Folder {
         Ok(folder)
     }
 
-    /// A new folder in a place where everybody may make some: one that is there already is somebody else's.
+    /// A new folder in a place where everybody may make some: one that is there already is somebody
+    /// else's.
     fn temporary() -> Result<Self, Error> {
         let path = std::env::temp_dir().join(format!("{FOLDER}-{}", std::process::id()));
         let made = DirBuilder::new().mode(0o700).create(&path);

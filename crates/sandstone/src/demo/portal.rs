@@ -42,8 +42,8 @@ impl Wanted {
         try_listening(portal).map_err(|error| unusable(portal, &error))
     }
 
-    /// Has `listen` use the address that was named, or the first from port 3260 on that it gets: another demo that begins
-    /// at the same moment sees the same one free.
+    /// Has `listen` use the address that was named, or the first from port 3260 on that it gets:
+    /// another demo that begins at the same moment sees the same one free.
     pub(super) fn listen(
         self,
         mut listen: impl FnMut(SocketAddr) -> Result<(), Error>,

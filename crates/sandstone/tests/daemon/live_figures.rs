@@ -58,8 +58,7 @@ fn what_was_just_written_is_told_at_once_by_all_that_tell_it() {
     let allocated = sample(&told, "sandstone_lu_allocated_bytes{lu=\"vm1\"}");
     assert_eq!(allocated, expected as f64);
 
-    // An overwrite takes no more space; after a snapshot it does, because the snapshot keeps the
-    // old data.
+    // An overwrite takes no more space. After a snapshot, the snapshot keeps the overwritten data.
     write_all(portal, 0..4);
     let refer = "volume list -H -p -o refer tank/vm1";
     assert_eq!(number(&process, refer), expected);

@@ -1,4 +1,4 @@
-//! An initiator of bare PDUs: it can announce what no sane one does.
+//! Initiator of bare PDUs: it can announce lengths and flags that no sane initiator does.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,20 +9,20 @@ use iscsi::pdu::{
     ScsiCommand, ScsiResponse, TaskAttribute, padded,
 };
 
-/// The end of a command.
+/// End of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// The SCSI status.
+    /// SCSI status.
     pub(crate) status: u8,
     /// Additional sense code and qualifier; zeros without sense data.
     pub(crate) asc: (u8, u8),
-    /// The data-in.
+    /// Data-in of the command.
     pub(crate) data: Vec<u8>,
-    /// Overflow is positive, underflow negative.
+    /// Residual: overflow is positive, underflow negative.
     pub(crate) residual: i64,
 }
 
-/// A session in the full-feature phase.
+/// Session in the full-feature phase.
 pub(crate) struct Wire {
     stream: TcpStream,
     cmd_sn: u32,
@@ -30,7 +30,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Logs in to a target of this name; immediate data is allowed, other data is asked for.
+    /// Logs in to a target of this name. Immediate data is allowed, other data is asked for.
     pub(crate) fn log_in(portal: SocketAddr, target: &str) -> Self {
         let stream = TcpStream::connect(portal).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -94,8 +94,9 @@ impl Wire {
         (bhs, data)
     }
 
-    /// A command to LUN 0 whose header says what it likes. The data-out of `offer` is sent as immediate data,
-    /// or as far as it is asked for.
+    /// Sends a command to LUN 0 with any header.
+    ///
+    /// The data-out of `offer` is sent as immediate data, or as far as the target asks for it.
     pub(crate) fn command(
         &mut self,
         cdb: [u8; 16],

@@ -1,5 +1,6 @@
-//! Logins that take the place of what was there: sessions by name, connections by CID (RFC 7143 §6.3.4,
-//! §6.3.5), and what their initiators hear.
+//! Logins that replace sessions by name, and connections by CID (RFC 7143 §6.3.4, §6.3.5).
+//!
+//! The tests also check the unit attentions of their initiators.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ fn sessions(served: &Served) -> Vec<SessionInfo> {
     daemon.transactions().data_plane().sessions()
 }
 
-/// Waits until the sessions are so.
+/// Waits until the sessions meet this condition.
 fn until(served: &Served, what: &str, holds: impl Fn(&[SessionInfo]) -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !holds(&sessions(served)) {
@@ -29,7 +30,7 @@ fn until(served: &Served, what: &str, holds: impl Fn(&[SessionInfo]) -> bool) {
     }
 }
 
-/// A further login into the session of port 1.
+/// Returns the settings of a further login into the session of port 1.
 fn join(served: &Served, tsih: u16, cid: u16, cmd_sn: u32) -> LoginSettings {
     LoginSettings {
         tsih,
@@ -54,7 +55,7 @@ fn a_session_that_logs_in_again_hears_of_the_lost_nexus() {
         first.read(0, &[0; 6], 0).is_err(),
         "the old connection is closed"
     );
-    // Logged out in order and back again: the nexus was lost as well.
+    // The initiator logged out in order and is back: the nexus was lost as well.
     second.close().unwrap();
     until(&served, "no session", <[SessionInfo]>::is_empty);
     let mut third = Connection::open(served.portal, served.settings(1)).unwrap();
@@ -83,7 +84,7 @@ fn a_connection_that_logs_in_again_goes_on_in_its_session() {
         "the old connection is closed"
     );
     assert_eq!(sense(&write(&mut new, 1, &[8; 512])), None);
-    // Again and again: nothing is left behind that would count.
+    // Several times in a row: nothing is left behind that would count.
     for cmd_sn in 6..14 {
         new = Connection::open(served.portal, join(&served, tsih, 0, cmd_sn)).unwrap();
         assert_eq!(test_unit_ready(&mut new), None);
@@ -104,7 +105,7 @@ fn a_session_takes_no_more_connections_than_it_agreed_to() {
     assert_eq!(test_unit_ready(&mut first), None);
     drop(first);
     until(&served, "no session", <[SessionInfo]>::is_empty);
-    // Two were agreed to.
+    // Two connections were agreed to.
     let mut settings = served.settings(1);
     settings.limits.max_connections = 2;
     let mut first = Connection::open(served.portal, settings).unwrap();

@@ -1,4 +1,4 @@
-//! A whole daemon in this process with one target on a free port of 127.0.0.1, for tests that cross
+//! Whole daemon in this process, with one target on a free port of 127.0.0.1, for tests that cross
 //! layers.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -15,21 +15,21 @@ use model::config::{
 };
 use sandstone::daemon::{Daemon, DaemonOptions};
 
-/// The one target.
+/// Name of the one target.
 pub(crate) const TARGET: &str = "iqn.2026-01.io.sandstone:test";
-/// The logical block length of every unit.
+/// Logical block length of every unit.
 pub(crate) const BLOCK: usize = 512;
 
-/// A daemon and where it is reached.
+/// Daemon and its portal.
 pub(crate) struct Served {
-    /// The daemon.
+    /// Running daemon.
     pub(crate) daemon: Option<Daemon>,
-    /// Its portal.
+    /// Portal of the daemon.
     pub(crate) portal: SocketAddr,
     state: tempfile::TempDir,
 }
 
-/// A thin unit of this name, with `number` as LUN and last digit of its NAA.
+/// Returns a thin unit of this name, with `number` as LUN and last digit of its NAA.
 pub(crate) fn unit(name: &str, number: u16, backend: BackendSpec) -> UnitSpec {
     UnitSpec {
         name: name.into(),
@@ -47,7 +47,7 @@ pub(crate) fn unit(name: &str, number: u16, backend: BackendSpec) -> UnitSpec {
 }
 
 impl Served {
-    /// Serves these units to everyone, with their place in the list as LUN.
+    /// Serves these units to everyone; the place in the list is the LUN.
     pub(crate) fn start(units: Vec<UnitSpec>) -> Self {
         let state = tempfile::tempdir().unwrap();
         let portal = free_portal();
@@ -87,7 +87,7 @@ impl Served {
         self.daemon = Some(Daemon::start(options).unwrap());
     }
 
-    /// Stops the daemon in order and starts another on the same state.
+    /// Stops the daemon in order and starts another one on its state.
     pub(crate) fn restart(&mut self) {
         self.stop();
         self.begin();
@@ -100,17 +100,17 @@ impl Served {
         }
     }
 
-    /// The state folder.
+    /// Returns the state folder.
     pub(crate) fn folder(&self) -> &Path {
         self.state.path()
     }
 
-    /// How initiator port `port` logs in.
+    /// Returns the login settings of initiator port `port`.
     pub(crate) fn settings(&self, port: u8) -> LoginSettings {
         settings(port)
     }
 
-    /// A session of initiator port `port` whose first unit attention was heard.
+    /// Logs in initiator port `port` and takes its first unit attention.
     pub(crate) fn log_in(&self, port: u8) -> Connection {
         log_in(self.portal, settings(port))
     }
@@ -122,8 +122,10 @@ impl Drop for Served {
     }
 }
 
-/// An address on which nothing listens, below the ports that the kernel gives to outgoing connections:
-/// none of those takes it while a daemon restarts.
+/// Returns an address on which nothing listens.
+///
+/// Its port is below those that the kernel gives to outgoing connections: none of these takes it
+/// while a daemon restarts.
 pub(crate) fn free_portal() -> SocketAddr {
     loop {
         let number = getrandom::u32().unwrap() % 20_000;
@@ -134,7 +136,8 @@ pub(crate) fn free_portal() -> SocketAddr {
     }
 }
 
-/// Adds these units, the target, and a map of every unit to everyone, with its place in the list as LUN.
+/// Adds these units, the target, and a map of every unit to everyone; the place in the list is the
+/// LUN.
 pub(crate) fn fill(config: &mut Config, portal: SocketAddr, units: Vec<UnitSpec>) {
     for (lun, unit) in units.iter().enumerate() {
         config.maps.push(MapSpec {
@@ -164,7 +167,7 @@ pub(crate) fn fill(config: &mut Config, portal: SocketAddr, units: Vec<UnitSpec>
     });
 }
 
-/// How initiator port `port` logs in.
+/// Returns the login settings of initiator port `port`.
 pub(crate) fn settings(port: u8) -> LoginSettings {
     LoginSettings::new(
         "iqn.2026-01.io.sandstone:tester",
@@ -173,7 +176,7 @@ pub(crate) fn settings(port: u8) -> LoginSettings {
     )
 }
 
-/// A session whose first unit attention was heard.
+/// Logs in and takes the first unit attention.
 pub(crate) fn log_in(portal: SocketAddr, settings: LoginSettings) -> Connection {
     let mut connection = Connection::open(portal, settings).unwrap();
     let told = connection.read(0, &[0; 6], 0).unwrap();
@@ -181,7 +184,7 @@ pub(crate) fn log_in(portal: SocketAddr, settings: LoginSettings) -> Connection 
     connection
 }
 
-/// A CDB of 16 bytes with LBA and number of blocks.
+/// Returns a CDB of 16 bytes with LBA and number of blocks.
 pub(crate) fn cdb(opcode: u8, lba: u64, blocks: u32) -> [u8; 16] {
     let mut cdb = [0; 16];
     cdb[0] = opcode;
@@ -190,7 +193,7 @@ pub(crate) fn cdb(opcode: u8, lba: u64, blocks: u32) -> [u8; 16] {
     cdb
 }
 
-/// WRITE(16) to LUN 0.
+/// Sends WRITE(16) to LUN 0.
 pub(crate) fn write(connection: &mut Connection, lba: u64, data: &[u8]) -> Outcome {
     let blocks = (data.len() / BLOCK) as u32;
     connection
@@ -198,7 +201,7 @@ pub(crate) fn write(connection: &mut Connection, lba: u64, data: &[u8]) -> Outco
         .unwrap()
 }
 
-/// READ(16) of LUN 0.
+/// Sends READ(16) to LUN 0, and returns the data.
 pub(crate) fn read(connection: &mut Connection, lba: u64, blocks: u32) -> Vec<u8> {
     let outcome = connection
         .read(0, &cdb(0x88, lba, blocks), blocks * BLOCK as u32)
@@ -207,13 +210,13 @@ pub(crate) fn read(connection: &mut Connection, lba: u64, blocks: u32) -> Vec<u8
     outcome.data_in
 }
 
-/// TEST UNIT READY to LUN 0: sense key and additional sense, `None` for GOOD.
+/// Sends TEST UNIT READY to LUN 0; returns sense key and additional sense, or `None` for GOOD.
 pub(crate) fn test_unit_ready(connection: &mut Connection) -> Option<[u8; 3]> {
     let outcome = connection.read(0, &[0; 6], 0).unwrap();
     sense(&outcome)
 }
 
-/// Sense key and additional sense of a CHECK CONDITION, `None` for GOOD.
+/// Returns sense key and additional sense of a CHECK CONDITION, or `None` for GOOD.
 pub(crate) fn sense(outcome: &Outcome) -> Option<[u8; 3]> {
     match outcome.status {
         Some(0) => None,

@@ -1,5 +1,7 @@
-//! `serve` as a service manager and a terminal that closes meet it: signals, what is told to `NOTIFY_SOCKET`, and the log
-//! with its authors and without secrets.
+//! `serve` under a service manager and in a terminal that closes.
+//!
+//! The tests cover signals, the messages to `NOTIFY_SOCKET`, and the log with its authors and
+//! without secrets.
 
 use std::fs::File;
 use std::os::unix::net::UnixDatagram;
@@ -14,7 +16,7 @@ use crate::pools::life::{log_in, pattern};
 use crate::served::{BLOCK, TARGET, free_portal, read, sense, write};
 use testing::user::me;
 
-/// A daemon with its log in a file and a service manager that listens.
+/// Daemon with its log in a file and a service manager that listens.
 struct Service {
     state: tempfile::TempDir,
     manager: UnixDatagram,
@@ -44,7 +46,7 @@ impl Service {
         }
     }
 
-    /// The next words that the service manager hears.
+    /// Returns the next message that the service manager receives.
     fn told(&self) -> String {
         let mut bytes = [0; 4096];
         let length = self.manager.recv(&mut bytes).unwrap();
@@ -63,7 +65,7 @@ impl Service {
         std::fs::read_to_string(self.state.path().join("log")).unwrap()
     }
 
-    /// Waits until the log has this.
+    /// Waits until the log contains this.
     fn wait_for(&self, text: &str) {
         let start = Instant::now();
         while !self.log().contains(text) {
@@ -86,7 +88,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The daemon may have ended already.
         let _ = self.child.kill();
         self.child.wait().unwrap();
     }
@@ -138,7 +140,7 @@ fn a_hangup_reloads_and_ends_neither_the_daemon_nor_a_session() {
     assert!(service.stop().success());
 }
 
-/// The log tells somebody who edits the file and reloads where the configuration is changed.
+/// A user edits the file and reloads: the log says where the configuration is changed.
 #[test]
 fn a_file_that_was_edited_by_hand_is_not_taken_and_that_is_said() {
     let service = Service::start();
@@ -211,7 +213,8 @@ fn the_log_says_where_targets_listen() {
     assert!(service.log().contains(&listens), "{}", service.log());
 }
 
-/// Everything that an administrator may change stands in the log: by whom, which object, in which words; and no secret.
+/// Every change of an administrator stands in the log: its author, object and command; and no
+/// secret.
 #[test]
 fn every_change_is_in_the_log_with_its_author_and_no_secret_is() {
     let service = Service::start();
@@ -294,7 +297,7 @@ fn every_change_is_in_the_log_with_its_author_and_no_secret_is() {
     assert!(!before.contains("a-secret-of-hosts"), "{before}");
 }
 
-/// SET TARGET PORT GROUPS: the initiator chooses active/non-optimized for group 1.
+/// Sends SET TARGET PORT GROUPS: the initiator chooses active/non-optimized for group 1.
 fn choose_alua_state(session: &mut Connection) {
     let list = [0, 0, 0, 0, 1, 0, 0, 1];
     let told = session.write(
@@ -305,7 +308,7 @@ fn choose_alua_state(session: &mut Connection) {
     assert_eq!(sense(&told.unwrap()), None);
 }
 
-/// One client on a full pool wrote 101 lines in 0.2 s.
+/// One client on a full pool once wrote 101 lines in 0.2 s.
 #[test]
 fn a_client_that_is_refused_again_and_again_is_one_line_with_a_count() {
     let mut service = Service::start();

@@ -1,4 +1,4 @@
-//! A file system that is soon full: a tmpfs of 16 MiB in a mount namespace of its own.
+//! Small file system: a tmpfs of 16 MiB in a mount namespace of its own.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,8 +7,11 @@ use testing::skipped::skipped;
 
 const INSIDE: &str = "SANDSTONE_TEST_SMALL_FOLDER";
 
-/// A folder on a file system with room for 16 MiB. The test is run a second time for it, in a namespace where it
-/// may mount one: `None` where that was done, or where the kernel does not let an ordinary user; then it says so.
+/// Returns a folder on a file system with room for 16 MiB.
+///
+/// For that, the test is run a second time in a namespace in which it may mount one. `None` if that
+/// second run is done, or if the kernel does not let an ordinary user mount; then a message says
+/// so.
 pub(crate) fn inside_small_folder(test: &str) -> Option<PathBuf> {
     if let Ok(folder) = std::env::var(INSIDE) {
         return Some(folder.into());

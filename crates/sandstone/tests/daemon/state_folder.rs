@@ -1,5 +1,7 @@
-//! The daemon's own files, as an administrator meets them when something is wrong with these: only following the
-//! messages, and with initiators that must never hear that a unit is gone for good.
+//! The daemon's own files, as an administrator meets them when they are damaged or missing.
+//!
+//! The administrator follows only the messages. Initiators must never hear that a unit is gone for
+//! good.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +26,7 @@ fn fill(folder: &Path) -> PathBuf {
     ballast
 }
 
-/// A daemon with a pool `tank` in a folder of its own and a unit on it, mapped as LUN 0 to everybody.
+/// Daemon with a pool `tank` in a folder of its own and a unit on it, mapped as LUN 0 to everybody.
 struct Site {
     process: Process,
     devices: tempfile::TempDir,
@@ -58,7 +60,7 @@ impl Site {
     }
 }
 
-/// TEST UNIT READY, with all unit attentions before it.
+/// Sends TEST UNIT READY; returns all unit attentions before its end, and its sense.
 fn heard(session: &mut Connection) -> (Vec<[u8; 2]>, Option<[u8; 3]>) {
     let mut attentions = Vec::new();
     loop {
@@ -80,7 +82,9 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The designator of VPD page 83h; the peripheral qualifier and device type are those of a disk that is there.
+/// Returns the designator of VPD page 83h.
+///
+/// The peripheral qualifier and device type are those of a disk that is there.
 fn naa(session: &mut Connection) -> Vec<u8> {
     let told = session.read(0, &[0x12, 1, 0x83, 1, 0, 0], 256).unwrap();
     assert_eq!(sense(&told), None, "{told:?}");
@@ -99,7 +103,7 @@ fn assert_temporary(told: &Outcome) {
     }
 }
 
-/// Asserts all that an initiator is told of a unit that is away.
+/// Asserts every answer that an initiator gets from a unit that is away.
 fn assert_away(session: &mut Connection, naa_before: &[u8]) {
     assert_eq!(sense(&session.read(0, &[0; 6], 0).unwrap()), BECOMING_READY);
     for told in [
@@ -122,7 +126,7 @@ fn assert_away(session: &mut Connection, naa_before: &[u8]) {
         .unwrap();
     let mut luns = luns.data_in[8..].chunks(8);
     assert!(luns.any(|lun| lun == [0; 8]), "{luns:?}");
-    // REQUEST SENSE tells it as parameter data.
+    // REQUEST SENSE returns it as parameter data.
     let told = session.read(0, &[3, 0, 0, 0, 252, 0], 252).unwrap();
     assert_eq!(
         (told.data_in[2] & 15, told.data_in[12], told.data_in[13]),
@@ -145,7 +149,7 @@ fn a_unit_whose_pool_is_exported_is_not_ready_and_comes_back_with_unit_attention
         (Some(&[0x29, 0]), BECOMING_READY)
     );
     assert_away(&mut session, &before);
-    // Somebody who logs in meanwhile finds it, too.
+    // An initiator that logs in meanwhile finds the unit, too.
     let mut late = site.log_in(2);
     assert_eq!(heard(&mut late), (vec![[0x29, 0]], BECOMING_READY));
     assert_away(&mut late, &before);
@@ -197,7 +201,7 @@ fn a_unit_whose_backing_is_away_at_the_start_is_not_ready_and_comes_back_long_af
     heard(&mut session);
     let before = naa(&mut session);
     assert_eq!(sense(&write(&mut session, 0, &[9; 4096])), None);
-    // Flushed: the daemon is killed.
+    // The data is flushed; the daemon is killed.
     assert_eq!(sense(&session.read(0, &cdb(0x91, 0, 0), 0).unwrap()), None);
     site.process.kill();
     let (there, away) = (
@@ -227,7 +231,7 @@ fn a_state_folder_that_was_full_overnight() {
     let before = naa(&mut session);
     assert_eq!(sense(&write(&mut session, 0, &[5; 4096])), None);
     let ballast = fill(&folder);
-    // Verbs that must be kept change nothing, and say what to do.
+    // Verbs that must be stored change nothing, and say what to do.
     let new = site.devices.path().join("n0");
     for verb in [
         "pool export -f tank".to_owned(),
@@ -249,7 +253,7 @@ fn a_state_folder_that_was_full_overnight() {
         "tank\tONLINE\n"
     );
     assert_eq!(heard(&mut session), (vec![], None));
-    // PERSISTENT RESERVE OUT with APTPL cannot be kept, and does not hold.
+    // PERSISTENT RESERVE OUT with APTPL cannot be stored, and has no effect.
     let mut register = vec![0; 24];
     register[15] = 1;
     register[20] = 1;
@@ -261,7 +265,7 @@ fn a_state_folder_that_was_full_overnight() {
         .read(0, &[0x5e, 0, 0, 0, 0, 0, 0, 1, 0, 0], 256)
         .unwrap();
     assert_eq!(keys.data_in[4..8], [0; 4], "no key is registered");
-    // It starts again, and serves everything.
+    // The daemon starts again, and serves everything.
     site.process.kill();
     site.process.restart();
     assert_eq!(
@@ -310,7 +314,7 @@ fn what_was_reserved_is_enough_for_a_save_on_a_full_disk() {
     assert_eq!(content(&path), Some(vec![2; 12_000]));
     let full = file.reserve().unwrap_err();
     assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
-    // Saves go on while there is space, and none of those that were refused counts.
+    // Saves go on while there is space, and none of the refused ones counts.
     let refused = (3..200).find(|number| file.save(*number, &vec![*number as u8; 12_000]).is_err());
     let refused = refused.unwrap_or(200);
     assert_eq!(content(&path), Some(vec![(refused - 1) as u8; 12_000]));
@@ -337,7 +341,7 @@ fn a_damaged_list_of_pools_stops_neither_the_daemon_nor_units_elsewhere() {
         "tank\tONLINE\n"
     );
     process.kill();
-    // All generations; where the pool is, only what is left of them tells.
+    // Every generation is torn, and nothing else tells where the pool is.
     let state = process.folder().to_owned();
     let history = fs::read_dir(state.join("history")).unwrap().flatten();
     let copies = history.map(|entry| entry.path());
@@ -400,7 +404,7 @@ fn a_unit_whose_reservations_are_lost_waits_for_an_administrator_and_others_do_n
         panic!("{:?}", files(&units));
     };
     let newest_copy = files(&units.join("history")).pop().unwrap();
-    // One of the two: nothing is lost.
+    // One of the two is torn: nothing is lost.
     fs::write(state, "torn").unwrap();
     process.restart();
     let mut session = Connection::open(site.portal, settings(1)).unwrap();
@@ -409,7 +413,7 @@ fn a_unit_whose_reservations_are_lost_waits_for_an_administrator_and_others_do_n
     let status = process.done("status");
     assert!(status.contains("nothing is lost"), "{status}");
     process.kill();
-    // Both.
+    // Both are torn.
     for file in [state, &newest_copy] {
         fs::write(file, "torn").unwrap();
     }

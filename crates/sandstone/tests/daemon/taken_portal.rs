@@ -1,4 +1,4 @@
-//! `serve` with a portal that somebody else has, while no target uses it yet.
+//! `serve` with a portal that another program has, while no target uses it yet.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Ends the daemon with the test.
+/// Daemon that ends with the test.
 struct Serving(Child);
 
 impl Serving {
@@ -24,7 +24,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The daemon may have ended already.
         let _ = self.0.kill();
         self.0.wait().unwrap();
     }
@@ -36,7 +36,7 @@ fn wait_for(state: &Path) {
     let is_up = || {
         let mut status = Command::new(env!("CARGO_BIN_EXE_sandstone"));
         let status = status.arg("--state").arg(state).arg("status").output();
-        // It is not well while a portal does not listen, and says so with the code 4.
+        // The daemon is not well while a portal does not listen, and says so with the code 4.
         matches!(status.unwrap().status.code(), Some(0 | 4))
     };
     while !is_up() {
@@ -48,7 +48,7 @@ fn wait_for(state: &Path) {
     }
 }
 
-/// What it logged, once that is not empty or it was given time for it.
+/// Returns the log, once it is not empty or has had time to fill.
 fn log(state: &Path) -> String {
     let start = Instant::now();
     loop {

@@ -16,7 +16,7 @@ use crate::rig::random::Random;
 use crate::rig::served::{self, Served, limits};
 use crate::rig::session::{Ended, PATIENCE, PipelinedSession, wait};
 
-/// READ(16) of the first block.
+/// Sends READ(16) of the first block.
 fn read(session: &mut PipelinedSession) -> Ended {
     let mut read = write_cdb();
     read[0] = 0x88;
@@ -28,7 +28,7 @@ fn set(served: &mut Served, state: AluaState) -> Result<(), ApplyError> {
     served.try_change(|config| config.targets[0].portal_groups[0].alua_state = state)
 }
 
-/// A target whose device holds up a write of the first of two sessions.
+/// Starts a target whose device holds up a write of the first of two sessions.
 fn with_a_held_write() -> (Arc<FirstWriteWaits>, Served, [PipelinedSession; 2]) {
     let portal = free_portal();
     let device = Arc::new(FirstWriteWaits::new());
@@ -46,7 +46,7 @@ fn with_a_held_write() -> (Arc<FirstWriteWaits>, Served, [PipelinedSession; 2]) 
     (device, served, sessions)
 }
 
-/// The descriptor of the first target port group.
+/// Returns the descriptor of the first target port group.
 fn report_target_port_groups(session: &mut PipelinedSession) -> Vec<u8> {
     let mut cdb = [0; 16];
     (cdb[0], cdb[1], cdb[9]) = (0xa3, 0x0a, 64);
@@ -100,7 +100,7 @@ fn a_group_is_between_two_states_until_what_began_before_is_over() {
     std::thread::scope(|scope| {
         let change = scope.spawn(|| set(&mut served, AluaState::Standby));
         let give_up = Instant::now() + PATIENCE;
-        // New commands end at once; nobody is told before it is over.
+        // New commands end at once; nobody is told before the transition is over.
         while read(&mut other).asc() != Some((0x04, 0x0a)) {
             assert!(Instant::now() < give_up, "it does not begin");
         }
@@ -110,7 +110,7 @@ fn a_group_is_between_two_states_until_what_began_before_is_over() {
         for _ in 0..1000 {
             assert_eq!(read(&mut other).asc(), Some((0x04, 0x0a)));
         }
-        // Who asks what there is does not wait for it.
+        // Queries of the configuration do not wait for it.
         assert_eq!((service.units().len(), service.portals().len()), (1, 1));
         assert_eq!(service.sessions().len(), 2);
         assert!(!change.is_finished(), "the write is still under way");
@@ -139,7 +139,7 @@ fn a_group_whose_commands_do_not_end_stays_in_service_and_between_two_states_wai
         refused.next.contains("target alua-state 1 transitioning"),
         "{refused:?}"
     );
-    // It serves as before, and nothing has changed that could be told.
+    // The unit serves as before, and nothing has changed that could be told.
     assert_eq!(read(&mut other).status, 0);
     set(&mut served, AluaState::Transitioning).unwrap();
     assert_eq!(read(&mut other).asc(), Some((0x2a, 0x06)));
@@ -180,7 +180,7 @@ fn a_unit_that_is_deleted_with_the_change_leaves_service_like_the_others() {
             })
         });
         let give_up = Instant::now() + PATIENCE;
-        // Its new commands end like those of the unit that stays.
+        // New commands to this unit end like those of the unit that stays.
         while other.run(1, [0; 16], 0, Vec::new()).asc() != Some((0x04, 0x0a)) {
             assert!(Instant::now() < give_up, "it goes on serving");
         }
@@ -249,7 +249,8 @@ fn what_was_acknowledged_from_a_cache_is_durable_when_a_group_is_in_standby() {
     let written = session.run(0, write_cdb(), 0, vec![b'a'; BLOCK]);
     assert_eq!(written.status, 0, "{written:?}");
     set(&mut served, AluaState::Standby).unwrap();
-    // From here on another machine may serve the disk: what this one loses nobody misses.
+    // From here on another machine may serve the disk: nobody misses the writes that this one
+    // loses.
     disk.cut();
     disk.power_on();
     set(&mut served, AluaState::ActiveOptimized).unwrap();

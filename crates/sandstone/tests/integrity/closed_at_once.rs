@@ -1,5 +1,6 @@
-//! A connection that is closed in the same breath as its last bytes is noticed at once, although nobody
-//! answers those bytes: what the session holds must not wait for a ping.
+//! A connection that closes together with its last bytes is noticed at once.
+//!
+//! Nobody answers those bytes, but the resources of the session must not wait for a ping.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,6 @@
-//! Back-pressure: while memory for data in flight is short, the command windows are narrow; they widen when it
-//! is not, and nothing that was sent is lost over it.
+//! Back-pressure: while memory for data in flight is short, the command windows are narrow.
+//!
+//! They widen when memory is not short, and no sent command is lost by it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
@@ -15,25 +16,25 @@ use crate::rig::session::{PATIENCE, PipelinedSession};
 
 const MIB: u64 = 1 << 20;
 const CAP: u64 = 64 * MIB;
-/// What is not data in flight: sessions, sockets, stacks of threads, allocators.
+/// Memory that is not data in flight: sessions, sockets, stacks of threads, allocators.
 const OVERHEAD: u64 = 40 * MIB;
 /// Bytes of a write, all of which are asked for at once.
 const WRITE: usize = 512 << 10;
 /// Bytes of a Data-Out PDU; any target takes as many.
 const SEGMENT: usize = 8 << 10;
 const BLOCK: usize = 4096;
-/// Blocks of a write.
+/// Number of blocks of a write.
 const BLOCKS: u32 = (WRITE / BLOCK) as u32;
-/// Commands that a session may have in flight, and while memory is short.
+/// Number of commands that a session may have in flight, normally and while memory is short.
 const WIDE: u32 = 128;
 const NARROW: u32 = 16;
 
-/// An initiator that answers R2Ts when it is told to, and looks at the command window of each PDU.
+/// Initiator that answers R2Ts when it is told to, and looks at the command window of each PDU.
 struct Initiator {
     stream: TcpStream,
     cmd_sn: u32,
     exp_stat_sn: u32,
-    /// ExpCmdSN and MaxCmdSN as told last.
+    /// Last ExpCmdSN and MaxCmdSN.
     window: (u32, u32),
     number: u8,
     next_tag: u32,
@@ -77,7 +78,7 @@ impl Initiator {
         initiator
     }
 
-    /// How many commands the target takes now: MaxCmdSN - ExpCmdSN + 1.
+    /// Returns the number of commands that the target takes now: MaxCmdSN - ExpCmdSN + 1.
     fn width(&self) -> u32 {
         self.window.1.wrapping_sub(self.window.0).wrapping_add(1)
     }
@@ -113,7 +114,7 @@ impl Initiator {
         u64::from(u32::from(self.number) * 32 + count) * u64::from(BLOCKS)
     }
 
-    /// Takes one PDU, an answer to a ping at the most sent for it.
+    /// Takes one PDU, and sends at most the answer to a ping.
     fn receive(&mut self) {
         let mut bhs = [0; 48];
         self.stream.read_exact(&mut bhs).unwrap();
@@ -154,7 +155,7 @@ impl Initiator {
         }
     }
 
-    /// TEST UNIT READY, which takes no memory: uses up one number of the window.
+    /// Sends TEST UNIT READY, which takes no memory: it uses up one number of the window.
     fn ask(&mut self) {
         let tag = self.send(0, &[0; 6], 0);
         while !self.ended.contains_key(&tag) {
@@ -163,7 +164,7 @@ impl Initiator {
         assert_eq!(self.ended.remove(&tag), Some(0));
     }
 
-    /// Asks until the window is so wide, or closed.
+    /// Asks until the window has this width, or is closed.
     fn ask_until(&mut self, width: u32) {
         let give_up = Instant::now() + PATIENCE;
         while self.width() != width {
@@ -177,7 +178,7 @@ impl Initiator {
         }
     }
 
-    /// Sends what it was asked for.
+    /// Sends the data that the target asked for.
     fn answer(&mut self) {
         while let Some((tag, transfer, offset, length)) = self.asked.pop_front() {
             let count = tag as u8;
@@ -213,7 +214,7 @@ fn command_windows_narrow_while_memory_is_short_and_nothing_is_lost() {
         .map(|number| Initiator::log_in(portal, number))
         .collect();
     let before = process.memory("VmRSS");
-    // One has more in flight than a narrow window takes, the others less. All is asked for.
+    // One has more in flight than a narrow window takes, the others less. All data is asked for.
     let mut writes = Vec::new();
     for initiator in &mut initiators {
         let count = if initiator.number == 0 { 24 } else { 8 };
@@ -227,7 +228,7 @@ fn command_windows_narrow_while_memory_is_short_and_nothing_is_lost() {
     let is_narrow = |initiator: &mut Initiator, in_flight: usize| {
         let narrow = NARROW.saturating_sub(in_flight as u32);
         initiator.ask_until(narrow);
-        // It stays so: whoever keeps to it goes on.
+        // The window stays narrow: an initiator that keeps to it goes on.
         for _ in 0..if narrow > 0 { 100 } else { 0 } {
             initiator.ask();
             assert_eq!(initiator.width(), narrow);
@@ -249,7 +250,8 @@ fn command_windows_narrow_while_memory_is_short_and_nothing_is_lost() {
         "{} MiB",
         (most - before) / MIB
     );
-    // The data comes: every write ends well, once, and where a window was closed that it opens is told.
+    // The data comes: every write ends well, once. If a window was closed, the target tells that it
+    // opens.
     for (initiator, tags) in initiators.iter_mut().zip(&writes) {
         initiator.answer();
         while initiator.ended.len() < tags.len() {

@@ -1,5 +1,7 @@
-//! What a copy writes to a unit is under way there, though its command is at another one: whoever has that unit's tasks
-//! aborted is told so only when it has landed.
+//! Writes of a copy are under way at the destination unit, although the command is at another unit.
+//!
+//! An initiator that has the destination's tasks aborted gets the answer only when these writes
+//! have landed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,8 +35,10 @@ fn reserve_out(session: &mut PipelinedSession, action: u8, key: u64, new_key: u6
     assert_eq!(session.run(1, cdb, 0, list).status, GOOD);
 }
 
-/// What `start` begins at the destination of a copy is answered after the block that is under way there, not before;
-/// returns how the copy of two blocks ended.
+/// Checks that the task begun by `start` at the destination of a copy is answered after the block
+/// under way.
+///
+/// Returns the sense with which the copy of two blocks ended.
 fn comes_after_the_block(start: impl FnOnce(&mut PipelinedSession)) -> Option<(u8, u8)> {
     let portal = free_portal();
     let source = Arc::new(MemoryDevice::new(8 * BLOCK as u64, BLOCK as u32, 1 << 20).unwrap());

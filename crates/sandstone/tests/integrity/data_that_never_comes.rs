@@ -1,5 +1,7 @@
-//! Whoever begins a write and never sends its data keeps a place in the task set. ORDERED commands of
-//! others wait behind it, but not for ever. Nor does a session for a command that was lost with a connection.
+//! An initiator that begins a write and never sends its data keeps a place in the task set.
+//!
+//! ORDERED commands of others wait behind it, but not for ever. A session does not wait for ever
+//! either for a command that was lost with a connection.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +13,10 @@ use crate::rig::session::{PipelinedSession, wait};
 
 const BLOCK: usize = 512;
 const GOOD: u8 = 0x00;
-/// Far less than it takes until somebody who says nothing at all is found dead by a ping.
+/// Time far below that in which a ping finds a silent initiator dead.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Begins a write, and stays silent once it is asked for the data.
+/// Begins a write, and stays silent once the target asks for the data.
 fn begin_write(session: &mut PipelinedSession) {
     session.write(1, 0, one_block(0x8a), vec![1; BLOCK]);
     session.send_only();
@@ -33,7 +35,8 @@ fn ordered_commands_go_on_where_others_never_send_their_data() {
     let mut good = logged_in(portal, 0);
     let mut begun = logged_in(portal, 1);
     let mut queued = logged_in(portal, 2);
-    // One has begun; the other is queued behind an ORDERED command, and another one waits behind it.
+    // One has begun; the other is queued behind an ORDERED command, and another one waits behind
+    // it.
     begin_write(&mut begun);
     good.write_ordered(1, 0, one_block(0x8a), vec![2; BLOCK]);
     let mut ended = Vec::new();

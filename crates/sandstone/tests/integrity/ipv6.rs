@@ -1,4 +1,4 @@
-//! A target that is served over IPv6.
+//! Target that is served over IPv6.
 
 use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! A command that has much to do on a device which answers at once must not keep its event loop from
-//! everybody else: not from its own session, nor from the others, nor from whoever aborts it.
+//! A long command on a device that answers at once must not keep its event loop from others.
+//!
+//! The others are its own session, other sessions, and an initiator that aborts it.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ const BLOCKS: u32 = (2 << 30) / BLOCK;
 const VERIFY: u64 = 1;
 const MANY: u64 = 16;
 
-/// VERIFY(16) of the whole unit.
+/// Returns VERIFY(16) of the whole unit.
 fn verify() -> [u8; 16] {
     let mut cdb = [0; 16];
     cdb[0] = 0x8f;
@@ -24,7 +25,7 @@ fn verify() -> [u8; 16] {
     cdb
 }
 
-/// A unit in memory and sessions on all loops.
+/// Starts a unit in memory and sessions on all loops.
 fn served() -> (Served, Vec<PipelinedSession>) {
     let portal = free_portal();
     let units = vec![unit(0, BLOCKS.into(), BLOCK, true)];
@@ -33,7 +34,7 @@ fn served() -> (Served, Vec<PipelinedSession>) {
     (served, sessions)
 }
 
-/// The cookies of the first commands of a session that end.
+/// Returns the cookies of the first commands of a session that end.
 fn first_to_end(session: &mut PipelinedSession) -> Vec<u64> {
     let mut ended = Vec::new();
     while ended.is_empty() {
@@ -44,7 +45,7 @@ fn first_to_end(session: &mut PipelinedSession) -> Vec<u64> {
     ended.iter().map(|ended| ended.cookie).collect()
 }
 
-/// The first task management function of a session that is answered.
+/// Returns the result of a session's first task management function that is answered.
 fn first_managed(session: &mut PipelinedSession) -> TaskManagementResult {
     let mut ended = Vec::new();
     loop {

@@ -1,5 +1,7 @@
-//! Data integrity under kills, cuts and power failures: several sessions write, read, unmap, repeat and
-//! compare-and-write the same blocks, and a model says for each block what may be found there.
+//! Data integrity under kills, cuts and power failures.
+//!
+//! Several sessions write, read, unmap, repeat and compare-and-write blocks that they share. A
+//! model says for each block which content may be found.
 //!
 //! A failure prints its seed; `SANDSTONE_SEED=<seed>` runs that one alone.
 

@@ -1,5 +1,6 @@
-//! Memory for data in flight stays within the stated cap, whatever initiators leave undone, and those
-//! who behave are served meanwhile.
+//! Memory for data in flight stays within the stated cap, whatever initiators leave undone.
+//!
+//! Well-behaved initiators are served meanwhile.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex};
@@ -19,7 +20,7 @@ use crate::rig::session::{PipelinedSession, wait};
 
 const MIB: u64 = 1 << 20;
 const CAP: u64 = 64 * MIB;
-/// Sessions, sockets, stacks of threads, allocators: what is not data in flight.
+/// Memory that is not data in flight: sessions, sockets, stacks of threads, allocators.
 const OVERHEAD: u64 = 40 * MIB;
 const GOOD: u8 = 0x00;
 const TASK_SET_FULL: u8 = 0x28;
@@ -64,7 +65,7 @@ fn cdb(opcode: u8, block: u64, blocks: u32) -> [u8; 16] {
     cdb
 }
 
-/// Somebody who does nothing wrong is served: block by block, each written and read back.
+/// Serves a well-behaved initiator: block by block, each written and read back.
 fn works(session: &mut PipelinedSession) {
     for block in 0..50 {
         let data = vec![block as u8 + 1; 4096];
@@ -85,7 +86,7 @@ fn writes_whose_data_never_comes_stay_within_the_cap() {
     for number in 0..60 {
         let mut session = logged_in(portal, number);
         for command in 0..16 {
-            // All that may come unasked, and one block that is asked for in vain.
+            // The largest unsolicited data, and one block that is asked for in vain.
             let blocks = 65;
             let data = vec![0x55; blocks as usize * 4096];
             let block = u64::from(number) * 400 + command * 20;
@@ -97,7 +98,7 @@ fn writes_whose_data_never_comes_stay_within_the_cap() {
             works(&mut good);
         }
     }
-    // Let each of them send what did not fit into its socket at first.
+    // Let each of them send the rest that did not fit into its socket at first.
     for _ in 0..20 {
         stalled.iter_mut().for_each(PipelinedSession::send_only);
         works(&mut good);
@@ -120,7 +121,7 @@ fn no_more_sessions_are_taken_than_the_cap_has_room_for() {
     let mut fifth = PipelinedSession::new(portal, settings(4));
     assert!(fifth.try_log_in(crate::rig::session::PATIENCE).is_err());
     sessions.iter_mut().for_each(works);
-    // Where one ends there is room for another.
+    // When one session ends, there is room for another.
     sessions[0].cut();
     fifth.log_in();
     fifth.wait_until_ready(0);
@@ -156,7 +157,7 @@ fn reads_that_nobody_fetches_stay_within_the_cap() {
         "{} MiB",
         (most - before) / MIB
     );
-    // Whoever fetches in the end gets everything, or was told to come again.
+    // An initiator that fetches in the end gets everything, or was told to come again.
     let fetched = fetch_all(&mut idle);
     assert!(fetched[&GOOD] > 0);
     let others = fetched
@@ -167,8 +168,8 @@ fn reads_that_nobody_fetches_stay_within_the_cap() {
     works(&mut good);
 }
 
-/// Short reads of a memory unit send its own pages. Once they are overwritten, whoever has not fetched
-/// them keeps them alone.
+/// Short reads of a memory unit send its own pages. Once a page is overwritten, only an unfetched
+/// read keeps it.
 #[test]
 fn short_reads_of_what_is_overwritten_stay_within_the_cap() {
     const SIZE: u64 = 8 * MIB;
@@ -201,7 +202,7 @@ fn short_reads_of_what_is_overwritten_stay_within_the_cap() {
         }
         session.send_only();
         idle.push(session);
-        // It has taken what it asked for, as far as it is given.
+        // It has taken the data that it asked for, as far as the target gives it.
         std::thread::sleep(std::time::Duration::from_millis(20));
         fill(&mut good, number + 2);
     }
@@ -211,7 +212,7 @@ fn short_reads_of_what_is_overwritten_stay_within_the_cap() {
         "{} MiB",
         (most - before) / MIB
     );
-    // Nobody got less for it than TASK SET FULL, and what was sent is of one piece.
+    // The worst status was TASK SET FULL, and the sent data is of one piece.
     let mut ended = Vec::new();
     while (ended.len() as u64) < READS {
         idle[0].pump(&mut ended).unwrap();
@@ -248,7 +249,7 @@ fn fetch_all(sessions: &mut [PipelinedSession]) -> HashMap<u8, u64> {
     by_status
 }
 
-/// A disk that takes writes and is busy until it is let go.
+/// Disk that takes writes and is busy until it is let go.
 #[derive(Debug)]
 struct BusyDisk {
     disk: Arc<VolatileDisk>,
@@ -290,7 +291,8 @@ impl BlockDevice for BusyDisk {
     }
 }
 
-/// A disk of 1,024 such blocks that keeps writes, served with so much memory to four sessions.
+/// Starts a disk of 1,024 blocks of this size that keeps writes, served to four sessions with this
+/// much memory.
 fn with_a_busy_disk(memory: u64, block: usize) -> (Arc<BusyDisk>, Served, Vec<PipelinedSession>) {
     let portal = free_portal();
     let busy = Arc::new(BusyDisk {
@@ -325,7 +327,7 @@ fn writes_that_a_slow_disk_holds_stay_within_the_cap() {
         }
         statuses.extend(ended.iter().map(|ended| ended.status));
         let held = busy.state.0.lock().unwrap().held;
-        // All that is not held was refused: now the disk may go on.
+        // All writes that are not held were refused: now the disk may go on.
         if ended.is_empty() && (held >> 18) + statuses.len() as u64 == 80 {
             busy.state.0.lock().unwrap().over = true;
             busy.state.1.notify_all();
@@ -343,7 +345,7 @@ fn writes_that_a_slow_disk_holds_stay_within_the_cap() {
     served.stop();
 }
 
-/// A short write takes a page, and whole pages are what counts.
+/// A short write takes a page, and whole pages count.
 #[test]
 fn short_writes_that_a_slow_disk_holds_stay_within_the_cap() {
     const LIMIT: u64 = MIB;
@@ -392,7 +394,7 @@ fn whoever_sits_on_scarce_memory_is_sent_away() {
         (0..8).map(|number| logged_in(portal, number)).collect();
     for session in &mut stalled {
         for command in 0..8 {
-            // Half of it may come unasked; the other half is asked for in vain.
+            // Half of it may come unsolicited; the other half is asked for in vain.
             let data = vec![7; 512 << 10];
             session.write(command, 0, cdb(0x8a, command, 128), data);
         }
@@ -417,7 +419,8 @@ fn whoever_sits_on_scarce_memory_is_sent_away() {
     served.stop();
 }
 
-/// Lets 20 sessions send `flood` each, as far as the target takes it, and says what memory that costs.
+/// Lets 20 sessions send `flood` each, as far as the target takes it, and returns the memory that
+/// this costs.
 fn cost_of(flood: &[u8]) -> u64 {
     let portal = free_portal();
     let process = process(&["--threads", "2", "--memory-cap", "64M"], portal);
@@ -473,8 +476,9 @@ fn pings_whose_answers_nobody_fetches_stay_within_the_cap() {
     assert!(cost < CAP + OVERHEAD, "{} MiB", cost / MIB);
 }
 
-/// The same with a session that does nothing wrong: its second connection is ahead by more than is kept,
-/// until the first one has sent what is due.
+/// A well-behaved session has a second connection that is ahead by more than is kept.
+///
+/// That connection waits until the first one has sent the command that is due.
 #[test]
 fn a_connection_that_is_ahead_waits_for_the_other() {
     let portal = free_portal();
@@ -515,8 +519,9 @@ fn a_connection_that_is_ahead_waits_for_the_other() {
     served.stop();
 }
 
-/// The data of a command that is due comes behind more than is kept ahead of its turn, on the same
-/// connection: that must be read on nevertheless.
+/// The data of a due command comes behind more than is kept ahead of its turn, on its connection.
+///
+/// The target must read on for that data nevertheless.
 #[test]
 fn a_connection_that_is_ahead_is_read_on_for_the_data_of_the_command_that_is_due() {
     const HALF: usize = 128 << 10;
@@ -570,7 +575,8 @@ fn a_connection_that_is_ahead_is_read_on_for_the_data_of_the_command_that_is_due
     served.stop();
 }
 
-/// The header of a write of 64 blocks with so much immediate data, after which more comes unasked.
+/// Returns the header of a write of 64 blocks with this much immediate data; unsolicited data
+/// follows.
 fn write_pdu(number: u32, cmd_sn: u32, immediate: usize) -> Vec<u8> {
     let mut command = vec![0; 48];
     (command[0], command[1]) = (0x01, 0x21);

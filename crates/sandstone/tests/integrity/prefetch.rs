@@ -1,4 +1,4 @@
-//! PRE-FETCH warms the cache of a device that has one, and asks nothing of one that has none.
+//! PRE-FETCH warms the cache of a device that has one, and asks nothing of a device that has none.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use crate::rig::session::PipelinedSession;
 
 const BLOCKS: u64 = 8192;
 
-/// Counts the bytes that are read.
+/// Device that counts the bytes that are read.
 #[derive(Debug)]
 struct Counts {
     disk: VolatileDisk,

@@ -1,5 +1,7 @@
-//! A command that waits for its turn collects its data meanwhile. Its initiator may offer as much as four
-//! gigabytes; what no command of the unit can use is neither asked for nor kept.
+//! A command that waits for its turn collects its data meanwhile.
+//!
+//! Its initiator may offer as much as four gigabytes. Data that no command of the unit can use is
+//! neither asked for nor kept.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use crate::rig::process::free_portal;
 use crate::rig::served::{Served, limits, unit};
 use crate::rig::session::wait;
 
-/// The largest transfer that VPD page B0h tells.
+/// Largest transfer that VPD page B0h reports.
 const MAX_TRANSFER: u64 = 8 << 20;
 const OFFERED: usize = 32 << 20;
 
@@ -30,7 +32,7 @@ fn a_queued_command_collects_no_more_than_a_command_can_use() {
     data[..2 * BLOCK].fill(b'b');
     session.write(2, 0, two_blocks, data);
     let mut ended = Vec::new();
-    // Long enough for all that it offers.
+    // Long enough for all data that it offers.
     for _ in 0..100 {
         session.pump(&mut ended).unwrap();
         std::thread::sleep(Duration::from_millis(10));

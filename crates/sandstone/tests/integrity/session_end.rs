@@ -1,4 +1,6 @@
-//! Which changes of the configuration end a session and which do not, and that its initiator is told.
+//! Changes of the configuration that end a session, and those that do not.
+//!
+//! The initiator of an ended session is told.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,11 +26,11 @@ fn serve() -> (Served, PipelinedSession, SocketAddr) {
     (served, session, portal)
 }
 
-/// The session goes on, and a new one is not let in.
+/// Checks that the session goes on, and that a new one is not let in.
 fn stays_but_lets_nobody_in(change: impl FnOnce(&mut Config)) {
     let (mut served, mut session, portal) = serve();
     served.change(change);
-    // Each loop is asked behind the change.
+    // Each loop is asked after the change.
     assert_eq!(served.sessions(), 1);
     let still = session.run(0, [0; 16], 0, Vec::new());
     assert_eq!(still.status, 0, "{still:?}");
@@ -66,7 +68,7 @@ fn an_initiator_is_told_that_an_administrator_ends_its_session() {
     is_told(|served, _| served.kill_sessions());
 }
 
-/// What it sent before is answered; when it has logged out it may come back at once.
+/// Earlier commands are answered. When the initiator has logged out, it may come back at once.
 #[test]
 fn an_initiator_that_is_asked_to_log_out_and_does_is_told_nothing_more() {
     let (served, mut session, _) = serve();

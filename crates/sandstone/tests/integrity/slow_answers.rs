@@ -1,4 +1,4 @@
-//! Somebody who lists units asks each device once, and keeps nobody waiting while one takes its time.
+//! A listing of units asks each device once, and delays nobody while a device takes its time.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex};
@@ -16,11 +16,11 @@ use crate::rig::session::PATIENCE;
 
 const BLOCK: u32 = 512;
 
-/// Memory that is suspended, and says so late.
+/// Memory that is suspended, and reports that late.
 #[derive(Debug)]
 struct Suspended {
     memory: MemoryDevice,
-    /// How often that was asked, and whether it may be answered.
+    /// Number of queries, and whether they may be answered.
     state: Mutex<(u32, bool)>,
     changed: Condvar,
 }
@@ -31,7 +31,7 @@ impl Suspended {
         drop(self.changed.wait_while(state, |it| it.0 == 0).unwrap());
     }
 
-    /// Lets it answer; returns how often it was asked.
+    /// Lets the device answer; returns the number of queries.
     fn let_go(&self) -> u32 {
         let mut state = self.state.lock().unwrap();
         state.1 = true;

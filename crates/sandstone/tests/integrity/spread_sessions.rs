@@ -32,7 +32,7 @@ fn logged_in(portal: SocketAddr, number: u8) -> PipelinedSession {
     session
 }
 
-/// How many sessions each of the two loops serves.
+/// Returns the number of sessions that each of the two loops serves.
 fn counts(served: &Served) -> [usize; 2] {
     let mut counts = [0; 2];
     for session in served.service().sessions() {
@@ -41,7 +41,7 @@ fn counts(served: &Served) -> [usize; 2] {
     counts
 }
 
-/// Logs in so many sessions, with something before each.
+/// Logs in several sessions, with something before each.
 fn sessions_of_loops(between: impl Fn(SocketAddr, u8)) -> [usize; 2] {
     let (served, portal) = serve();
     let mut sessions: Vec<PipelinedSession> = Vec::new();
@@ -61,7 +61,7 @@ fn logins_are_spread() {
     assert_eq!(sessions_of_loops(|_, _| {}), [4, 4]);
 }
 
-/// As open-iscsi does for each portal: it asks for the targets, leaves, and logs in.
+/// A client asks each portal for the targets, leaves, and logs in, as open-iscsi does.
 #[test]
 fn logins_that_follow_discoveries_are_spread() {
     let counts = sessions_of_loops(|portal, number| {

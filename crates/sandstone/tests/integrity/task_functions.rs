@@ -1,5 +1,6 @@
-//! Task management functions by their answers and by what they do (RFC 7143 sections 11.5 and 11.6): each that is
-//! offered, and each that is not.
+//! Task management functions by their answers and effects (RFC 7143 sections 11.5 and 11.6).
+//!
+//! The tests cover each function that is offered, and each that is not.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::rig::process::free_portal;
 use crate::rig::served::{Served, limits, unit};
 use crate::rig::session::{Ended, PipelinedSession, wait};
 
-/// The write that the device holds up.
+/// Cookie of the write that the device holds up.
 const HELD: u64 = 1;
 const ASKED: u64 = 99;
 const SCSI_BUS_RESET_OCCURRED: Option<(u8, u8)> = Some((0x29, 0x02));
@@ -49,7 +50,7 @@ fn start() -> (Arc<FirstWriteWaits>, Served, [PipelinedSession; 2]) {
     (device, served, sessions)
 }
 
-/// Has a session write what the device holds up.
+/// Has a session send the write that the device holds up.
 fn hold_up(session: &mut PipelinedSession, device: &FirstWriteWaits) {
     session.write(HELD, 0, write_cdb(), vec![b'h'; BLOCK]);
     session.pump(&mut Vec::new()).unwrap();
@@ -64,8 +65,8 @@ fn hold_up(session: &mut PipelinedSession, device: &FirstWriteWaits) {
 fn functions_that_are_not_offered_are_answered_so() {
     let (_device, served, [mut one, mut two]) = start();
     let mut ended = Vec::new();
-    // iSCSIProtocolLevel is 1: the functions of RFC 7144 are not in use. REPORT SUPPORTED TASK MANAGEMENT
-    // FUNCTIONS names none of these either.
+    // iSCSIProtocolLevel is 1: the functions of RFC 7144 are not in use. REPORT SUPPORTED TASK
+    // MANAGEMENT FUNCTIONS names none of these either.
     for function in [
         Function::ClearAca,
         Function::QueryTask,
@@ -100,7 +101,7 @@ fn functions_that_have_nothing_to_do_are_answered_at_once() {
         assert_eq!(told(&mut one), None);
         assert_eq!(told(&mut two), None);
     }
-    // A task that was never there, and a LUN that is none.
+    // A task that was never there, and a LUN without a unit.
     let answered = answer(&mut one, Function::AbortTask, &mut ended);
     assert_eq!(answered, Answer::TaskDoesNotExist);
     for function in [
@@ -129,7 +130,7 @@ fn a_warm_reset_aborts_the_tasks_of_all_and_sessions_stay() {
     let mut ended = Vec::new();
     two.manage(ASKED, Function::TargetWarmReset, 0, None);
     two.pump(&mut ended).unwrap();
-    // It is heard at once and answered when the write is over.
+    // The function is heard at once and answered when the write is over.
     while told(&mut one) != SCSI_BUS_RESET_OCCURRED {}
     two.pump(&mut ended).unwrap();
     assert_eq!(two.take_managed(), []);
@@ -164,7 +165,8 @@ fn a_cold_reset_ends_every_session_of_the_target() {
         assert!(ended.is_empty(), "{ended:?}");
     }
     device.let_go();
-    // Whoever comes back hears of a power on, not of a lost nexus (RFC 7143 section 11.5.1).
+    // An initiator that comes back hears of a power on, not of a lost nexus (RFC 7143 section
+    // 11.5.1).
     for session in [&mut one, &mut two] {
         session.log_in();
         assert_eq!(told(session), POWER_ON);
@@ -174,7 +176,7 @@ fn a_cold_reset_ends_every_session_of_the_target() {
     served.stop();
 }
 
-/// Two connections of one session: the second is ahead of the first by one command.
+/// Returns two connections of one session: the second is ahead of the first by one command.
 fn two_connections(portal: SocketAddr) -> [PipelinedSession; 2] {
     let mut first = PipelinedSession::new(portal, settings(0));
     first.settings.limits.max_connections = 2;
@@ -229,7 +231,7 @@ fn a_reset_waits_for_a_write_that_waits_for_the_other_connection() {
     second.manage(ASKED, Function::LogicalUnitReset, 0, None);
     let mut ended = Vec::new();
     second.pump(&mut ended).unwrap();
-    // What both wait for: the write begins, and then the function is due, which finds it.
+    // Both wait for this command: the write begins, and then the function is due, which finds it.
     assert_eq!(told(&mut first), None);
     device.wait_until_held();
     assert_eq!(second.take_managed(), []);

@@ -1,6 +1,8 @@
-//! TST of the control mode page over real sessions (SPC-4 7.5.8): with one task set for all I_T nexuses
-//! everybody's ORDERED commands and CLEAR TASK SETs concern everybody, with a set for each they concern
-//! their own nexus alone; and a change while commands are under way lets no ORDERED command overtake.
+//! TST of the control mode page over real sessions (SPC-4 7.5.8).
+//!
+//! With one task set for all I_T nexuses, ORDERED commands and CLEAR TASK SETs of one nexus concern
+//! all. With a set for each nexus, they concern their own nexus alone. A change while commands are
+//! under way lets no ORDERED command overtake.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +17,12 @@ use crate::rig::session::{PipelinedSession, wait};
 
 const SHARED: u8 = 0b000;
 const PER_NEXUS: u8 = 0b001;
-/// The write that the device holds up.
+/// Cookie of the write that the device holds up.
 const HELD: u64 = 1;
 const GOOD: u8 = 0x00;
 const TASK_ABORTED: u8 = 0x40;
 
-/// A unit whose device holds up the first write, and two sessions.
+/// Unit whose device holds up the first write, and two sessions.
 struct Bench {
     device: Arc<FirstWriteWaits>,
     served: Served,
@@ -51,7 +53,7 @@ impl Bench {
         }
     }
 
-    /// Has the first session write what the device holds up.
+    /// Has the first session send the write that the device holds up.
     fn hold_up(&mut self) {
         self.one.write(HELD, 0, write_cdb(), vec![1; BLOCK]);
         self.one.pump(&mut Vec::new()).unwrap();
@@ -69,7 +71,7 @@ impl Bench {
     }
 }
 
-/// A MODE SELECT that sets TST and TAS.
+/// Returns a MODE SELECT that sets TST and TAS.
 fn control(session: &mut PipelinedSession, tst: u8, tas: bool) -> ([u8; 16], Vec<u8>) {
     let mut cdb = [0; 16];
     cdb[..6].copy_from_slice(&[0x1a, 0x08, 0x0a, 0, 255, 0]);
@@ -82,7 +84,7 @@ fn control(session: &mut PipelinedSession, tst: u8, tas: bool) -> ([u8; 16], Vec
     (cdb, list)
 }
 
-/// Waits for this many commands of a session to end well; their cookies in the order they ended.
+/// Waits until this many commands of a session have ended well; returns their cookies in order.
 fn ends(session: &mut PipelinedSession, count: usize) -> Vec<u64> {
     let mut ended = Vec::new();
     loop {
@@ -95,7 +97,8 @@ fn ends(session: &mut PipelinedSession, count: usize) -> Vec<u64> {
     }
 }
 
-/// Nothing of these sessions ends while it is held up, though there is time for it.
+/// Checks that nothing of these sessions ends while the write is held up, though there is time for
+/// it.
 fn nothing_ends(sessions: &mut [&mut PipelinedSession]) {
     let mut ended = Vec::new();
     for _ in 0..30 {
@@ -107,7 +110,7 @@ fn nothing_ends(sessions: &mut [&mut PipelinedSession]) {
     }
 }
 
-/// ASC and ASCQ of what a session has to be told.
+/// Returns ASC and ASCQ of the news for a session.
 fn told(session: &mut PipelinedSession) -> Option<(u8, u8)> {
     session.run(0, [0; 16], 0, Vec::new()).asc()
 }
@@ -164,7 +167,8 @@ fn after_a_change_to_a_set_for_each_ordered_waits_for_older_commands_of_its_own_
     ordered(&mut bench.two, 3);
     assert_eq!(ends(&mut bench.two, 1), [3]);
     bench.device.let_go();
-    // It had entered before the change was told of: MODE PARAMETERS CHANGED goes to the next command.
+    // The command had entered before the change was told: MODE PARAMETERS CHANGED goes to the next
+    // command.
     let mut ended = Vec::new();
     while ended.len() < 2 {
         wait(std::slice::from_ref(&bench.one));
@@ -207,8 +211,9 @@ fn a_change_breaks_no_barrier_that_waits() {
     bench.stop();
 }
 
-/// Has the second session carry out a function while a write of the first is held up. Returns how that
-/// write ends, if it is answered, and what its session is told then.
+/// Has the second session carry out a function while a write of the first is held up.
+///
+/// Returns how that write ends, if it is answered, and the news for its session then.
 fn managed(function: TaskManagementFunction, tst: u8, tas: bool) -> (Option<u8>, Option<(u8, u8)>) {
     let mut bench = Bench::new(tst, tas);
     bench.hold_up();

@@ -1,6 +1,8 @@
-//! What could not be served is looked for by a thread, and by whoever imports a pool or changes a volume. Two who look
-//! at once must not serve a unit twice: what was told to the first (reservations, what is under way) is
-//! nothing to the second.
+//! Units that could not be served are tried by a thread, and by an import of a pool or a change of
+//! a volume.
+//!
+//! Two tries at once must not serve a unit twice. The second instance would know nothing of the
+//! state of the first (reservations, commands under way).
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -15,7 +17,7 @@ use crate::rig::process::{file_unit, free_portal};
 use crate::rig::served::{Served, limits};
 use crate::rig::session::PipelinedSession;
 
-/// How often the unit was opened, and whether the first opening may go on.
+/// Number of openings of the unit, and whether the first one may go on.
 #[derive(Default)]
 struct Openings {
     state: Mutex<(u32, bool)>,
@@ -23,7 +25,7 @@ struct Openings {
 }
 
 impl Openings {
-    /// Counts one; the first waits until it is let go.
+    /// Counts one opening; the first waits until it is let go.
     fn note(&self) {
         let mut state = self.state.lock().unwrap();
         state.0 += 1;
@@ -63,7 +65,7 @@ fn two_who_look_at_once_open_a_unit_once() {
     let portal = free_portal();
     let openings = Arc::new(Openings::default());
     let counted = openings.clone();
-    // Not the file itself: that is locked while one has it, as volumes of pools are not.
+    // Not the file itself: it is locked while one has it, and volumes of pools are not.
     let layer = DeviceLayer::new(move |_, _| {
         counted.note();
         Arc::new(MemoryDevice::new(8 * BLOCK as u64, BLOCK as u32, 1 << 20).unwrap())

@@ -19,10 +19,10 @@ use nbd_server::{Endpoint, Loops, Server, ServerOptions};
 use unit::unit::Unit;
 
 use self::client::Client;
-use super::fencing::{logged_in, one_block, persistent_reserve_out};
-use super::process::free_portal;
-use super::served::{self, Served};
-use super::session::{PipelinedSession, wait};
+use super::losses::fencing::{logged_in, one_block, persistent_reserve_out};
+use super::rig::process::free_portal;
+use super::rig::served::{self, Served};
+use super::rig::session::{PipelinedSession, wait};
 
 const BLOCK: usize = 512;
 const BLOCKS: u64 = 2048;
@@ -236,9 +236,9 @@ fn number(block: &[u8]) -> u64 {
     u64::from_be_bytes(*number)
 }
 
-/// An NBD client writes numbers, one after the other; an initiator claims the number that it finds by
-/// COMPARE AND WRITE. If the command were not atomic, a claim of an old number would sooner or later
-/// replace a new number, and the client would find it there.
+/// An NBD client writes numbers, one after the other; an initiator claims the number that it finds
+/// by COMPARE AND WRITE. If the command were not atomic, a claim of an old number would sooner or
+/// later replace a new number, and the client would find it there.
 #[test]
 fn compare_and_write_is_atomic_against_writes_of_nbd() {
     const ROUNDS: u64 = 500;

@@ -1,5 +1,8 @@
-//! What a command reads for itself, to compare it or to copy it, is data in flight like any other: however
-//! many such commands are under way, it stays within the memory that the daemon may take.
+//! Data that a command reads for itself, to compare or to copy it, is data in flight like any
+//! other.
+//!
+//! However many of these commands are under way, they stay within the memory that the daemon may
+//! take.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -23,7 +26,7 @@ const COMMANDS: u64 = 64;
 const GOOD: u8 = 0x00;
 const TASK_SET_FULL: u8 = 0x28;
 
-/// A device that answers no read until it is let go, and counts the bytes that wait.
+/// Device that answers no read until it is let go, and counts the bytes that wait.
 #[derive(Debug)]
 struct ReadsWait {
     memory: Arc<MemoryDevice>,
@@ -102,7 +105,7 @@ fn what_tasks_read_for_themselves_stays_within_the_memory() {
     assert!(count(GOOD) > 0, "{ended:?}");
     assert!(count(TASK_SET_FULL) > 0, "{ended:?}");
     assert_eq!(count(GOOD) + count(TASK_SET_FULL), ended.len(), "{ended:?}");
-    // Given back: now there is room again.
+    // The memory was given back: now there is room again.
     let verified = session.run(0, verify, 0, Vec::new());
     assert_eq!(verified.status, GOOD);
     session.cut();

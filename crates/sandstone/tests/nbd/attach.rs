@@ -8,7 +8,7 @@ use nbd::wire::{command, command_flag};
 
 use crate::client::Client;
 
-/// A server of its own process.
+/// Server of its own process.
 struct Attached {
     child: Child,
     line: serde_json::Value,
@@ -57,7 +57,7 @@ impl Drop for Attached {
     }
 }
 
-/// A folder with a sparse file of 16 MiB, and where the socket goes.
+/// Creates a folder with a sparse file of 16 MiB, and returns the place for the socket.
 fn folder() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().join("disk.img");
@@ -171,7 +171,8 @@ fn read_only_means_read_only() {
     assert_eq!(client.read(0, 512).unwrap(), [0; 512]);
 }
 
-/// Nobody would know of the bytes that are left out: neither the client nor who looks at the size.
+/// Nobody would know of the bytes that are left out: neither the client nor a user who looks at the
+/// size.
 #[test]
 fn a_file_that_ends_within_a_block_is_refused_and_left_as_it_is() {
     let (_folder, disk, socket) = folder();

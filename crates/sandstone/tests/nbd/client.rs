@@ -1,4 +1,4 @@
-//! A client that waits for each answer, over a unix socket: structured replies, `base:allocation`.
+//! Client that waits for each answer, over a unix socket: structured replies, `base:allocation`.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use nbd::wire::*;
 
-/// A connection in the transmission phase.
+/// Connection in the transmission phase.
 pub(crate) struct Client {
     pub(crate) stream: UnixStream,
     pub(crate) size: u64,
     pub(crate) flags: u16,
 }
 
-/// A reply: its cookie, its error (0 for none), its payload.
+/// Reply: its cookie, its error (0 for none), its payload.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) cookie: u64,
@@ -50,7 +50,7 @@ impl Client {
         client
     }
 
-    /// An option that succeeds; the data of its replies before the ACK.
+    /// Sends an option that succeeds, and returns the data of its replies before the ACK.
     fn option(&mut self, code: u32, data: &[u8]) -> Vec<Vec<u8>> {
         let head = [
             &OPTION_MAGIC.to_be_bytes()[..],
@@ -73,13 +73,13 @@ impl Client {
         }
     }
 
-    /// Sends a request, the payload of a write behind it.
+    /// Sends a request, followed by the payload of a write.
     pub(crate) fn send(&mut self, flags: u16, kind: u16, cookie: u64, at: u64, len: u32) {
         let head = request(flags, kind, cookie, at, len);
         self.stream.write_all(&head).unwrap();
     }
 
-    /// The next reply.
+    /// Receives the next reply.
     pub(crate) fn receive(&mut self) -> Reply {
         let mut head = [0; 16];
         self.stream.read_exact(&mut head).unwrap();
@@ -111,7 +111,7 @@ impl Client {
         }
     }
 
-    /// Whether the server has closed the connection.
+    /// Reports whether the server has closed the connection.
     pub(crate) fn is_closed(&mut self) -> bool {
         matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
     }
@@ -132,14 +132,14 @@ impl Client {
         }
     }
 
-    /// A request without payload; its error.
+    /// Sends a request without payload, and returns its error.
     pub(crate) fn ask(&mut self, flags: u16, kind: u16, at: u64, len: u32) -> u32 {
         self.send(flags, kind, 3, at, len);
         self.receive().error
     }
 }
 
-/// The head of a request.
+/// Returns the head of a request.
 pub(crate) fn request(flags: u16, kind: u16, cookie: u64, at: u64, len: u32) -> Vec<u8> {
     let head = [
         &REQUEST_MAGIC.to_be_bytes()[..],
@@ -152,7 +152,7 @@ pub(crate) fn request(flags: u16, kind: u16, cookie: u64, at: u64, len: u32) -> 
     head.concat()
 }
 
-/// A big-endian number.
+/// Reads a big-endian number.
 pub(crate) fn number(bytes: &[u8]) -> u64 {
     bytes
         .iter()

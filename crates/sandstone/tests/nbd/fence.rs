@@ -1,5 +1,6 @@
-//! The order between clients that leave and clients that go on: what is left of a lost connection never
-//! lands over what came later.
+//! Order between clients that leave and clients that go on.
+//!
+//! Requests of a lost connection never land over later requests.
 
 use std::io::Write as _;
 use std::net::Shutdown;
@@ -13,14 +14,15 @@ use nbd::wire::command;
 use crate::client::{Client, request};
 use crate::server::{Running, SIZE, memory, slow};
 
-/// Sends a write of one block of such bytes.
+/// Sends a write of one block filled with this byte.
 fn send_write(client: &mut Client, at: u64, byte: u8) {
     client.send(0, command::WRITE, 1, at, 512);
     client.stream.write_all(&[byte; 512]).unwrap();
 }
 
-/// A client whose connection breaks sends again what was not answered. What it sent first must not land
-/// over what it sends then.
+/// A client whose connection breaks sends the unanswered requests again.
+///
+/// Its first writes must not land over its second ones.
 #[test]
 fn writes_of_a_lost_connection_are_over_before_a_newer_one_is_served() {
     for threads in [1, 2] {
@@ -41,8 +43,10 @@ fn writes_of_a_lost_connection_are_over_before_a_newer_one_is_served() {
     }
 }
 
-/// More than may be at the device at once: the rest waits in the server and in the socket, where the end
-/// of the connection is not seen.
+/// A client sends more than may be at the device at once: the rest waits in the server and in the
+/// socket.
+///
+/// The end of the connection is not seen there.
 #[test]
 fn what_a_lost_connection_left_unread_is_not_performed_after_a_newer_one_begins() {
     for half in [true, false] {
@@ -54,7 +58,8 @@ fn what_a_lost_connection_left_unread_is_not_performed_after_a_newer_one_begins(
             lost.stream.write_all(&[1; 512]).unwrap();
         }
         std::thread::sleep(Duration::from_millis(50));
-        // Half closed, it still takes its answers, and all is performed; else the rest may be dropped.
+        // A half closed connection still takes its answers, and every request is performed. On a
+        // closed one, the rest may be dropped.
         lost.stream.shutdown(Shutdown::Write).unwrap();
         let lost = half.then_some(lost);
         let mut newer = server.client();
@@ -68,8 +73,9 @@ fn what_a_lost_connection_left_unread_is_not_performed_after_a_newer_one_begins(
     }
 }
 
-/// One after the other goes away before the fence lets it pass: they do not wait for each other, and the
-/// last one is the last one.
+/// Clients go away one after the other before the fence lets them pass.
+///
+/// They do not wait for each other, and the last one stays the last.
 #[test]
 fn clients_that_leave_while_they_wait_are_served_in_order() {
     let server = Running::start(slow(200), 2, 64 << 20);
@@ -86,7 +92,7 @@ fn clients_that_leave_while_they_wait_are_served_in_order() {
     assert_eq!(last.read(0, 512).unwrap(), [4; 512]);
 }
 
-/// Keeps whoever writes to its last block, until it is opened.
+/// Device that holds writes to its last block until the gate is opened.
 #[derive(Debug)]
 struct Gate {
     inner: Arc<dyn BlockDevice>,
@@ -112,7 +118,8 @@ impl BlockDevice for Gate {
     }
 }
 
-/// The loop of the lost connection is late: it has neither read its last write nor seen that it is gone.
+/// The loop of the lost connection is late: it has neither read its last write nor seen that it is
+/// gone.
 #[test]
 fn a_newer_connection_waits_for_a_loop_that_has_not_seen_the_older_one_leave() {
     let gate = Arc::new(Gate {
@@ -142,8 +149,9 @@ fn a_newer_connection_waits_for_a_loop_that_has_not_seen_the_older_one_leave() {
     assert_eq!(newer.read(0, 512).unwrap(), [2; 512]);
 }
 
-/// The lost connection's write is already read by its own loop, or still unread: a connection that was
-/// there all the time writes after it, too.
+/// The lost connection's write is already read by its own loop, or still unread.
+///
+/// A connection that was there all the time writes after it, too.
 #[test]
 fn a_living_connection_waits_for_a_loop_that_has_not_seen_its_sibling_leave() {
     let gate = Arc::new(Gate {
@@ -170,7 +178,7 @@ fn a_living_connection_waits_for_a_loop_that_has_not_seen_its_sibling_leave() {
     assert_eq!(server.client().read(0, 512).unwrap(), [2; 512]);
 }
 
-/// Writes of ones take long, all others no time.
+/// Device on which writes of ones take long, and all others no time.
 #[derive(Debug)]
 struct OnesLast {
     slow: DelayDevice,
@@ -204,7 +212,7 @@ impl BlockDevice for OnesLast {
     }
 }
 
-/// Linux's client sends what a dead connection did not answer again on one that lives.
+/// Linux's client repeats the unanswered requests of a dead connection on a living one.
 #[test]
 fn what_is_sent_again_on_a_living_connection_lands_last() {
     for threads in [1, 2] {
@@ -214,16 +222,19 @@ fn what_is_sent_again_on_a_living_connection_lands_last() {
         assert_eq!(lost.read(0, 512).unwrap(), [0; 512]);
         send_write(&mut lost, 0, 1);
         drop(lost);
-        // Again, and then newer data.
+        // The old write again, and then newer data.
         assert_eq!(sibling.write(0, &[3; 512], 0), 0);
         assert_eq!(sibling.write(0, &[2; 512], 0), 0);
-        // Whoever comes now comes after all of it.
+        // A new client comes after all of it.
         assert_eq!(server.client().read(0, 512).unwrap(), [2; 512]);
     }
 }
 
-/// More than may be at the device at once, so that the rest waits in the server when the first answer
-/// meets a closed socket: who says that it leaves has promised nothing more, and what it asked for is due.
+/// A client asks for more than may be at the device at once, and disconnects without reading the
+/// answers.
+///
+/// The rest of its requests waits in the server when the first answer meets a closed socket. A
+/// client that says that it leaves has promised nothing more, and its requests are due.
 #[test]
 fn all_before_a_disconnect_is_performed_though_nobody_takes_the_answers() {
     const COUNT: u64 = 1500;
@@ -244,8 +255,9 @@ fn all_before_a_disconnect_is_performed_though_nobody_takes_the_answers() {
     assert_eq!(left.iter().position(|byte| *byte != 0), None);
 }
 
-/// Its answers take more memory than there is, and it does not take them: newer clients wait for its
-/// write behind them, not for them.
+/// The client's answers take more memory than there is, and it does not take them.
+///
+/// Newer clients wait for its write behind them, not for the answers.
 #[test]
 fn a_newer_connection_does_not_wait_for_answers_that_nobody_takes() {
     let server = Running::start(memory(), 1, 4 << 20);
@@ -269,7 +281,9 @@ fn a_newer_connection_does_not_wait_for_answers_that_nobody_takes() {
     assert_eq!(newer.read(32 << 20, 512).unwrap(), [2; 512]);
 }
 
-/// Its write does not fit into memory beside the answers it does not take: after a while they are dropped.
+/// The client's write does not fit into memory beside the answers that it does not take.
+///
+/// After a while these answers are dropped.
 #[test]
 fn answers_that_nobody_takes_do_not_keep_memory_from_writes_for_ever() {
     let server = Running::start(memory(), 1, 1 << 20);
@@ -289,7 +303,7 @@ fn answers_that_nobody_takes_do_not_keep_memory_from_writes_for_ever() {
     drop(half);
 }
 
-/// Panics where its last block is written.
+/// Device that panics if its last block is written.
 #[derive(Debug)]
 struct Trap(Arc<dyn BlockDevice>);
 
@@ -310,7 +324,7 @@ impl BlockDevice for Trap {
     }
 }
 
-/// What the server has logged.
+/// Log of the server.
 static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 struct Log;
@@ -325,8 +339,10 @@ impl std::io::Write for Log {
     }
 }
 
-/// Others are served on, whoever comes is dealt to a loop that lives, and what was at the device is over
-/// before they write.
+/// A loop panics, and other clients are still served.
+///
+/// A new client is dealt to a loop that lives. Requests at the device are over before the others
+/// write.
 #[test]
 fn a_loop_that_panics_holds_nobody_up() {
     let log = tracing_subscriber::fmt().with_ansi(false);
@@ -342,7 +358,7 @@ fn a_loop_that_panics_holds_nobody_up() {
     let said = String::from_utf8(LOG.lock().unwrap().clone()).unwrap();
     assert!(said.contains("a thread ended in a panic"), "{said}");
     assert_eq!(sibling.write(0, &[2; 512], 0), 0);
-    // As many as there may be: those of the lost loop are not counted any more.
+    // As many as are allowed: the clients of the lost loop are not counted any more.
     let mut newer: Vec<Client> = (0..7).map(|_| server.client()).collect();
     for client in &mut newer {
         assert_eq!(client.read(0, 512).unwrap(), [2; 512]);

@@ -1,5 +1,5 @@
-//! The NBD server over real sockets: in this process with devices that are slow or broken, and as
-//! `initiator attach` the way users run it.
+//! NBD server over real sockets: in this process with slow or broken devices, and as `initiator
+//! attach`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on failed")]
 
 mod attach;

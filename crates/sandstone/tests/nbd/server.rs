@@ -1,4 +1,4 @@
-//! The server in this process, over devices that are slow, broken or short of memory.
+//! NBD server in this process, over devices that are slow, broken or short of memory.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::client::Client;
 
 pub(crate) const SIZE: u64 = 64 << 20;
 
-/// A server and its socket.
+/// Server and its socket.
 pub(crate) struct Running {
     server: Option<Server>,
     socket: PathBuf,
@@ -126,7 +126,7 @@ fn failures_are_told_as_what_they_are() {
     }
 }
 
-/// Longer than what goes to the device at once.
+/// The requests are longer than one request to the device.
 #[test]
 fn long_trims_and_zeros_are_done_whole_and_others_served_meanwhile() {
     let len: u64 = 3 << 30;
@@ -206,7 +206,7 @@ fn a_write_that_was_cut_off_is_no_write() {
     );
 }
 
-/// Far more is asked for at once than the memory cap has; all of it is answered in time.
+/// Far more data is asked for at once than the memory cap has; all requests are answered in time.
 #[test]
 fn more_than_the_memory_cap_is_served_bit_by_bit() {
     let server = Running::start(slow(1), 1, 4 << 20);

@@ -135,7 +135,7 @@ fn what_cannot_be_served_on_is_refused_with_the_next_step() {
         assert!(error.contains(wanted), "{line}: {error}");
     }
     assert_eq!(run(state, "lu create a --backend fast").code, 2);
-    // The login of the last one stays, as it said.
+    // The login that the last command made stays, as its error said.
     run(state, &format!("lu create a --backend {DEVICE}")).good();
     let error = run(state, &format!("lu create b --backend {DEVICE}")).bad();
     assert!(error.contains("both keep their data in"), "{error}");

@@ -327,8 +327,8 @@ fn limits_of_round_robin_are_swept_under_round_robin() {
     assert!(runs.len() == 2 && runs.iter().all(|run| psp(run) == "VMW_PSP_RR"));
 }
 
-/// Creates a state folder whose configuration has a login to this target, with CHAP if it asks for
-/// it.
+/// Creates a state folder whose configuration has a login to this target; `rest` adds settings to
+/// the login.
 fn configured(fake: &FakeTarget, rest: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, mut config) = Store::open(folder.path()).unwrap();

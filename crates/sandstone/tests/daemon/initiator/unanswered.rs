@@ -108,8 +108,9 @@ fn a_slow_link_is_not_taken_for_a_silent_one() {
     assert_eq!(portals.each_ref().map(FakeTarget::lives), [1, 1]);
 }
 
-/// Starts two portals of one world and a driver that always settles writes. The first portal
-/// swallows writes.
+/// Starts two portals of one world, of which the first swallows writes.
+///
+/// The driver never takes the end of a write for granted.
 fn one_swallows() -> (FakeTarget, FakeTarget, TargetSettings, Driver) {
     let world = Arc::new(Mutex::new(World::of(&[1 << 20])));
     let swallows = FakeTarget::portal(

@@ -105,7 +105,7 @@ fn cache(process: &Process) -> Value {
     views[0]["caches"][0].clone()
 }
 
-/// Cuts a device to this size until `pool online -e` reports that.
+/// Cuts a device to this size until `pool online -e` refuses, and returns the refusal.
 ///
 /// Writes of the pool at the old end may make a file as large again: then it is cut once more.
 fn cut_off(process: &Process, device: &str, size: u64, named: &str) -> String {

@@ -255,8 +255,7 @@ fn a_disk_is_nobody_elses_before_it_has_answered() {
     b.process.signal("STOP");
     let writer = std::thread::spawn(move || write_all(portal, 8..12));
     std::thread::sleep(Duration::from_secs(2));
-    // The answers to the requests to this disk are not needed any more, but they may be written
-    // yet.
+    // The requests to this disk are not needed any more, but the disk may still carry them out.
     front.done(&format!("pool offline tank {}", b.naa));
     writer.join().expect("the other copy is enough");
     let said = front.refused(&format!("lu create disk --backend {}", b.naa));

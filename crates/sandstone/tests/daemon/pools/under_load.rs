@@ -119,8 +119,8 @@ struct Sector([u8; 4096]);
 
 /// Overwrites every second data sector of a device in use with random bytes.
 ///
-/// The writes are direct if the file system allows that: dirty data of a page in the kernel's cache
-/// makes it refuse the pool's own writes to the page.
+/// The writes are direct if the file system allows that. Otherwise dirty data of a page in the
+/// kernel's cache makes it refuse the pool's own writes to that page.
 fn rot_half(path: &Path) {
     let mut options = OpenOptions::new();
     options.write(true);
@@ -142,7 +142,7 @@ fn rot_half(path: &Path) {
     }
 }
 
-/// Returns the number of wrong blocks that the pool counted on a device.
+/// Returns the number of checksum errors that the pool counted on a device.
 fn counted(process: &Process, device: &str) -> u64 {
     let told = process.done("pool status --json tank");
     let told: serde_json::Value = serde_json::from_str(&told).expect(&told);

@@ -1,4 +1,4 @@
-//! Logical units as initiators meet them: limits, caches, SANITIZE.
+//! Logical units as initiators see them: limits, caches, SANITIZE.
 
 pub(super) mod data_out_length;
 pub(super) mod known_sectors;

@@ -1,5 +1,7 @@
-//! QERR of the control mode page over real sessions: a command that ends with CHECK CONDITION takes
-//! others of its task set with it, or does not; and TST says which those are (SPC-4 7.5.8).
+//! QERR of the control mode page over real sessions.
+//!
+//! A command that ends with CHECK CONDITION takes others of its task set with it, or does not. TST
+//! says which commands belong to that task set (SPC-4 7.5.8).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use model::config::{BackendSpec, Config};
 use model::data_plane::DataPlane as _;
 use target::{DaemonLimits, DeviceLayer, Service, ServiceOptions};
 
-/// How long the device takes for everything.
+/// Time that the device takes for everything.
 const LATENCY: Duration = Duration::from_millis(1500);
 const TASK_ABORTED: Option<u8> = Some(0x40);
 
@@ -69,7 +71,7 @@ fn control(session: &mut Connection, queue_error: u8, task_aborted_status: bool)
     });
 }
 
-/// The control page as it is now, with the header of its parameter list.
+/// Returns the present control page, with the header of its parameter list.
 fn control_page(session: &mut Connection) -> Vec<u8> {
     let asked = session
         .read(0, &[0x1a, 0x08, 0x0a, 0, 255, 0], 255)
@@ -78,7 +80,7 @@ fn control_page(session: &mut Connection) -> Vec<u8> {
     asked.data_in
 }
 
-/// Changes the control page, and saves it where asked to.
+/// Changes the control page, and saves it if asked to.
 fn change(session: &mut Connection, save: bool, change: impl FnOnce(&mut [u8])) {
     let mut list = control_page(session);
     list[0] = 0;
@@ -88,7 +90,7 @@ fn change(session: &mut Connection, save: bool, change: impl FnOnce(&mut [u8])) 
     assert_eq!(sense(&session.write(0, &cdb, list).unwrap()), None);
 }
 
-/// A read that the device holds up, in a thread of its own.
+/// Starts a read that the device holds up, in a thread of its own.
 fn slow_read(mut session: Connection) -> Receiver<(Outcome, Connection)> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
@@ -126,7 +128,7 @@ fn queue_error_01b_aborts_the_commands_of_all_nexuses() {
     assert_eq!(untouched.status, Some(0), "QERR is 00b");
     control(&mut one, 0b01, true);
     assert_eq!(test_unit_ready(&mut two), Some([6, 0x2a, 0x01]));
-    // Another nexus, on whichever loop, and a third that had nothing to lose.
+    // Another nexus, on any loop, and a third that had nothing to lose.
     let mut three = log_in(slow.portal, settings(3));
     let read = slow_read(two);
     fail(&mut one);
@@ -135,7 +137,7 @@ fn queue_error_01b_aborts_the_commands_of_all_nexuses() {
     for session in [&mut one, &mut two, &mut three] {
         assert_eq!(test_unit_ready(session), None, "the status has told");
     }
-    // Without TASK ABORTED status it is a unit attention that tells.
+    // Without TASK ABORTED status, a unit attention tells of it.
     control(&mut one, 0b01, false);
     assert_eq!(test_unit_ready(&mut two), Some([6, 0x2a, 0x01]));
     assert_eq!(test_unit_ready(&mut three), Some([6, 0x2a, 0x01]));
@@ -156,7 +158,8 @@ fn queue_error_01b_aborts_the_commands_of_all_nexuses() {
     assert_eq!(test_unit_ready(&mut three), None);
 }
 
-/// With these values of QERR and TST a failed command aborts those of its own nexus and no others.
+/// Checks that with these values of QERR and TST a failed command aborts only commands of its own
+/// nexus.
 fn aborts_the_commands_of_the_same_nexus_only(queue_error: u8, task_set_type: u8) {
     let slow = Slow::start();
     let mut own = settings(1);
@@ -173,7 +176,8 @@ fn aborts_the_commands_of_the_same_nexus_only(queue_error: u8, task_set_type: u8
     assert_eq!(test_unit_ready(&mut two), Some([6, 0x2a, 0x01]));
     let other = slow_read(two);
     let same = slow_read(one);
-    // A further connection of the first session: the same nexus. Four commands were sent.
+    // A further connection of the first session: its nexus is the first one. Four commands were
+    // sent.
     (own.tsih, own.cid, own.cmd_sn) = (slow.service.sessions()[0].tsih, 1, 5);
     let mut joined = Connection::open(slow.portal, own).unwrap();
     fail(&mut joined);

@@ -1,5 +1,7 @@
-//! SANITIZE OVERWRITE goes on to its end although the session that asked for it is gone (SBC-4 4.11.2). Where the
-//! daemon is killed meanwhile, the next one knows that it did not end.
+//! SANITIZE OVERWRITE goes on to its end although the session that asked for it is gone (SBC-4
+//! 4.11.2).
+//!
+//! If the daemon is killed meanwhile, the next one knows that the operation did not end.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -16,21 +18,22 @@ use crate::served::{
 };
 
 const SIZE: u64 = 32 << 20;
-/// Enough passes that it is still going on when its session ends.
+/// Number of passes: enough that the operation is still going on when its session ends.
 const PASSES: u8 = 15;
 const PATTERN: u8 = 0xa5;
 const IN_PROGRESS: [u8; 3] = [0x02, 0x04, 0x1b];
 
 const FAILED: [u8; 3] = [0x03, 0x31, 0x03];
 
-/// SANITIZE OVERWRITE with a pattern of one byte, and its parameter list.
+/// Returns SANITIZE OVERWRITE with a pattern of one byte, and its parameter list.
 fn overwrite(passes: u8) -> ([u8; 10], Vec<u8>) {
     let list = vec![passes, 0, 0, 1, PATTERN];
     ([0x48, 0x01, 0, 0, 0, 0, 0, 0, list.len() as u8, 0], list)
 }
 
-/// Looks at the unit every 5 ms until it says `wanted`; it may say SANITIZE IN PROGRESS meanwhile, and
-/// nothing worse.
+/// Looks at the unit every 5 ms until it reports `wanted`.
+///
+/// Until then it may report SANITIZE IN PROGRESS, and nothing worse.
 fn wait_for(connection: &mut Connection, wanted: Option<[u8; 3]>, from: Option<[u8; 3]>) {
     let end = Instant::now() + Duration::from_secs(120);
     loop {
@@ -51,7 +54,7 @@ fn first_byte(path: &Path) -> u8 {
     byte[0]
 }
 
-/// Until something is overwritten, the unit is as it was.
+/// Waits until a byte is overwritten. Until then, the unit is as it was.
 fn wait_for_the_first_byte(process: &Process) {
     let path = process.folder().join("disk.img");
     let end = Instant::now() + Duration::from_secs(120);
@@ -82,7 +85,7 @@ fn a_sanitize_outlives_its_session() {
         first.write(0, &cdb, list).map(|outcome| outcome.status)
     });
     wait_for(&mut second, Some(IN_PROGRESS), None);
-    // The same initiator port logs in again: its old session ends, with all its tasks.
+    // The initiator port logs in again: its old session ends, with all its tasks.
     let again = Connection::open(served.portal, served.settings(1)).unwrap();
     assert!(asking.join().unwrap().is_err(), "the session lived on");
     assert_eq!(test_unit_ready(&mut second), Some(IN_PROGRESS));
@@ -126,7 +129,7 @@ fn a_sanitize_that_a_kill_cut_short_is_a_failed_one() {
         let end = "sandstone lu clear disk sanitize-failed";
         assert!(told.contains(end), "{view}: {told}");
     }
-    // Of commands, without AUSE only another SANITIZE leads out.
+    // Without AUSE, another SANITIZE is the only command that leads out.
     let exit = [0x48, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0];
     let refused = session.write(0, &exit, Vec::new()).unwrap();
     assert_eq!(sense(&refused), Some([0x05, 0x24, 0x00]));

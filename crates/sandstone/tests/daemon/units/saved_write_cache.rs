@@ -1,12 +1,13 @@
-//! An administrator's word about the write cache outlives what initiators had stored before it: a restart must
-//! not acknowledge from a cache that was switched off.
+//! An administrator's setting of the write cache outlives older settings of initiators.
+//!
+//! After a restart, the unit must not acknowledge from a cache that was switched off.
 
 use initiator::connection::Connection;
 
 use crate::process::Process;
 use crate::served::{TARGET, free_portal, log_in, sense, settings};
 
-/// A daemon with one unit, and how it is reached.
+/// Starts a daemon with one unit, and returns it with its portal.
 fn serve(lu: &str) -> (Process, std::net::SocketAddr) {
     let process = Process::start();
     let portal = free_portal();
@@ -18,7 +19,7 @@ fn serve(lu: &str) -> (Process, std::net::SocketAddr) {
     (process, portal)
 }
 
-/// The caching page by MODE SENSE(6), as a list for MODE SELECT(6).
+/// Returns the caching page of MODE SENSE(6), as a list for MODE SELECT(6).
 fn caching_page(connection: &mut Connection) -> Vec<u8> {
     loop {
         let told = connection
@@ -26,7 +27,7 @@ fn caching_page(connection: &mut Connection) -> Vec<u8> {
             .unwrap();
         match sense(&told) {
             None => return told.data_in,
-            // What changed meanwhile is told first.
+            // A unit attention of a change comes first.
             Some([6, 0x2a, 0x01]) => {}
             other => panic!("{other:x?}"),
         }
@@ -37,7 +38,7 @@ fn write_cache(connection: &mut Connection) -> bool {
     caching_page(connection)[4 + 2] & 0x04 != 0
 }
 
-/// REGISTER with APTPL: the whole state of the unit is stored.
+/// Sends REGISTER with APTPL: the whole state of the unit is stored.
 fn register(connection: &mut Connection) {
     let mut list = vec![0; 24];
     (list[15], list[20]) = (7, 1);
@@ -72,7 +73,7 @@ fn nor_does_one_come_back_that_an_initiator_had_saved() {
     list[4 + 2] |= 0x04;
     let select = [0x15, 0x11, 0, 0, list.len() as u8, 0];
     assert_eq!(sense(&session.write(0, &select, list).unwrap()), None);
-    // It is saved, and the administrator's word has not changed.
+    // It is saved, and the administrator's setting has not changed.
     process.kill();
     process.restart();
     let mut session = log_in(portal, settings(1));

@@ -1,27 +1,30 @@
-//! Every command that moves data, under every combination of the R and W bits and Expected Data Transfer Lengths
-//! that fit its CDB and that do not: the medium, the status, the sense data and the residual (RFC 7143 §11.4.5).
+//! Every command that moves data, with all R and W bits and with fitting and unfitting transfer
+//! lengths.
+//!
+//! The Expected Data Transfer Length fits the CDB or does not. The tests check the medium, the
+//! status, the sense data and the residual (RFC 7143 §11.4.5).
 
 use crate::raw_wire::{Answer, Wire};
 use crate::served::{BLOCK, Served, TARGET, unit};
 use model::config::BackendSpec;
 
-/// The blocks that the commands of this table touch.
+/// Number of blocks that the commands of this table touch.
 const BLOCKS: usize = 4;
 
 /// The use that a command has for its data-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DataOutUse {
-    /// Blocks that stand alone: fewer are written where fewer are offered.
+    /// Independent blocks: fewer are written if fewer are offered.
     Blocks,
     /// Bytes of blocks: as many are written as are offered.
     Bytes,
-    /// All of it or nothing; more is dropped.
+    /// The whole data or nothing; more is dropped.
     All,
-    /// Exactly so much.
+    /// Exactly this length.
     Exact,
 }
 
-/// The data that a command moves by its CDB.
+/// Data that a command moves by its CDB.
 enum Moves {
     Nothing,
     In(usize),
@@ -111,7 +114,7 @@ fn writes() -> Vec<Case> {
     cases
 }
 
-/// Commands that give data, with an allocation length of exactly what they have.
+/// Returns commands that give data, with an allocation length that fits exactly.
 fn reads() -> Vec<Case> {
     let two = Moves::In(2 * BLOCK);
     let sixteen = |opcode, action, len| [opcode, action, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, len];
@@ -155,7 +158,8 @@ fn reads() -> Vec<Case> {
 
 const REFUSED: (u8, (u8, u8)) = (2, (0x0e, 0x03));
 
-/// The table's last column: status, sense, residual, bytes of data-in, and whether or how much is written.
+/// Returns the last column of the table: status, sense, residual, bytes of data-in, and the written
+/// part.
 fn expected(
     case: &Case,
     read: bool,

@@ -1,5 +1,6 @@
-//! A unit keeps its identity and its maps whatever becomes of its data: it is rolled back, renamed, moved to another pool
-//! or another back end.
+//! A unit keeps its identity and its maps whatever happens to its data.
+//!
+//! The unit is rolled back, renamed, and moved to another pool or another back end.
 
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
@@ -11,7 +12,9 @@ use crate::pools::life::{log_in, pattern};
 use crate::process::Process;
 use crate::served::{BLOCK, TARGET, cdb, free_portal, read, sense, test_unit_ready, write};
 
-/// A daemon with a pool `tank` of one file, a volume `tank/v1` of 64M and a unit `l1` on it, shown to everybody.
+/// Daemon with a unit `l1` on a volume `tank/v1` of 64M, shown to everybody.
+///
+/// The pool `tank` has one file.
 struct Bench {
     process: Process,
     portal: SocketAddr,
@@ -38,14 +41,14 @@ impl Bench {
             .to_owned()
     }
 
-    /// Author, summary and command of the newest generation.
+    /// Returns author, summary and command of the newest generation.
     fn last_change(&self) -> String {
         let history = "config history -H -p -o author,summary,command";
         let history = self.process.done(history);
         history.lines().last().unwrap().to_owned()
     }
 
-    /// The answer to a PATCH.
+    /// Returns the answer to a PATCH.
     fn patch(&self, path: &str, body: &str) -> String {
         let socket = self.process.folder().join("control.sock");
         let mut stream = UnixStream::connect(socket).unwrap();
@@ -60,13 +63,13 @@ impl Bench {
         text
     }
 
-    /// The identity by which hosts know the disk, and the maps.
+    /// Returns the identity by which hosts know the disk, and the maps.
     fn identity(&self) -> String {
         self.process.done("lu list -H -o naa,serial,maps l1") + &self.process.done("map list -H")
     }
 }
 
-/// All unit attentions that wait, then GOOD.
+/// Returns all waiting unit attentions; then the unit is GOOD.
 fn attentions(session: &mut Connection) -> Vec<[u8; 2]> {
     let mut heard = Vec::new();
     while let Some([key, code, qualifier]) = test_unit_ready(session) {
@@ -79,7 +82,7 @@ fn attentions(session: &mut Connection) -> Vec<[u8; 2]> {
 const INQUIRY_DATA: [u8; 2] = [0x3f, 0x03];
 const CAPACITY_DATA: [u8; 2] = [0x2a, 0x09];
 
-/// Bytes that READ CAPACITY(16) tells.
+/// Returns the size in bytes from READ CAPACITY(16).
 fn capacity(session: &mut Connection) -> u64 {
     let mut command = cdb(0x9e, 0, 32);
     command[1] = 0x10;
@@ -120,7 +123,7 @@ fn offline_is_enough_for_a_rollback_and_hosts_hear_of_it() {
     assert_eq!(bench.identity(), before);
 }
 
-/// A snapshot of another size: the unit has the size of its volume.
+/// A snapshot has another size: the unit has the size of its volume.
 #[test]
 fn a_rollback_to_another_size_is_told() {
     let bench = Bench::new();
@@ -175,7 +178,7 @@ fn units_follow_renamed_volumes_folders_and_snapshots_without_a_word_to_hosts() 
     assert_eq!(bench.backend(), "tank/flat/er/v3");
     assert_eq!(attentions(&mut session), [[0_u8; 2]; 0]);
     holds(&mut session, 1);
-    // Another volume of the old name is another one.
+    // A new volume of the old name is another volume.
     process.done("volume create -s -V 64M tank/v1");
     assert_eq!(bench.backend(), "tank/flat/er/v3");
     process.done("volume snapshot tank/flat/er/v3@s");
@@ -207,7 +210,7 @@ fn a_unit_that_follows_its_volume_has_the_author_of_the_rename_in_the_history() 
     assert!(told.contains("volume rename tank/v1 tank/v2"), "{told}");
 }
 
-/// A configuration of before a rename has the old name.
+/// A configuration from before a rename has the old name.
 #[test]
 fn a_unit_stays_on_its_volume_where_the_configuration_goes_back_behind_a_rename() {
     let bench = Bench::new();
@@ -226,7 +229,9 @@ fn a_unit_stays_on_its_volume_where_the_configuration_goes_back_behind_a_rename(
     holds(&mut session, 1);
 }
 
-/// The power fails between the rename and the change of the configuration: as if the configuration of before were found.
+/// The power fails between the rename and the change of the configuration.
+///
+/// The daemon then finds the configuration from before the rename.
 #[test]
 fn a_unit_follows_where_the_daemon_died_before_it_noted_the_name() {
     let mut bench = Bench::new();
@@ -248,7 +253,7 @@ fn a_unit_follows_where_the_daemon_died_before_it_noted_the_name() {
     };
     copy(&folder, aside.path());
     bench.process.done("volume rename tank/v1 tank/v2");
-    // It takes the old name at the worst moment.
+    // The new volume takes the old name at the worst moment.
     bench.process.done("volume create -s -V 64M tank/v1");
     bench.process.kill();
     std::fs::remove_dir_all(folder.join("history")).unwrap();
@@ -290,7 +295,7 @@ fn a_unit_is_pointed_to_other_data_and_stays_the_disk_that_hosts_know() {
     let mut session = log_in(bench.portal);
     assert_eq!(sense(&write(&mut session, 0, &pattern(1))), None);
     let before = bench.identity();
-    // A host has it mounted: that is asked about.
+    // A host has it mounted: the command asks for confirmation.
     let refused = process.refused("lu modify l1 --volume tank/v2");
     assert!(
         refused.contains("finds other data behind LUN 0"),
@@ -351,11 +356,11 @@ fn a_unit_is_pointed_to_nothing_that_does_not_fit_it() {
         assert!(refused.contains(words), "{line}: {refused}");
     }
     assert_eq!(process.done("config show"), before);
-    // Nothing was left behind by what was refused.
+    // Refused commands left nothing behind.
     assert!(!folder.join("gone.img").exists());
 }
 
-/// Its pool is away: the unit is pointed to where its data is now.
+/// The pool of the unit is away: the unit is pointed to the present place of its data.
 #[test]
 fn a_unit_whose_data_is_away_is_pointed_to_its_new_place() {
     let bench = Bench::new();
@@ -396,7 +401,7 @@ fn the_size_of_a_unit_on_a_volume_is_that_of_its_volume() {
     let smaller = process.refused("lu modify l1 --size 64M");
     assert!(smaller.contains("would cut off data"), "{smaller}");
     assert_eq!(capacity(&mut session), 128 << 20);
-    // As zfs would say it.
+    // In the words of zfs.
     assert!(
         process
             .done("pool history tank")
@@ -417,7 +422,7 @@ fn a_deleted_unit_claims_data_only_where_there_is_some() {
     assert!(told.contains("was not served"), "{told}");
 }
 
-/// A change that is refused, or that nobody agrees to, has not grown the volume either.
+/// A change that is refused, or that the user does not confirm, has not grown the volume either.
 #[test]
 fn a_volume_grows_only_with_the_change_that_asked_for_it() {
     let bench = Bench::new();

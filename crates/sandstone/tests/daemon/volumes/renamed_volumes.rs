@@ -1,5 +1,6 @@
-//! Units keep their volumes while the configuration still has older names of these: the new name could not be stored, or
-//! somebody else was quicker than the note of it.
+//! Units keep their volumes while the configuration still has their older names.
+//!
+//! Either the new name could not be stored, or another user was quicker than the note of it.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -15,7 +16,9 @@ use crate::volumes::stream::{begin, end, well};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A daemon with a pool `tank` of the file `a`, and a unit `l1` on its volume `tank/v1`, which holds a pattern.
+/// Starts a daemon with a pool `tank` of the file `a`, and a unit `l1` on its volume `tank/v1`.
+///
+/// The volume holds a pattern.
 fn bench() -> (Process, SocketAddr) {
     let process = Process::start();
     let portal = free_portal();
@@ -48,7 +51,8 @@ fn assert_holds(portal: SocketAddr) {
     assert_eq!(read(&mut session, 0, 64), pattern(1)[..64 * BLOCK]);
 }
 
-/// No change of the configuration can be stored from now on; all else that a state folder keeps can.
+/// Prevents the configuration from being stored from now on; other files of the state folder can be
+/// stored.
 fn refuse_to_store(process: &Process) {
     std::fs::create_dir(process.folder().join("config.toml.new")).unwrap();
 }
@@ -62,7 +66,7 @@ fn column(process: &Process, column: &str) -> String {
     told.trim().to_owned()
 }
 
-/// Waits until a column of `l1` says this.
+/// Waits until a column of `l1` has this value.
 fn wait_for(process: &Process, name: &str, wanted: &str) {
     let start = Instant::now();
     while column(process, name) != wanted {
@@ -108,7 +112,7 @@ fn a_served_volume_whose_new_name_could_not_be_stored_is_not_taken_away() {
     let doomed = process.done("volume destroy -nv -r tank/v2");
     assert!(doomed.contains("l1"), "{doomed}");
     assert_holds(portal);
-    // Nobody serves another volume of the old name.
+    // No unit serves another volume of the old name.
     process.done("volume create -s -V 64M tank/v1");
     for line in [
         "lu modify l1 --size 128M",
@@ -162,7 +166,7 @@ fn a_stream_replaces_no_served_volume_whose_new_name_could_not_be_stored() {
     assert_holds(portal);
 }
 
-/// A volume has to be known by its number before it gets another name.
+/// The number of a volume has to be noted before the volume gets another name.
 #[test]
 fn a_volume_that_could_not_be_noted_keeps_its_name() {
     let mut process = Process::start();
@@ -188,7 +192,7 @@ fn a_volume_that_could_not_be_noted_keeps_its_name() {
     assert_holds(portal);
 }
 
-/// Writes the configuration as versions did that noted no volumes.
+/// Rewrites the configuration as old versions did, which noted no volumes.
 fn forget_notes(process: &Process) {
     let folder = process.folder();
     let text = std::fs::read_to_string(folder.join("config.toml")).unwrap();
@@ -207,7 +211,7 @@ fn forget_notes(process: &Process) {
     std::fs::write(folder.join("config.toml"), &text).unwrap();
 }
 
-/// A destroyer waits behind a renamer and comes before the new name is noted.
+/// A destruction waits behind a rename and comes before the new name is noted.
 #[test]
 fn a_destruction_that_waited_for_a_rename_knows_the_new_name() {
     let served = Served::start(Vec::new());
@@ -246,7 +250,7 @@ fn a_destruction_that_waited_for_a_rename_knows_the_new_name() {
     };
     let renaming = plane.transactions.unchanged();
     let destroyer = cli("volume destroy -y tank/v2").spawn().unwrap();
-    // A destroyer that comes even later is no test of it, and fails nothing.
+    // If the destruction comes even later, it does not test the case, and fails nothing.
     std::thread::sleep(Duration::from_secs(1));
     rename("tank/v2", "tank/v3");
     rename("tank/v1", "tank/v2");
@@ -258,7 +262,7 @@ fn a_destruction_that_waited_for_a_rename_knows_the_new_name() {
     assert_holds(portal);
 }
 
-/// A replica, or a pool that was made anew, is served in place of the old one only once an administrator says so.
+/// A replica, or a new pool, replaces the old one only when an administrator says so.
 #[test]
 fn another_pool_of_the_name_gives_no_unit_its_volume_by_itself() {
     let (process, portal) = bench();
@@ -277,7 +281,8 @@ fn another_pool_of_the_name_gives_no_unit_its_volume_by_itself() {
     assert!(told.contains("nothing to change"), "{told}");
 }
 
-/// The pool is away at the start and opens later by itself; another volume has the old name by then.
+/// The pool is away at the start and opens later by itself; another volume has the old name by
+/// then.
 #[test]
 fn a_pool_that_opens_by_itself_gives_no_unit_another_volume() {
     let (mut process, portal) = bench();
@@ -294,7 +299,7 @@ fn a_pool_that_opens_by_itself_gives_no_unit_another_volume() {
         assert!(start.elapsed() < PATIENCE, "the pool does not open");
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Its new name cannot be stored: rather no disk than another one.
+    // The new name cannot be stored: no disk is better than another one.
     wait_for_fault(&process, "tank/v1 is another volume");
     store_again(&process);
     wait_for(&process, "state", "online");

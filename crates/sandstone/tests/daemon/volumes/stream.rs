@@ -1,5 +1,7 @@
-//! Snapshots between two real daemons: through a file, a pipe and TCP; refused, interrupted, and killed in
-//! the middle. What arrives is read over iSCSI.
+//! Snapshots between two real daemons: through a file, a pipe and TCP.
+//!
+//! Streams are refused, interrupted, and killed in the middle. The received data is read over
+//! iSCSI.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -15,7 +17,7 @@ use iscsi::pdu::Isid;
 
 const KEY: &str = "5ca1ab1e5ca1ab1e5ca1ab1e5ca1ab1e5ca1ab1e5ca1ab1e5ca1ab1e5ca1ab1e";
 
-/// A verb under way.
+/// Starts a verb, and returns the running process.
 pub(crate) fn begin(process: &Process, line: &str, input: Stdio, output: Stdio) -> Child {
     Command::new(env!("CARGO_BIN_EXE_sandstone"))
         .arg("--state")
@@ -40,7 +42,7 @@ pub(crate) fn well(child: Child) {
     assert!(is_done, "{text}");
 }
 
-/// `send | receive`
+/// Runs `send | receive`.
 pub(crate) fn pipe(from: &Process, send: &str, to: &Process, receive: &str) {
     let mut sender = begin(from, send, Stdio::null(), Stdio::piped());
     let stream = sender.stdout.take().unwrap();
@@ -49,7 +51,7 @@ pub(crate) fn pipe(from: &Process, send: &str, to: &Process, receive: &str) {
     well(receiver);
 }
 
-/// A daemon with a volume `tank/vm1` that was written before its snapshots `one` and `two`.
+/// Starts a daemon with a volume `tank/vm1` that was written before its snapshots `one` and `two`.
 pub(crate) fn source() -> Process {
     let process = Process::start();
     process.done("pool create --size 256M tank a");
@@ -60,7 +62,9 @@ pub(crate) fn source() -> Process {
     process
 }
 
-/// A new volume with something in each of its pieces, served at the portal that this returns; only one.
+/// Creates a volume with data in each of its pieces, and serves it at the returned portal.
+///
+/// A daemon can have only one of these volumes.
 pub(crate) fn written(process: &Process, volume: &str) -> SocketAddr {
     let portal = free_portal();
     process.done(&format!("volume create -s -V 64M {volume}"));
@@ -77,13 +81,13 @@ pub(crate) fn written(process: &Process, volume: &str) -> SocketAddr {
     portal
 }
 
-/// Writes something else into the one piece that [`assert_holds`] tells apart.
+/// Writes other data into the one piece that [`assert_holds`] tells apart.
 pub(crate) fn change(portal: SocketAddr, tag: u8) {
     let mut session = log_in(portal);
     assert_eq!(sense(&write(&mut session, 5 * 64, &pattern(tag))), None);
 }
 
-/// The same at a target that is called otherwise.
+/// Does the work of [`change`] at a target of another name.
 pub(crate) fn change_at(portal: SocketAddr, target: &str, tag: u8) {
     let settings = LoginSettings::new(
         "iqn.2026-01.io.sandstone:changer",
@@ -94,7 +98,7 @@ pub(crate) fn change_at(portal: SocketAddr, target: &str, tag: u8) {
     assert_eq!(sense(&write(&mut session, 5 * 64, &pattern(tag))), None);
 }
 
-/// What a daemon's volumes hold, as a client reads them.
+/// Checks the content of a daemon's volume, as a client reads it.
 pub(crate) fn assert_holds(process: &Process, volume: &str, changed: u8) {
     let portal = free_portal();
     let target = format!("{TARGET}-{}", portal.port());
@@ -141,12 +145,12 @@ fn snapshots_go_from_one_daemon_to_another() {
         Stdio::null(),
     ));
     assert_holds(&to, "pond/copy", 5);
-    // Through a pipe, what changed.
+    // Through a pipe, only the changes.
     let send = "volume send -i @one tank/vm1@two";
     pipe(&from, send, &to, "volume receive pond/copy");
     assert_holds(&to, "pond/copy", 99);
     assert_holds(&to, "pond/copy@one", 5);
-    // Refused: it is there, and it is served.
+    // The receive is refused: the volume is there, and it is served.
     let refused = |line: &str| {
         let file = File::open(&path).unwrap();
         let (is_done, text) = end(begin(&to, line, file.into(), Stdio::null()));
@@ -159,7 +163,7 @@ fn snapshots_go_from_one_daemon_to_another() {
     assert!(text.contains("is busy: lu busy serves it"), "{text}");
     let text = to.refused("volume receive pond/no");
     assert!(text.contains("the stream is empty"), "{text}");
-    // What would be sent.
+    // The output names the snapshots that would be sent.
     let told = from.done("volume send -n -P -i @one tank/vm1@two");
     let words: Vec<&str> = told.split_whitespace().collect();
     assert_eq!(words[..3], ["incremental", "one", "tank/vm1@two"], "{told}");

@@ -1,5 +1,8 @@
-//! Clones between two real daemons: `send -R` and `send -i` of what a clone was made of keep them clones, whatever was
-//! promoted, interrupted or added since. What arrives is read over iSCSI, and takes only what differs.
+//! Clones between two real daemons: `send -R`, and `send -i` from the clone's origin, keep them
+//! clones.
+//!
+//! This holds whatever was promoted, interrupted or added since. The received data is read over
+//! iSCSI, and a received clone takes only the space of its differences.
 
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -25,11 +28,13 @@ fn number(process: &Process, property: &str, dataset: &str) -> u64 {
         .unwrap_or_else(|_| panic!("{property} of {dataset}: {value}"))
 }
 
-/// A clone shares what it has with its origin: it takes what differs by itself, which is two blocks, and the nodes of
-/// maps that only its snapshots have. A checkpoint counts that.
+/// Checks that a clone shares data with its origin.
+///
+/// By itself the clone takes its differences, which are two blocks, and the map nodes that only its
+/// snapshots have. A checkpoint counts that.
 fn assert_shares(process: &Process, snapshot: &str) {
     let (volume, _) = snapshot.split_once('@').unwrap();
-    // Looking for differences makes one.
+    // The search for differences makes a checkpoint.
     process.done(&format!("volume send -n {snapshot}"));
     let (expected, since) = (0..100 << 10, Instant::now());
     loop {
@@ -60,8 +65,10 @@ fn change_volume(process: &Process, volume: &str, tag: u8) {
     process.done("lu delete --yes changed");
 }
 
-/// Volumes of `tank/f` with their snapshot `now`, named so that clones come before what they were cloned of: `z`; `m`, a
-/// clone of `z@base`; and `a`, a clone of `m@own`.
+/// Creates volumes of `tank/f` with their snapshot `now`, named so that clones come before their
+/// origins.
+///
+/// They are `z`; `m`, a clone of `z@base`; and `a`, a clone of `m@own`.
 fn source() -> (Process, SocketAddr) {
     let process = Process::start();
     process.done("pool create --size 256M tank a");
@@ -78,7 +85,7 @@ fn source() -> (Process, SocketAddr) {
     (process, portal)
 }
 
-/// What the received copies of [`source`] must be.
+/// Checks the received copies of [`source`].
 fn assert_copied(to: &Process, folder: &str) {
     for (volume, origin) in [("z", "-"), ("m", "z@base"), ("a", "m@own")] {
         let origin = match origin {
@@ -104,7 +111,7 @@ fn assert_copied(to: &Process, folder: &str) {
 fn a_package_brings_clones_as_clones() {
     let ((from, portal), to) = (source(), Process::start());
     to.done("pool create --size 256M pond a");
-    // Origins come first, and what each part goes on from is told.
+    // Origins come first, and the output names the snapshot that each part starts from.
     let told = from.done("volume send -n -P -R tank/f@now");
     let steps: Vec<Vec<&str>> = told
         .lines()
@@ -128,7 +135,8 @@ fn a_package_brings_clones_as_clones() {
     assert_copied(&to, "pond/copy");
     assert_shares(&to, "pond/copy/m@now");
     assert_shares(&to, "pond/copy/a@now");
-    // The same again beside it: each clone is one of its own folder's origin.
+    // The stream is received again beside the first copy: each clone has its origin in its own
+    // folder.
     pipe(
         &from,
         "volume send -R tank/f@now",
@@ -137,7 +145,7 @@ fn a_package_brings_clones_as_clones() {
     );
     assert_copied(&to, "pond/second");
 
-    // What changed since then: a new clone of the base, one of what is new, and one of what is neither.
+    // Changes since then: a new clone of the base, one of a new volume, and one of neither.
     change(portal, 51);
     from.done("volume clone tank/f/m@now tank/f/b");
     change_volume(&from, "tank/f/b", 80);
@@ -171,7 +179,7 @@ fn a_package_brings_clones_as_clones() {
         ("a", "pond/copy/m@own", 70),
         ("b", "pond/copy/m@now", 80),
         ("c", "-", 5),
-        // It was not sent, and this is what goes before it.
+        // It was not sent, and this is the snapshot before it.
         ("d", "pond/copy/z@now", 51),
     ] {
         let copy = format!("pond/copy/{volume}");
@@ -179,7 +187,7 @@ fn a_package_brings_clones_as_clones() {
         assert_holds(&to, &copy, tag);
         assert_holds(&to, &format!("{copy}@later"), tag);
     }
-    // With all in between it was sent.
+    // With all snapshots in between it was sent.
     let send = "volume send -R -I @now tank/f@later";
     pipe(&from, send, &to, "volume receive pond/second");
     assert_eq!(get(&to, "origin", "pond/second/d"), "pond/second/z@between");
@@ -213,7 +221,7 @@ fn promoted_clones_arrive_as_what_they_are() {
         let there = get(&to, "origin", &format!("pond/after/{volume}"));
         assert_eq!(here.replace("tank/f", "pond/after"), there);
     }
-    // What changed since goes on where it is, and nothing is promoted there.
+    // The changes since then go on in place, and nothing is promoted there.
     pipe(
         &from,
         "volume send -R -i @now tank/f@later",
@@ -256,7 +264,7 @@ fn one_clone_is_sent_as_what_changed_since_its_origin() {
     assert_eq!(get(&to, "origin", "pond/m"), "pond/z@base");
     assert_holds(&to, "pond/m", 60);
     assert_shares(&to, "pond/m@now");
-    // There is one now; and changes alone are for what is there.
+    // It exists now; and changes alone are for an existing volume.
     let (is_done, text) = receive(&to, "volume receive pond/m", &stream);
     assert!(!is_done && text.contains("exists already"), "{text}");
     to.done("volume create -s -V 64M pond/other");
@@ -277,7 +285,7 @@ fn one_clone_is_sent_as_what_changed_since_its_origin() {
     pipe(&from, send, &to, "volume receive pond/a");
     assert_eq!(get(&to, "origin", "pond/a"), "pond/all@own");
     assert_holds(&to, "pond/a", 70);
-    // A clone whose origin lies elsewhere comes whole, and it is said.
+    // A clone whose origin lies elsewhere comes whole, and the output says so.
     let told = from.done("volume send -R -n tank/f/a@now");
     assert!(told.contains("tank/f/a is sent whole"), "{told}");
     pipe(
@@ -290,7 +298,7 @@ fn one_clone_is_sent_as_what_changed_since_its_origin() {
     assert_holds(&to, "pond/whole", 70);
 }
 
-/// Where the second block is in the part of a stream that brings this snapshot.
+/// Returns the position of the second block in the part of a stream that brings this snapshot.
 fn within(stream: &[u8], snapshot: &str) -> usize {
     let source = format!("\"source\":\"{snapshot}\"");
     let (mut at, mut is_wanted) = (PREAMBLE, false);
@@ -328,7 +336,7 @@ fn what_was_interrupted_goes_on_with_clones_as_clones() {
     pipe(&from, &rest, &to, "volume receive -s pond/copy/m");
     assert_eq!(get(&to, "origin", "pond/copy/m"), "pond/copy/z@base");
     assert_holds(&to, "pond/copy/m@own", 60);
-    // The rest comes with the same stream again: what is there is passed over.
+    // The rest comes with the same stream again: the received part is passed over.
     let mut receiver = begin(
         &to,
         "volume receive -v -s pond/copy",
@@ -353,7 +361,7 @@ fn what_was_interrupted_goes_on_with_clones_as_clones() {
     assert_copied(&to, "pond/copy");
     assert_shares(&to, "pond/copy/m@now");
 
-    // What is not to go on leaves no half of a clone, and the origin free.
+    // A receive that is not to go on leaves no half of a clone, and the origin free.
     to.done("volume destroy -y -R pond/copy");
     let (is_done, text) = receive(&to, "volume receive -p pond/copy", cut);
     assert!(
@@ -362,7 +370,7 @@ fn what_was_interrupted_goes_on_with_clones_as_clones() {
     );
     let list = to.done("volume list -H -o name -t volume");
     assert_eq!(list, "pond/copy/z\n");
-    // One that is to go on is given up by hand.
+    // A receive that is to go on is given up by hand.
     let single = sent(&from, "volume send -i tank/f/z@base tank/f/m@own");
     let cut = &single[..within(&single, "tank/f/m@own")];
     let (is_done, text) = receive(&to, "volume receive -s pond/copy/m", cut);

@@ -1,5 +1,6 @@
-//! Which snapshots a stream brings with `send -I`, and what volumes are called where they arrive with `receive -d`
-//! and `-e`: from one real daemon to another, and what arrives is read over iSCSI.
+//! Snapshots that `send -I` brings, and names of received volumes with `receive -d` and `-e`.
+//!
+//! The streams go from one real daemon to another, and the received data is read over iSCSI.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -9,13 +10,13 @@ use super::stream::{assert_holds, begin, change, end, pipe, well, written};
 use crate::pools::devices::flat;
 use crate::process::Process;
 
-/// What a listing names.
+/// Returns the names in a listing.
 fn names(process: &Process, listing: &str) -> Vec<String> {
     let told = process.done(&format!("volume list -H -o name {listing}"));
     told.lines().map(str::to_owned).collect()
 }
 
-/// All snapshots, in the order in which they came.
+/// Returns all snapshots, in the order in which they came.
 fn all_snapshots(process: &Process) -> Vec<String> {
     names(process, "-s createtxg -t snapshot")
 }
@@ -25,7 +26,7 @@ fn get(process: &Process, property: &str, dataset: &str) -> String {
     told.trim_end().to_owned()
 }
 
-/// A stream in a file.
+/// Writes a stream into a file.
 fn sent(from: &Process, send: &str, name: &str) -> PathBuf {
     let path = from.folder().join(name);
     let file = File::create(&path).unwrap();
@@ -101,7 +102,7 @@ fn all_snapshots_in_between_arrive() {
         assert_holds(&to, &copy, 97);
     }
 
-    // Of a clone, what lies before it too.
+    // For a clone, the snapshots before it too.
     from.done("volume snapshot tank/clone@later");
     pipe(
         &from,
@@ -137,7 +138,7 @@ fn all_snapshots_in_between_arrive() {
     }
 }
 
-/// `tank/vms` with `tank/vms/a` and `tank/vms/deep/b`, and snapshots `now` of both.
+/// Creates `tank/vms` with `tank/vms/a` and `tank/vms/deep/b`, and snapshots `now` of both.
 fn folders() -> Process {
     let process = Process::start();
     process.done("pool create --size 256M tank a");
@@ -160,13 +161,13 @@ fn names_keep_as_much_as_was_asked_for() {
     to.done("volume create pond/in");
     let mut expected: Vec<String> = vec!["pond".to_owned(), "pond/in".to_owned()];
     for (line, stream, made) in [
-        // All but the pool's name; folders are made.
+        // The whole name without the pool; folders are made.
         ("-d pond", &one, &["pond/vms", "pond/vms/a"][..]),
         ("-d pond/in", &one, &["pond/in/vms", "pond/in/vms/a"]),
         // The last part.
         ("-e pond", &one, &["pond/a"]),
         ("-e pond/in", &one, &["pond/in/a"]),
-        // Of several: the last part of what was sent, and what lies below that.
+        // With several volumes: the last part of the sent folder, and the names below it.
         (
             "-d pond/d",
             &all,
@@ -212,7 +213,7 @@ fn names_keep_as_much_as_was_asked_for() {
                 "pond/last/tank/vms/deep/b",
             ],
         ),
-        // Without either, below the name.
+        // Without either option, below the name.
         (
             "-p pond/plain",
             &all,
@@ -237,7 +238,7 @@ fn names_keep_as_much_as_was_asked_for() {
         assert_holds(&to, &format!("{copy}@now"), 44);
     }
 
-    // What is there already is not touched, and is named as it would be called.
+    // An existing volume is not touched, and the refusal gives the name that it would have.
     for (line, name) in [
         ("-d pond", "pond/vms/a"),
         ("-e pond", "pond/a"),
@@ -256,7 +257,7 @@ fn names_keep_as_much_as_was_asked_for() {
     found.sort();
     assert_eq!(found, expected);
 
-    // What changed since then finds the same volume by the same words.
+    // The changes since then find the received volume with the old options.
     from.done("volume snapshot tank/vms/a@then");
     let changes = sent(&from, "volume send -i @now tank/vms/a@then", "changes");
     for (line, name) in [("-d pond", "pond/vms/a"), ("-e pond", "pond/a")] {

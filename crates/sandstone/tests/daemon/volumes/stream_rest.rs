@@ -1,5 +1,6 @@
-//! The rest of a stream that was interrupted brings what the stream would have brought: with `send -R`, what volumes
-//! inherit from folders that were sent, too.
+//! The rest of an interrupted stream brings everything that the stream would have brought.
+//!
+//! With `send -R`, this includes properties that volumes inherit from sent folders.
 
 use std::io::{Read as _, Write as _};
 use std::process::Stdio;
@@ -7,7 +8,7 @@ use std::process::Stdio;
 use super::stream::{assert_holds, begin, change, end, pipe, well, written};
 use crate::process::Process;
 
-/// What a stream is, as bytes.
+/// Returns a stream as bytes.
 pub(crate) fn sent(from: &Process, send: &str) -> Vec<u8> {
     let mut sender = begin(from, send, Stdio::null(), Stdio::piped());
     let mut stream = Vec::new();
@@ -20,12 +21,13 @@ pub(crate) fn sent(from: &Process, send: &str) -> Vec<u8> {
 /// Gives a receiver these bytes and no more.
 pub(crate) fn receive(to: &Process, line: &str, bytes: &[u8]) -> (bool, String) {
     let mut receiver = begin(to, line, Stdio::piped(), Stdio::null());
-    // Where it is refused the rest is not taken.
+    // A receiver that refuses does not take the rest.
     let _ = receiver.stdin.take().unwrap().write_all(bytes);
     end(receiver)
 }
 
-/// Interrupts a stream in its last quarter; returns the token of what was received of it into `volume`.
+/// Interrupts a stream in its last quarter; returns the token of the part that `volume` has
+/// received.
 fn interrupted(to: &Process, name: &str, volume: &str, stream: &[u8]) -> String {
     let cut = &stream[..stream.len() * 3 / 4];
     let (is_done, text) = receive(to, &format!("volume receive -s {name}"), cut);
@@ -34,7 +36,7 @@ fn interrupted(to: &Process, name: &str, volume: &str, stream: &[u8]) -> String 
         "volume get -H -o value receive_resume_token {volume}"
     ));
     let token = token.trim().to_owned();
-    // It is told what to do, and that nothing is lost.
+    // The message says what to do, and that nothing is lost.
     let advice =
         format!("`sandstone volume send -t {token}` into `sandstone volume receive -s {volume}`");
     assert!(
@@ -44,14 +46,14 @@ fn interrupted(to: &Process, name: &str, volume: &str, stream: &[u8]) -> String 
     token
 }
 
-/// Properties that came with a stream: what `volume get` says of them.
+/// Returns the properties that came with a stream, from `volume get`.
 fn received(process: &Process, volume: &str) -> String {
     process.done(&format!(
         "volume get -H -o property,value -s received all {volume}"
     ))
 }
 
-/// A volume `tank/f/g/v` that was written, with its snapshot `one`.
+/// Starts a daemon with a written volume `tank/f/g/v` and its snapshot `one`.
 fn source() -> (Process, std::net::SocketAddr) {
     let process = Process::start();
     process.done("pool create --size 256M tank a");
@@ -62,7 +64,7 @@ fn source() -> (Process, std::net::SocketAddr) {
     (process, portal)
 }
 
-/// What changed since [`source`] was sent, and the folders' properties.
+/// Changes the volume of [`source`], and the folders' properties, after the first stream.
 fn go_on(process: &Process, portal: std::net::SocketAddr) {
     for (folder, property) in [
         ("tank", "my:pool=no"),
@@ -98,7 +100,7 @@ fn the_rest_of_a_package_brings_what_folders_pass_on() {
 
     let token = interrupted(&to, "pond/copy", "pond/copy/g/v", &changes);
     assert_eq!(received(&to, "pond/copy/g/v"), "my:own\tv\n");
-    // What is kept outlives the daemon; and the rest may be interrupted, too.
+    // The received part outlives the daemon; and the rest may be interrupted, too.
     to.kill();
     to.restart();
     let rest = sent(&from, &format!("volume send -t {token}"));

@@ -1,5 +1,7 @@
-//! Attack 10: sessions, connections and commands without end. Each has its bound, and whoever stays
-//! within the bounds is served. Memory has its own tests in `memory.rs`.
+//! Attack 10: sessions, connections and commands without end.
+//!
+//! Each has its bound, and initiators within the bounds are served. Memory has its own tests in
+//! `memory.rs`.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -47,7 +49,7 @@ fn sessions_are_bounded() {
     sessions.iter_mut().for_each(PipelinedSession::log_in);
     let refused = session(portal, 6).try_log_in(PATIENCE).unwrap_err();
     assert!(refused.to_string().contains("0302"), "{refused}");
-    // Those who are in are served, may come back, and make room when they leave.
+    // Initiators that are logged in are served, may come back, and make room when they leave.
     sessions
         .iter_mut()
         .for_each(|session| session.wait_until_ready(0));
@@ -59,7 +61,7 @@ fn sessions_are_bounded() {
     served.stop();
 }
 
-/// The first to come leaves room for others, whatever it does.
+/// The first initiator leaves room for others, whatever it does.
 #[test]
 fn an_initiator_with_many_sessions_gets_no_more_where_room_is_scarce() {
     let (served, portal) = serve(DaemonLimits {
@@ -75,7 +77,7 @@ fn an_initiator_with_many_sessions_gets_no_more_where_room_is_scarce() {
     sessions.iter_mut().for_each(PipelinedSession::log_in);
     let refused = mine(6).try_log_in(PATIENCE).unwrap_err();
     assert!(refused.to_string().contains("0302"), "{refused}");
-    // A session that it has may be made anew, and others get what is left.
+    // The initiator may renew a session that it has, and others get the rest.
     sessions[5].log_in();
     let mut others = [session(portal, 1), session(portal, 2)];
     others.iter_mut().for_each(PipelinedSession::log_in);
@@ -87,7 +89,7 @@ fn an_initiator_with_many_sessions_gets_no_more_where_room_is_scarce() {
     served.stop();
 }
 
-/// A discovery session under a name that nobody knows.
+/// Opens a discovery session under a name that nobody knows.
 fn discovery(portal: SocketAddr, number: u16) -> PipelinedSession {
     let [high, low] = number.to_be_bytes();
     let name = format!("iqn.2026-01.io.sandstone:stranger-{number}");
@@ -95,7 +97,8 @@ fn discovery(portal: SocketAddr, number: u16) -> PipelinedSession {
     PipelinedSession::new(portal, LoginSettings::new(name, None, isid))
 }
 
-/// Anyone may discover, without proof of who it is: that must not keep those out who have something mapped.
+/// Anyone may discover, without proof of identity: that must not keep out initiators with mapped
+/// units.
 #[test]
 fn discovery_sessions_take_no_room_from_others_and_the_oldest_make_room() {
     let (served, portal) = serve(DaemonLimits {
@@ -171,8 +174,9 @@ fn a_login_that_takes_too_long_is_ended() {
     served.stop();
 }
 
-/// SCSI commands beyond the window are ignored, immediate ones answered or dropped: a flood of either
-/// costs its own session only.
+/// SCSI commands beyond the window are ignored, and immediate ones answered or dropped.
+///
+/// A flood of either costs only its own session.
 #[test]
 fn commands_without_end_are_bounded() {
     let (served, portal) = serve(limits());

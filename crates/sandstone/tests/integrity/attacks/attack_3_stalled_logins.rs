@@ -1,5 +1,6 @@
-//! Attack 3 against the real daemon: connections that never log in, logins that stop half-way, data or
-//! a disconnect straight after the login. Nobody else notices.
+//! Attack 3 against the real daemon: connections that never log in, and logins that stop half-way.
+//!
+//! Others send data or disconnect straight after the login. No other initiator notices.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +12,7 @@ use crate::losses::kill::settings;
 use crate::rig::process::{Process, file_unit, free_portal, target};
 use crate::rig::session::{PATIENCE, PipelinedSession};
 
-/// A login in a storm takes less (ESXi gives up after 5 s).
+/// Time in which a login in a storm must end (ESXi gives up after 5 s).
 const PROMPT: Duration = Duration::from_secs(5);
 
 fn serve() -> (Process, SocketAddr) {
@@ -103,7 +104,7 @@ fn data_or_a_disconnect_straight_after_login_harm_nobody() {
         session.cut();
         assert_eq!(witness.run(0, [0; 16], 0, Vec::new()).status, 0);
     }
-    // Those who left are gone.
+    // The initiators that left are gone.
     let give_up = Instant::now() + PATIENCE;
     while process.run("session list").contains("host-2") {
         assert!(

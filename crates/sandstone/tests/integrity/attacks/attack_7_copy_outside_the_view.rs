@@ -1,5 +1,5 @@
-//! Attack 7 against the real daemon: EXTENDED COPY and ODX tokens towards a unit that the initiator does
-//! not see.
+//! Attack 7 against the real daemon: EXTENDED COPY and ODX tokens towards a unit outside the
+//! initiator's view.
 
 use model::config::HostSpec;
 
@@ -12,7 +12,7 @@ const CHECK_CONDITION: u8 = 0x02;
 /// COPY TARGET DEVICE NOT REACHABLE.
 const NOT_REACHABLE: (u8, u8) = (0x0d, 0x02);
 
-/// A CSCD descriptor that names a unit of [`file_unit`] by its NAA.
+/// Returns a CSCD descriptor that names a unit of [`file_unit`] by its NAA.
 fn cscd(lun: u8) -> Vec<u8> {
     let mut bytes = vec![0xe4, 0, 0, 0, 1, 3, 0, 16];
     bytes.extend_from_slice(&[0x6e, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, lun]);
@@ -92,7 +92,7 @@ fn a_copy_reaches_only_what_its_initiator_sees() {
         GOOD
     );
     assert_eq!(thief.run(0, cdb16(0x8a, 8), 0, mine.clone()).status, GOOD);
-    // Within the view a copy works: what follows is refused for the view alone.
+    // Within the view a copy works: the next copies are refused for the view alone.
     assert_eq!(copy(&mut thief, 0, 0, 2).status, GOOD);
     assert_eq!(
         thief.run(2, cdb16(0x88, 8), 8 * 512, Vec::new()).data_in,

@@ -1,5 +1,7 @@
-//! Attack 9 against the real daemon: a LUN that led to one unit leads to another. Whoever is logged in
-//! is told before the first command reaches the new unit, and no write for the old one lands on it.
+//! Attack 9 against the real daemon: a LUN that led to one unit leads to another.
+//!
+//! A logged-in initiator is told before its first command reaches the new unit. No write for the
+//! old unit lands on the new one.
 
 use crate::losses::kill::settings;
 use crate::rig::process::{Process, file_unit, free_portal, target};
@@ -16,7 +18,7 @@ fn write_cdb(opcode: u8) -> [u8; 16] {
     cdb
 }
 
-/// The last byte of the NAA designator in VPD page 83h: the number of the unit.
+/// Returns the last byte of the NAA designator in VPD page 83h: the number of the unit.
 fn who(session: &mut PipelinedSession, lun: u8) -> u8 {
     let mut cdb = [0; 16];
     cdb[..5].copy_from_slice(&[0x12, 1, 0x83, 0, 255]);
@@ -59,7 +61,7 @@ fn a_lun_that_leads_elsewhere_is_announced_before_it_is_used() {
         (CHECK_CONDITION, Some(LOGICAL_UNIT_NOT_SUPPORTED))
     );
     process.run("map add unit-2 --every-host --lun 1");
-    // Somebody who does not ask first is stopped, and told.
+    // An initiator that does not ask first is stopped, and told.
     let stopped = session.run(1, write_cdb(0x8a), 0, vec![b'x'; 512]);
     assert_eq!(stopped.status, CHECK_CONDITION);
     let mut told = vec![stopped.asc()];
@@ -80,7 +82,7 @@ fn a_lun_that_leads_elsewhere_is_announced_before_it_is_used() {
         read.data_in, [0; 512],
         "no write for the old unit is on the new one"
     );
-    // And the old unit has what was written to it, at its new place.
+    // The old unit has its written data, at its new place.
     process.run("map add unit-1 --every-host --lun 9");
     session.wait_until_ready(9);
     assert_eq!(

@@ -1,5 +1,7 @@
-//! Maps that are changed while a session is logged in: what it may not reach any more it does not reach, also by
-//! a copy that is under way, and what changes about a unit that stays is told.
+//! Maps that are changed while a session is logged in.
+//!
+//! The session loses access at once, also in a copy under way, and is told of changes of a unit
+//! that stays.
 
 use std::sync::Arc;
 
@@ -22,7 +24,8 @@ const REPORTED_LUNS_DATA_HAS_CHANGED: (u8, u8) = (0x3f, 0x0e);
 const MODE_PARAMETERS_CHANGED: (u8, u8) = (0x2a, 0x01);
 const LOGICAL_UNIT_NOT_SUPPORTED: (u8, u8) = (0x25, 0x00);
 
-/// Asks until this is told: a changed configuration reaches the session a moment after it is in force.
+/// Asks until this is told: a changed configuration reaches the session a moment after it is in
+/// force.
 fn wait_until_told(session: &mut PipelinedSession, expected: (u8, u8)) {
     loop {
         match session.run(0, [0; 16], 0, Vec::new()).asc() {
@@ -33,7 +36,7 @@ fn wait_until_told(session: &mut PipelinedSession, expected: (u8, u8)) {
     }
 }
 
-/// EXTENDED COPY from unit 0 to unit 1: block after block, each by a segment of its own.
+/// Returns EXTENDED COPY from unit 0 to unit 1: block after block, each with a segment of its own.
 pub(crate) fn copy(blocks: u8) -> ([u8; 16], Vec<u8>) {
     let mut list = vec![1, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0, 28 * blocks, 0, 0, 0, 0];
     for lun in [0, 1] {
@@ -82,7 +85,8 @@ fn a_copy_under_way_ends_when_its_unit_leaves_the_view() {
     other.log_in();
     other.wait_until_ready(0);
     served.change(|config| config.maps.retain(|map| map.lun == 0));
-    // Every loop takes it over at once; each session hears of it on what it still sees.
+    // Every loop takes the change over at once. Each session hears of it on a unit that it still
+    // sees.
     let mut told = false;
     while !told {
         session.write(COPY + 1, 0, [0; 16], Vec::new());
@@ -102,7 +106,7 @@ fn a_copy_under_way_ends_when_its_unit_leaves_the_view() {
     }
     assert_eq!((ended[0].cookie, ended[0].status), (COPY, CHECK_CONDITION));
     assert_eq!(ended[0].asc(), Some(NOT_REACHABLE));
-    // What the device had when the map went is all that arrived.
+    // Only the blocks that the device had when the map went have arrived.
     served.change(|config| config.maps.push(unit(1, 8, BLOCK as u32, true).1));
     session.wait_until_ready(0);
     while session.run(1, [0; 16], 0, Vec::new()).status != GOOD {
@@ -163,8 +167,9 @@ fn a_target_that_leaves_its_group_loses_the_groups_maps() {
     served.stop();
 }
 
-/// Its nexus is one with a target port: another portal group is another one, with other access states and other
-/// designators.
+/// A nexus belongs to one target port: another portal group is another port.
+///
+/// It has other access states and other designators.
 #[test]
 fn a_portal_that_moves_to_another_group_ends_the_sessions_that_came_by_it() {
     let portals = [free_portal(), free_portal()];
@@ -182,12 +187,13 @@ fn a_portal_that_moves_to_another_group_ends_the_sessions_that_came_by_it() {
         groups[0].portals.push(portals[1]);
     });
     assert_eq!(sessions[1].wait_for_end(), [AsyncEvent::DropAllConnections]);
-    // It may come back, to the group that the portal belongs to now. Who came by the other one has stayed.
+    // The initiator may come back, to the group that the portal belongs to now. The session through
+    // the other portal has stayed.
     sessions[1].log_in();
     sessions[1].wait_until_ready(0);
     sessions[0].pump(&mut Vec::new()).unwrap();
     sessions[0].wait_until_ready(0);
-    // The same group as another target port: here, in another target port group.
+    // The group as another target port: here, in another target port group.
     served.change(|config| {
         config.targets[0].portal_groups[0].target_port_group = 7;
     });

@@ -1,5 +1,7 @@
-//! The deletion of a unit is answered when nothing is under way on it any more: what it lay on may be served anew from
-//! then on, and a late write would overwrite that.
+//! The deletion of a unit is answered when nothing is under way on it any more.
+//!
+//! From then on another unit may serve its storage, and a late write would overwrite that unit's
+//! data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +37,7 @@ fn a_deletion_is_answered_when_the_units_last_write_is_over() {
                 config.maps.remove(0);
             });
         });
-        // REPORTED LUNS DATA HAS CHANGED is told by the other unit.
+        // The other unit reports REPORTED LUNS DATA HAS CHANGED.
         while other.run(0, [0; 16], 0, Vec::new()).asc() != LOGICAL_UNIT_NOT_SUPPORTED {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -1,5 +1,7 @@
-//! A unit that is pointed to other data, or opened anew, keeps what it stored, also what initiators change while that is
-//! under way: one that was fenced off stays so, and what was acknowledged is found by a restart.
+//! A unit that is pointed to other data, or opened anew, keeps its stored state.
+//!
+//! The state includes changes that initiators make meanwhile: an initiator that was fenced off
+//! stays so, and a restart finds every acknowledged change.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,10 +28,10 @@ const RESERVATION_CONFLICT: u8 = 0x18;
 const PREEMPT: u8 = 0x04;
 const BLOCKS: u64 = 8;
 
-/// Blocks an opening after the stored state is loaded and before the unit is served.
+/// Gate that holds an opening after the stored state is loaded and before the unit is served.
 #[derive(Debug, Default)]
 struct Gate {
-    /// Whether a unit was opened, and whether that may go on.
+    /// Whether a unit was opened, and whether the opening may go on.
     state: Mutex<(bool, bool)>,
     changed: Condvar,
 }
@@ -70,14 +72,14 @@ impl BlockDevice for Gated {
         self.0.usage()
     }
 
-    /// The first question when the device server has what was stored.
+    /// The first question when the device server has the stored state.
     fn is_read_only(&self) -> bool {
         self.1.pass();
         false
     }
 }
 
-/// A device that is taken away when the test says so.
+/// Device that is taken away when the test says so.
 #[derive(Debug)]
 struct TakenAway(Arc<dyn BlockDevice>, Arc<AtomicBool>);
 
@@ -99,10 +101,12 @@ impl BlockDevice for TakenAway {
     }
 }
 
-/// A unit in memory that initiator 1 has reserved with key 7, beside initiator 2 with key 8; the state of both is stored.
+/// Unit in memory that initiator 1 has reserved with key 7, beside initiator 2 with key 8.
+///
+/// The state of both is stored.
 struct Bench {
     gate: Arc<Gate>,
-    /// Takes the unit's first device away.
+    /// Flag that takes the unit's first device away.
     is_over: Arc<AtomicBool>,
     served: Served,
     fenced: PipelinedSession,
@@ -156,7 +160,7 @@ fn point_to_the_file(config: &mut Config) {
     };
 }
 
-/// PERSISTENT RESERVE IN, READ KEYS.
+/// Returns the keys of PERSISTENT RESERVE IN, READ KEYS.
 fn keys(session: &mut PipelinedSession) -> Vec<u64> {
     let mut cdb = [0; 16];
     (cdb[0], cdb[8]) = (0x5e, 128);
@@ -167,7 +171,8 @@ fn keys(session: &mut PipelinedSession) -> Vec<u64> {
         .collect()
 }
 
-/// Repeats what an initiator that is not registered may not do until the unit lets nobody change what it stores.
+/// Repeats a command that an unregistered initiator may not do, until the unit lets nobody change
+/// its stored state.
 fn wait_until_busy(session: &mut PipelinedSession, lun: u8) {
     let give_up = Instant::now() + PATIENCE;
     loop {
@@ -190,7 +195,7 @@ fn end_of_the_command(session: &mut PipelinedSession) -> Ended {
     ended.remove(0)
 }
 
-/// The fence holds in the unit that took the other's place, and what that one is told is stored.
+/// Checks that the fence holds in the new unit, and that changes told to the new unit are stored.
 fn assert_fenced(bench: Bench) {
     let Bench {
         served,
@@ -267,7 +272,7 @@ fn a_fence_that_is_being_stored_holds_in_a_unit_that_is_opened_anew() {
     assert_fenced(bench);
 }
 
-/// Two units in memory, and the names of those that are opened, in order.
+/// Starts two units in memory, and returns the list of the names of opened units, in order.
 fn two_units_that_are_taken_away(is_over: &Arc<AtomicBool>) -> (Served, Arc<Mutex<Vec<String>>>) {
     let opened = Arc::<Mutex<Vec<String>>>::default();
     let (of_first, names) = (Arc::clone(is_over), Arc::clone(&opened));

@@ -1,4 +1,5 @@
-//! A task with the ACA attribute (SAM-5 8.6.5): NormACA is 0, so there is never an ACA condition that it could serve.
+//! Task with the ACA attribute (SAM-5 8.6.5): NormACA is 0, so there is never an ACA condition for
+//! it.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ fn test_unit_ready_with_aca(session: &mut PipelinedSession, lun: u8) -> Ended {
     }
 }
 
-/// D_SENSE of the control mode page, for this moment only.
+/// Sets D_SENSE of the control mode page, for this moment only.
 fn ask_for_descriptors(session: &mut PipelinedSession) {
     let mut cdb = [0; 16];
     cdb[..6].copy_from_slice(&[0x1a, 0x08, 0x0a, 0, 255, 0]);

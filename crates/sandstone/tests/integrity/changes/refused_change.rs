@@ -1,4 +1,4 @@
-//! A change of the configuration that is refused late leaves nothing behind of what it had made before.
+//! A change of the configuration that is refused late leaves nothing behind of its earlier work.
 
 use std::net::TcpListener;
 
@@ -34,7 +34,7 @@ fn files_that_were_made_longer_for_it_have_their_length_again() {
     let first = served.folder().join("first.img");
     let longer = served.folder().join("longer.img");
     std::fs::write(&first, vec![7; 8 * BLOCK]).unwrap();
-    // One more block than its unit has: whoever put it there may want it.
+    // The file has one more block than its unit: its owner may want that block.
     std::fs::write(&longer, vec![7; 9 * BLOCK]).unwrap();
     served.change(|config| {
         add(config, 0, "first.img");
@@ -50,7 +50,7 @@ fn files_that_were_made_longer_for_it_have_their_length_again() {
     assert_eq!(message, "it cannot be made smaller");
     assert!(std::fs::read(&first).unwrap() == [7; 8 * BLOCK]);
     assert!(std::fs::read(&longer).unwrap() == [7; 9 * BLOCK]);
-    // What holds makes them longer.
+    // An accepted change makes them longer.
     served.change(|config| set_blocks(config, 0, 16));
     let grown = std::fs::read(&first).unwrap();
     assert!(grown == [[7; 8 * BLOCK], [0; 8 * BLOCK]].concat());
@@ -62,7 +62,7 @@ fn files_that_were_made_for_it_go_and_no_others() {
     let mut served = Served::start(&[free_portal()], Vec::new(), Vec::new(), limits());
     let [older, new] = ["older.img", "new.img"].map(|name| served.folder().join(name));
     std::fs::write(&older, vec![7; 8 * BLOCK]).unwrap();
-    // Somebody listens there already.
+    // Another program listens there already.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let refused = served.try_change(|config| {
@@ -73,7 +73,7 @@ fn files_that_were_made_for_it_go_and_no_others() {
     assert_eq!(refused.unwrap_err().object, format!("portal {address}"));
     assert!(!new.exists(), "it was made for this change");
     assert_eq!(std::fs::read(&older).unwrap(), [7; 8 * BLOCK]);
-    // The same without that portal: nothing is in its way, and what holds stays.
+    // Without that portal nothing is in the way, and the earlier changes stay.
     served.change(|config| {
         add(config, 0, "older.img");
         add(config, 1, "new.img");

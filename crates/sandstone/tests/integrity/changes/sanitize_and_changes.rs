@@ -1,5 +1,6 @@
-//! SANITIZE goes on until its end, so a change that needs quiet disks is refused while it runs: target port groups that
-//! go out of service, and units that are deleted.
+//! SANITIZE goes on until its end, so a change that needs quiet disks is refused while it runs.
+//!
+//! These are target port groups that go out of service, and units that are deleted.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -16,8 +17,9 @@ use crate::rig::session::{PATIENCE, PipelinedSession};
 
 const IN_PROGRESS: Option<(u8, u8)> = Some((0x04, 0x1b));
 
-/// A target with two portal groups whose unit is being overwritten, as the first of two sessions wanted through the first
-/// group: the device holds that up.
+/// Target with two portal groups whose unit is being overwritten, which the device holds up.
+///
+/// The first of two sessions asked for the overwrite through the first group.
 struct Sanitized {
     device: Arc<FirstWriteWaits>,
     served: Served,
@@ -33,7 +35,7 @@ impl Sanitized {
         let size = 8 * BLOCK as u64;
         File::create(&path).unwrap().set_len(size).unwrap();
         let (unit, map) = file_unit(0, 8, BLOCK as u32, true);
-        // Where the bytes lie is known: so SANITIZE is offered.
+        // The place of the bytes is known: so SANITIZE is offered.
         let unit = UnitSpec {
             thin: false,
             backend: BackendSpec::File {
@@ -79,12 +81,12 @@ impl Sanitized {
         })
     }
 
-    /// What TEST UNIT READY says to the other session.
+    /// Returns the sense of TEST UNIT READY in the other session.
     fn told(&mut self) -> Option<(u8, u8)> {
         self.sessions[1].run(0, [0; 16], 0, Vec::new()).asc()
     }
 
-    /// Lets it go on to its end.
+    /// Lets the overwrite go on to its end.
     fn finish(&mut self) {
         self.device.let_go();
         let give_up = Instant::now() + PATIENCE;
@@ -110,14 +112,14 @@ fn a_group_stays_in_service_while_what_was_asked_for_through_it_is_overwritten()
     assert_eq!(sanitized.told(), Some((0x04, 0x0b)));
     sanitized.set(1, AluaState::ActiveOptimized).unwrap();
     assert_eq!(sanitized.told(), Some((0x2a, 0x06)));
-    // It outlives its session, and holds the group as before.
+    // The overwrite outlives its session, and holds the group as before.
     sanitized.sessions[0].cut();
     while sanitized.served.sessions() > 1 {
         std::thread::sleep(Duration::from_millis(1));
     }
     let refused = sanitized.set(0, AluaState::Unavailable).unwrap_err();
     assert!(refused.message.contains("SANITIZE"), "{refused}");
-    // So it does where that group is no more.
+    // It also goes on if that group no longer exists.
     let gone = sanitized.served.try_change(|config| {
         config.targets[0].portal_groups.remove(0);
         config.targets[0].portal_groups[0].alua_state = AluaState::Standby;

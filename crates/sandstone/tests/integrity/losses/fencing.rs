@@ -1,6 +1,7 @@
-//! A reservation that was granted holds against commands that came before it and whose data comes after
-//! it: a cluster's fenced node must not change one more block. And a connection that is lost is fenced off from
-//! those that are left: what the initiator writes by them comes after what it wrote by that one.
+//! A granted reservation holds against earlier commands whose data comes later.
+//!
+//! A cluster's fenced node must not change one more block. A lost connection is fenced off from the
+//! remaining ones: the initiator's writes on these come after its writes on the lost one.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ const BLOCK: usize = 512;
 const GOOD: u8 = 0x00;
 const RESERVATION_CONFLICT: u8 = 0x18;
 
-/// An initiator that sends data only when it is asked for it.
+/// Logs in an initiator that sends data only when it is asked for it.
 pub(crate) fn logged_in(portal: std::net::SocketAddr, number: u8) -> PipelinedSession {
     let settings = LoginSettings::new(
         format!("iqn.2026-01.io.sandstone:node-{number}"),
@@ -49,14 +50,14 @@ pub(crate) fn persistent_reserve_out(
     (cdb, list)
 }
 
-/// A CDB of 16 bytes for one block, LBA 0.
+/// Returns a CDB of 16 bytes for one block, LBA 0.
 pub(crate) fn one_block(opcode: u8) -> [u8; 16] {
     let mut cdb = [0; 16];
     (cdb[0], cdb[13]) = (opcode, 1);
     cdb
 }
 
-/// The commands that change a block and are more than a plain write, with their data-out.
+/// Returns the commands that change a block and are more than a plain write, with their data-out.
 fn commands() -> Vec<(&'static str, [u8; 16], Vec<u8>)> {
     let mut unmap = [0; 16];
     (unmap[0], unmap[8]) = (0x42, 24);
@@ -110,7 +111,7 @@ fn data_that_comes_after_a_reservation_changes_nothing() {
     }
 }
 
-/// Connections of the one session that there is.
+/// Waits until the only session has this number of connections.
 fn wait_for_connections(served: &Served, wanted: usize) {
     let give_up = std::time::Instant::now() + crate::rig::session::PATIENCE;
     while served.connections() != wanted {

@@ -1,6 +1,8 @@
-//! The daemon is killed, with connections cut before, while sessions over two portals write to files and to volumes of
-//! a pool: nothing that was durable is lost, and of a file nothing that was acknowledged, for the kernel has it; nothing is
-//! torn; nothing happens after its session was made anew. At the end the pool is proven offline.
+//! The daemon is killed, after cuts of connections, while sessions over two portals write.
+//!
+//! They write to files and to volumes of a pool. Nothing durable is lost, and no acknowledged write
+//! to a file is lost, since the kernel has it. Nothing is torn, and nothing happens after its
+//! session was made anew. At the end the pool is proven offline.
 
 use iscsi::initiator::LoginSettings;
 use iscsi::negotiation::{DigestPolicy, Limits};
@@ -12,15 +14,15 @@ use crate::rig::random::{seeds, with_seed};
 use crate::rig::session::PipelinedSession;
 use crate::rig::workload::{Unit, Workload};
 
-/// Commands between two kills.
+/// Number of commands between two kills.
 const COMMANDS: usize = 400;
 const KILLS: usize = 5;
 /// Logical units by block size, number of blocks, and whether they have a write cache.
 const UNITS: [(u32, u64, bool); 2] = [(512, 1024, true), (4096, 128, false)];
-/// The same on volumes of a pool, behind these.
+/// Logical units on volumes of a pool, behind those in files.
 const VOLUMES: [(u32, u64, bool); 2] = [(512, 1024, true), (4096, 128, false)];
 
-/// Sessions of different hosts that move data in different ways.
+/// Returns settings of sessions of different hosts that move data in different ways.
 pub(crate) fn settings(number: u8) -> LoginSettings {
     let mut settings = LoginSettings::new(
         format!("iqn.2026-01.io.sandstone:host-{number}"),
@@ -72,7 +74,7 @@ fn killed_again_and_again(seed: u64) {
             config.maps.push(map);
         }
     });
-    // It listens when it takes a session.
+    // The daemon listens when it takes a session.
     PipelinedSession::new(portals[0], settings(0)).log_in();
     make_volumes(&process);
     let sessions = (0..6)
@@ -112,7 +114,10 @@ fn killed_again_and_again(seed: u64) {
     assert!(proven.contains("every copy is right"), "{proven}");
 }
 
-/// A pool keeps what is not durable yet in its own memory, a file's is in the kernel's.
+/// Returns the loss of a unit when the daemon is killed.
+///
+/// A pool keeps data that is not durable yet in its own memory. The data of a file is in the
+/// kernel's.
 fn what_is_lost(unit: &Unit) -> Crash {
     match usize::from(unit.lun) < UNITS.len() {
         true => Crash::Process,

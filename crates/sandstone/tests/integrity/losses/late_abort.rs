@@ -1,6 +1,7 @@
-//! Whoever has the tasks of others aborted is told so only when they are quiet, and that holds for the
-//! writes of sessions that ended too: a device that holds one up must not let it land after the new
-//! holder of a reservation was told that nobody else writes.
+//! An initiator that has the tasks of others aborted gets the answer only when they are quiet.
+//!
+//! That includes the writes of sessions that ended. A device must not let a held write land after
+//! the new holder of a reservation was told that nobody else writes.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ fn reserve_out(session: &mut PipelinedSession, action: u8, key: u64, new_key: u6
     assert_eq!(session.run(0, cdb, 0, list).status, 0);
 }
 
-/// Moves a session's data and tells whether what `start` began was answered.
+/// Moves a session's data, and reports whether a command or function was answered.
 pub(crate) fn is_answered(session: &mut PipelinedSession) -> bool {
     let mut ended = Vec::new();
     session.pump(&mut ended).unwrap();
@@ -34,7 +35,8 @@ pub(crate) fn is_answered(session: &mut PipelinedSession) -> bool {
     !ended.is_empty() || !managed.is_empty()
 }
 
-/// What `start` begins is answered after the late write of a lost session, not before.
+/// Checks that the task begun by `start` is answered after the late write of a lost session, not
+/// before.
 fn comes_after_the_late_write(start: impl FnOnce(&mut PipelinedSession)) {
     let (device, served, lost, portals) = with_a_late_write(|session| {
         reserve_out(session, 0, 0, LOST_KEY);

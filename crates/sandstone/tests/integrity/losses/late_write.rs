@@ -1,5 +1,7 @@
-//! A write that a device holds up while its connection is cut must not overwrite what the initiator
-//! writes after it has logged in again: it would be lost although it was acknowledged.
+//! A held write must not overwrite the writes that its initiator sends after a new login.
+//!
+//! A device holds up the write while its connection is cut. A later write would be lost although it
+//! was acknowledged.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -39,7 +41,7 @@ impl FirstWriteWaits {
         }
     }
 
-    /// Returns once it holds up the first write.
+    /// Returns once the device holds up the first write.
     pub(crate) fn wait_until_held(&self) {
         let give_up = Instant::now() + PATIENCE;
         while !self.held.load(Ordering::SeqCst) {
@@ -98,8 +100,9 @@ pub(crate) fn write_cdb() -> [u8; 16] {
     cdb
 }
 
-/// A target whose device holds up a write of `a`, of a session that did `first` before and whose
-/// connection is then cut.
+/// Starts a target whose device holds up a write of `a`.
+///
+/// The write belongs to a session that did `first` before and whose connection is then cut.
 pub(crate) fn with_a_late_write(
     first: impl FnOnce(&mut PipelinedSession),
 ) -> (
@@ -130,12 +133,13 @@ fn assert_b_came_last(session: &mut PipelinedSession) {
     assert!(found.data_in == [b'b'; BLOCK], "the first write came last");
 }
 
-/// Logs in again `logins` times, the last one for good, while the first write is held up, and writes.
+/// Logs in again `logins` times, the last time for good, while the first write is held up, and
+/// writes.
 fn overtaken(logins: usize) {
     let (device, served, mut session, _) = with_a_late_write(|_| {});
     let again = std::thread::spawn(move || {
         for _ in 1..logins {
-            // Impatient: it goes away before it is answered.
+            // The impatient initiator goes away before it is answered.
             session.log_in_and_go(Duration::from_millis(100));
         }
         session.log_in();
@@ -153,7 +157,7 @@ fn overtaken(logins: usize) {
     served.stop();
 }
 
-/// The other path of a multipath initiator: a session of its own, logged in all the time.
+/// The other path of a multipath initiator is a session of its own, logged in all the time.
 #[test]
 fn a_write_of_a_lost_path_never_overtakes_those_of_the_other_path() {
     let (device, served, lost, portals) = with_a_late_write(|_| {});
@@ -176,7 +180,7 @@ fn a_write_of_a_lost_path_never_overtakes_those_of_the_other_path() {
     served.stop();
 }
 
-/// Whoever tries again and again while a device hangs must not use up the target's sockets.
+/// An initiator that tries often while a device hangs must not use up the target's sockets.
 #[test]
 fn a_login_that_waits_for_a_late_write_gives_way_to_a_newer_one() {
     let (device, served, mut session, _) = with_a_late_write(|_| {});

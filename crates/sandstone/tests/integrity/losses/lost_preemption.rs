@@ -1,5 +1,7 @@
-//! Whoever fences a node off may be lost before it hears that the fence stands. What has taken effect is
-//! then carried out to the end: it is stored, the fenced node's commands are aborted, and it is told.
+//! An initiator that fences a node off may be lost before it hears that the fence stands.
+//!
+//! A change that has taken effect is then carried out to the end. It is stored, the commands of the
+//! fenced node are aborted, and the node is told.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -33,14 +35,15 @@ pub(crate) fn reserve_out(
     session.run(0, cdb, 0, list)
 }
 
-/// Puts a pipe in the place of the unit's stored state: whoever saves it waits until the test has looked.
+/// Puts a pipe in the place of the unit's stored state: a save waits until the test has looked.
 pub(crate) fn hold_saves(state_file: &Path) {
     std::fs::remove_file(state_file).unwrap();
     let mode = Mode::RUSR | Mode::WUSR;
     mknodat(CWD, state_file, FileType::Fifo, mode, 0).unwrap();
 }
 
-/// Pumps a session until the unit's state is being saved. The save goes on when the result is dropped.
+/// Pumps a session until the unit's state is being saved. The save goes on when the result is
+/// dropped.
 pub(crate) fn wait_for_the_save(session: &mut PipelinedSession, state_file: &Path) -> OwnedFd {
     let mut ended = Vec::new();
     // Opened for writing without waiting, a pipe shows whether somebody reads.

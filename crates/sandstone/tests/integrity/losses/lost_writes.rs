@@ -1,4 +1,5 @@
-//! A device whose flush failed refuses durable writes: seen by the administrator, and ended when that one has said so.
+//! Device whose flush failed: it refuses durable writes until the administrator has seen and ended
+//! the state.
 
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ fn lost_writes_are_seen_and_flushes_go_on_when_they_were_acknowledged() {
         assert_eq!(written.status, 0, "{written:?}");
         session.run(0, synchronize_cache, 0, Vec::new()).asc()
     };
-    // WRITE ERROR, and from then on, though the device itself would say yes.
+    // WRITE ERROR, and from then on, though the device itself would report success.
     assert_eq!([flush(), flush()], [Some((0x0c, 0)); 2]);
     let [found] = &service.unit("unit-0").unwrap().hindrances[..] else {
         panic!("{:?}", service.unit("unit-0"));

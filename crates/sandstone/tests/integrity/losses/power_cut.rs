@@ -1,5 +1,7 @@
-//! The power goes while several sessions write: what was acknowledged as durable (FUA, no write cache,
-//! or a SYNCHRONIZE CACHE after it) is there afterwards, in order; what was not may be gone.
+//! The power goes while several sessions write.
+//!
+//! Data that was acknowledged as durable (FUA, no write cache, or a SYNCHRONIZE CACHE after it) is
+//! there afterwards, in order. Other data may be gone.
 
 use std::sync::{Arc, Mutex};
 
@@ -72,7 +74,7 @@ fn cut_again_and_again(seed: u64) {
         }
         let powered = disks.clone();
         workload.run_until(150, move || powered.iter().any(|disk| disk.is_off()));
-        // One mains for all of them: the others stop where they are.
+        // One power supply feeds all of them: the others stop where they are.
         disks.iter().for_each(|disk| disk.cut());
         workload.crash(|_| Crash::Power);
         target.stop();

@@ -1,5 +1,6 @@
-//! The daemon is restarted and reconfigured under load: clients that retry lose nothing, and a change of
-//! the configuration drops nobody's session.
+//! The daemon is restarted and reconfigured under load.
+//!
+//! Clients that retry lose nothing, and a change of the configuration drops nobody's session.
 
 use std::net::SocketAddr;
 
@@ -60,7 +61,8 @@ fn the_configuration_changes_under_load_and_no_session_is_dropped() {
     let process = serve(portal);
     let mut workload = workload(1, portal);
     workload.connect_all();
-    // Commands may be stopped by REPORTED LUNS DATA HAS CHANGED; a lost connection would be a panic.
+    // Commands may be stopped by REPORTED LUNS DATA HAS CHANGED; a lost connection would be a
+    // panic.
     workload.expect_unit_attentions();
     for round in 0..4 {
         workload.run(60, false);
@@ -98,7 +100,8 @@ fn what_was_missing_at_the_start_is_served_once_it_is_there() {
     session.log_in();
     session.wait_until_ready(1);
     process.terminate();
-    // The disk with the one unit is not mounted, the address of the one portal belongs to another.
+    // The disk with one unit is not mounted, and the address of one portal belongs to another
+    // program.
     let image = process.state().join("volumes/unit-1.img");
     let away = process.state().join("elsewhere.img");
     std::fs::rename(&image, &away).unwrap();

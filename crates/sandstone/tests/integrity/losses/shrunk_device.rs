@@ -1,4 +1,4 @@
-//! A device that became smaller while the data of a write was on its way: that is no flaw of the medium.
+//! A device became smaller while the data of a write was on its way: that is no flaw of the medium.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +39,7 @@ impl BlockDevice for Shrinking {
     }
 }
 
-/// A command of 16 bytes for one block.
+/// Returns a CDB of 16 bytes for one block.
 fn at(opcode: u8, lba: u8) -> [u8; 16] {
     let mut cdb = [0; 16];
     (cdb[0], cdb[9], cdb[13]) = (opcode, lba, 1);
@@ -68,7 +68,7 @@ fn what_lies_behind_the_new_end_is_out_of_range() {
     }
     assert_eq!(ended[0].sense[2] & 0x0f, 5, "{:x?}", ended[0].sense);
     assert_eq!(ended[0].asc(), Some((0x21, 0x00)));
-    // So are reads, and what is a task of the device server.
+    // Reads, and tasks of the device server, are refused too.
     for (opcode, length, data) in [(0x88, BLOCK, 0), (0x93, 0, BLOCK)] {
         let ended = session.run(0, at(opcode, 7), length, vec![0; data]);
         assert_eq!(ended.asc(), Some((0x21, 0x00)), "{opcode:02x}");

@@ -1,5 +1,7 @@
-//! A disk with a volatile write cache, in memory: what was not flushed may vanish when the power goes,
-//! block by block, in any order. And a jitter in front of it, so that requests overtake each other.
+//! Disk with a volatile write cache, in memory.
+//!
+//! Blocks that were not flushed may vanish when the power goes, block by block, in any order. A
+//! jitter in front of the disk lets requests overtake each other.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,7 +15,7 @@ use block::{
 
 use crate::rig::random::Random;
 
-/// The disk. It outlives the target that serves it.
+/// Volatile disk, which outlives the target that serves it.
 #[derive(Debug)]
 pub(crate) struct VolatileDisk {
     block_len: usize,
@@ -22,11 +24,11 @@ pub(crate) struct VolatileDisk {
 
 #[derive(Debug)]
 struct DiskState {
-    /// What stays.
+    /// Content that stays.
     platter: Vec<u8>,
-    /// What each block was to become, oldest first, since it was last made durable.
+    /// Intended contents of each block since it was last made durable, oldest first.
     cache: BTreeMap<usize, Vec<Vec<u8>>>,
-    /// Changing requests until the power goes; `None` is never.
+    /// Number of changing requests until the power goes; `None` is never.
     until_cut: Option<u64>,
     off: bool,
     random: Random,
@@ -51,7 +53,7 @@ impl VolatileDisk {
         self.state.lock().unwrap()
     }
 
-    /// Lets the power go in the middle of things: after so many more requests that change blocks.
+    /// Lets the power go after this many more requests that change blocks.
     pub(crate) fn cut_after(&self, requests: u64) {
         self.lock().until_cut = Some(requests);
     }
@@ -68,13 +70,13 @@ impl VolatileDisk {
         }
     }
 
-    /// The power is back.
+    /// Brings the power back.
     pub(crate) fn power_on(&self) {
         let mut state = self.lock();
         (state.off, state.until_cut) = (false, None);
     }
 
-    /// The bytes that a read of it finds.
+    /// Returns the bytes that a read finds.
     pub(crate) fn bytes(&self, offset: usize, len: usize) -> Vec<u8> {
         self.lock().read(offset, len, self.block_len)
     }
@@ -139,7 +141,7 @@ impl DiskState {
         }
     }
 
-    /// What was on its way to the disk when the power went may be there in part.
+    /// Leaves a part of a request that was on its way to the disk when the power went.
     fn while_off(&mut self, request: Request, block_len: usize) -> BlockError {
         if let Request::Write { offset, data, .. } = request {
             for (block, bytes) in
@@ -217,7 +219,7 @@ impl BlockDevice for VolatileDisk {
     }
 }
 
-/// Holds every second request back for a random moment.
+/// Layer that holds every second request back for a random time.
 #[derive(Debug)]
 pub(crate) struct Jitter {
     pub(crate) disk: Arc<VolatileDisk>,

@@ -1,5 +1,7 @@
-//! A write cache that is switched off: whoever hears of it flushes no more, so what was acknowledged from the cache
-//! before must be durable then, and what was on its way into it when it is acknowledged.
+//! Write cache that is switched off: an initiator that hears of it flushes no more.
+//!
+//! Writes that were acknowledged from the cache before must then be durable. Writes that were on
+//! their way into the cache must be durable when they are acknowledged.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -18,7 +20,7 @@ use crate::rig::session::{PATIENCE, PipelinedSession, wait};
 
 const BLOCKS: u64 = 8;
 
-/// A disk with a cache that takes writes at once and, while it is told to, says so later.
+/// Disk with a cache that takes writes at once and, while it is told to, acknowledges them later.
 #[derive(Debug)]
 struct AnswersLate {
     disk: VolatileDisk,
@@ -28,7 +30,7 @@ struct AnswersLate {
 
 impl AnswersLate {
     fn new() -> Arc<Self> {
-        // What survives a cut is drawn; with a single version of each block that is: it, or nothing.
+        // The survivors of a cut are drawn. A block with a single version keeps it or has nothing.
         let disk = VolatileDisk::new(Random::new(3), BLOCKS, BLOCK);
         Arc::new(Self {
             disk,
@@ -62,7 +64,7 @@ impl BlockDevice for AnswersLate {
 
     fn submit(&self, request: Request, ticket: Ticket, lane: &mut Lane) -> Submitted {
         let is_write = matches!(request, Request::Write { .. });
-        // It answers at once.
+        // The disk answers at once.
         let submitted = self.disk.submit(request, Ticket::new(0), lane);
         if !is_write || !*self.holds.0.lock().unwrap() {
             return submitted;
@@ -84,7 +86,7 @@ impl BlockDevice for AnswersLate {
     }
 }
 
-/// A unit over the disk, and a session.
+/// Serves a unit over the disk, and logs in.
 fn serve(disk: &Arc<AnswersLate>, write_cache: bool) -> (Served, PipelinedSession) {
     let portals = [free_portal(), free_portal()];
     let units = vec![unit(0, BLOCKS, BLOCK as u32, write_cache)];
@@ -95,14 +97,14 @@ fn serve(disk: &Arc<AnswersLate>, write_cache: bool) -> (Served, PipelinedSessio
     (served, session)
 }
 
-/// WRITE(16), or WRITE SAME(16), of the block.
+/// Returns WRITE(16), or WRITE SAME(16), of the block.
 fn write_block(operation_code: u8, lba: u8) -> [u8; 16] {
     let mut cdb = write_cdb();
     (cdb[0], cdb[9]) = (operation_code, lba);
     cdb
 }
 
-/// Takes the power away, and looks which of the blocks hold what was written.
+/// Takes the power away, and returns which of the blocks hold their written data.
 fn survivors(disk: &AnswersLate, session: &mut PipelinedSession) -> Vec<bool> {
     disk.disk.cut();
     disk.disk.power_on();
@@ -134,7 +136,7 @@ fn what_was_in_a_write_cache_is_durable_once_an_administrator_has_switched_it_of
     served.stop();
 }
 
-/// The counter-proof: without it, the disk loses something.
+/// Counter-proof of the test before: with a write cache, the disk loses something.
 #[test]
 fn what_is_in_a_write_cache_may_be_lost() {
     let disk = AnswersLate::new();
@@ -167,7 +169,7 @@ fn a_write_that_is_under_way_while_the_cache_is_switched_off_is_durable_when_it_
             session.pump(&mut ended).unwrap();
         }
         let good = ended.iter().filter(|command| command.status == 0).count();
-        // One that came behind the change was told of it instead.
+        // A write that came after the change was told of it instead.
         assert!(good + 1 >= lbas.len(), "{ended:?}");
         let there = survivors(&disk, &mut session);
         for command in ended.iter().filter(|command| command.status == 0) {
@@ -178,7 +180,7 @@ fn a_write_that_is_under_way_while_the_cache_is_switched_off_is_durable_when_it_
     }
 }
 
-/// What READ told must not change because the power fails.
+/// Data that READ returned must not change because the power fails.
 #[test]
 fn what_was_read_with_force_unit_access_is_durable() {
     let disk = AnswersLate::new();

@@ -1,21 +1,23 @@
-//! What test blocks hold: who wrote them, where to, and a checksum, so that a torn or misdirected
-//! write is seen in the block itself.
+//! Content of test blocks: the writing operation, the intended place, and a checksum.
+//!
+//! A torn or misdirected write therefore shows in the block itself.
 
 use std::ops::Range;
 
 use iscsi::digest::crc32c;
 
-/// The contents of one block, as the model knows them.
+/// Content of one block, as the model knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Value {
-    /// Never written, or unmapped.
+    /// Zeros: never written, or unmapped.
     Zero,
     /// Written by this operation.
     Written(u64),
 }
 
-/// A block that `operation` of the run `seed` writes to each of `blocks`: one block, or the range of a
-/// WRITE SAME.
+/// Returns a block that `operation` of the run `seed` writes to each of `blocks`.
+///
+/// The range is one block, or the range of a WRITE SAME.
 pub(crate) fn block(seed: u64, operation: u64, blocks: Range<u64>, block_len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(block_len);
     for word in [seed, operation, blocks.start, blocks.end] {
@@ -33,10 +35,10 @@ pub(crate) fn block(seed: u64, operation: u64, blocks: Range<u64>, block_len: us
     bytes
 }
 
-/// What a block holds that was found at `lba`.
+/// Returns the content of a block that was found at `lba`.
 ///
 /// # Errors
-/// It is torn, of another run, or was meant for another place.
+/// If the block is torn, of another run, or was meant for another place.
 pub(crate) fn parse(seed: u64, lba: u64, bytes: &[u8]) -> Result<Value, String> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(Value::Zero);

@@ -1,4 +1,4 @@
-//! What the tests are made of: a served target, sessions, workloads and their model.
+//! Test bench of the integrity tests: a served target, sessions, workloads and their model.
 
 pub(super) mod content;
 pub(super) mod model;

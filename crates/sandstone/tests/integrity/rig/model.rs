@@ -1,17 +1,19 @@
-//! What each block of a logical unit may hold, given what was asked, what was answered and what was
-//! not.
+//! Model of the allowed content of each block of a logical unit.
 //!
-//! Writes that overlap in time may end in either order, one that was never answered may have happened
-//! or not. So each block has a set of candidates: a write leaves it only when another write that began
-//! after its end was acknowledged, and it is safe from a power cut only once it was acknowledged as
-//! durable (FUA, no write cache, or a SYNCHRONIZE CACHE that began after its end).
+//! The content follows from the requests, the answers, and the missing answers.
+//!
+//! Writes that overlap in time may end in either order. A write that was never answered may have
+//! happened or not. So each block has a set of candidates. A write leaves the set only when another
+//! write that began after its end was acknowledged. A write is safe from a power cut only once it
+//! was acknowledged as durable. It is durable with FUA, without a write cache, or after a
+//! SYNCHRONIZE CACHE that began after its end.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::content::Value;
 
-/// How a write ended.
+/// End of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// GOOD; `durable` if that promises stable storage.
@@ -19,44 +21,45 @@ pub(crate) enum End {
         /// FUA, or no write cache.
         durable: bool,
     },
-    /// No answer will come: it happened or it did not, but it will not happen later.
+    /// No answer will come: the write happened or it did not, but it will not happen later.
     Unknown,
-    /// It was refused: it did not happen.
+    /// The write was refused: it did not happen.
     Refused,
 }
 
-/// What a crash takes away.
+/// Kind of a crash, which decides the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crash {
-    /// The daemon: what the kernel has taken stays.
+    /// Crash of the daemon: data that the kernel has taken stays.
     Process,
-    /// The power: what was not durable may be gone.
+    /// Loss of power: data that was not durable may be gone.
     Power,
 }
 
-/// A write that a block may show.
+/// Write that a block may show.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     operation: u64,
     value: Value,
     start: u64,
-    /// When no further effect of it is to be expected.
+    /// Moment from which the write has no further effect.
     end: Option<u64>,
     acknowledged: bool,
     durable: bool,
-    /// False once a later write of the same block was acknowledged: only a power cut brings it back.
+    /// Visibility: false once a later write of the block was acknowledged. Then only a power cut
+    /// brings it back.
     visible: bool,
 }
 
-/// A read, or the comparing half of COMPARE AND WRITE, in progress: what it may find.
+/// Content that a read in progress, or the comparing half of COMPARE AND WRITE, may find.
 #[derive(Debug)]
 struct Watch {
     blocks: Range<u64>,
-    /// For each block: values, with the operations that write them.
+    /// Values of each block, with the operations that write them.
     may_find: Vec<Vec<(u64, Value)>>,
 }
 
-/// The blocks of one logical unit.
+/// Blocks of one logical unit.
 #[derive(Debug)]
 pub(crate) struct Model {
     blocks: Vec<Vec<Candidate>>,
@@ -71,7 +74,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// A unit of so many blocks of zeros.
+    /// Returns a unit of this number of blocks of zeros.
     pub(crate) fn new(blocks: u64) -> Self {
         let zero = settled(Value::Zero);
         Self {
@@ -94,7 +97,7 @@ impl Model {
         self.clock
     }
 
-    /// A write of `value` begins.
+    /// Begins a write of `value`.
     pub(crate) fn begin_write(&mut self, operation: u64, blocks: Range<u64>, value: Value) {
         let start = self.tick();
         for lba in blocks.clone() {
@@ -118,7 +121,7 @@ impl Model {
         self.writes.insert(operation, (blocks, start));
     }
 
-    /// A write ended.
+    /// Ends a write.
     pub(crate) fn end_write(&mut self, operation: u64, end: End) {
         let Some((blocks, start)) = self.writes.remove(&operation) else {
             panic!("operation {operation} ended twice");
@@ -152,7 +155,7 @@ impl Model {
         }
     }
 
-    /// A read begins.
+    /// Begins a read.
     pub(crate) fn begin_read(&mut self, operation: u64, blocks: Range<u64>) {
         let may_find = blocks.clone().map(|lba| self.visible(lba)).collect();
         self.watches.insert(operation, Watch { blocks, may_find });
@@ -166,7 +169,7 @@ impl Model {
             .collect()
     }
 
-    /// A read returned `found`.
+    /// Ends a read that returned `found`.
     pub(crate) fn end_read(&mut self, operation: u64, found: &[Value]) -> Result<(), String> {
         let watch = self.take_watch(operation);
         for ((lba, may_find), found) in watch.blocks.clone().zip(&watch.may_find).zip(found) {
@@ -187,12 +190,12 @@ impl Model {
         ))
     }
 
-    /// The first block of a read in progress.
+    /// Returns the first block of a read in progress.
     pub(crate) fn start_of_read(&self, operation: u64) -> u64 {
         self.watches[&operation].blocks.start
     }
 
-    /// The operation was refused: it had no effect.
+    /// Refuses the operation: it had no effect.
     pub(crate) fn refused(&mut self, operation: u64) {
         self.watches.remove(&operation);
         self.flushes.remove(&operation);
@@ -201,7 +204,7 @@ impl Model {
         }
     }
 
-    /// No answer to this operation will come, and it has no effect from now on.
+    /// Gives an operation up: no answer will come, and it has no effect from now on.
     pub(crate) fn unanswered(&mut self, operation: u64) {
         self.watches.remove(&operation);
         self.flushes.remove(&operation);
@@ -215,20 +218,20 @@ impl Model {
         watch.unwrap_or_else(|| panic!("operation {operation} ended twice"))
     }
 
-    /// A value that the block may hold now: the newest.
+    /// Returns the newest value that the block may hold now.
     pub(crate) fn guess(&self, lba: u64) -> Value {
         let candidates = &self.blocks[lba as usize];
         let newest = candidates.iter().rev().find(|candidate| candidate.visible);
         newest.map_or(Value::Zero, |candidate| candidate.value)
     }
 
-    /// A COMPARE AND WRITE begins.
+    /// Begins a COMPARE AND WRITE.
     pub(crate) fn begin_compare_and_write(&mut self, operation: u64, blocks: Range<u64>) {
         self.begin_read(operation, blocks.clone());
         self.begin_write(operation, blocks, Value::Written(operation));
     }
 
-    /// A COMPARE AND WRITE that expected these values wrote.
+    /// Ends a COMPARE AND WRITE that found its expected values and wrote.
     pub(crate) fn compared_and_wrote(
         &mut self,
         operation: u64,
@@ -244,7 +247,8 @@ impl Model {
                     "two COMPARE AND WRITE found operation {by} in block {lba} and replaced it"
                 ));
             }
-            // It was read and replaced in one go: it cannot come back but by a power cut.
+            // The block was read and replaced in one step: only a power cut brings the old content
+            // back.
             let candidates = &mut self.blocks[lba as usize];
             for candidate in candidates.iter_mut().filter(|c| c.operation == by) {
                 candidate.visible = false;
@@ -255,7 +259,7 @@ impl Model {
         Ok(())
     }
 
-    /// A COMPARE AND WRITE that expected these values found others and wrote nothing.
+    /// Ends a COMPARE AND WRITE that found other values than expected and wrote nothing.
     pub(crate) fn miscompared(&mut self, operation: u64, expected: &[Value]) -> Result<(), String> {
         let watch = self.take_watch(operation);
         self.end_write(operation, End::Refused);
@@ -274,13 +278,13 @@ impl Model {
         ))
     }
 
-    /// A SYNCHRONIZE CACHE begins.
+    /// Begins a SYNCHRONIZE CACHE.
     pub(crate) fn begin_flush(&mut self, operation: u64) {
         let now = self.tick();
         self.flushes.insert(operation, now);
     }
 
-    /// A SYNCHRONIZE CACHE ended.
+    /// Ends a SYNCHRONIZE CACHE.
     pub(crate) fn end_flush(&mut self, operation: u64) {
         let start = self.flushes.remove(&operation).expect("it began");
         for candidates in &mut self.blocks {
@@ -293,7 +297,7 @@ impl Model {
         }
     }
 
-    /// Everything ended without an answer: the daemon is gone.
+    /// Ends everything without an answer: the daemon is gone.
     pub(crate) fn crash(&mut self, crash: Crash) {
         let writes: Vec<u64> = self.writes.keys().copied().collect();
         for operation in writes {
@@ -302,7 +306,7 @@ impl Model {
         self.watches.clear();
         self.flushes.clear();
         if crash == Crash::Power {
-            // What replaced them may be lost.
+            // The values that replaced them may be lost.
             self.replaced.clear();
             for candidate in self.blocks.iter_mut().flatten() {
                 candidate.visible = true;
@@ -310,8 +314,9 @@ impl Model {
         }
     }
 
-    /// Compares the whole unit, read after a crash or at the end, with what it may hold. What was found
-    /// is then all that it holds.
+    /// Compares the whole unit, read after a crash or at the end, with its allowed content.
+    ///
+    /// From then on the unit holds only the content found.
     pub(crate) fn settle(&mut self, found: &[Value]) -> Result<(), String> {
         assert!(self.writes.is_empty() && self.watches.is_empty());
         for (lba, value) in found.iter().enumerate() {
@@ -322,7 +327,8 @@ impl Model {
     }
 }
 
-/// Forgets what not even a power cut brings back: a write that began after its end is durable.
+/// Forgets writes that not even a power cut brings back: a write that began after their end is
+/// durable.
 fn forget_overwritten(candidates: &mut Vec<Candidate>) {
     let durable = candidates.iter().filter(|candidate| candidate.durable);
     let Some(newest) = durable.map(|candidate| candidate.start).max() else {
@@ -331,7 +337,7 @@ fn forget_overwritten(candidates: &mut Vec<Candidate>) {
     candidates.retain(|candidate| candidate.end.is_none_or(|end| end >= newest));
 }
 
-/// What is there and stays there.
+/// Returns a candidate that is there and stays there.
 fn settled(value: Value) -> Candidate {
     let operation = match value {
         Value::Zero => 0,

@@ -1,4 +1,4 @@
-//! The real daemon as a process of its own: `sandstone serve` on a state folder, killed and started
+//! Real daemon as a process of its own: `sandstone serve` on a state folder, killed and started
 //! again at will.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -13,7 +13,7 @@ use model::config::{
 
 pub(crate) const TARGET: &str = "iqn.2026-01.io.sandstone:integrity";
 
-/// A daemon with its state folder.
+/// Daemon with its state folder.
 pub(crate) struct Process {
     state: tempfile::TempDir,
     arguments: Vec<String>,
@@ -21,7 +21,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Writes the configuration, makes the files of its units and starts to serve them.
+    /// Writes the configuration, creates the files of its units and starts to serve them.
     pub(crate) fn start(arguments: &[&str], configure: impl FnOnce(&mut Config)) -> Self {
         let state = tempfile::tempdir().unwrap();
         {
@@ -45,7 +45,7 @@ impl Process {
         process
     }
 
-    /// The state folder.
+    /// Returns the state folder.
     pub(crate) fn state(&self) -> &std::path::Path {
         self.state.path()
     }
@@ -62,7 +62,7 @@ impl Process {
         self.child = Some(child.unwrap());
     }
 
-    /// A line of its `/proc/PID/status`, in bytes: VmRSS, or VmHWM for the most it ever had.
+    /// Returns a line of its `/proc/PID/status`, in bytes: VmRSS, or VmHWM for the peak.
     pub(crate) fn memory(&self, line: &str) -> u64 {
         let child = self.child.as_ref().expect("it runs");
         let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
@@ -75,7 +75,7 @@ impl Process {
         kib.parse::<u64>().unwrap() * 1024
     }
 
-    /// Tells it to end, and waits until it has.
+    /// Terminates the daemon, and waits until it has ended.
     pub(crate) fn terminate(&mut self) {
         let mut child = self.child.take().expect("it runs");
         let told = Command::new("kill").arg(child.id().to_string()).status();
@@ -83,7 +83,7 @@ impl Process {
         assert!(child.wait().unwrap().success(), "it ends in order");
     }
 
-    /// Runs a verb of the command line against it.
+    /// Runs a verb of the command line against the daemon.
     pub(crate) fn run(&self, line: &str) -> String {
         let output = Command::new(env!("CARGO_BIN_EXE_sandstone"))
             .arg("--state")
@@ -98,7 +98,7 @@ impl Process {
         text
     }
 
-    /// Kills it: nothing of its own gets a chance to run.
+    /// Kills the daemon: nothing of its own gets a chance to run.
     pub(crate) fn kill(&mut self) {
         let mut child = self.child.take().expect("it runs");
         child.kill().unwrap();
@@ -109,15 +109,16 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // It may have ended by itself.
+            // The daemon may have ended by itself.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-/// A portal that nobody else will take while the daemon is down: below the ports that the kernel gives
-/// to outgoing connections.
+/// Returns a portal that nobody else takes while the daemon is down.
+///
+/// Its port is below those that the kernel gives to outgoing connections.
 pub(crate) fn free_portal() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let base = 10_000 + (std::process::id() % 1000) as u16 * 20;
@@ -131,7 +132,7 @@ pub(crate) fn free_portal() -> SocketAddr {
     panic!("no port is free");
 }
 
-/// A target with a portal group for each portal.
+/// Returns a target with a portal group for each portal.
 pub(crate) fn target(portals: &[SocketAddr]) -> TargetSpec {
     let portal_groups = portals
         .iter()
@@ -155,7 +156,7 @@ pub(crate) fn target(portals: &[SocketAddr]) -> TargetSpec {
     }
 }
 
-/// A thin unit in a file, and its map to every initiator.
+/// Returns a thin unit in a file, and its map to every initiator.
 pub(crate) fn file_unit(
     lun: u16,
     blocks: u64,

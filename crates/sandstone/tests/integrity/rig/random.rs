@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// SplitMix64: small, and the same everywhere.
+/// SplitMix64 generator: small, and equal on every machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -19,18 +19,18 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// One of these numbers.
+    /// Returns one of these numbers.
     pub(crate) fn within(&mut self, range: Range<u64>) -> u64 {
         range.start + self.next() % (range.end - range.start)
     }
 
-    /// True so many times in a hundred.
+    /// Returns true with a probability of `percent` in a hundred.
     pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.within(0..100) < percent
     }
 }
 
-/// `SANDSTONE_SEED`, or `usual` where it is not set.
+/// Returns the seed of `SANDSTONE_SEED`, or `usual` if it is not set.
 pub(crate) fn seeds(usual: Range<u64>) -> Vec<u64> {
     match std::env::var("SANDSTONE_SEED") {
         Ok(seed) => vec![seed.parse().expect("SANDSTONE_SEED is a number")],

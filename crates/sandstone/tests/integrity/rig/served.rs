@@ -12,9 +12,9 @@ use target::{DaemonLimits, DeviceLayer, Service, ServiceOptions};
 
 use super::process;
 
-/// A service with one portal for each of its target's portal groups.
+/// Service with one portal for each of its target's portal groups.
 pub(crate) struct Served {
-    /// The first portal.
+    /// First portal.
     pub(crate) portal: SocketAddr,
     service: Arc<Service>,
     options: ServiceOptions,
@@ -22,7 +22,7 @@ pub(crate) struct Served {
     state: tempfile::TempDir,
 }
 
-/// Limits under which no test suffers by accident.
+/// Returns limits under which no test suffers by accident.
 pub(crate) fn limits() -> DaemonLimits {
     DaemonLimits {
         max_sessions: 64,
@@ -33,7 +33,7 @@ pub(crate) fn limits() -> DaemonLimits {
     }
 }
 
-/// A unit that the layer gives a device, and its map to every initiator.
+/// Returns a unit in memory, whose device the layer makes, and its map to every initiator.
 pub(crate) fn unit(
     lun: u16,
     blocks: u64,
@@ -65,7 +65,7 @@ impl Served {
         Self::start_with(portals, units, layer, limits)
     }
 
-    /// Serves units on what `layer` makes of their backends.
+    /// Serves units on the devices that `layer` makes of their backends.
     pub(crate) fn start_with(
         portals: &[SocketAddr],
         units: Vec<(UnitSpec, MapSpec)>,
@@ -102,7 +102,7 @@ impl Served {
         self.try_change(change).unwrap();
     }
 
-    /// The same for one that may be refused.
+    /// Puts a changed configuration in force, which may be refused.
     pub(crate) fn try_change(
         &mut self,
         change: impl FnOnce(&mut Config),
@@ -115,17 +115,17 @@ impl Served {
         Ok(())
     }
 
-    /// The state folder.
+    /// Returns the state folder.
     pub(crate) fn folder(&self) -> &std::path::Path {
         self.state.path()
     }
 
-    /// The runtime, for who asks it while it is being changed.
+    /// Returns the runtime, for threads that ask it while it is being changed.
     pub(crate) fn service(&self) -> Arc<Service> {
         self.service.clone()
     }
 
-    /// Where the persistent state of the unit with this LUN is stored.
+    /// Returns the file with the persistent state of the unit with this LUN.
     pub(crate) fn state_file(&self, lun: u16) -> PathBuf {
         let naa = process::file_unit(lun, 1, 512, false).0.naa;
         let units = self.state.path().join("units");
@@ -146,12 +146,12 @@ impl Served {
         }
     }
 
-    /// How many sessions there are.
+    /// Returns the number of sessions.
     pub(crate) fn sessions(&self) -> usize {
         self.service.sessions().len()
     }
 
-    /// How many connections there are, over all sessions.
+    /// Returns the number of connections, over all sessions.
     pub(crate) fn connections(&self) -> usize {
         let sessions = self.service.sessions();
         sessions
@@ -160,7 +160,7 @@ impl Served {
             .sum()
     }
 
-    /// Ends it, and starts it with what it stored.
+    /// Ends the service, and starts it with its stored state.
     pub(crate) fn restart(mut self) -> Self {
         self.service.shutdown();
         self.service.join();
@@ -169,7 +169,7 @@ impl Served {
         self
     }
 
-    /// Ends it; its portals are free again.
+    /// Ends the service; its portals are free again.
     pub(crate) fn stop(self) {
         self.service.shutdown();
         self.service.join();

@@ -1,5 +1,6 @@
-//! An initiator's session with many commands under way, whose connection can be cut and made again. One
-//! thread drives all of them.
+//! Initiator's session with many commands under way, whose connection can be cut and made again.
+//!
+//! One thread drives all of these sessions.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -16,10 +17,10 @@ use iscsi::pdu::{
 };
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// Longer than anything takes: whoever waits so long waits for ever.
+/// Time longer than anything takes: a wait of this length would never end.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A command that ended.
+/// Command that ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) cookie: u64,
@@ -30,23 +31,23 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// ASC and ASCQ of fixed-format sense data.
+    /// Returns ASC and ASCQ of fixed-format sense data.
     pub(crate) fn asc(&self) -> Option<(u8, u8)> {
         Some((*self.sense.get(12)?, *self.sense.get(13)?))
     }
 }
 
-/// A session.
+/// Session with many commands under way.
 #[derive(Debug)]
 pub(crate) struct PipelinedSession {
     pub(crate) portal: SocketAddr,
     pub(crate) settings: LoginSettings,
     link: Option<Link>,
-    /// What the target announced.
+    /// Announcements of the target.
     announced: Vec<AsyncEvent>,
 }
 
-/// Its connection.
+/// Connection of a session.
 #[derive(Debug)]
 struct Link {
     stream: TcpStream,
@@ -58,7 +59,7 @@ struct Link {
     commands: Commands,
 }
 
-/// The commands under way.
+/// Commands under way.
 #[derive(Debug, Default)]
 struct Commands {
     data_out: HashMap<u64, Vec<u8>>,
@@ -68,7 +69,7 @@ struct Commands {
     sent: u64,
     /// Task management functions that were answered.
     managed: Vec<(u64, TaskManagementResult)>,
-    /// What the target announced.
+    /// Announcements of the target.
     announced: Vec<AsyncEvent>,
 }
 
@@ -125,7 +126,7 @@ impl Entropy for KernelEntropy {
 }
 
 impl PipelinedSession {
-    /// A session that is not logged in yet.
+    /// Returns a session that is not logged in yet.
     pub(crate) fn new(portal: SocketAddr, settings: LoginSettings) -> Self {
         Self {
             portal,
@@ -153,7 +154,7 @@ impl PipelinedSession {
 
     /// Logs in, but gives up after this time, and does not stay.
     pub(crate) fn log_in_and_go(&mut self, patience: Duration) {
-        // Whether it was answered in time does not matter to somebody who goes.
+        // The initiator goes anyway, whether or not it was answered in time.
         let _ = self.try_log_in(patience);
         self.cut();
     }
@@ -190,8 +191,9 @@ impl PipelinedSession {
         }
     }
 
-    /// A second connection of the same session (MC/S), not logged in yet, whose commands come after the
-    /// next `ahead` commands of this one.
+    /// Returns a second connection of this session (MC/S), not logged in yet.
+    ///
+    /// Its commands come after the next `ahead` commands of this connection.
     pub(crate) fn second_connection(&self, ahead: u32) -> Self {
         let link = self.link.as_ref().expect("the session is logged in");
         let settings = LoginSettings {
@@ -248,7 +250,7 @@ impl PipelinedSession {
         self.command(cookie, lun, [0; 16], aca, Direction::None, 0, Vec::new());
     }
 
-    /// How many bytes of data-out the commands of this connection have sent.
+    /// Returns the number of data-out bytes that the commands of this connection have sent.
     pub(crate) fn sent(&self) -> u64 {
         let link = self.link.as_ref().expect("the session is logged in");
         link.commands.sent
@@ -334,7 +336,7 @@ impl PipelinedSession {
         }
     }
 
-    /// Waits until the target closes the connection; returns what it announced until then.
+    /// Waits until the target closes the connection; returns its announcements until then.
     pub(crate) fn wait_for_end(&mut self) -> Vec<AsyncEvent> {
         // Pings may come all the while.
         let give_up = Instant::now() + PATIENCE;
@@ -345,10 +347,10 @@ impl PipelinedSession {
         std::mem::take(&mut self.announced)
     }
 
-    /// Moves what can be moved without waiting, and takes the commands that ended.
+    /// Moves the data that can be moved without waiting, and takes the commands that ended.
     ///
     /// # Errors
-    /// The connection is gone; what ended before was taken.
+    /// The connection is gone; the commands that ended before were taken.
     pub(crate) fn pump(&mut self, ended: &mut Vec<Ended>) -> io::Result<()> {
         let Some(link) = &mut self.link else {
             return Ok(());
@@ -362,7 +364,7 @@ impl PipelinedSession {
         moved
     }
 
-    /// The connection, for who speaks on by itself, and CmdSN of the next command.
+    /// Returns the connection, for a caller that goes on alone, and CmdSN of the next command.
     pub(crate) fn into_stream(mut self) -> (TcpStream, u32) {
         let link = self.link.take().expect("the session is logged in");
         (link.stream, link.next_cmd_sn)
@@ -374,7 +376,8 @@ impl PipelinedSession {
         link.stream.write_all(bytes).expect("the socket has room");
     }
 
-    /// Sends bytes that no initiator would, as far as the target takes them. Returns how many it took.
+    /// Sends bytes that no initiator would, as far as the target takes them. Returns how many it
+    /// took.
     pub(crate) fn send_some(&mut self, bytes: &[u8]) -> usize {
         let link = self.link.as_mut().expect("the session is logged in");
         let mut sent = 0;
@@ -388,7 +391,7 @@ impl PipelinedSession {
         sent
     }
 
-    /// Sends what is to be sent until the target takes no more, and reads nothing.
+    /// Sends waiting data until the target takes no more, and reads nothing.
     pub(crate) fn send_only(&mut self) {
         let link = self.link.as_mut().expect("the session is logged in");
         while !link.out.is_empty() {

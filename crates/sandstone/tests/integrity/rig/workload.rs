@@ -1,4 +1,4 @@
-//! Random commands from several sessions to several logical units, each answer held against the model.
+//! Random commands from several sessions to several logical units; the model judges each answer.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use super::model::{Crash, End, Model};
 use super::random::Random;
 use super::session::{Ended, PipelinedSession, wait};
 
-/// Commands under way in one session at most.
+/// Largest number of commands under way in one session.
 const DEPTH: usize = 12;
 const GOOD: u8 = 0x00;
 const CHECK_CONDITION: u8 = 0x02;
@@ -16,12 +16,13 @@ const UNIT_ATTENTION: u8 = 0x06;
 const MISCOMPARE: (u8, u8) = (0x1d, 0x00);
 const FUA: u8 = 0x08;
 
-/// A logical unit under test.
+/// Logical unit under test.
 #[derive(Debug)]
 pub(crate) struct Unit {
     pub(crate) lun: u8,
     pub(crate) block_len: usize,
-    /// With a write cache only FUA and SYNCHRONIZE CACHE make data durable.
+    /// Whether the unit has a write cache. If it has, only FUA and SYNCHRONIZE CACHE make data
+    /// durable.
     pub(crate) write_cache: bool,
     pub(crate) model: Model,
 }
@@ -29,7 +30,7 @@ pub(crate) struct Unit {
 #[derive(Debug)]
 enum OperationKind {
     Read,
-    /// Whatever replaces blocks: WRITE, WRITE SAME, UNMAP.
+    /// Command that replaces blocks: WRITE, WRITE SAME, UNMAP.
     Write {
         durable: bool,
     },
@@ -49,7 +50,7 @@ struct Operation {
 
 type PowerSwitch = Box<dyn Fn() -> bool>;
 
-/// Sessions, units, and what is under way.
+/// Sessions, units, and commands under way.
 pub(crate) struct Workload {
     seed: u64,
     pub(crate) random: Random,
@@ -57,13 +58,13 @@ pub(crate) struct Workload {
     pub(crate) units: Vec<Unit>,
     under_way: HashMap<u64, Operation>,
     last_operation: u64,
-    /// The ranges of WRITE SAME operations: their blocks name the whole range.
+    /// Ranges of WRITE SAME operations: their blocks name the whole range.
     repeated: HashMap<u64, Range<u64>>,
     /// Whether commands may fail now.
     power_is_off: PowerSwitch,
     /// Whether commands may end with a unit attention.
     attentions: bool,
-    /// Commands that ended, by status: a run in which nothing happens proves nothing.
+    /// Number of commands that ended, by status: a run in which nothing happens proves nothing.
     pub(crate) ended: HashMap<&'static str, u64>,
 }
 
@@ -83,7 +84,8 @@ impl Workload {
         }
     }
 
-    /// Logs in every session that has no connection. What it had under way will not happen any more.
+    /// Logs in every session that has no connection. Its commands under way will not happen any
+    /// more.
     pub(crate) fn connect_all(&mut self) {
         for session in 0..self.sessions.len() {
             if !self.sessions[session].is_connected() {
@@ -118,7 +120,7 @@ impl Workload {
         }
     }
 
-    /// So many random commands, with connections cut in between where `cuts` says so.
+    /// Runs this number of random commands, with cuts of connections in between if `cuts` says so.
     pub(crate) fn run(&mut self, commands: usize, cuts: bool) {
         for _ in 0..commands {
             if cuts && self.random.chance(2) {
@@ -137,7 +139,8 @@ impl Workload {
         }
     }
 
-    /// So many random commands, or fewer: until the power is off. Commands fail when it goes.
+    /// Runs this number of random commands, or fewer: until the power is off. Commands fail when it
+    /// goes.
     pub(crate) fn run_until(&mut self, commands: usize, power_is_off: impl Fn() -> bool + 'static) {
         self.power_is_off = Box::new(power_is_off);
         for _ in 0..commands {
@@ -149,7 +152,8 @@ impl Workload {
         self.power_is_off = Box::new(|| false);
     }
 
-    /// From now on commands may be told that something changed, and are not carried out then.
+    /// Allows commands to end with the news of a change from now on, and not to be carried out
+    /// then.
     pub(crate) fn expect_unit_attentions(&mut self) {
         self.attentions = true;
     }
@@ -196,7 +200,8 @@ impl Workload {
         }
     }
 
-    /// The target is gone: nothing that is under way will be answered. What goes with it is asked of each unit.
+    /// Gives up everything that is under way: the target is gone. `crash` returns the loss of each
+    /// unit.
     pub(crate) fn crash(&mut self, crash: impl Fn(&Unit) -> Crash) {
         self.sessions.iter_mut().for_each(PipelinedSession::cut);
         *self.ended.entry("unanswered").or_default() += self.under_way.len() as u64;
@@ -247,7 +252,8 @@ impl Workload {
         }
     }
 
-    /// Mostly a few blocks, so that commands meet; sometimes many, so that they take several bursts.
+    /// Returns mostly few blocks, so that commands meet, and sometimes many, so that they take
+    /// several bursts.
     fn random_blocks(&mut self, unit: usize) -> Range<u64> {
         let all = self.units[unit].model.len();
         let most = match self.random.within(0..10) {

@@ -2,9 +2,9 @@
 //!
 //! Each record says where the next one lies. If a record becomes unreadable and no copy has it,
 //! none of the records after it can be reached. Whether acknowledged groups lie there can then only
-//! be found out by searching for records near it ([`crate::pool::open`] does). If the next record is not
-//! near, nothing would be found, and the end would be taken for one that a power cut left. All
-//! acknowledged groups after it would be lost silently.
+//! be found out by searching for records near it ([`crate::pool::open`] does). If the next record
+//! is not near, nothing would be found, and the end would be taken for one that a power cut left.
+//! All acknowledged groups after it would be lost silently.
 //!
 //! So such a record is written twice: its *signpost* lies near it, is durable when the group is,
 //! and leads on. The place for a signpost is taken in advance, since nothing may be free there any

@@ -195,7 +195,7 @@ fn a_pool_is_not_filled_to_the_brim_for_a_sweep() {
     assert_eq!(everything(&bench), before);
 }
 
-/// Kills a sweep that has changed this knob, and returns the output of the daemon.
+/// Starts a sweep, waits until it has changed this knob in the output of `shown`, and kills it.
 fn killed(bench: &Bench, knob: &str, shown: &str, is_turned: impl Fn(&str) -> bool) {
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_sandstone"))
         .arg("--state")

@@ -103,7 +103,7 @@ fn snapshots_of_a_group_are_of_one_moment_under_load() {
     );
 }
 
-/// Access to the present values.
+/// Reader of the present values of several counters.
 trait EachOf {
     fn each_of(&self) -> Vec<u64>;
 }
