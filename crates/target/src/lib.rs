@@ -41,7 +41,27 @@
 //! | work that is done again and again | `recurring.rs` |
 //! | sessions in words, for the control plane | `describe.rs` |
 
-mod command;
+pub(crate) mod arrival;
+pub(crate) mod connection;
+pub(crate) mod dealer;
+pub(crate) mod ending;
+pub(crate) mod foresight;
+pub(crate) mod gathering;
+pub(crate) mod listener;
+pub(crate) mod login;
+pub(crate) mod operations;
+pub(crate) mod queue_error;
+pub(crate) mod registry;
+pub(crate) mod reinstatement;
+pub(crate) mod reset;
+pub(crate) mod served_session;
+pub(crate) mod session_traffic;
+pub(crate) mod socket_options;
+pub(crate) mod task_management;
+pub(crate) mod task_run;
+pub(crate) mod turn;
+pub(crate) mod upkeep;
+pub(crate) mod view;
 mod connection;
 mod core;
 mod describe;
@@ -58,7 +78,6 @@ mod recurring;
 mod retirement;
 mod router;
 mod service;
-mod session;
 mod shared;
 mod space_monitor;
 mod stand_in;

@@ -11,9 +11,9 @@ use scsi::persistent_reservation::Registrant;
 use super::directory::Directory;
 use super::operation::{SessionKey, Token};
 use super::transition::DrainOrder;
-use crate::connection::listener::Arrived;
-use crate::session::login::LoggedIn;
-use crate::session::registry::Spelled;
+use crate::listener::Arrived;
+use crate::login::LoggedIn;
+use crate::registry::Spelled;
 use unit::unit::Unit;
 
 /// A message to an event loop.

@@ -13,7 +13,7 @@ use scsi::{Asc, BlockRange, Command, Response, Sense, Start, Status, TaskAttribu
 use super::core::{Core, Progress, completion, good};
 use super::operation::{Operation, OwnedCommand, SessionKey, Token, Waiting, Work};
 use super::payload::{DataIn, DataOut, Intent};
-use crate::session::view::View;
+use crate::view::View;
 use block::budget::{Reservation, Share};
 use block::{Pages, PagesMut};
 use pages::{PAGE_SIZE, footprint};

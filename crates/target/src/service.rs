@@ -33,7 +33,7 @@ use super::opening::{DeviceLayer, Opener};
 use super::recurring::Recurring;
 use super::shared::{DaemonLimits, LoopHandle, Shared};
 use super::space_monitor::SpaceMonitor;
-use crate::connection::listener::{self, Acceptor};
+use crate::listener::{self, Acceptor};
 use config::placement;
 use hint::Place;
 use initiator::host::Host;

@@ -9,8 +9,8 @@ use scsi::logical_unit::LogicalUnit;
 
 use super::directory::Directory;
 use super::message::Message;
-use crate::connection::dealer::Dealer;
-use crate::session::registry::Registry;
+use crate::dealer::Dealer;
+use crate::registry::Registry;
 use block::budget::Budget;
 use scsi::task_set::Wake;
 use unit::loops::{Loops, Seat};

@@ -20,7 +20,7 @@ use scsi::task_set::Wake;
 use super::message::{Message, QuietSignal};
 use super::operation::{Answer, Operation, Token, Work};
 use super::shared::Shared;
-use crate::command::operations::Operations;
+use crate::operations::Operations;
 use model::data_plane::ApplyError;
 use unit::nexus::MappedUnit;
 use unit::unit::Unit;

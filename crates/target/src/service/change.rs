@@ -11,7 +11,7 @@ use super::Service;
 use super::applied::Applied;
 use super::layout::{group_layout, portals};
 use super::retarget::moved;
-use crate::connection::listener;
+use crate::listener;
 use crate::made_files::MadeFiles;
 use crate::retirement::Retirement;
 use crate::{gateway, transition};

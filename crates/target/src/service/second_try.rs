@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::Service;
 use super::applied::Applied;
-use crate::connection::listener;
+use crate::listener;
 use crate::gateway;
 use crate::recurring::Orders;
 use crate::retirement::Retirement;

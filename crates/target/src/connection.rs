@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::gathering::Gathering;
 use super::login::LoginConnection;
 use super::registry::Seat;
-use crate::connection::dealer::Dealt;
+use crate::dealer::Dealt;
 use crate::operation::SessionKey;
 use crate::payload::{DataIn, DataOut};
 

@@ -9,7 +9,7 @@ use super::connection::{Connection, Received, Role};
 use super::login::{LoggedIn, LoginConnection, LoginProgress};
 use super::registry::{RegisteredSession, Seat, SessionName};
 use super::served_session::ServedSession;
-use crate::connection::listener::Arrived;
+use crate::listener::Arrived;
 use crate::event_loop::EventLoop;
 use crate::message::Message;
 
@@ -22,7 +22,7 @@ impl EventLoop {
             dealt,
         } = arrived;
         self.make_room_for_login();
-        if let Err(error) = crate::connection::socket_options::apply(&stream) {
+        if let Err(error) = crate::socket_options::apply(&stream) {
             tracing::debug!(%peer, %error, "socket options were refused");
         }
         let mut stream = mio::net::TcpStream::from_std(stream);

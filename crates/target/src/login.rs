@@ -16,7 +16,7 @@ use iscsi::target::login::{
 };
 
 use super::registry::{RegisteredSession, Registry, Seat, SessionName};
-use crate::connection::dealer::Dealt;
+use crate::dealer::Dealt;
 use crate::directory::Directory;
 use crate::message::Message;
 use crate::shared::Shared;

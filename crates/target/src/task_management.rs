@@ -21,7 +21,7 @@ use crate::core::Core;
 use crate::event_loop::EventLoop;
 use crate::message::{AbortOrder, Message, QuietSignal, Whose};
 use crate::operation::{Operation, SessionKey, Waiting, Work};
-use crate::session::served_session::Visible;
+use crate::served_session::Visible;
 use unit::nexus::MappedUnit;
 
 /// Task management functions that may wait beside one for each task of a session.
