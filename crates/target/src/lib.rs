@@ -16,18 +16,15 @@
 //! | a login takes a connection's place | `reinstatement.rs` |
 //! | a session on its loop, and the units that it sees | `served_session.rs`, `view.rs` |
 //! | a connection or a session ends | `ending.rs` |
-//! | writes of a lost session that are still under way | `fence.rs`, `ending.rs` |
+//! | writes of a lost session that are still under way | `ending.rs`, [`unit::command::fence`] |
 //! | time limits, pings, memory pressure | `upkeep.rs` |
 //! | **commands** | |
 //! | the turns of a loop | `event_loop.rs`; what loops tell each other: `message.rs`, what they share: `shared.rs` |
 //! | bytes become commands, answers leave | `session_traffic.rs`, `connection.rs`, `payload.rs` |
 //! | input is left to gather; memory is fetched ahead | `gathering.rs`, `foresight.rs` |
 //! | a command finds its unit and starts | `router.rs` |
-//! | a command runs | `core.rs`, `operation.rs`; all that run: `operations.rs` |
-//! | a task of the device server runs | `task_run.rs`, `step_requests.rs` |
-//! | a long command lets others go on | `turn.rs` |
-//! | a failed command takes others with it (QErr) | `queue_error.rs` |
-//! | task management, aborts across loops, resets | `task_management.rs`, `reset.rs` |
+//! | a command runs, and ends others | [`unit::command`] |
+//! | task management, aborts across loops | `task_management.rs` |
 //! | **units and configuration** | |
 //! | a logical unit and what it keeps | the crate [`unit`] |
 //! | a unit is another machine's disk | `gateway.rs` |
@@ -35,56 +32,43 @@
 //! | the configuration as it is served | `directory.rs` |
 //! | a configuration is put in force | `service/change.rs`, `opening.rs` |
 //! | a refused configuration leaves no files behind | `made_files.rs` |
-//! | a unit leaves service: deleted, or pointed elsewhere | `retirement.rs` |
-//! | a target port group goes out of service | `transition.rs` |
+//! | a unit or a target port group goes out of service | [`unit::retirement`], [`unit::transition`] |
 //! | what could not be served at first | `service/second_try.rs` |
 //! | work that is done again and again | `recurring.rs` |
 //! | sessions in words, for the control plane | `describe.rs` |
 
-pub(crate) mod arrival;
-pub(crate) mod connection;
-pub(crate) mod dealer;
-pub(crate) mod ending;
-pub(crate) mod foresight;
-pub(crate) mod gathering;
-pub(crate) mod listener;
-pub(crate) mod login;
-pub(crate) mod operations;
-pub(crate) mod queue_error;
-pub(crate) mod registry;
-pub(crate) mod reinstatement;
-pub(crate) mod reset;
-pub(crate) mod served_session;
-pub(crate) mod session_traffic;
-pub(crate) mod socket_options;
-pub(crate) mod task_management;
-pub(crate) mod task_run;
-pub(crate) mod turn;
-pub(crate) mod upkeep;
-pub(crate) mod view;
+mod arrival;
 mod connection;
-mod core;
+mod dealer;
 mod describe;
 pub mod directory;
+mod ending;
 mod event_loop;
-mod fence;
+mod foresight;
 mod gateway;
+mod gathering;
+mod listener;
+mod login;
 mod made_files;
 mod message;
 mod opening;
-mod operation;
 mod payload;
 mod recurring;
-mod retirement;
+mod registry;
+mod reinstatement;
 mod router;
+mod served_session;
 mod service;
+mod session_traffic;
 mod shared;
+mod socket_options;
 mod space_monitor;
 mod stand_in;
-mod step_requests;
-mod transition;
+mod task_management;
+mod upkeep;
+mod view;
 
-pub use connection::listener::try_listening;
+pub use listener::try_listening;
 pub use opening::DeviceLayer;
 pub use service::{Service, ServiceOptions};
 pub use shared::DaemonLimits;

@@ -15,17 +15,17 @@ use iscsi::target::login::{
     LoginPolicy, LoginResult, LoginTerms, MAX_DATA_SEGMENT, SessionKind,
 };
 
+use super::dealer::Dealt;
+use super::directory::Directory;
+use super::message::Message;
 use super::registry::{RegisteredSession, Registry, Seat, SessionName};
-use crate::dealer::Dealt;
-use crate::directory::Directory;
-use crate::message::Message;
-use crate::shared::Shared;
+use super::shared::Shared;
 use config::access::{self, Access};
 use model::config::{ChapSecret, TargetParameters, TargetSpec};
 use net::entropy::KernelEntropy;
 
 /// Commands in flight per session where the administrator sets nothing.
-pub(crate) const DEFAULT_QUEUE_DEPTH: u16 = 128;
+pub(super) const DEFAULT_QUEUE_DEPTH: u16 = 128;
 
 /// When no more than this part of all sessions is left, an initiator that has many gets no more.
 const LAST_PART: usize = 4;
@@ -34,7 +34,7 @@ const MANY_SESSIONS: usize = 64;
 
 /// A login that succeeded, on its way to the loop that owns the session.
 #[derive(Debug)]
-pub(crate) struct LoggedIn {
+pub(super) struct LoggedIn {
     /// It counts as one of that loop.
     pub dealt: Dealt,
     /// The socket.
@@ -57,14 +57,14 @@ pub(crate) struct LoggedIn {
 
 impl LoggedIn {
     /// The name of the session that it starts or joins.
-    pub(crate) fn name(&self) -> SessionName {
+    pub(super) fn name(&self) -> SessionName {
         SessionName::of(&self.result.identity, self.result.portal_group_tag)
     }
 }
 
 /// What came of some bytes.
 #[derive(Debug)]
-pub(crate) enum LoginProgress {
+pub(super) enum LoginProgress {
     /// More are needed.
     Pending,
     /// The login succeeded; [`LoginConnection::take_rest`] has what follows.
@@ -75,7 +75,7 @@ pub(crate) enum LoginProgress {
 
 /// A connection that logs in.
 #[derive(Debug)]
-pub(crate) struct LoginConnection {
+pub(super) struct LoginConnection {
     login: Login,
     input: Vec<u8>,
     /// Responses to send.
@@ -84,7 +84,7 @@ pub(crate) struct LoginConnection {
 
 impl LoginConnection {
     /// On a fresh connection.
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             login: Login::new(),
             input: Vec::new(),
@@ -93,7 +93,7 @@ impl LoginConnection {
     }
 
     /// Takes bytes.
-    pub(crate) fn receive(
+    pub(super) fn receive(
         &mut self,
         bytes: &[u8],
         loop_index: usize,
@@ -147,7 +147,7 @@ impl LoginConnection {
     }
 
     /// The bytes after the login, and the responses that have not left.
-    pub(crate) fn take_rest(self) -> (Vec<u8>, Vec<u8>) {
+    pub(super) fn take_rest(self) -> (Vec<u8>, Vec<u8>) {
         (self.input, self.output)
     }
 }

@@ -12,7 +12,7 @@ use iscsi::negotiation::SessionParameters;
 use iscsi::pdu::Isid;
 use iscsi::target::login::LoginIdentity;
 
-use crate::operation::SessionKey;
+use unit::command::operation::SessionKey;
 
 /// Most discovery sessions at once. Nobody needs one for longer than a moment, and everybody gets one who asks,
 /// also without proof of who it is: the oldest makes room, and they take none from other sessions.
@@ -20,7 +20,7 @@ const MAX_DISCOVERY_SESSIONS: usize = 256;
 
 /// A name as the initiator spelled it, which equals each other spelling of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Spelled(Arc<str>);
+pub(super) struct Spelled(Arc<str>);
 
 impl PartialEq for Spelled {
     fn eq(&self, other: &Self) -> bool {
@@ -59,7 +59,7 @@ impl From<&str> for Spelled {
 /// What makes a session the same one after a new login (RFC 7143 §6.3.5): initiator port and target
 /// port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SessionName {
+pub(super) struct SessionName {
     /// InitiatorName.
     pub initiator: Spelled,
     /// ISID.
@@ -72,7 +72,7 @@ pub(crate) struct SessionName {
 
 impl SessionName {
     /// Of a login at a portal group.
-    pub(crate) fn of(identity: &LoginIdentity, portal_group_tag: u16) -> Self {
+    pub(super) fn of(identity: &LoginIdentity, portal_group_tag: u16) -> Self {
         let target = identity.target_name.as_deref().unwrap_or_default();
         Self {
             initiator: identity.initiator_name.as_str().into(),
@@ -83,14 +83,14 @@ impl SessionName {
     }
 
     /// Whether it is for discovery.
-    pub(crate) fn is_discovery(&self) -> bool {
+    pub(super) fn is_discovery(&self) -> bool {
         self.target.is_empty()
     }
 }
 
 /// A session as the other loops know it.
 #[derive(Debug)]
-pub(crate) struct RegisteredSession {
+pub(super) struct RegisteredSession {
     /// Its handle.
     pub tsih: u16,
     /// The loop that owns it.
@@ -110,7 +110,7 @@ pub(crate) struct RegisteredSession {
 
 /// How many sessions there are, but those for discovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(super) struct Counts {
     /// In all.
     pub all: usize,
     /// At the same target.
@@ -121,7 +121,7 @@ pub(crate) struct Counts {
 
 /// Sessions by name and by handle.
 #[derive(Debug, Default)]
-pub(crate) struct Registry {
+pub(super) struct Registry {
     by_name: HashMap<SessionName, Arc<RegisteredSession>>,
     by_tsih: HashMap<u16, SessionName>,
     last_tsih: u16,
@@ -130,17 +130,17 @@ pub(crate) struct Registry {
 
 impl Registry {
     /// The session of this name.
-    pub(crate) fn find(&self, name: &SessionName) -> Option<Arc<RegisteredSession>> {
+    pub(super) fn find(&self, name: &SessionName) -> Option<Arc<RegisteredSession>> {
         self.by_name.get(name).cloned()
     }
 
     /// The session with this handle.
-    pub(crate) fn by_tsih(&self, tsih: u16) -> Option<Arc<RegisteredSession>> {
+    pub(super) fn by_tsih(&self, tsih: u16) -> Option<Arc<RegisteredSession>> {
         self.find(self.by_tsih.get(&tsih)?)
     }
 
     /// How many sessions there are but those for discovery.
-    pub(crate) fn count(&self, like: &SessionName) -> Counts {
+    pub(super) fn count(&self, like: &SessionName) -> Counts {
         let mut counts = Counts::default();
         for name in self.by_name.keys().filter(|name| !name.is_discovery()) {
             counts.all += 1;
@@ -151,7 +151,7 @@ impl Registry {
     }
 
     /// Forgets the oldest discovery session where there are as many as there may be, and returns it to be ended.
-    pub(crate) fn make_room_for_discovery(&mut self) -> Option<Arc<RegisteredSession>> {
+    pub(super) fn make_room_for_discovery(&mut self) -> Option<Arc<RegisteredSession>> {
         let discovery = || {
             let sessions = self.by_name.iter();
             sessions.filter(|(name, _)| name.is_discovery())
@@ -168,7 +168,7 @@ impl Registry {
 
     /// Registers a session, replacing one of the same name, which is returned to be closed. `None`
     /// where all 65,535 handles are taken.
-    pub(crate) fn insert(
+    pub(super) fn insert(
         &mut self,
         name: SessionName,
         loop_index: usize,
@@ -198,7 +198,7 @@ impl Registry {
     }
 
     /// Forgets a session, unless its name belongs to a newer one already.
-    pub(crate) fn remove(&mut self, name: &SessionName, session: &RegisteredSession) {
+    pub(super) fn remove(&mut self, name: &SessionName, session: &RegisteredSession) {
         if self
             .by_name
             .get(name)
@@ -212,7 +212,7 @@ impl Registry {
 
 /// A connection's place in its session, from the end of its login on; free again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(super) struct Seat {
     /// The session.
     pub session: Arc<RegisteredSession>,
     cid: u16,
@@ -229,14 +229,14 @@ impl Drop for Seat {
 
 impl RegisteredSession {
     /// How many connections it has, and whether one of them has this CID.
-    pub(crate) fn connections(&self, cid: u16) -> (u16, bool) {
+    pub(super) fn connections(&self, cid: u16) -> (u16, bool) {
         let cids = self.cids();
         (distinct(&cids), cids.contains(&cid))
     }
 
     /// A place for a connection with this CID: a new one, or that of the connection it replaces (RFC
     /// 7143 §6.3.4). `None` where the session has MaxConnections already.
-    pub(crate) fn take_seat(self: &Arc<Self>, cid: u16) -> Option<Seat> {
+    pub(super) fn take_seat(self: &Arc<Self>, cid: u16) -> Option<Seat> {
         let mut cids = self.cids();
         if !cids.contains(&cid) && distinct(&cids) >= self.parameters.max_connections {
             return None;
@@ -253,7 +253,7 @@ impl RegisteredSession {
     }
 
     /// Notes the command window, for connections that log in later.
-    pub(crate) fn note_window(&self, exp_cmd_sn: u32, max_cmd_sn: u32) {
+    pub(super) fn note_window(&self, exp_cmd_sn: u32, max_cmd_sn: u32) {
         self.exp_cmd_sn.store(exp_cmd_sn, Ordering::Relaxed);
         self.max_cmd_sn.store(max_cmd_sn, Ordering::Relaxed);
     }

@@ -4,11 +4,14 @@
 use iscsi::target::{ConnectionError, Event};
 
 use super::connection::{Received, Role};
+use super::event_loop::EventLoop;
 use super::foresight::foresee;
+use super::payload;
+use super::router::Router;
 use super::served_session::ServedSession;
-use crate::event_loop::EventLoop;
-use crate::operation::SessionKey;
-use crate::router::Router;
+use unit::command::ended::Ended;
+use unit::command::operation::SessionKey;
+use unit::command::operation::TaskKey;
 
 /// A connection whose output grew to this many bytes is not read until the peer has taken some.
 const OUTPUT_LIMIT: usize = 8 << 20;
@@ -17,7 +20,7 @@ const OUTPUT_LIMIT: usize = 8 << 20;
 const HELD_LIMIT: usize = 256 << 10;
 
 impl EventLoop {
-    pub(crate) fn read_session(&mut self, slot: usize, key: SessionKey, index: usize) -> bool {
+    pub(super) fn read_session(&mut self, slot: usize, key: SessionKey, index: usize) -> bool {
         let Some(session) = self.sessions.get_mut(&key) else {
             return false;
         };
@@ -76,7 +79,7 @@ impl EventLoop {
     }
 
     /// Gives bytes to the protocol. `false` if the connection is gone.
-    pub(crate) fn take_input(
+    pub(super) fn take_input(
         &mut self,
         slot: usize,
         key: SessionKey,
@@ -124,7 +127,7 @@ impl EventLoop {
     /// What one connection brought may be what requests of the others waited for: those have answers to
     /// send now, or may be read again.
     #[cold]
-    pub(crate) fn mark_session_dirty(&mut self, key: SessionKey) {
+    pub(super) fn mark_session_dirty(&mut self, key: SessionKey) {
         let Some(session) = self.sessions.get(&key) else {
             return;
         };
@@ -150,7 +153,7 @@ impl EventLoop {
         self.close_connection(slot, "protocol error");
     }
 
-    pub(crate) fn protocol_event(&mut self, key: SessionKey, event: Event) {
+    pub(super) fn protocol_event(&mut self, key: SessionKey, event: Event) {
         match event {
             Event::TaskManagement {
                 request,
@@ -175,22 +178,19 @@ impl EventLoop {
         self.mark_session_dirty(key);
     }
 
-    pub(crate) fn complete(
-        &mut self,
-        key: SessionKey,
-        task: iscsi::target::TaskId,
-        completion: iscsi::target::Completion<crate::payload::DataIn>,
-    ) {
+    pub(super) fn complete(&mut self, key: SessionKey, task: TaskKey, ended: Ended) {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
-        session.protocol.complete(task, completion);
+        session
+            .protocol
+            .complete(payload::task(task), payload::completion(ended));
         let slots: smallvec::SmallVec<[usize; 4]> = session.connections.values().copied().collect();
         slots.into_iter().for_each(|slot| self.mark_dirty(slot));
     }
 
     /// Writes the output of every connection that has some.
-    pub(crate) fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         for slot in std::mem::take(&mut self.dirty) {
             let Some(connection) = self.connections.get_mut(slot) else {
                 continue;
