@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 use super::dealer::Dealt;
 use super::gathering::Gathering;
 use super::login::LoginConnection;
-use super::operation::SessionKey;
 use super::payload::{DataIn, DataOut};
 use super::registry::Seat;
+use unit::command::operation::SessionKey;
 
 /// Pieces of one vectored write: half of what the kernel takes (IOV_MAX), so that the array stays
 /// within the first-level cache.

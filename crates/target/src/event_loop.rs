@@ -16,21 +16,23 @@ use mio::{Events, Interest, Poll};
 use slab::Slab;
 
 use super::connection::{Connection, Received, Role};
-use super::core::{Core, Progress};
 use super::directory::Directory;
 use super::gathering;
 use super::login::LoggedIn;
 use super::message::Message;
-use super::operation::{SessionKey, Token, Waiting, Work};
-use super::operations::Operations;
 use super::registry::{RegisteredSession, SessionName};
 use super::router::Router;
 use super::served_session::ServedSession;
+use super::shared::Core;
 use super::shared::Shared;
-use super::turn::Turn;
 use block::Lane;
 use block::spin::{self, Spin};
 use iscsi::name;
+use unit::command::core::Progress;
+use unit::command::ended::Ended;
+use unit::command::operation::{SessionKey, Token, Waiting, Work};
+use unit::command::operations::Operations;
+use unit::command::turn::Turn;
 
 /// Input buffer of a loop in bytes; one read serves many commands.
 const BUFFER: usize = 256 * 1024;
@@ -349,19 +351,14 @@ impl EventLoop {
             return;
         };
         let (key, task) = (operation.session, operation.task);
-        if let Work::Management {
-            connection,
-            itt,
-            result,
-        } = operation.work
-        {
+        if let Work::Answer(number) = operation.work {
             if self.core.operations.take(token).is_some() {
                 self.core.operations.retire(token);
             }
             if let Some(session) = self.sessions.get_mut(&key) {
                 session.functions_waiting -= 1;
             }
-            self.answer_task_management(key, connection, itt, result);
+            self.answer_when_asked(key, number);
             return;
         }
         if self.core.remove_fence(token) {
@@ -383,7 +380,7 @@ impl EventLoop {
         };
         if cancelled {
             self.core.cancel_after_turn(token);
-            self.complete(key, task, super::core::good(None));
+            self.complete(key, task, Ended::good(None));
             return;
         }
         let mut router = Router {

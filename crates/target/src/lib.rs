@@ -16,18 +16,15 @@
 //! | a login takes a connection's place | `reinstatement.rs` |
 //! | a session on its loop, and the units that it sees | `served_session.rs`, `view.rs` |
 //! | a connection or a session ends | `ending.rs` |
-//! | writes of a lost session that are still under way | `fence.rs`, `ending.rs` |
+//! | writes of a lost session that are still under way | `ending.rs`, [`unit::command::fence`] |
 //! | time limits, pings, memory pressure | `upkeep.rs` |
 //! | **commands** | |
 //! | the turns of a loop | `event_loop.rs`; what loops tell each other: `message.rs`, what they share: `shared.rs` |
 //! | bytes become commands, answers leave | `session_traffic.rs`, `connection.rs`, `payload.rs` |
 //! | input is left to gather; memory is fetched ahead | `gathering.rs`, `foresight.rs` |
 //! | a command finds its unit and starts | `router.rs` |
-//! | a command runs | `core.rs`, `operation.rs`; all that run: `operations.rs` |
-//! | a task of the device server runs | `task_run.rs`, `step_requests.rs` |
-//! | a long command lets others go on | `turn.rs` |
-//! | a failed command takes others with it (QErr) | `queue_error.rs` |
-//! | task management, aborts across loops, resets | `task_management.rs`, `reset.rs` |
+//! | a command runs, and ends others | [`unit::command`] |
+//! | task management, aborts across loops | `task_management.rs` |
 //! | **units and configuration** | |
 //! | a logical unit and what it keeps | the crate [`unit`] |
 //! | a unit is another machine's disk | `gateway.rs` |
@@ -43,13 +40,11 @@
 
 mod arrival;
 mod connection;
-mod core;
 mod dealer;
 mod describe;
 pub mod directory;
 mod ending;
 mod event_loop;
-mod fence;
 mod foresight;
 mod gateway;
 mod gathering;
@@ -58,14 +53,10 @@ mod login;
 mod made_files;
 mod message;
 mod opening;
-mod operation;
-mod operations;
 mod payload;
-mod queue_error;
 mod recurring;
 mod registry;
 mod reinstatement;
-mod reset;
 mod retirement;
 mod router;
 mod served_session;
@@ -75,11 +66,8 @@ mod shared;
 mod socket_options;
 mod space_monitor;
 mod stand_in;
-mod step_requests;
 mod task_management;
-mod task_run;
 mod transition;
-mod turn;
 mod upkeep;
 mod view;
 

@@ -6,9 +6,12 @@ use iscsi::target::{ConnectionError, Event};
 use super::connection::{Received, Role};
 use super::event_loop::EventLoop;
 use super::foresight::foresee;
-use super::operation::SessionKey;
+use super::payload;
 use super::router::Router;
 use super::served_session::ServedSession;
+use unit::command::ended::Ended;
+use unit::command::operation::SessionKey;
+use unit::command::operation::TaskKey;
 
 /// A connection whose output grew to this many bytes is not read until the peer has taken some.
 const OUTPUT_LIMIT: usize = 8 << 20;
@@ -175,16 +178,13 @@ impl EventLoop {
         self.mark_session_dirty(key);
     }
 
-    pub(super) fn complete(
-        &mut self,
-        key: SessionKey,
-        task: iscsi::target::TaskId,
-        completion: iscsi::target::Completion<super::payload::DataIn>,
-    ) {
+    pub(super) fn complete(&mut self, key: SessionKey, task: TaskKey, ended: Ended) {
         let Some(session) = self.sessions.get_mut(&key) else {
             return;
         };
-        session.protocol.complete(task, completion);
+        session
+            .protocol
+            .complete(payload::task(task), payload::completion(ended));
         let slots: smallvec::SmallVec<[usize; 4]> = session.connections.values().copied().collect();
         slots.into_iter().for_each(|slot| self.mark_dirty(slot));
     }

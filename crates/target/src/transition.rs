@@ -17,11 +17,12 @@ use std::time::{Duration, Instant};
 use scsi::alua::{AccessState, GroupLayout, TargetPortGroups};
 use scsi::task_set::Wake;
 
-use super::message::{Message, QuietSignal};
-use super::operation::{Answer, Operation, Token, Work};
-use super::operations::Operations;
+use super::message::Message;
 use super::shared::Shared;
 use model::data_plane::ApplyError;
+use unit::command::abort::QuietSignal;
+use unit::command::operation::{Answer, Operation, Token, Work};
+use unit::command::operations::Operations;
 use unit::nexus::MappedUnit;
 use unit::unit::Unit;
 

@@ -7,6 +7,7 @@
 //! - [`unit`]: the unit itself, and what it tells the device server of its device;
 //! - [`nexus`]: the ways to a unit;
 //! - [`execution`]: operations of protocols that have no CDBs, from the gates to their end;
+//! - [`command`]: SCSI commands between their start and their end;
 //! - [`loops`]: the event loops that serve units, and the tokens of waiting operations;
 //! - [`shape`]: the configuration of the device server, from the configured unit and its device;
 //! - [`state`]: the stored state (reservations, saved mode pages) as a file;
@@ -14,6 +15,7 @@
 //! - [`hindrances`]: everything that stops I/O of a unit, in words; want of space: `shortage`.
 
 mod alone;
+pub mod command;
 pub mod execution;
 pub mod hindrances;
 pub mod loops;

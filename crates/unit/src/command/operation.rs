@@ -4,30 +4,37 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use iscsi::pdu::TaskManagementResult;
-use iscsi::target::TaskId;
 use scsi::range_lock::Hold;
 use scsi::{BlockRange, Task, TaskAttribute, WriteThrough};
 
-use super::message::QuietSignal;
+use super::abort::QuietSignal;
+pub use crate::loops::Token;
+use crate::nexus::{MappedUnit, TaskEntry};
+use crate::unit::Unit;
 use block::budget::Reservation;
 use block::{Pages, Request};
-pub(super) use unit::loops::Token;
-use unit::nexus::{MappedUnit, TaskEntry};
-use unit::unit::Unit;
 
 /// A session of this loop; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct SessionKey(pub u64);
+pub struct SessionKey(pub u64);
 
 impl SessionKey {
     /// No session: an operation that outlived its command.
-    pub(super) const NONE: Self = Self(u64::MAX);
+    pub const NONE: Self = Self(u64::MAX);
+}
+
+/// Number of a task in its session, as the protocol gave it; never reused while the session lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TaskKey(pub u64);
+
+impl TaskKey {
+    /// Number of an operation that is no task.
+    pub const NONE: Self = Self(u64::MAX);
 }
 
 /// What an operation does.
 #[derive(Debug)]
-pub(super) enum Work {
+pub enum Work {
     /// Waits for its turn in the task set; the CDB is looked at only then.
     Queued {
         /// The unit, not entered yet.
@@ -60,24 +67,14 @@ pub(super) enum Work {
     /// Keeps what comes later from these blocks until the writes of a lost session are over.
     Fence(Arc<Unit>, BlockRange),
     /// Makes durable what is in the write cache of a unit, which a reset switched off.
-    Emptying(
-        Arc<Unit>,
-        #[expect(dead_code, reason = "it is held, not asked")] WriteThrough,
-    ),
-    /// Waits until aborted tasks are quiet, then answers a task management request.
-    Management {
-        /// The connection of the request.
-        connection: usize,
-        /// Its tag.
-        itt: u32,
-        /// The answer.
-        result: TaskManagementResult,
-    },
+    Emptying(Arc<Unit>, WriteThrough),
+    /// Waits until aborted tasks are quiet; the number tells the protocol what to answer then.
+    Answer(u64),
 }
 
 /// A command kept until its turn.
 #[derive(Debug)]
-pub(super) struct OwnedCommand {
+pub struct OwnedCommand {
     /// The CDB.
     pub cdb: Vec<u8>,
     /// Its attribute.
@@ -90,7 +87,7 @@ pub(super) struct OwnedCommand {
 
 impl OwnedCommand {
     /// The command, as the device server takes it.
-    pub(super) fn as_command(&self) -> scsi::Command<'_> {
+    pub fn as_command(&self) -> scsi::Command<'_> {
         scsi::Command {
             cdb: &self.cdb,
             attribute: self.attribute,
@@ -102,7 +99,7 @@ impl OwnedCommand {
 
 /// A task of the device server with the requests of its current step.
 #[derive(Debug)]
-pub(super) struct TaskRun {
+pub struct TaskRun {
     /// The task.
     pub task: Box<dyn Task>,
     /// Its data-out.
@@ -123,7 +120,7 @@ pub(super) struct TaskRun {
 
 impl TaskRun {
     /// At the end of a step: flushes for what went into a cache that was switched off meanwhile.
-    pub(super) fn flush_if_late(&mut self, own: &Arc<Unit>) {
+    pub fn flush_if_late(&mut self, own: &Arc<Unit>) {
         let unit = self.on.as_ref().unwrap_or(own);
         if self.requests.is_empty() && self.cached && unit.is_late(false) {
             self.cached = false;
@@ -134,7 +131,7 @@ impl TaskRun {
 
 /// What the outcome of a step's last request becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub enum Answer {
     /// Nothing but success.
     Done,
     /// Nothing but success, of a save of the unit's state.
@@ -147,7 +144,7 @@ pub(super) enum Answer {
 
 /// What an operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waiting {
+pub enum Waiting {
     /// Its turn in the task set.
     Turn,
     /// The range it wants to hold.
@@ -162,11 +159,11 @@ pub(super) enum Waiting {
 
 /// A command, or a task management request, in progress.
 #[derive(Debug)]
-pub(super) struct Operation {
+pub struct Operation {
     /// Who asked.
     pub session: SessionKey,
     /// Under which number.
-    pub task: TaskId,
+    pub task: TaskKey,
     /// Its place in the task set; `None` while it waits for one.
     pub entry: Option<TaskEntry>,
     /// What it does.
@@ -188,7 +185,7 @@ pub(super) struct Operation {
 
 impl Operation {
     /// Whether an abort only takes it from its session.
-    pub(super) fn outlives_its_command(&self) -> bool {
+    pub fn outlives_its_command(&self) -> bool {
         match &self.work {
             Work::Task(run) => !self.cancelled && run.task.outlives_its_command(),
             _ => false,
@@ -196,7 +193,7 @@ impl Operation {
     }
 
     /// Gives back every range it holds.
-    pub(super) fn release(&mut self) {
+    pub fn release(&mut self) {
         for (unit, range, hold) in self.held.drain(..) {
             unit.range_lock.unlock(range, hold);
         }

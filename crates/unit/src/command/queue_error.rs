@@ -8,35 +8,35 @@
 
 use std::sync::Arc;
 
-use iscsi::target::{Completion, TaskId};
 use scsi::Status;
 use scsi::logical_unit::QueueErrorPolicy;
 
+use super::abort::{AbortOrder, QuietSignal, Whose};
 use super::core::Core;
-use super::message::{AbortOrder, QuietSignal, Whose};
-use super::operation::{SessionKey, Token};
-use super::payload::DataIn;
-use unit::nexus::MappedUnit;
+use super::ended::Ended;
+use super::operation::{SessionKey, TaskKey, Token};
+use super::peers::Peers;
+use crate::nexus::MappedUnit;
 
-impl Core {
+impl<S: Peers> Core<S> {
     /// Looks at how a command of a unit ends before its response leaves.
     #[inline]
-    pub(super) fn note_end(
+    pub fn note_end(
         &mut self,
         session: SessionKey,
-        task: TaskId,
+        task: TaskKey,
         mapped: &MappedUnit,
-        completion: &Completion<DataIn>,
+        completion: &Ended,
     ) {
         // What outlived its command answers nobody.
         let answered = session != SessionKey::NONE;
-        if completion.status == Status::CheckCondition as u8 && answered {
+        if completion.status == Status::CheckCondition && answered {
             self.check_condition(session, task, mapped);
         }
     }
 
     #[cold]
-    fn check_condition(&mut self, session: SessionKey, task: TaskId, mapped: &MappedUnit) {
+    fn check_condition(&mut self, session: SessionKey, task: TaskKey, mapped: &MappedUnit) {
         let logical = &mapped.unit.logical;
         let by = mapped.itl.nexus().id;
         let whose = match logical.queue_error_policy() {

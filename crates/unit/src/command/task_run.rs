@@ -4,28 +4,28 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use iscsi::target::TaskId;
 use scsi::range_lock::Hold;
 use scsi::{BlockRange, Input, Response, Step};
 
-use super::core::{Core, Progress, completion, wanting};
-use super::message::{AbortOrder, QuietSignal, Whose};
-use super::operation::{Answer, Operation, SessionKey, TaskRun, Token, Waiting, Work};
-use super::shared::Shared;
+use super::abort::{AbortOrder, QuietSignal, Whose};
+use super::core::{Core, Progress};
+use super::ended::Ended;
+use super::operation::{Answer, Operation, SessionKey, TaskKey, TaskRun, Token, Waiting, Work};
+use super::peers::Peers;
 use super::step_requests::{prepare, scsi_error, to_extents};
 use super::turn;
+use crate::nexus::TaskEntry;
+use crate::state;
+use crate::unit::Unit;
 use block::lane::Outcome;
 use block::{BlockError, BlockErrorKind, Done, Pages, Submitted, Ticket};
-use unit::nexus::TaskEntry;
-use unit::state;
-use unit::unit::Unit;
 
-impl Core {
+impl<S: Peers> Core<S> {
     /// Starts a task of the device server with its data-out.
-    pub(super) fn run_task(
+    pub fn run_task(
         &mut self,
         session: SessionKey,
-        task: TaskId,
+        task: TaskKey,
         entry: TaskEntry,
         scsi_task: Box<dyn scsi::Task>,
         data_out: Pages,
@@ -66,7 +66,7 @@ impl Core {
     }
 
     /// Gives its data-out to a task, which holds the range it must have to itself.
-    pub(super) fn begin_task(&mut self, token: Token) -> Progress {
+    pub fn begin_task(&mut self, token: Token) -> Progress {
         let Some(mut operation) = self.operations.take(token) else {
             return Progress::Pending;
         };
@@ -82,15 +82,10 @@ impl Core {
     }
 
     /// Carries out steps until one must be waited for.
-    pub(super) fn drive(
-        &mut self,
-        token: Token,
-        mut operation: Operation,
-        mut step: Step,
-    ) -> Progress {
+    pub fn drive(&mut self, token: Token, mut operation: Operation, mut step: Step) -> Progress {
         loop {
             if let Step::Done(response) = step {
-                let completion = completion(response);
+                let completion = Ended::from(response);
                 if let (Some(entry), false) = (&operation.entry, operation.cancelled) {
                     self.note_end(
                         operation.session,
@@ -101,7 +96,7 @@ impl Core {
                 }
                 operation.release();
                 self.operations.retire(token);
-                return Progress::Done(wanting(operation.data_out_wanted, completion));
+                return Progress::Done(completion.wanting(operation.data_out_wanted));
             }
             match self.begin_step(token, &mut operation, step) {
                 Begun::Requests => {}
@@ -128,7 +123,7 @@ impl Core {
 
     /// Carries out the requests of the current step; returns the next one. `None` where a request is
     /// pending or waits for the next turn.
-    pub(super) fn carry_out(&mut self, token: Token, operation: &mut Operation) -> Option<Step> {
+    pub fn carry_out(&mut self, token: Token, operation: &mut Operation) -> Option<Step> {
         if let Some(response) = fenced(operation) {
             return Some(Step::Done(response));
         }
@@ -161,7 +156,7 @@ impl Core {
                     operation.task,
                     scope,
                     token,
-                    &self.shared,
+                    &*self.shared,
                 );
                 self.spread(order);
                 return Begun::Waits(Waiting::Quiet);
@@ -195,11 +190,7 @@ impl Core {
 
     /// Submits the requests of the current step one after the other. `None` where one is pending, or
     /// waits for the next turn; the operation says which.
-    pub(super) fn submit_requests(
-        &mut self,
-        token: Token,
-        operation: &mut Operation,
-    ) -> Option<Outcome> {
+    pub fn submit_requests(&mut self, token: Token, operation: &mut Operation) -> Option<Outcome> {
         let (Work::Task(run), Some(entry)) = (&mut operation.work, &operation.entry) else {
             return Some(Ok(Done::Nothing));
         };
@@ -239,7 +230,7 @@ impl Core {
     }
 
     /// Gives the outcome of a step to the task.
-    pub(super) fn answer(&mut self, operation: &mut Operation, outcome: Outcome) -> Step {
+    pub fn answer(&mut self, operation: &mut Operation, outcome: Outcome) -> Step {
         // Shared holds last one step; the exclusive one lasts to the end of the task.
         operation.held.retain(|(unit, range, hold)| {
             let keep = *hold == Hold::Exclusive;
@@ -295,14 +286,14 @@ fn fenced(operation: &mut Operation) -> Option<Response> {
     entry.mapped.itl.may_still_run(true).err()
 }
 
-fn abort_order(
+fn abort_order<S: Peers>(
     entry: &TaskEntry,
     session: SessionKey,
-    task: TaskId,
+    task: TaskKey,
     scope: scsi::AbortScope,
     token: Token,
-    shared: &Arc<Shared>,
-) -> AbortOrder {
+    shared: &S,
+) -> AbortOrder<S::Function> {
     AbortOrder {
         unit: entry.mapped.unit.clone(),
         whose: match scope {

@@ -20,7 +20,7 @@ const QUESTION: u64 = SHARE;
 
 /// The current turn of a loop, and who waits for the next.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub struct Turn {
     moved: u64,
     waiting: VecDeque<Token>,
 }
@@ -28,27 +28,27 @@ pub(super) struct Turn {
 impl Turn {
     /// A new turn begins.
     #[inline]
-    pub(super) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.moved = 0;
     }
 
     /// Whether the turn has had its share: further requests of tasks wait for the next.
-    pub(super) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.moved >= SHARE
     }
 
     /// Counts a request that its device answered at once.
-    pub(super) fn count(&mut self, weight: u64) {
+    pub fn count(&mut self, weight: u64) {
         self.moved += weight;
     }
 
     /// Lets an operation wait until it is its turn again.
-    pub(super) fn wait(&mut self, token: Token) {
+    pub fn wait(&mut self, token: Token) {
         self.waiting.push_back(token);
     }
 
     /// The next operation that goes on in this turn.
-    pub(super) fn next(&mut self) -> Option<Token> {
+    pub fn next(&mut self) -> Option<Token> {
         if self.is_over() {
             return None;
         }
@@ -56,13 +56,13 @@ impl Turn {
     }
 
     /// Whether any operation waits for the next turn.
-    pub(super) fn is_awaited(&self) -> bool {
+    pub fn is_awaited(&self) -> bool {
         !self.waiting.is_empty()
     }
 }
 
 /// What a request counts.
-pub(super) fn weight(request: &Request) -> u64 {
+pub fn weight(request: &Request) -> u64 {
     let bytes = match request {
         Request::Read { len, .. } => u64::from(*len),
         Request::Write { data, .. } => data.len() as u64,
