@@ -32,8 +32,7 @@
 //! | the configuration as it is served | `directory.rs` |
 //! | a configuration is put in force | `service/change.rs`, `opening.rs` |
 //! | a refused configuration leaves no files behind | `made_files.rs` |
-//! | a unit leaves service: deleted, or pointed elsewhere | `retirement.rs` |
-//! | a target port group goes out of service | `transition.rs` |
+//! | a unit or a target port group goes out of service | [`unit::retirement`], [`unit::transition`] |
 //! | what could not be served at first | `service/second_try.rs` |
 //! | work that is done again and again | `recurring.rs` |
 //! | sessions in words, for the control plane | `describe.rs` |
@@ -57,7 +56,6 @@ mod payload;
 mod recurring;
 mod registry;
 mod reinstatement;
-mod retirement;
 mod router;
 mod served_session;
 mod service;
@@ -67,7 +65,6 @@ mod socket_options;
 mod space_monitor;
 mod stand_in;
 mod task_management;
-mod transition;
 mod upkeep;
 mod view;
 

@@ -9,9 +9,9 @@ use super::directory::Directory;
 use super::listener::Arrived;
 use super::login::LoggedIn;
 use super::registry::Spelled;
-use super::transition::DrainOrder;
 use unit::command::abort;
 use unit::command::operation::{SessionKey, Token};
+use unit::transition::DrainOrder;
 
 /// A message to an event loop.
 pub(super) enum Message {

@@ -15,6 +15,7 @@ use block::budget::Budget;
 use scsi::task_set::Wake;
 use unit::command::peers::Peers;
 use unit::loops::{Loops, Seat};
+use unit::transition::DrainOrder;
 use unit::unit::Unit;
 
 /// The way to one event loop.
@@ -189,6 +190,10 @@ impl Peers for Shared {
         let others = self.loops.iter().enumerate();
         let others = others.filter(|(other, _)| *other != but);
         others.for_each(|(_, handle)| handle.send(Message::Abort(Arc::clone(order))));
+    }
+
+    fn drain(&self, order: &DrainOrder) {
+        self.send_to_all(|| Message::Drain(order.clone()));
     }
 
     fn unit_of(&self, logical: &Arc<LogicalUnit>) -> Option<Arc<Unit>> {

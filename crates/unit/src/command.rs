@@ -2,8 +2,8 @@
 //!
 //! - [`core`]: reads and writes run, other commands go on; [`ended`]: their ends;
 //! - [`operation`], [`operations`]: commands in progress, found by token and by session;
-//! - [`task_run`], [`step_requests`]: tasks of the device server, step by step; [`turn`]: their share
-//!   of a turn;
+//! - [`task_run`], [`step_requests`]: tasks of the device server, step by step; [`turn`]: their
+//!   share of a turn;
 //! - [`abort`], [`queue_error`], [`reset`]: commands that end others;
 //! - [`fence`]: writes of a lost session that are still under way;
 //! - [`peers`]: the other loops.

@@ -35,7 +35,8 @@ impl MappedUnit {
         })
     }
 
-    /// A command enters its task set; `waiter` is the token that is woken where its turn comes later.
+    /// A command enters its task set; `waiter` is the token that is woken where its turn comes
+    /// later.
     #[inline]
     pub fn enter(&self, attribute: TaskAttribute, waiter: u64) -> Entered {
         let logical = &self.unit.logical;
@@ -44,8 +45,8 @@ impl MappedUnit {
     }
 }
 
-/// A command's place in its unit's task set, and the memory for its data; it leaves, and gives back the
-/// memory, when this is dropped.
+/// A command's place in its unit's task set, and the memory for its data; it leaves, and gives back
+/// the memory, when this is dropped.
 #[derive(Debug)]
 pub struct TaskEntry {
     /// The unit, and through which nexus.

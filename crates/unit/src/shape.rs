@@ -50,8 +50,8 @@ pub fn unit_config(spec: &UnitSpec, geometry: Geometry) -> Result<UnitConfig, St
         unmap_alignment: block_at(geometry.discard_alignment),
         max_transfer: in_blocks(MAX_TRANSFER),
         optimal_transfer: in_blocks(geometry.optimal),
-        // Writes of less cost reading, however small the physical blocks are that clients can bear to
-        // hear of. What the field cannot tell leaves it at a physical block.
+        // Writes of less cost reading, however small the physical blocks are that clients can bear
+        // to hear of. What the field cannot tell leaves it at a physical block.
         transfer_granularity: u16::try_from(in_blocks(geometry.minimum)).unwrap_or(0),
         max_atomic_write: geometry.atomic_write / block_len,
         sanitize: overwrites_in_place(spec),
@@ -62,9 +62,9 @@ pub fn unit_config(spec: &UnitSpec, geometry: Geometry) -> Result<UnitConfig, St
     })
 }
 
-/// The physical block size that is told: the administrator's, but never less than a disk beneath writes as
-/// a whole. Above 4 KiB, which ESXi and SQL Server do not bear, the administrator alone decides; the
-/// granularity of transfers tells it anyway.
+/// The physical block size that is told: the administrator's, but never less than a disk beneath
+/// writes as a whole. Above 4 KiB, which ESXi and SQL Server do not bear, the administrator alone
+/// decides; the granularity of transfers tells it anyway.
 fn physical(spec: &UnitSpec, geometry: Geometry) -> u32 {
     let least = match spec.backend {
         BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } => {
@@ -75,8 +75,8 @@ fn physical(spec: &UnitSpec, geometry: Geometry) -> u32 {
     spec.physical_block_size.max(least)
 }
 
-/// Whether a write lands where the old bytes were, so that SANITIZE destroys them. Memory is redirected
-/// on write; a file with holes, or one whose blocks are given back, takes new ones.
+/// Whether a write lands where the old bytes were, so that SANITIZE destroys them. Memory is
+/// redirected on write; a file with holes, or one whose blocks are given back, takes new ones.
 fn overwrites_in_place(spec: &UnitSpec) -> bool {
     match spec.backend {
         BackendSpec::Device { .. } => true,
@@ -99,8 +99,8 @@ fn hex(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// A disk with 4 KiB sectors, the first of which begins at its eighth block, behind a controller that
-    /// stripes by 64 KiB and frees by 1 MiB.
+    /// A disk with 4 KiB sectors, the first of which begins at its eighth block, behind a
+    /// controller that stripes by 64 KiB and frees by 1 MiB.
     fn disk() -> Geometry {
         Geometry {
             len: 1 << 30,

@@ -12,10 +12,10 @@ use std::time::Duration;
 use super::Service;
 use super::applied::Applied;
 use crate::recurring::Orders;
-use crate::retirement::Retirement;
 use crate::{gateway, listener};
 use config::placement;
 use model::data_plane::ApplyError;
+use unit::retirement::Retirement;
 use unit::unit::Unit;
 
 /// Time between two tries.
@@ -124,7 +124,7 @@ impl Service {
             .cloned()
             .collect();
         // The units are opened anew at once, with their stored state. A unit whose state is not final waits for the next try.
-        let retirement = Retirement::begin_where_possible(&self.shared, over);
+        let retirement = Retirement::begin_where_possible(&*self.shared, over);
         for unit in retirement.units() {
             let name = unit.name.clone();
             tracing::warn!(

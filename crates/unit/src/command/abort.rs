@@ -21,8 +21,8 @@ pub struct AbortOrder<F> {
     pub except: Option<(SessionKey, TaskKey)>,
     /// Who asks: tasks of other nexuses end with TASK ABORTED where TAS is set.
     pub by: NexusId,
-    /// Task management function of `by` that asks, as its protocol knows it: of that session's tasks only
-    /// those sent before it are meant. `None` if a command asks.
+    /// Task management function of `by` that asks, as its protocol knows it: of that session's
+    /// tasks only those sent before it are meant. `None` if a command asks.
     pub function: Option<F>,
     /// Whether TAS is set.
     pub tell: bool,
@@ -64,7 +64,8 @@ pub struct QuietSignal {
 }
 
 impl QuietSignal {
-    /// A signal that wakes `token`. A task that outlives its command is over for it when the command is.
+    /// A signal that wakes `token`. A task that outlives its command is over for it when the
+    /// command is.
     pub fn new(token: Token, wake: scsi::task_set::Wake) -> Arc<Self> {
         Arc::new(Self {
             token,
@@ -103,12 +104,12 @@ impl Drop for QuietSignal {
 }
 
 impl<S: Peers> Core<S> {
-    /// Has who gave an order wait also for what was cancelled before: tasks of sessions, of connections
-    /// and of LUNs that are gone, and such as were aborted already. No session may know of them any more,
-    /// but a device may still write for them.
+    /// Has who gave an order wait also for what was cancelled before: tasks of sessions, of
+    /// connections and of LUNs that are gone, and such as were aborted already. No session may know
+    /// of them any more, but a device may still write for them.
     ///
-    /// And for what copies do on the unit just now. Their tasks are another unit's, and are not aborted: the next step
-    /// of a copy comes after the order, and asks again whether it may.
+    /// And for what copies do on the unit just now. Their tasks are another unit's, and are not
+    /// aborted: the next step of a copy comes after the order, and asks again whether it may.
     pub fn wait_for_what_is_left(&mut self, order: &AbortOrder<S::Function>) {
         for (operation, mapped) in self.operations.entered() {
             let asks = order.except == Some((operation.session, operation.task));

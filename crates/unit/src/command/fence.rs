@@ -1,9 +1,10 @@
-//! Fences behind the writes of a lost session or connection: a device may hold them up, and the initiator
-//! writes the same blocks again meanwhile, by another path or another connection of the session. What it writes
-//! then must come after them.
+//! Fences behind the writes of a lost session or connection: a device may hold them up, and the
+//! initiator writes the same blocks again meanwhile, by another path or another connection of the
+//! session. What it writes then must come after them.
 //!
-//! A fence is an exclusive claim to the range that waits in the queue of the range lock: whoever wants the
-//! range later waits behind it. As soon as it is granted, the writes before are over and it goes away.
+//! A fence is an exclusive claim to the range that waits in the queue of the range lock: whoever
+//! wants the range later waits behind it. As soon as it is granted, the writes before are over and
+//! it goes away.
 
 use std::sync::Arc;
 

@@ -56,8 +56,8 @@ pub enum Work {
     Write {
         /// Where to.
         range: BlockRange,
-        /// It must be durable before it is answered: force unit access, or, once it is at the device, whatever
-        /// that was told.
+        /// It must be durable before it is answered: force unit access, or, once it is at the
+        /// device, whatever that was told.
         durable: bool,
         /// The bytes.
         data: Pages,

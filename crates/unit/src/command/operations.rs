@@ -1,7 +1,8 @@
 //! The operations of one loop: found by their tokens, and by their sessions.
 //!
-//! A loop may have very many of them: a thousand sessions with full command windows on a device that hangs. So
-//! each slot is a link in the list of its session, and nobody looks at the slots of others to find those of one.
+//! A loop may have very many of them: a thousand sessions with full command windows on a device
+//! that hangs. So each slot is a link in the list of its session, and nobody looks at the slots of
+//! others to find those of one.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -7,6 +7,7 @@ use scsi::logical_unit::LogicalUnit;
 use scsi::task_set::Wake;
 
 use super::abort::AbortOrder;
+use crate::transition::DrainOrder;
 use crate::unit::Unit;
 
 /// All loops of a protocol together.
@@ -19,6 +20,9 @@ pub trait Peers: Debug {
 
     /// Gives an abort order to every loop but the one with this number.
     fn abort(&self, but: usize, order: &Arc<AbortOrder<Self::Function>>);
+
+    /// Gives an order to every loop: to wait for commands that began before.
+    fn drain(&self, order: &DrainOrder);
 
     /// Returns the unit at work around a device server, if it is still configured.
     fn unit_of(&self, logical: &Arc<LogicalUnit>) -> Option<Arc<Unit>>;

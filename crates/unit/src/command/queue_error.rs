@@ -1,10 +1,10 @@
-//! Queue error management: what a command that ends with CHECK CONDITION does to the others in its task
-//! set (the QERR field of the control mode page, SPC-4 7.5.8). Whose commands those are is a matter of
-//! TST: of all I_T nexuses, or of its own alone.
+//! Queue error management: what a command that ends with CHECK CONDITION does to the others in its
+//! task set (the QERR field of the control mode page, SPC-4 7.5.8). Whose commands those are is a
+//! matter of TST: of all I_T nexuses, or of its own alone.
 //!
-//! The others are aborted at the end of the loop's turn, and by the other loops as soon as they hear of
-//! it; nobody waits for that. A command that arrives in between shares the fate of those before it, as
-//! it would have a moment earlier.
+//! The others are aborted at the end of the loop's turn, and by the other loops as soon as they
+//! hear of it; nobody waits for that. A command that arrives in between shares the fate of those
+//! before it, as it would have a moment earlier.
 
 use std::sync::Arc;
 

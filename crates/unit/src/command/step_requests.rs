@@ -1,5 +1,5 @@
-//! From a step of the device server to the requests that carry it out on a block device, and from what
-//! the device says back to what the device server understands.
+//! From a step of the device server to the requests that carry it out on a block device, and from
+//! what the device says back to what the device server understands.
 
 use scsi::{BlockRange, Extent, Step};
 

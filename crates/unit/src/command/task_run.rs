@@ -1,5 +1,6 @@
-//! Runs the tasks of the device server: everything that is more than a plain read or write. A task says
-//! step by step what it wants done; its steps are carried out here until one must be waited for.
+//! Runs the tasks of the device server: everything that is more than a plain read or write. A task
+//! says step by step what it wants done; its steps are carried out here until one must be waited
+//! for.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -121,8 +122,8 @@ impl<S: Peers> Core<S> {
         }
     }
 
-    /// Carries out the requests of the current step; returns the next one. `None` where a request is
-    /// pending or waits for the next turn.
+    /// Carries out the requests of the current step; returns the next one. `None` where a request
+    /// is pending or waits for the next turn.
     pub fn carry_out(&mut self, token: Token, operation: &mut Operation) -> Option<Step> {
         if let Some(response) = fenced(operation) {
             return Some(Step::Done(response));
@@ -188,8 +189,8 @@ impl<S: Peers> Core<S> {
         Begun::Requests
     }
 
-    /// Submits the requests of the current step one after the other. `None` where one is pending, or
-    /// waits for the next turn; the operation says which.
+    /// Submits the requests of the current step one after the other. `None` where one is pending,
+    /// or waits for the next turn; the operation says which.
     pub fn submit_requests(&mut self, token: Token, operation: &mut Operation) -> Option<Outcome> {
         let (Work::Task(run), Some(entry)) = (&mut operation.work, &operation.entry) else {
             return Some(Ok(Done::Nothing));
@@ -268,11 +269,11 @@ enum Begun {
     Waits(Waiting),
 }
 
-/// Why the current step may not change blocks any more: the gates are asked again, for data-out and the
-/// range took their time, and a reservation granted meanwhile fences it. For what it does on other units the
-/// task answers itself; one that outlives its command answers to nobody's gates. What is read is not asked about
-/// again: a reservation need not apply to commands that came before it was granted (SPC-4 5.13), and what an
-/// initiator read before it was fenced harms nobody.
+/// Why the current step may not change blocks any more: the gates are asked again, for data-out and
+/// the range took their time, and a reservation granted meanwhile fences it. For what it does on
+/// other units the task answers itself; one that outlives its command answers to nobody's gates.
+/// What is read is not asked about again: a reservation need not apply to commands that came before
+/// it was granted (SPC-4 5.13), and what an initiator read before it was fenced harms nobody.
 fn fenced(operation: &mut Operation) -> Option<Response> {
     let (Work::Task(run), Some(entry)) = (&mut operation.work, &operation.entry) else {
         return None;

@@ -1,9 +1,10 @@
 //! How much an event loop does for long commands in one turn.
 //!
-//! A device that answers at once, memory most of all, would let a VERIFY of a whole unit run from its
-//! first block to its last while everybody else on the loop waits. So what such devices move for tasks
-//! is counted, and once a turn has had its share the rest waits for the turns to come, in the order of
-//! arrival. READ and WRITE are not counted: they are bounded by the largest transfer and move references.
+//! A device that answers at once, memory most of all, would let a VERIFY of a whole unit run from
+//! its first block to its last while everybody else on the loop waits. So what such devices move
+//! for tasks is counted, and once a turn has had its share the rest waits for the turns to come, in
+//! the order of arrival. READ and WRITE are not counted: they are bounded by the largest transfer
+//! and move references.
 
 use std::collections::VecDeque;
 
@@ -14,8 +15,8 @@ use block::Request;
 const SHARE: u64 = 1 << 20;
 /// A request counts as at least this many bytes, for what it costs beside moving them.
 const LEAST: u64 = 4096;
-/// A question about a range counts as this many bytes, however long the range: a device looks at many
-/// pages before it answers.
+/// A question about a range counts as this many bytes, however long the range: a device looks at
+/// many pages before it answers.
 const QUESTION: u64 = SHARE;
 
 /// The current turn of a loop, and who waits for the next.
