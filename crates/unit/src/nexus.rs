@@ -13,7 +13,7 @@ use block::budget::Reservation;
 /// A unit as one session sees it.
 #[derive(Debug)]
 pub struct MappedUnit {
-    /// Its LUN.
+    /// LUN under which the session sees the unit.
     pub lun: u16,
     /// The I_T_L nexus.
     pub itl: Arc<ItlNexus>,
@@ -57,7 +57,7 @@ pub struct TaskEntry {
 }
 
 impl TaskEntry {
-    /// For a command that [`MappedUnit::enter`] let in with that attribute.
+    /// Makes the entry of a command that [`MappedUnit::enter`] let in with that attribute.
     #[inline]
     pub fn new(mapped: Arc<MappedUnit>, attribute: TaskAttribute) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What the device server tells initiators of a unit: the truth about its device.
+//! Configuration of the device server for a unit: it tells initiators the truth about the device.
 
 use scsi::logical_unit::UnitConfig;
 use scsi::view::Identity;
@@ -9,7 +9,7 @@ use model::config::{BackendSpec, UnitSpec, default_physical_block_size};
 /// Largest transfer of one command in bytes; told in VPD B0h.
 const MAX_TRANSFER: u32 = 8 << 20;
 
-/// How every unit, and the target where it has none, names itself to initiators.
+/// Names by which every unit introduces itself to initiators, and a target without units.
 pub const IDENTITY: Identity = Identity {
     vendor: "SNDSTONE",
     product: "VOLUME",
@@ -99,8 +99,8 @@ fn hex(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// A disk with 4 KiB sectors, the first of which begins at its eighth block, behind a
-    /// controller that stripes by 64 KiB and frees by 1 MiB.
+    /// Makes a disk with 4 KiB sectors, the first of which begins at its eighth block. Its
+    /// controller stripes by 64 KiB and frees by 1 MiB.
     fn disk() -> Geometry {
         Geometry {
             len: 1 << 30,

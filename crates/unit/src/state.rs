@@ -1,5 +1,5 @@
-//! The persistent state of a logical unit (reservations with APTPL, saved mode pages, access
-//! states, a SANITIZE that has not ended) as a small file beside the configuration.
+//! The persistent state of a logical unit, as a small file beside the configuration: reservations
+//! with APTPL, saved mode pages, access states, a SANITIZE that has not ended.
 //!
 //! The image carries a checksum and the generation of the unit's state; how it is kept:
 //! [`state_folder`]. Only after the last step of a save is the command that changed the state
@@ -21,7 +21,7 @@ use block::{BlockError, Done};
 use crc_fast::CrcAlgorithm;
 use state_folder::{KeptFile, Unfit};
 
-/// How many earlier images are kept.
+/// Number of earlier images that are kept.
 const HISTORY: usize = 2;
 
 /// One save at a time. They are rare; that units share the lock costs nothing.
@@ -63,7 +63,7 @@ fn open(bytes: &[u8]) -> Result<(u64, Vec<u8>), Unfit> {
     }
 }
 
-/// Why the state of a unit is not known.
+/// Reason for which the state of a unit is not known.
 #[derive(Debug)]
 pub struct Lost {
     /// A clause without a full stop.

@@ -27,15 +27,15 @@ use super::nexus::MappedUnit;
 use super::unit::Unit;
 use model::data_plane::ApplyError;
 
-/// So long commands may take to end.
+/// Time that commands may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whose commands are waited for.
+/// Commands that an order waits for.
 #[derive(Clone, Debug)]
 enum Whose {
-    /// Those that came through these target port groups.
+    /// Commands that came through these target port groups.
     Groups(Arc<[u16]>),
-    /// Those of these units, and what copies do on them.
+    /// Commands of these units, and what copies do on them.
     Units(Arc<[Arc<Unit>]>),
     /// Saves of these units' state; not the rest of the commands that asked for them.
     Saves(Arc<[Arc<Unit>]>),

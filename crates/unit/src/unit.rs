@@ -18,7 +18,7 @@ use super::state;
 use backends::backing::Backing;
 use block::{BlockDevice, BlockError, BlockErrorKind, Durability, Request, Usage, lane};
 
-/// So long a device may take to empty its write cache.
+/// Time that a device may take to empty its write cache.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A logical unit that is served. Shared by all event loops.
@@ -36,9 +36,9 @@ pub struct Unit {
     pub range_lock: RangeLock,
     /// Event loops that serve the unit.
     pub loops: Arc<Loops>,
-    /// What the device is made of.
+    /// Files and disks of which the device is made.
     pub backing: Backing,
-    /// Where the unit's persistent state (reservations, saved mode pages) is kept.
+    /// File of the unit's persistent state (reservations, saved mode pages).
     pub state_file: PathBuf,
     /// Reads are answered with memory that the device keeps anyway.
     pub reads_in_place: bool,
@@ -47,7 +47,7 @@ pub struct Unit {
     block_shift: u32,
     errors: AtomicU64,
     shortage: Shortage,
-    /// How often the device was opened anew when that was asked last.
+    /// Number of times that the device had been opened anew at the last look.
     reopenings: AtomicU64,
     /// Held while the device is asked and initiators are told.
     following: Mutex<()>,
@@ -238,7 +238,7 @@ impl Unit {
         }
     }
 
-    /// Whoever looked earlier at the device must not tell later.
+    /// Orders callers: one that looked at the device earlier must not tell later.
     fn one_after_another(&self) -> MutexGuard<'_, ()> {
         self.following
             .lock()
@@ -254,7 +254,7 @@ impl Unit {
         )
     }
 
-    /// How many blocks `bytes` are.
+    /// Returns the number of blocks that `bytes` fill.
     pub fn blocks(&self, bytes: u64) -> u64 {
         bytes >> self.block_shift
     }

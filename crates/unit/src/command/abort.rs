@@ -10,16 +10,16 @@ use super::operation::{SessionKey, TaskKey, Token, Work};
 use super::peers::Peers;
 use crate::unit::Unit;
 
-/// Which tasks to abort, and who waits for it.
+/// Order to abort tasks, with the signal for the one that waits.
 #[derive(Debug)]
 pub struct AbortOrder<F> {
     /// Tasks of this unit.
     pub unit: Arc<Unit>,
-    /// Only those of these nexuses.
+    /// Nexuses whose tasks are meant.
     pub whose: Whose,
-    /// Not this one: it is the command that asks.
+    /// Task to leave alone: the command that asks.
     pub except: Option<(SessionKey, TaskKey)>,
-    /// Who asks: tasks of other nexuses end with TASK ABORTED where TAS is set.
+    /// Nexus that asks: tasks of others end with TASK ABORTED if TAS is set.
     pub by: NexusId,
     /// Task management function of `by` that asks, as its protocol knows it: of that session's
     /// tasks only those sent before it are meant. `None` if a command asks.
@@ -32,14 +32,14 @@ pub struct AbortOrder<F> {
     pub signal: Arc<QuietSignal>,
 }
 
-/// Whose tasks an abort order reaches.
+/// Nexuses whose tasks an abort order reaches.
 #[derive(Debug)]
 pub enum Whose {
     /// Everybody's.
     All,
-    /// Those of one nexus.
+    /// Tasks of one nexus.
     Nexus(NexusId),
-    /// Those of the nexuses that these are, also of those that were lost.
+    /// Tasks of the nexuses of these registrants, also of nexuses that were lost.
     Registrants(Vec<Registrant>),
 }
 
@@ -56,10 +56,10 @@ impl Whose {
 
 /// Fires when its last owner lets go: every loop has looked and every aborted task has ended.
 pub struct QuietSignal {
-    /// What waits.
+    /// Operation that waits.
     token: Token,
     wake: scsi::task_set::Wake,
-    /// Not content with the end of a command that its task outlives.
+    /// Whether the end of a command that its task outlives is not enough.
     waits_for_the_task: bool,
 }
 

@@ -24,21 +24,21 @@ use crate::nexus::TaskEntry;
 use block::lane::Outcome;
 use block::{Done, Lane, Pages, Request, Submitted, Ticket};
 
-/// How far an operation got.
+/// Progress of an operation.
 #[derive(Debug)]
 pub enum Progress {
-    /// It has ended.
+    /// The operation has ended.
     Done(Ended),
-    /// It waits; it is in the table.
+    /// The operation waits, in the table.
     Pending,
 }
 
-/// What runs the commands of one event loop.
+/// Runs the commands of one event loop.
 #[derive(Debug)]
 pub struct Core<S: Peers> {
     /// The loop's number.
     pub index: usize,
-    /// What all loops share.
+    /// Loops of the protocol together.
     pub shared: Arc<S>,
     /// Access to block devices.
     pub lane: Lane,
@@ -46,7 +46,7 @@ pub struct Core<S: Peers> {
     pub operations: Operations,
     /// Abort orders that this loop must carry out itself, at the end of the current turn.
     pub orders: Vec<Arc<AbortOrder<S::Function>>>,
-    /// What devices do at once for tasks in the current turn.
+    /// Work that devices do at once for tasks in the current turn.
     pub turn: Turn,
 }
 
@@ -353,7 +353,7 @@ impl<S: Peers> Core<S> {
         }
     }
 
-    /// What an operation waited for has happened (its range, quiet, or the next turn).
+    /// Goes on with an operation that waited for its range, for quiet, or for the next turn.
     pub fn granted(&mut self, token: Token) -> Option<(SessionKey, TaskKey, Ended)> {
         let mut operation = self.operations.take(token)?;
         let (session, task) = (operation.session, operation.task);
@@ -473,8 +473,8 @@ impl<S: Peers> Core<S> {
         }
     }
 
-    /// Gives to an operation's continuation under another token, or to the completion where it has
-    /// ended already, who waited for it and how much data-out its command takes.
+    /// Hands on the observers of an operation, and the data-out that its command takes. They go to
+    /// its continuation under another token, or to its end if that has come.
     pub fn hand_on(
         &mut self,
         session: SessionKey,

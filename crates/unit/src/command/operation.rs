@@ -32,7 +32,7 @@ impl TaskKey {
     pub const NONE: Self = Self(u64::MAX);
 }
 
-/// What an operation does.
+/// Work of an operation.
 #[derive(Debug)]
 pub enum Work {
     /// Waits for its turn in the task set; the CDB is looked at only then.
@@ -41,7 +41,7 @@ pub enum Work {
         mapped: Arc<MappedUnit>,
         /// The command.
         command: OwnedCommand,
-        /// Its data-out, once it is in (or if it has none).
+        /// Data-out of the command, once it is in, or empty if there is none.
         data: Option<Pages>,
         /// The memory that its data-out takes.
         memory: Option<Reservation>,
@@ -54,10 +54,10 @@ pub enum Work {
     FlushedRead(BlockRange),
     /// Writes the initiator's blocks.
     Write {
-        /// Where to.
+        /// Blocks to write.
         range: BlockRange,
-        /// It must be durable before it is answered: force unit access, or, once it is at the
-        /// device, whatever that was told.
+        /// Whether the write must be durable before its answer: force unit access. Once the device
+        /// has the write, whether the device was told so.
         durable: bool,
         /// The bytes.
         data: Pages,
@@ -77,7 +77,7 @@ pub enum Work {
 pub struct OwnedCommand {
     /// The CDB.
     pub cdb: Vec<u8>,
-    /// Its attribute.
+    /// Attribute of the task.
     pub attribute: TaskAttribute,
     /// Data-out offered.
     pub data_out_len: Option<u32>,
@@ -102,24 +102,25 @@ impl OwnedCommand {
 pub struct TaskRun {
     /// The task.
     pub task: Box<dyn Task>,
-    /// Its data-out.
+    /// Data-out of the task.
     pub data_out: Pages,
     /// The unit that the current step runs on, where it is not the command's own.
     pub on: Option<Arc<Unit>>,
     /// Requests of the current step that have not been submitted.
     pub requests: VecDeque<Request>,
-    /// What the current step answers with.
+    /// Answer that the current step gives.
     pub answer: Answer,
     /// The current step changes blocks of the command's own unit.
     pub changes: bool,
     /// The current step changes blocks, and they may lie in a volatile cache when it ends.
     pub cached: bool,
-    /// Who wants to know when the current step is over.
+    /// Signals that fire when the current step is over.
     pub step_observers: Vec<Arc<QuietSignal>>,
 }
 
 impl TaskRun {
-    /// At the end of a step: flushes for what went into a cache that was switched off meanwhile.
+    /// Adds a flush at the end of a step whose blocks went into a cache that was switched off
+    /// meanwhile.
     pub fn flush_if_late(&mut self, own: &Arc<Unit>) {
         let unit = self.on.as_ref().unwrap_or(own);
         if self.requests.is_empty() && self.cached && unit.is_late(false) {
@@ -129,7 +130,7 @@ impl TaskRun {
     }
 }
 
-/// What the outcome of a step's last request becomes.
+/// Input that the outcome of a step's last request becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing but success.
@@ -142,16 +143,16 @@ pub enum Answer {
     Extents(BlockRange),
 }
 
-/// What an operation waits for.
+/// Event that an operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// Its turn in the task set.
+    /// Turn of the command in the task set.
     Turn,
     /// The range it wants to hold.
     Range(BlockRange, Hold),
     /// A block device.
     Device,
-    /// Other tasks to become quiet.
+    /// Quiet of other tasks.
     Quiet,
     /// The loop's next turn: this one has had its share.
     NextTurn,
@@ -160,26 +161,26 @@ pub enum Waiting {
 /// A command, or a task management request, in progress.
 #[derive(Debug)]
 pub struct Operation {
-    /// Who asked.
+    /// Session that asked.
     pub session: SessionKey,
-    /// Under which number.
+    /// Number of the task in the session.
     pub task: TaskKey,
-    /// Its place in the task set; `None` while it waits for one.
+    /// Place in the task set; `None` while the operation waits for one.
     pub entry: Option<TaskEntry>,
-    /// What it does.
+    /// Work of the operation.
     pub work: Work,
-    /// What it waits for.
+    /// Event that the operation waits for.
     pub waiting: Waiting,
     /// Ranges it holds.
     pub held: Vec<(Arc<Unit>, BlockRange, Hold)>,
     /// Aborted: nothing further is started for it.
     pub cancelled: bool,
-    /// There is a fence behind what it has under way.
+    /// Whether a fence lies behind the writes that it has under way.
     pub fenced_off: bool,
     /// Bytes of data-out that its command takes by the CDB, where the protocol was not told when it
     /// collected them: for the residual.
     pub data_out_wanted: Option<u32>,
-    /// Who wants to know when it is over.
+    /// Signals that fire when it is over.
     pub observers: Vec<Arc<QuietSignal>>,
 }
 

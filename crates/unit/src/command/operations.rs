@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::operation::{Operation, SessionKey, TaskKey, Token, Waiting};
 use crate::nexus::MappedUnit;
 
-/// Where a list ends.
+/// End of a list.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ struct Slot {
     /// The next newer and the next older operation of the same session.
     newer: u32,
     older: u32,
-    /// In whose list it is; [`SessionKey::NONE`]: in nobody's.
+    /// Session in whose list the slot is; [`SessionKey::NONE`] if in no list.
     session: SessionKey,
     /// `None` also while it was taken out for a moment.
     operation: Option<Operation>,
@@ -257,7 +257,7 @@ mod tests {
         }
     }
 
-    /// Some thousands of steps, compared with what a list of all operations says.
+    /// Compares some thousands of steps with a list of all operations.
     #[test]
     fn each_session_finds_its_own_and_no_others() {
         let mut operations = Operations::new(3);

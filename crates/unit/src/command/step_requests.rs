@@ -1,5 +1,5 @@
-//! From a step of the device server to the requests that carry it out on a block device, and from
-//! what the device says back to what the device server understands.
+//! Requests that carry out a step of the device server on a block device. The device's answers are
+//! put into the device server's words here, too.
 
 use scsi::{BlockRange, Extent, Step};
 

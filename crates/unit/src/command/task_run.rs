@@ -269,11 +269,13 @@ enum Begun {
     Waits(Waiting),
 }
 
-/// Why the current step may not change blocks any more: the gates are asked again, for data-out and
-/// the range took their time, and a reservation granted meanwhile fences it. For what it does on
-/// other units the task answers itself; one that outlives its command answers to nobody's gates.
-/// What is read is not asked about again: a reservation need not apply to commands that came before
-/// it was granted (SPC-4 5.13), and what an initiator read before it was fenced harms nobody.
+/// Returns the refusal if the current step may not change blocks any more.
+///
+/// The gates are asked again: data-out and the range took their time, and a reservation granted
+/// meanwhile fences the step. The task itself asks for what it does on other units. A task that
+/// outlives its command is asked nothing. Reading is not asked about again: a reservation need not
+/// apply to commands that came before it was granted (SPC-4 5.13), and data that an initiator read
+/// before it was fenced harms no one.
 fn fenced(operation: &mut Operation) -> Option<Response> {
     let (Work::Task(run), Some(entry)) = (&mut operation.work, &operation.entry) else {
         return None;

@@ -1,4 +1,4 @@
-//! How much an event loop does for long commands in one turn.
+//! Share of a turn that an event loop gives to long commands.
 //!
 //! A device that answers at once, memory most of all, would let a VERIFY of a whole unit run from
 //! its first block to its last while everybody else on the loop waits. So what such devices move
@@ -62,7 +62,7 @@ impl Turn {
     }
 }
 
-/// What a request counts.
+/// Returns the weight of a request.
 pub fn weight(request: &Request) -> u64 {
     let bytes = match request {
         Request::Read { len, .. } => u64::from(*len),
