@@ -284,7 +284,7 @@ impl EventLoop {
     fn go_on_with_tasks(&mut self) -> bool {
         self.core.turn.begin();
         let awaited = self.core.turn.is_awaited();
-        while let Some(token) = self.core.turn.next() {
+        while let Some(token) = self.core.turn.next_waiting() {
             if let Some((key, task, completion)) = self.core.granted(token) {
                 self.complete(key, task, completion);
             }

@@ -49,7 +49,7 @@ impl Turn {
     }
 
     /// The next operation that goes on in this turn.
-    pub fn next(&mut self) -> Option<Token> {
+    pub fn next_waiting(&mut self) -> Option<Token> {
         if self.is_over() {
             return None;
         }
@@ -84,16 +84,16 @@ mod tests {
         assert!(!turn.is_awaited());
         (0..3).for_each(|number| turn.wait(Token(number)));
         turn.begin();
-        assert_eq!(turn.next(), Some(Token(0)));
+        assert_eq!(turn.next_waiting(), Some(Token(0)));
         turn.count(SHARE - 1);
-        assert_eq!(turn.next(), Some(Token(1)));
+        assert_eq!(turn.next_waiting(), Some(Token(1)));
         turn.count(1);
         // Both have more to do.
         turn.wait(Token(0));
         turn.wait(Token(1));
-        assert_eq!(turn.next(), None);
+        assert_eq!(turn.next_waiting(), None);
         turn.begin();
-        let order: Vec<_> = std::iter::from_fn(|| turn.next()).collect();
+        let order: Vec<_> = std::iter::from_fn(|| turn.next_waiting()).collect();
         assert_eq!(order, [Token(2), Token(0), Token(1)]);
         assert!(!turn.is_awaited());
     }
