@@ -1,12 +1,11 @@
 //! Hindrances of logical units, in lines for people; and `lu clear`, which ends those that have no other verb.
 
 use clap::Args;
-use hyper::Method;
 
 use super::completion::lu_names;
 use super::edit::{EditArgs, go_on};
 use super::{Connection, Done, Terminal, table};
-use control::client::escape;
+use control::endpoint::lu;
 use model::Error;
 use model::hindrance::{Cleared, Hindrance, HindranceKind};
 
@@ -31,9 +30,9 @@ pub(super) struct Clear {
 pub(super) fn clear(args: &Clear, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     let (name, edit) = (&args.name, &args.edit);
-    let path = format!("/v1/lus/{}/hindrances/{}", escape(name), args.kind);
     let ask = |dry_run: bool| -> Result<Cleared, Error> {
-        client.call(&Method::DELETE, &format!("{path}?dry_run={dry_run}"))
+        let how = lu::Clear { dry_run };
+        client.ask(&lu::CLEAR, &[name, &args.kind], &how, &())
     };
     let kind = HindranceKind::of_word(&args.kind);
     let danger = kind.and_then(HindranceKind::danger);

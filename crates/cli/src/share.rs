@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use clap::Args as ClapArgs;
-use hyper::Method;
 
 use super::client_instructions::{Access, Client as Kind, instructions, reachable};
 use super::completion::{host_names, lu_names, target_names};
@@ -13,6 +12,8 @@ use super::target::portal;
 use super::{Connection, Done, Terminal, table};
 use config::change::Share;
 use control::answer::Shared;
+use control::endpoint::map;
+use control::transaction::Commit;
 use model::name;
 
 #[derive(Debug, ClapArgs)]
@@ -58,8 +59,11 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
         lun: args.lun,
         read_only: false,
     };
-    let path = format!("/v1/share?dry_run={}", args.edit.dry_run);
-    let shared: Shared = client.send(&Method::POST, &path, &request)?;
+    let how = Commit {
+        dry_run: args.edit.dry_run,
+        ..Commit::default()
+    };
+    let shared: Shared = client.ask(&map::SHARE, &[], &how, &request)?;
     if args.edit.json {
         return table::json(t, &shared);
     }
