@@ -7,7 +7,6 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
-use hyper::Method;
 
 use super::edit::{
     EditArgs, Guard, Request, make, make_briefly, remove_guarded, write_differences, write_preview,
@@ -24,8 +23,9 @@ use config::history::NotedChange;
 use config::import;
 use config::store::{Replacement, Store};
 use control::answer::ConfigDocument;
-use control::api::Apply;
-use control::transaction::Committed;
+use control::endpoint;
+use control::endpoint::config::Apply;
+use control::transaction::Commit;
 use control::{Author, Client};
 use model::{Config, Error, ErrorKind};
 
@@ -128,6 +128,15 @@ pub(super) struct Rollback {
     removal: EditArgs,
 }
 
+/// A change that is only told.
+const ONLY_TOLD: Commit = Commit {
+    dry_run: true,
+    cascade: false,
+    if_generation: None,
+    if_effect: None,
+    keep_sessions: false,
+};
+
 pub(super) fn run(
     program: &Program,
     verb: Verb,
@@ -137,7 +146,7 @@ pub(super) fn run(
     let client = connection.client();
     match verb {
         Verb::Show(args) => {
-            let document: ConfigDocument = client.get("/v1/config")?;
+            let document: ConfigDocument = client.call(&endpoint::config::SHOW, &[])?;
             if args.json {
                 table::json(t, &document)
             } else {
@@ -155,14 +164,14 @@ pub(super) fn run(
                 t,
                 &client,
                 &edit,
-                &Request::with(Method::PUT, "/v1/config", &body),
+                &Request::with(&endpoint::config::APPLY, &[], &body),
             )
         }
         Verb::Diff(args) => diff(&args, connection, t),
         Verb::Apply(args) => {
             let body = Apply::Toml(read(&args.file)?);
-            let request = Request::with(Method::PUT, "/v1/config", &body);
-            let preview: Committed = client.send(&Method::PUT, "/v1/config?dry_run=true", &body)?;
+            let request = Request::with(&endpoint::config::APPLY, &[], &body);
+            let preview = client.ask(&endpoint::config::APPLY, &[], &ONLY_TOLD, &body)?;
             let grave = preview
                 .differences
                 .iter()
@@ -215,16 +224,14 @@ fn set_discovery(
     edit: &EditArgs,
     body: &SetDiscovery,
 ) -> Done {
-    let request = Request::with(Method::PUT, "/v1/discovery", body);
+    let request = Request::with(&endpoint::config::SET_DISCOVERY, &[], body);
     make(t, client, edit, &request)
 }
 
 fn diff(args: &FileArgs, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let body = Apply::Toml(read(&args.file)?);
-    let committed: Committed =
-        connection
-            .client()
-            .send(&Method::PUT, "/v1/config?dry_run=true", &body)?;
+    let client = connection.client();
+    let committed = client.ask(&endpoint::config::APPLY, &[], &ONLY_TOLD, &body)?;
     if args.json {
         table::json(t, &committed.differences)?;
     } else {
@@ -241,8 +248,8 @@ fn diff(args: &FileArgs, connection: &Connection, t: &mut Terminal<'_>) -> Done 
 /// the daemon from starting, and this is the way out.
 fn rollback(args: &Rollback, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
-    let path = format!("/v1/config/generations/{}/rollback", args.generation);
-    let request = Request::bare(Method::POST, &path);
+    let generation = args.generation.to_string();
+    let request = Request::bare(&endpoint::config::ROLLBACK, &[&generation]);
     let guard = Guard::Everything;
     match remove_guarded(t, &client, &args.removal, &request, true, guard) {
         Err(Failure::Refused(error))
@@ -317,7 +324,7 @@ fn take_over(args: &Import, connection: &Connection, t: &mut Terminal<'_>, confi
         return Ok(());
     }
     let client = connection.client();
-    let document: ConfigDocument = client.get("/v1/config")?;
+    let document: ConfigDocument = client.call(&endpoint::config::SHOW, &[])?;
     let running: Config = toml::from_str(&document.toml).map_err(|e| {
         Error::invalid(
             format!("the daemon's configuration was not understood: {e}"),
@@ -326,7 +333,7 @@ fn take_over(args: &Import, connection: &Connection, t: &mut Terminal<'_>, confi
     })?;
     let merged = import::merge(running, config)?;
     let body = Apply::Config(Box::new(merged));
-    let request = Request::with(Method::PUT, "/v1/config", &body);
+    let request = Request::with(&endpoint::config::APPLY, &[], &body);
     // It was merged into that one: what others changed since would be undone.
     make_briefly(t, &client, &args.edit, &request, Some(document.generation))
 }

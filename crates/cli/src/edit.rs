@@ -4,15 +4,13 @@
 use std::io::Write;
 
 use clap::Args;
-use hyper::Method;
 use serde::Serialize;
 
 use crate::print::table;
 use crate::{Done, Failure, Terminal};
 use config::diff::{Action, Difference};
-use control::Client;
-use control::client::escape;
 use control::transaction::{Commit, Committed};
+use control::{Client, Endpoint};
 use model::{Error, ErrorKind};
 
 /// How a change is to be made.
@@ -31,28 +29,29 @@ pub(super) struct EditArgs {
 
 /// A request that changes something.
 pub(super) struct Request<'a, B> {
-    method: Method,
-    path: &'a str,
-    body: Option<&'a B>,
+    endpoint: &'a Endpoint<Commit, B, Committed>,
+    at: Vec<String>,
+    body: &'a B,
 }
 
 impl<'a> Request<'a, ()> {
-    /// A request that needs no body.
-    pub(super) fn bare(method: Method, path: &'a str) -> Self {
-        Self {
-            method,
-            path,
-            body: None,
-        }
+    /// Returns a request that needs no body, with arguments of its path.
+    pub(super) fn bare(endpoint: &'a Endpoint<Commit, (), Committed>, at: &[&str]) -> Self {
+        Request::with(endpoint, at, &())
     }
 }
 
 impl<'a, B> Request<'a, B> {
-    pub(super) fn with(method: Method, path: &'a str, body: &'a B) -> Self {
+    /// Returns a request with arguments of its path and a body.
+    pub(super) fn with(
+        endpoint: &'a Endpoint<Commit, B, Committed>,
+        at: &[&str],
+        body: &'a B,
+    ) -> Self {
         Self {
-            method,
-            path,
-            body: Some(body),
+            endpoint,
+            at: at.iter().map(ToString::to_string).collect(),
+            body,
         }
     }
 }
@@ -68,23 +67,8 @@ pub(super) enum Guard {
 
 impl<B: Serialize> Request<'_, B> {
     fn commit(&self, client: &Client, how: &Commit) -> Result<Committed, Error> {
-        let mut path = format!(
-            "{}?dry_run={}&cascade={}",
-            self.path, how.dry_run, how.cascade
-        );
-        if let Some(generation) = how.if_generation {
-            path.push_str(&format!("&if_generation={generation}"));
-        }
-        if let Some(effect) = &how.if_effect {
-            path.push_str(&format!("&if_effect={}", escape(effect)));
-        }
-        if how.keep_sessions {
-            path.push_str("&keep_sessions=true");
-        }
-        match self.body {
-            Some(body) => client.send(&self.method, &path, body),
-            None => client.call(&self.method, &path),
-        }
+        let at: Vec<&str> = self.at.iter().map(String::as_str).collect();
+        client.ask(self.endpoint, &at, how, self.body)
     }
 }
 

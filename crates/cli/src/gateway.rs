@@ -3,7 +3,6 @@
 
 mod options;
 
-use hyper::Method;
 use iscsi::chap::ChapCredential;
 use iscsi::initiator::OFFERED;
 use iscsi::negotiation::{DigestPolicy, Limits};
@@ -14,6 +13,8 @@ use super::{Failure, Terminal};
 use config::change::{LogIn, SetChap};
 use control::Client;
 use control::answer::DeviceView;
+use control::endpoint::initiator;
+use control::transaction::Commit;
 use model::initiator::settings::{DeviceSettings, SessionSettings, TargetSettings};
 use model::initiator::url::LunUrl;
 use model::initiator::{LoginParameters, LoginSpec};
@@ -61,7 +62,7 @@ pub(super) fn find(
     let target = url.target.name.clone();
     options::refuse_adapter_wide(url)?;
     let lun = url.target.lun.unwrap_or(0);
-    let logins: Vec<LoginSpec> = client.get("/v1/initiator/targets")?;
+    let logins: Vec<LoginSpec> = client.call(&initiator::LOGINS, &[])?;
     if let Some(login) = logins.iter().find(|login| login.iqn == target) {
         options::refuse_other_login(url, login)?;
     } else {
@@ -71,17 +72,17 @@ pub(super) fn find(
             return Err(Error::invalid(message, next).into());
         }
         let body = log_in(&target, &url.target);
-        let request = Request::with(Method::POST, "/v1/initiator/targets", &body);
+        let request = Request::with(&initiator::LOG_IN, &[], &body);
         // With --json, the one document is the unit's.
         if edit.json {
             let _: control::transaction::Committed =
-                client.send(&Method::POST, "/v1/initiator/targets", &body)?;
+                client.ask(&initiator::LOG_IN, &[], &Commit::default(), &body)?;
         } else {
             make(t, client, edit, &request)?;
         }
     }
     let sessions = wait_for(client, &target)?;
-    let devices: Vec<DeviceView> = client.get("/v1/initiator/devices")?;
+    let devices: Vec<DeviceView> = client.call(&initiator::DEVICES, &[])?;
     let leads_there = |device: &&DeviceView| {
         let mut ways = device.state.ways.iter();
         ways.any(|way| way.target == target && way.lun == Some(lun))

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use hyper::Method;
 
 use super::edit::{EditArgs, Request, make, remove};
 use super::secret::from_file;
@@ -13,7 +12,7 @@ use crate::print::table::{Column, ListArgs, left, or_dash, print, right};
 use config::change::{CreateHost, SetChap};
 use control::Client;
 use control::answer::HostView;
-use control::client::escape;
+use control::endpoint::host;
 use model::{Error, ErrorKind};
 
 #[derive(Debug, Subcommand)]
@@ -169,61 +168,50 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                 except: args.except,
                 chap: None,
             };
-            let request = Request::with(Method::POST, "/v1/hosts", &body);
+            let request = Request::with(&host::CREATE, &[], &body);
             make(t, &client, &args.edit, &request)
         }
         Verb::AddInitiator(args) => {
-            let path = initiator_path(&args.host, &args.iqn);
-            let request = Request::bare(Method::PUT, &path);
+            let request = Request::bare(&host::ADD_INITIATOR, &[&args.host, &args.iqn]);
             make(t, &client, &args.edit, &request)
         }
         Verb::RemoveInitiator(args) => {
-            let path = initiator_path(&args.host, &args.iqn);
-            let request = Request::bare(Method::DELETE, &path);
+            let request = Request::bare(&host::REMOVE_INITIATOR, &[&args.host, &args.iqn]);
             remove(t, &client, &args.removal, &request, false)
         }
         Verb::Auth(args) => {
-            let path = format!("/v1/hosts/{}/chap", escape(&args.host));
+            let at = [args.host.as_str()];
             match args.secret.read(t)? {
                 Some(body) => make(
                     t,
                     &client,
                     &args.edit,
-                    &Request::with(Method::PUT, &path, &body),
+                    &Request::with(&host::SET_CHAP, &at, &body),
                 ),
                 None => make(
                     t,
                     &client,
                     &args.edit,
-                    &Request::bare(Method::DELETE, &path),
+                    &Request::bare(&host::REMOVE_CHAP, &at),
                 ),
             }
         }
         Verb::List(args) => list(&args, &client, t),
         Verb::Delete(args) => {
-            let path = format!("/v1/hosts/{}", escape(&args.name));
-            let request = Request::bare(Method::DELETE, &path);
+            let request = Request::bare(&host::DELETE, &[&args.name]);
             remove(t, &client, &args.removal, &request, false)
         }
     }
 }
 
 fn list(args: &List, client: &Client, t: &mut Terminal<'_>) -> Done {
-    let one = |name: &String| client.get(&format!("/v1/hosts/{}", escape(name)));
+    let one = |name: &String| client.call(&host::SHOW, &[name]);
     let hosts: Vec<HostView> = match args.names.as_slice() {
-        [] => client.get("/v1/hosts")?,
+        [] => client.call(&host::LIST, &[])?,
         names => names.iter().map(one).collect::<Result<_, _>>()?,
     };
     let none = "no hosts; make one with `sandstone host create NAME --initiator IQN`";
     print(t, &args.list, &COLUMNS, &hosts, none)
-}
-
-fn initiator_path(host: &str, initiator: &str) -> String {
-    format!(
-        "/v1/hosts/{}/initiators/{}",
-        escape(host),
-        escape(initiator)
-    )
 }
 
 const COLUMNS: [Column<HostView>; 5] = [

@@ -1,12 +1,11 @@
 //! `initiator`: the other end of the wire, and what this machine can do with it.
 
 use clap::Subcommand;
-use hyper::Method;
 
 use super::{Connection, Done, Program, Terminal};
 use crate::grammar::completion::login_names;
 use crate::print::table::ListArgs;
-use control::client::escape;
+use control::endpoint::initiator;
 use model::Error;
 
 mod adapter;
@@ -97,11 +96,11 @@ pub(super) fn run(
 }
 
 fn rescan(args: &Rescan, connection: &Connection, t: &mut Terminal<'_>) -> Done {
-    let path = match &args.target {
-        None => "/v1/initiator/rescan".to_owned(),
-        Some(target) => format!("/v1/initiator/rescan?target={}", escape(target)),
+    let what = initiator::Rescan {
+        target: args.target.clone(),
     };
-    let () = connection.client().call(&Method::POST, &path)?;
+    let client = connection.client();
+    client.ask(&initiator::RESCAN, &[], &what, &())?;
     Ok(writeln!(
         t.out,
         "looking again; see sandstone initiator lun list"
@@ -123,10 +122,10 @@ impl ListOf {
     fn fetch(&self, connection: &Connection) -> Result<Vec<control::answer::DeviceView>, Error> {
         let client = connection.client();
         if self.devices.is_empty() {
-            return client.get("/v1/initiator/devices");
+            return client.call(&initiator::DEVICES, &[]);
         }
         let each = self.devices.iter();
-        each.map(|name| client.get(&format!("/v1/initiator/devices/{}", escape(name))))
+        each.map(|name| client.call(&initiator::DEVICE, &[name]))
             .collect()
     }
 }

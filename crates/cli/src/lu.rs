@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use hyper::Method;
 
 use super::edit::{EditArgs, Request, make, remove};
 use super::gateway::{self, Remote, remote};
@@ -14,7 +13,7 @@ use crate::print::table::{Column, ListArgs, extra, left, or_dash, print, right};
 use config::change::{CreateUnit, ModifyUnit, NewVolume};
 use control::Client;
 use control::answer::UnitView;
-use control::client::escape;
+use control::endpoint::{lu, pool};
 use model::config::BackendSpec;
 use model::hindrance::HindranceKind;
 use model::pool::status::PoolView;
@@ -220,7 +219,7 @@ fn only_pool(client: &Client, name: &str, size: u64) -> Result<String, Error> {
             format!("sandstone lu create {unit} --volume {name} --size {size}"),
         ));
     }
-    let pools: Vec<PoolView> = client.get("/v1/pools")?;
+    let pools: Vec<PoolView> = client.call(&pool::LIST, &[])?;
     match pools.as_slice() {
         [pool] => Ok(pool.name.clone()),
         [] => Err(Error::new(
@@ -343,7 +342,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         Verb::Create(args) => {
             let device = args.shape.remote_device(&client, &args.edit, t)?;
             let body = args.shape.unit(&args.name, device, &client)?;
-            let request = Request::with(Method::POST, "/v1/lus", &body);
+            let request = Request::with(&lu::CREATE, &[], &body);
             make(t, &client, &args.edit, &request)
         }
         Verb::Modify(args) => {
@@ -384,22 +383,17 @@ fn modify(
     edit: &EditArgs,
     body: &ModifyUnit,
 ) -> Done {
-    let path = format!("/v1/lus/{}", escape(name));
-    make(
-        t,
-        &connection.client(),
-        edit,
-        &Request::with(Method::PATCH, &path, body),
-    )
+    let request = Request::with(&lu::MODIFY, &[name], body);
+    make(t, &connection.client(), edit, &request)
 }
 
 fn list(t: &mut Terminal<'_>, connection: &Connection, args: &List) -> Done {
     let client = connection.client();
     let units: Vec<UnitView> = match args.names.as_slice() {
-        [] => client.get("/v1/lus")?,
+        [] => client.call(&lu::LIST, &[])?,
         names => names
             .iter()
-            .map(|name| client.get(&format!("/v1/lus/{}", escape(name))))
+            .map(|name| client.call(&lu::SHOW, &[name]))
             .collect::<Result<_, _>>()?,
     };
     print(
@@ -423,8 +417,8 @@ fn list(t: &mut Terminal<'_>, connection: &Connection, args: &List) -> Done {
 
 fn delete(t: &mut Terminal<'_>, connection: &Connection, args: &Delete) -> Done {
     let client = connection.client();
-    let path = format!("/v1/lus/{}", escape(&args.name));
-    let view: UnitView = client.get(&path)?;
+    let at = [args.name.as_str()];
+    let view: UnitView = client.call(&lu::SHOW, &at)?;
     // Memory is the one backend whose data goes with the unit.
     let grave = matches!(view.spec.backend, BackendSpec::Memory { .. });
     if grave && !args.removal.yes {
@@ -434,7 +428,7 @@ fn delete(t: &mut Terminal<'_>, connection: &Connection, args: &Delete) -> Done 
         t,
         &client,
         &args.removal,
-        &Request::bare(Method::DELETE, &path),
+        &Request::bare(&lu::DELETE, &at),
         grave,
     )?;
     let place = match &view.spec.backend {

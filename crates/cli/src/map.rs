@@ -1,7 +1,6 @@
 //! `map`: who sees what, and why not.
 
 use clap::{Args, Subcommand};
-use hyper::Method;
 use serde::Serialize;
 
 use super::edit::{EditArgs, Request, make, remove};
@@ -11,7 +10,8 @@ use crate::print::table::{self, Column, ListArgs, left, print, right};
 use config::change::{AddMap, RemoveMap};
 use config::explain::{Explanation, Outcome};
 use control::answer::{HostView, UnitView};
-use control::client::{Client, escape};
+use control::client::Client;
+use control::endpoint::{host, lu, map};
 use model::config::{HostSpec, MapSpec};
 use model::{Error, name};
 
@@ -105,7 +105,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                 lun: args.lun,
                 read_only: args.read_only,
             };
-            let request = Request::with(Method::POST, "/v1/maps", &body);
+            let request = Request::with(&map::ADD, &[], &body);
             make(t, &client, &args.edit, &request)
         }
         Verb::Remove(args) => {
@@ -116,12 +116,12 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                 lun: args.lun,
                 all: args.all,
             };
-            let request = Request::with(Method::DELETE, "/v1/maps", &body);
+            let request = Request::with(&map::REMOVE, &[], &body);
             remove(t, &client, &args.removal, &request, false)
         }
         Verb::List(args) => {
-            let maps: Vec<MapSpec> = client.get("/v1/maps")?;
-            let units: Vec<UnitView> = client.get("/v1/lus")?;
+            let maps: Vec<MapSpec> = client.call(&map::LIST, &[])?;
+            let units: Vec<UnitView> = client.call(&lu::LIST, &[])?;
             let naa = |name: &str| {
                 units
                     .iter()
@@ -164,11 +164,11 @@ const COLUMNS: [Column<Row>; 6] = [
 
 fn explain(args: &Explain, client: &Client, t: &mut Terminal<'_>) -> Done {
     let ask = |initiator: &str| {
-        let mut path = format!("/v1/explain?initiator={}", escape(initiator));
-        if let Some(lu) = &args.lu {
-            path.push_str(&format!("&unit={}", escape(lu)));
-        }
-        client.get::<Explanation>(&path)
+        let question = map::Question {
+            initiator: initiator.to_owned(),
+            unit: args.lu.clone(),
+        };
+        client.ask(&map::EXPLAIN, &[], &question, &())
     };
     let host = named_host(client, &args.initiator)?;
     let answers = match &host {
@@ -202,7 +202,7 @@ fn named_host(client: &Client, named: &str) -> Result<Option<HostSpec>, Failure>
     if name::begins_as_name(named) {
         return Ok(None);
     }
-    let hosts: Vec<HostView> = client.get("/v1/hosts")?;
+    let hosts: Vec<HostView> = client.call(&host::LIST, &[])?;
     let mut hosts = hosts.into_iter().map(|host| host.spec);
     Ok(hosts.find(|host| host.name == named))
 }

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
-use hyper::Method;
 use store::catalog::PropertyInfo;
 use store::pool::PoolProperty;
 
@@ -13,7 +12,7 @@ use crate::grammar::completion::{pool_names, size};
 use crate::print::table::json;
 use crate::print::wrap;
 use crate::{Connection, Done, Failure, Program, Terminal, unwell};
-use control::client::escape;
+use control::endpoint::pool;
 use hint::Place;
 use model::Error;
 use model::device_name::is_remote;
@@ -236,7 +235,7 @@ fn create(t: &mut Terminal<'_>, connection: &Connection, args: &Create) -> Done 
         dry_run: args.dry_run,
     };
     let client = connection.client();
-    let made: PoolView = client.send(&Method::POST, "/v1/pools", &request)?;
+    let made: PoolView = client.ask(&pool::CREATE, &[], &(), &request)?;
     if args.json {
         return json(t, &made);
     }
@@ -259,10 +258,10 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
 fn wanted(connection: &Connection, names: &[String]) -> Result<Vec<PoolView>, Error> {
     let client = connection.client();
     match names {
-        [] => client.get("/v1/pools"),
+        [] => client.call(&pool::LIST, &[]),
         names => names
             .iter()
-            .map(|name| client.get(&format!("/v1/pools/{}", escape(name))))
+            .map(|name| client.call(&pool::SHOW, &[name]))
             .collect(),
     }
 }
@@ -271,15 +270,14 @@ fn sync(connection: &Connection, args: &Sync) -> Done {
     let client = connection.client();
     let mut names = args.names.clone();
     if names.is_empty() {
-        let pools: Vec<PoolView> = client.get("/v1/pools")?;
+        let pools: Vec<PoolView> = client.call(&pool::LIST, &[])?;
         // What is not open or only read has nothing that is not durable.
         let writable = |pool: &PoolView| pool.open_for_us.is_some() && !pool.is_read_only;
         let writable = pools.into_iter().filter(writable);
         names.extend(writable.map(|pool| pool.name));
     }
     for name in names {
-        let path = format!("/v1/pools/{}/sync", escape(&name));
-        let () = client.call(&Method::POST, &path)?;
+        client.call(&pool::SYNC, &[&name])?;
     }
     Ok(())
 }

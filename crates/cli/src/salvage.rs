@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{Connection, Done, Failure, Terminal};
 use crate::print::table::json;
+use control::endpoint::stream;
 use hint::Place;
 use model::pool::salvage::{Kind, Piece, SalvageRequest, broken};
 use model::quantity::format_size;
@@ -274,9 +275,7 @@ pub(super) fn salvage(args: &Salvage, connection: &Connection, t: &mut Terminal<
         progress: is_seen.then(|| (&mut *t.err as &mut dyn Write, Instant::now())),
     };
     let client = connection.client();
-    client.download("/v1/volumes/salvage", &request, &mut |bytes| {
-        taker.take(bytes)
-    })?;
+    client.download(&stream::SALVAGE, &request, &mut |bytes| taker.take(bytes))?;
     if let Some(file) = &taker.file {
         file.file.sync_all().map_err(|error| file.failed(error))?;
     }

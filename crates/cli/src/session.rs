@@ -1,13 +1,13 @@
 //! `session`: who is logged in.
 
 use clap::{Args, Subcommand};
-use hyper::Method;
 use serde::Serialize;
 
 use super::edit::EditArgs;
 use super::{Connection, Done, Terminal};
 use crate::grammar::completion::session_numbers;
 use crate::print::table::{self, Column, ListArgs, Numbers, extra, left, or_dash, print, right};
+use control::endpoint::session;
 use model::data_plane::SessionInfo;
 use model::{Error, ErrorKind};
 
@@ -64,7 +64,7 @@ struct Told<'a> {
 
 pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
-    let sessions = || client.get::<Vec<SessionInfo>>("/v1/sessions");
+    let sessions = || client.call(&session::LIST, &[]);
     match verb {
         Verb::List(args) => print(t, &args, &COLUMNS, &sessions()?, "no sessions"),
         Verb::Logout(Logout {
@@ -75,8 +75,8 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             let session = find(sessions()?, session)?;
             let (number, asked) = (session.tsih, "asked to log out");
             if !edit.dry_run {
-                let path = format!("/v1/sessions/{number}/logout?within_s={within}");
-                let () = client.call(&Method::POST, &path)?;
+                let how = session::Logout { within_s: within };
+                client.ask(&session::LOGOUT, &[&number.to_string()], &how, &())?;
             }
             let told = Told {
                 dry_run: edit.dry_run,
@@ -95,7 +95,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                 if !edit.yes {
                     confirm(t, &session)?;
                 }
-                let () = client.call(&Method::DELETE, &format!("/v1/sessions/{number}"))?;
+                client.call(&session::KILL, &[&number.to_string()])?;
             }
             let told = Told {
                 dry_run: edit.dry_run,

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use clap::Args as ClapArgs;
-use hyper::Method;
 
 use super::edit::{EditArgs, tell};
 use super::lu::Shape;
@@ -14,6 +13,8 @@ use crate::print::table;
 use crate::{Connection, Done, Terminal};
 use config::change::Share;
 use control::answer::Shared;
+use control::endpoint::map;
+use control::transaction::Commit;
 use model::name;
 
 #[derive(Debug, ClapArgs)]
@@ -59,8 +60,11 @@ pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) ->
         lun: args.lun,
         read_only: false,
     };
-    let path = format!("/v1/share?dry_run={}", args.edit.dry_run);
-    let shared: Shared = client.send(&Method::POST, &path, &request)?;
+    let how = Commit {
+        dry_run: args.edit.dry_run,
+        ..Commit::default()
+    };
+    let shared: Shared = client.ask(&map::SHARE, &[], &how, &request)?;
     if args.edit.json {
         return table::json(t, &shared);
     }

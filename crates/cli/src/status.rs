@@ -8,6 +8,7 @@ use crate::print::wrap::wrapped;
 use crate::{Connection, Done, Terminal, unwell};
 use control::ControlAddress;
 use control::answer::Status;
+use control::endpoint::status;
 use model::pool::health::PoolHealth;
 use model::pool::status::NO_ERRORS;
 
@@ -20,7 +21,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
-    let status: Status = client.get("/v1/status")?;
+    let status: Status = client.call(&status::STATUS, &[])?;
     if args.json {
         table::json(t, &status)?;
     } else {

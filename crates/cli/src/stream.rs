@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use hyper::Method;
 use serde::{Deserialize, Serialize};
 use store::catalog::size::print_size;
 use store::stream::{Decoder, Item, StreamError};
@@ -15,9 +14,9 @@ use crate::grammar::completion::snapshot_names;
 use crate::print::wire::{Key, Wire};
 use control::Client;
 use control::answer::Problem;
-use control::client::escape;
+use control::endpoint::stream;
 use hint::Place;
-use model::pool::stream::{PartView, ReceiveView, SendRequest};
+use model::pool::stream::{Below, PartView, ReceiveRequest, ReceiveView, SendRequest};
 use model::{Error, ErrorKind};
 
 /// How often the progress is shown anew.
@@ -133,7 +132,7 @@ pub(super) fn send(args: Send, connection: &Connection, t: &mut Terminal<'_>) ->
     let client = connection.client();
     let mut parts: Vec<PartView> = Vec::new();
     if args.dry_run || args.verbose || args.parsable {
-        parts = client.send(&Method::POST, "/v1/streams/estimate", &request)?;
+        parts = client.ask(&stream::ESTIMATE, &[], &(), &request)?;
         let mut told = Vec::new();
         tell_estimate(&mut told, &parts, args.parsable)?;
         match args.dry_run {
@@ -176,7 +175,7 @@ fn download(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<(), Error> {
-    client.download("/v1/streams/send", request, &mut |bytes| {
+    client.download(&stream::SEND, request, &mut |bytes| {
         out.write_all(bytes).map_err(not_taken)?;
         passage.pass(bytes, err).map_err(not_whole)
     })?;
@@ -342,31 +341,28 @@ fn not_whole(error: StreamError) -> Error {
 pub(super) fn receive(args: &Receive, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     if args.abort {
-        let what = serde_json::json!({ "name": args.name });
-        let () = client.send(&Method::POST, "/v1/streams/abort", &what)?;
-        return Ok(());
+        let what = stream::Abort {
+            name: args.name.clone(),
+        };
+        return Ok(client.ask(&stream::ABORT, &[], &(), &what)?);
     }
-    let flags = [
-        ("rollback", args.rollback),
-        ("resumable", args.resumable),
-        ("parents", args.parents),
-        ("dry_run", args.dry_run),
-    ];
-    let mut flags = flags
-        .map(|(name, is_set)| format!("&{name}={is_set}"))
-        .concat();
-    for (name, values) in [("set", &args.set), ("without", &args.without)] {
-        flags.push_str(&format!("&{name}={}", escape(&values.join("\n"))));
-    }
-    match (args.path, args.last) {
-        (true, _) => flags.push_str("&below=path"),
-        (false, true) => flags.push_str("&below=last"),
-        (false, false) => {}
-    }
-    let path = format!("/v1/streams/receive?name={}{flags}", escape(&args.name));
+    let request = ReceiveRequest {
+        name: args.name.clone(),
+        below: match (args.path, args.last) {
+            (true, _) => Some(Below::Path),
+            (false, true) => Some(Below::Last),
+            (false, false) => None,
+        },
+        set: args.set.join("\n"),
+        without: args.without.join("\n"),
+        rollback: args.rollback,
+        resumable: args.resumable,
+        parents: args.parents,
+        dry_run: args.dry_run,
+    };
     let since = Instant::now();
     let received: Vec<ReceiveView> = match args.listen {
-        Some(address) => receive_from(address, args.key.clone(), &client, &path, t)?,
+        Some(address) => receive_from(address, args.key.clone(), &client, &request, t)?,
         None if io::stdin().is_terminal() => {
             return Err(Error::invalid(
                 "no stream comes from a terminal",
@@ -374,7 +370,7 @@ pub(super) fn receive(args: &Receive, connection: &Connection, t: &mut Terminal<
             )
             .into());
         }
-        None => client.upload(&path, io::stdin())?,
+        None => client.upload(&stream::RECEIVE, &request, io::stdin())?,
     };
     if args.verbose || args.dry_run {
         let word = if args.dry_run {
@@ -407,7 +403,7 @@ fn receive_from(
     address: SocketAddr,
     key: Option<Key>,
     client: &Client,
-    path: &str,
+    request: &ReceiveRequest,
     t: &mut Terminal<'_>,
 ) -> Result<Vec<ReceiveView>, Failure> {
     let failed = |error: io::Error| {
@@ -434,7 +430,7 @@ fn receive_from(
     let wire = Wire::accept(&listener, &key).map_err(failed)?;
     drop(listener);
     let (reader, mut writer) = wire.split().map_err(failed)?;
-    let outcome: Result<Vec<ReceiveView>, Error> = client.upload(path, reader);
+    let outcome: Result<Vec<ReceiveView>, Error> = client.upload(&stream::RECEIVE, request, reader);
     let answer = match &outcome {
         Ok(received) => Outcome::Received(received.clone()),
         Err(error) => Outcome::Refused(Problem::from(error.clone())),

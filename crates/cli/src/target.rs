@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use clap::{Args, Subcommand};
-use hyper::Method;
 
 use super::edit::{EditArgs, Request, make, remove};
 use super::host::SecretArgs;
@@ -15,7 +14,7 @@ use crate::print::table::{Column, ListArgs, extra, left, or_dash, print, right};
 use config::change::{AddPortal, CreateTarget, ModifyTarget, SetAluaState};
 use control::Client;
 use control::answer::TargetView;
-use control::client::escape;
+use control::endpoint::target;
 use model::config::{AluaMode, AluaState, RedirectSpec, TargetParameters};
 use model::hindrance::AluaChoice;
 
@@ -217,7 +216,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                 alua: args.alua,
                 parameters: TargetParameters::default(),
             };
-            let request = Request::with(Method::POST, "/v1/targets", &body);
+            let request = Request::with(&target::CREATE, &[], &body);
             make(t, &client, &args.edit, &request)
         }
         Verb::Portal(verb) => portals(verb, connection, t),
@@ -232,16 +231,12 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
             change(t, &client, &args.iqn, &args.edit, &body)
         }
         Verb::AluaState(args) => {
-            let path = format!("/v1/target-port-groups/{}", args.group);
             let body = SetAluaState {
                 state: args.alua_state,
             };
-            make(
-                t,
-                &client,
-                &args.edit,
-                &Request::with(Method::PUT, &path, &body),
-            )
+            let group = args.group.to_string();
+            let request = Request::with(&target::SET_ALUA_STATE, &[&group], &body);
+            make(t, &client, &args.edit, &request)
         }
         Verb::Modify(args) => modify(*args, &client, t),
         Verb::Online(args) => {
@@ -272,8 +267,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         }
         Verb::List(args) => list(&args, &client, t),
         Verb::Delete(args) => {
-            let path = format!("/v1/targets/{}", escape(&args.iqn));
-            let request = Request::bare(Method::DELETE, &path);
+            let request = Request::bare(&target::DELETE, &[&args.iqn]);
             remove(t, &client, &args.removal, &request, false)
         }
     }
@@ -286,14 +280,14 @@ fn change(
     edit: &EditArgs,
     body: &ModifyTarget,
 ) -> Done {
-    let path = format!("/v1/targets/{}", escape(iqn));
-    make(t, client, edit, &Request::with(Method::PATCH, &path, body))
+    let request = Request::with(&target::MODIFY, &[iqn], body);
+    make(t, client, edit, &request)
 }
 
 fn list(args: &List, client: &Client, t: &mut Terminal<'_>) -> Done {
-    let one = |iqn: &String| client.get(&format!("/v1/targets/{}", escape(iqn)));
+    let one = |iqn: &String| client.call(&target::SHOW, &[iqn]);
     let targets: Vec<TargetView> = match args.iqns.as_slice() {
-        [] => client.get("/v1/targets")?,
+        [] => client.call(&target::LIST, &[])?,
         iqns => iqns.iter().map(one).collect::<Result<_, _>>()?,
     };
     let none = "no targets; make one with `sandstone target create IQN`";
@@ -341,31 +335,26 @@ fn portals(verb: Portal, connection: &Connection, t: &mut Terminal<'_>) -> Done 
     let client = connection.client();
     match verb {
         Portal::Add(args) => {
-            let path = format!("/v1/targets/{}/portals", escape(&args.iqn));
             let body = AddPortal {
                 portal: args.portal,
                 tag: args.tag,
                 target_port_group: args.target_port_group,
                 alua_state: args.alua_state,
             };
-            let request = Request::with(Method::POST, &path, &body);
+            let request = Request::with(&target::ADD_PORTAL, &[&args.iqn], &body);
             make(t, &client, &args.edit, &request)
         }
         Portal::Remove(args) => {
-            let path = format!(
-                "/v1/targets/{}/portals/{}",
-                escape(&args.iqn),
-                escape(&args.portal.to_string())
-            );
-            let request = Request::bare(Method::DELETE, &path);
+            let portal = args.portal.to_string();
+            let request = Request::bare(&target::REMOVE_PORTAL, &[&args.iqn, &portal]);
             remove(t, &client, &args.removal, &request, false)
         }
     }
 }
 
 fn modify(args: Modify, client: &Client, t: &mut Terminal<'_>) -> Done {
-    let path = format!("/v1/targets/{}", escape(&args.iqn));
-    let view: TargetView = client.get(&path)?;
+    let at = [args.iqn.as_str()];
+    let view: TargetView = client.call(&target::SHOW, &at)?;
     let old = view.spec.parameters;
     let parameters = TargetParameters {
         queue_depth: args.queue_depth.or(old.queue_depth),
@@ -382,7 +371,7 @@ fn modify(args: Modify, client: &Client, t: &mut Terminal<'_>) -> Done {
         parameters: Some(parameters),
         ..ModifyTarget::default()
     };
-    let request = Request::with(Method::PATCH, &path, &body);
+    let request = Request::with(&target::MODIFY, &at, &body);
     make(t, client, &args.edit, &request)
 }
 

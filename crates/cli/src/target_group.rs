@@ -1,7 +1,6 @@
 //! `target-group`: targets that maps name together.
 
 use clap::{Args, Subcommand};
-use hyper::Method;
 
 use super::edit::{EditArgs, Request, make, remove};
 use super::{Connection, Done, Terminal};
@@ -10,7 +9,7 @@ use crate::print::table::{Column, ListArgs, left, or_dash, print, right};
 use config::change::CreateTargetGroup;
 use control::Client;
 use control::answer::TargetGroupView;
-use control::client::escape;
+use control::endpoint::target_group;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
@@ -88,43 +87,35 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                 name: args.name,
                 targets: args.targets,
             };
-            let request = Request::with(Method::POST, "/v1/target-groups", &body);
+            let request = Request::with(&target_group::CREATE, &[], &body);
             make(t, &client, &args.edit, &request)
         }
         Verb::AddTarget(args) => {
-            let path = member_path(&args.group, &args.iqn);
-            make(t, &client, &args.edit, &Request::bare(Method::PUT, &path))
+            let at = [args.group.as_str(), args.iqn.as_str()];
+            let request = Request::bare(&target_group::ADD_TARGET, &at);
+            make(t, &client, &args.edit, &request)
         }
         Verb::RemoveTarget(args) => {
-            let path = member_path(&args.group, &args.iqn);
-            let request = Request::bare(Method::DELETE, &path);
+            let at = [args.group.as_str(), args.iqn.as_str()];
+            let request = Request::bare(&target_group::REMOVE_TARGET, &at);
             remove(t, &client, &args.removal, &request, false)
         }
         Verb::List(args) => list(&args, &client, t),
         Verb::Delete(args) => {
-            let path = group_path(&args.name);
-            let request = Request::bare(Method::DELETE, &path);
+            let request = Request::bare(&target_group::DELETE, &[&args.name]);
             remove(t, &client, &args.removal, &request, false)
         }
     }
 }
 
 fn list(args: &List, client: &Client, t: &mut Terminal<'_>) -> Done {
-    let one = |name: &String| client.get(&group_path(name));
+    let one = |name: &String| client.call(&target_group::SHOW, &[name]);
     let groups: Vec<TargetGroupView> = match args.names.as_slice() {
-        [] => client.get("/v1/target-groups")?,
+        [] => client.call(&target_group::LIST, &[])?,
         names => names.iter().map(one).collect::<Result<_, _>>()?,
     };
     let none = "no target groups; make one with `sandstone target-group create NAME --target IQN`";
     print(t, &args.list, &COLUMNS, &groups, none)
-}
-
-fn group_path(name: &str) -> String {
-    format!("/v1/target-groups/{}", escape(name))
-}
-
-fn member_path(group: &str, iqn: &str) -> String {
-    format!("{}/targets/{}", group_path(group), escape(iqn))
 }
 
 const COLUMNS: [Column<TargetGroupView>; 3] = [

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
-use hyper::Method;
 
 use super::{Connection, Done, Terminal};
 use super::{salvage, stream};
 use crate::grammar::completion::{
     assignments, assignments_and_datasets, dataset_names, properties, size, snapshot_names,
 };
+use control::endpoint::volume;
+use control::endpoint::volume::How;
 use model::Error;
 use model::pool::dataset::Changed;
 use model::pool::dataset::change::DatasetChange;
@@ -240,7 +241,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         },
     };
     let client = connection.client();
-    let changed: Changed = client.send(&Method::POST, "/v1/volumes", &change)?;
+    let changed: Changed = client.ask(&volume::CHANGE, &[], &How::default(), &change)?;
     for notice in &changed.notices {
         writeln!(t.err, "note: {notice}")?;
     }

@@ -35,9 +35,6 @@ mod target;
 mod target_group;
 mod volume;
 
-pub use config::Apply;
-pub use rules::PspChoice;
-
 /// What the routes work on.
 #[derive(Debug)]
 pub struct Plane {
@@ -221,4 +218,27 @@ fn refuse(status: StatusCode, message: &str) -> (StatusCode, Json<Problem>) {
         status,
         Json(Error::not_found(message, "see GET /openapi.json for what there is").into()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A macro of the server's repeats the method, and its list of routes could forget one.
+    #[test]
+    fn each_endpoint_is_served_as_it_is_described() {
+        let document = serde_json::to_value(openapi()).expect("JSON");
+        let mut served = Vec::new();
+        for (path, item) in document["paths"].as_object().expect("paths") {
+            for (method, operation) in item.as_object().expect("operations") {
+                let (id, tag) = (&operation["operationId"], &operation["tags"][0]);
+                let text = |of: &serde_json::Value| of.as_str().unwrap_or_default().to_owned();
+                served.push([method.to_uppercase(), path.clone(), text(id), text(tag)]);
+            }
+        }
+        let mut described = crate::endpoint::all();
+        described.sort();
+        served.sort();
+        assert_eq!(served, described);
+    }
 }

@@ -121,10 +121,10 @@ impl Asker {
 /// A command line as the header has it.
 pub(super) fn header_of(command: &str) -> String {
     let end = command.floor_char_boundary(MAX_COMMAND);
-    super::client::escape(&command[..end])
+    super::endpoint::escape(&command[..end])
 }
 
-/// What [`super::client::escape`] made of a text.
+/// What [`super::endpoint::escape`] made of a text.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -181,16 +181,18 @@ mod tests {
 
     #[test]
     fn who_does_not_say_what_was_typed_is_told_by_the_request() {
+        let scrub = &crate::endpoint::pool::SCRUB;
+        let request = format!("{} {}", scrub.method, scrub.at(&["tank"]));
         let mut asker = Asker {
             peer: None,
             user: "root".to_owned(),
             command: None,
-            request: "POST /v1/pools/tank/scrub".to_owned(),
+            request: request.clone(),
         };
         let body = serde_json::json!({"action": "start"});
         let deed = asker.deed(&body);
-        assert_eq!(deed.text, r#"POST /v1/pools/tank/scrub {"action":"start"}"#);
-        assert_eq!(asker.deed(&()).text, "POST /v1/pools/tank/scrub");
+        assert_eq!(deed.text, request.clone() + r#" {"action":"start"}"#);
+        assert_eq!(asker.deed(&()).text, request);
         asker.command = Some("sandstone pool scrub tank".to_owned());
         assert_eq!(asker.deed(&body).text, "sandstone pool scrub tank");
         assert_eq!(asker.deed(&body).user, "root");

@@ -17,6 +17,7 @@ use tokio::net::{TcpStream, UnixStream};
 use super::address::ControlAddress;
 use super::answer::Problem;
 use super::asker;
+use super::endpoint::{self, Endpoint};
 use model::{Error, ErrorKind};
 
 /// How long a connection may take to be accepted.
@@ -58,39 +59,34 @@ impl Client {
         &self.address
     }
 
-    /// Asks for what is at `path`.
-    pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
-        decode(&self.exchange(&Method::GET, path, None)?)
-    }
-
-    /// Asks for text.
-    pub fn text(&self, path: &str) -> Result<String, Error> {
-        let bytes = self.exchange(&Method::GET, path, None)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    /// Sends `body` by `method` and decodes the answer.
-    pub fn send<T: DeserializeOwned>(
+    /// Asks an endpoint, with arguments in its path.
+    ///
+    /// # Errors
+    /// The daemon cannot be reached, refuses, or cannot do it.
+    pub fn ask<Q: Serialize, B: Serialize, A: DeserializeOwned>(
         &self,
-        method: &Method,
-        path: &str,
-        body: &impl Serialize,
-    ) -> Result<T, Error> {
-        let body = serde_json::to_vec(body).map_err(|e| {
-            Error::invalid(
-                format!("the request cannot be written as JSON: {e}"),
-                "report this as a defect",
-            )
-        })?;
-        decode(&self.exchange(method, path, Some(body))?)
+        endpoint: &Endpoint<Q, B, A>,
+        at: &[&str],
+        query: &Q,
+        body: &B,
+    ) -> Result<A, Error> {
+        let path = path(endpoint, at, query)?;
+        decode(&self.exchange(&endpoint.method, &path, json(body)?)?)
     }
 
-    /// Sends a request without a body and decodes the answer.
-    pub fn call<T: DeserializeOwned>(&self, method: &Method, path: &str) -> Result<T, Error> {
-        decode(&self.exchange(method, path, None)?)
+    /// Asks an endpoint that takes neither a query nor a body.
+    ///
+    /// # Errors
+    /// Those of [`Client::ask`].
+    pub fn call<A: DeserializeOwned>(
+        &self,
+        endpoint: &Endpoint<(), (), A>,
+        at: &[&str],
+    ) -> Result<A, Error> {
+        self.ask(endpoint, at, &(), &())
     }
 
-    fn exchange(&self, method: &Method, path: &str, body: Option<Vec<u8>>) -> Result<Bytes, Error> {
+    fn exchange(&self, method: &Method, path: &str, body: Vec<u8>) -> Result<Bytes, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
@@ -121,7 +117,7 @@ impl Client {
         host: String,
         method: &Method,
         path: &str,
-        body: Option<Vec<u8>>,
+        body: Vec<u8>,
     ) -> Result<Bytes, Error>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -142,7 +138,7 @@ impl Client {
         let request = self
             .introduce(request, &host)
             .header(CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(body.unwrap_or_default())));
+            .body(Full::new(Bytes::from(body)));
         let request = request.map_err(|e| {
             Error::invalid(
                 format!("{path:?} is no path: {e}"),
@@ -205,15 +201,27 @@ pub(super) fn strange(status: StatusCode) -> Error {
     )
 }
 
-/// Writes text as one segment of a path or one value of a query.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':') {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
+/// Returns the path of a request to an endpoint, with its query.
+pub(super) fn path<Q: Serialize, B, A>(
+    endpoint: &Endpoint<Q, B, A>,
+    at: &[&str],
+    query: &Q,
+) -> Result<String, Error> {
+    Ok(endpoint.at(at) + &endpoint::query(query).map_err(unwritten)?)
+}
+
+/// Returns a body as JSON; the body `()` is empty.
+pub(super) fn json<B: Serialize>(body: &B) -> Result<Vec<u8>, Error> {
+    let mut text = serde_json::to_vec(body).map_err(unwritten)?;
+    if text == b"null" {
+        text.clear();
     }
-    out
+    Ok(text)
+}
+
+fn unwritten(error: serde_json::Error) -> Error {
+    Error::invalid(
+        format!("the request cannot be written: {error}"),
+        "report this as a defect",
+    )
 }

@@ -17,7 +17,9 @@ use tokio::sync::mpsc::{Receiver, channel};
 
 use super::address::ControlAddress;
 use super::answer::Problem;
-use super::client::{CONNECT, Client, decode, strange};
+use super::client::{CONNECT, Client, decode, json, path, strange};
+use super::endpoint::Endpoint;
+use super::endpoint::stream::Octets;
 use model::{Error, ErrorKind};
 
 /// Pieces that wait to be taken at most.
@@ -49,19 +51,16 @@ impl Client {
     ///
     /// # Errors
     /// As for every request; or what `take` says.
-    pub fn download(
+    pub fn download<B: Serialize>(
         &self,
-        path: &str,
-        body: &impl Serialize,
+        endpoint: &Endpoint<(), B, Octets>,
+        body: &B,
         take: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let body = serde_json::to_vec(body).map_err(|error| {
-            let message = format!("the request cannot be written as JSON: {error}");
-            Error::invalid(message, "report this as a defect")
-        })?;
+        let (path, body) = (path(endpoint, &[], &())?, json(body)?);
         self.within(async {
             let body = Full::new(Bytes::from(body));
-            let answer = self.request(path, "application/json", body).await?;
+            let answer = self.request(&path, "application/json", body).await?;
             let mut answer = self.successful(answer).await?.into_body();
             while let Some(frame) = answer.frame().await {
                 let frame = frame.map_err(|error| self.broken(&error))?;
@@ -77,11 +76,13 @@ impl Client {
     ///
     /// # Errors
     /// As for every request.
-    pub fn upload<T: DeserializeOwned>(
+    pub fn upload<Q: Serialize, A: DeserializeOwned>(
         &self,
-        path: &str,
+        endpoint: &Endpoint<Q, Octets, A>,
+        query: &Q,
         mut source: impl Read + Send + 'static,
-    ) -> Result<T, Error> {
+    ) -> Result<A, Error> {
+        let path = path(endpoint, &[], query)?;
         let (outbox, inbox) = channel(PIECES);
         // It may wait for its source for ever: nobody waits for it.
         std::thread::spawn(move || {
@@ -104,7 +105,7 @@ impl Client {
         });
         self.within(async {
             let kind = "application/octet-stream";
-            let answer = self.request(path, kind, Pieces(inbox)).await?;
+            let answer = self.request(&path, kind, Pieces(inbox)).await?;
             let answer = self.successful(answer).await?.into_body();
             let bytes = answer
                 .collect()

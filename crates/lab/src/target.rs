@@ -5,8 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use hyper::Method;
-
 use super::command::{Running, inside};
 use super::error::LabError;
 use super::experiments::Variant;
@@ -16,6 +14,9 @@ use config::change::{AddMap, CreateUnit, NewVolume};
 use config::history::Note;
 use config::store::Store;
 use control::address::SOCKET_NAME;
+use control::endpoint::volume::How;
+use control::endpoint::{lu, map, pool, status, volume};
+use control::transaction::Commit;
 use control::transaction::Committed;
 use control::{Client, ControlAddress};
 use model::Error;
@@ -176,7 +177,7 @@ impl Target {
                 dry_run: false,
             };
             let _: PoolView = client
-                .send(&Method::POST, "/v1/pools", &pool)
+                .ask(&pool::CREATE, &[], &(), &pool)
                 .map_err(refused)?;
         }
         let lun = self.units.len();
@@ -201,7 +202,7 @@ impl Target {
             serial: None,
         };
         let _: Committed = client
-            .send(&Method::POST, "/v1/lus", &create)
+            .ask(&lu::CREATE, &[], &Commit::default(), &create)
             .map_err(refused)?;
         let properties = [
             ("sync", volume.sync),
@@ -216,7 +217,7 @@ impl Target {
             shrink: false,
         };
         let _: Changed = client
-            .send(&Method::POST, "/v1/volumes", &set)
+            .ask(&volume::CHANGE, &[], &How::default(), &set)
             .map_err(refused)?;
         let map = AddMap {
             unit,
@@ -226,7 +227,7 @@ impl Target {
             read_only: false,
         };
         let _: Committed = client
-            .send(&Method::POST, "/v1/maps", &map)
+            .ask(&map::ADD, &[], &Commit::default(), &map)
             .map_err(refused)?;
         self.units.push(Unit::Volume(volume));
         Ok(())
@@ -292,7 +293,7 @@ impl Target {
         let client = self.client();
         let end = Instant::now() + START_LIMIT;
         loop {
-            if client.text("/v1/status").is_ok() {
+            if client.call(&status::STATUS, &[]).is_ok() {
                 return Ok(());
             }
             let ended = self.running.as_mut().is_none_or(Running::has_ended);

@@ -6,7 +6,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use hyper::Method;
 
 use super::super::edit::{EditArgs, go_on, write_differences};
 use super::super::secret::passphrase;
@@ -16,7 +15,8 @@ use crate::{Connection, Done, Failure, Program, Terminal};
 use config::backup::{Backup, PoolMembers};
 use config::diff::{Action, Difference};
 use config::store::{Replacement, Store};
-use control::transaction::Committed;
+use control::endpoint;
+use control::transaction::{Commit, Committed};
 use model::date::utc;
 use model::{Config, Error, ErrorKind};
 use state_folder::write_private;
@@ -105,7 +105,7 @@ fn is_there(file: &Path) -> Error {
 
 /// The backup of the daemon; of its state folder where no daemon answers by a socket.
 fn take(program: &Program, connection: &Connection) -> Result<Backup, Error> {
-    match connection.client().get("/v1/config/backup") {
+    match connection.client().call(&endpoint::config::EXPORT, &[]) {
         Err(error)
             if connection.state.is_some()
                 && matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Refused) =>
@@ -142,8 +142,12 @@ pub(super) fn restore(args: &Restore, connection: &Connection, t: &mut Terminal<
     let file = args.passphrase_file.as_deref();
     let backup = Backup::from_bytes(&name, &bytes, || passphrase(t, file, false))?;
     let edit = &args.edit;
-    let path = format!("/v1/config/backup?dry_run={}", edit.dry_run);
-    let answer = connection.client().send(&Method::PUT, &path, &backup);
+    let how = Commit {
+        dry_run: edit.dry_run,
+        ..Commit::default()
+    };
+    let client = connection.client();
+    let answer = client.ask(&endpoint::config::RESTORE, &[], &how, &backup);
     let restored = match answer {
         // A daemon at an address of its own may serve another folder, of another machine even.
         Err(error)

@@ -4,6 +4,7 @@ use super::super::{Connection, Done, Terminal};
 use crate::print::table::{Column, ListArgs, Numbers, extra, left, or_dash, print, right};
 use config::history::{GenerationView, NotedChange};
 use config::store::Store;
+use control::endpoint;
 use model::ErrorKind;
 use model::date::utc;
 
@@ -32,7 +33,10 @@ const COLUMNS: &[Column<GenerationView>] = &[
 
 /// Lists them, from the folder itself where no daemon runs: damage may be what keeps it from starting.
 pub(super) fn run(args: &ListArgs, connection: &Connection, t: &mut Terminal<'_>) -> Done {
-    let generations: Vec<GenerationView> = match connection.client().get("/v1/config/generations") {
+    let generations: Vec<GenerationView> = match connection
+        .client()
+        .call(&endpoint::config::GENERATIONS, &[])
+    {
         Err(error) if error.kind == ErrorKind::Unavailable && connection.state.is_some() => {
             let kept = Store::peek_history(connection.state_folder())?;
             if kept.is_empty() {

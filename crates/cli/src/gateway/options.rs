@@ -1,14 +1,12 @@
 //! The options of a URL after `--backend`: those of the login and the device are honoured, as far as that
 //! changes nothing for anybody else; the others are refused by name, with the command that does it.
 
-use hyper::Method;
-
 use super::super::edit::{EditArgs, tell};
 use super::super::{Failure, Terminal};
 use config::change::SetDevice;
 use control::Client;
-use control::client::escape;
-use control::transaction::Committed;
+use control::endpoint::initiator;
+use control::transaction::Commit;
 use model::initiator::configured::target_settings;
 use model::initiator::settings::TargetSettings;
 use model::initiator::url::LunUrl;
@@ -108,12 +106,11 @@ pub(super) fn choose(
     if choice == SetDevice::default() {
         return Ok(());
     }
-    let path = format!(
-        "/v1/initiator/devices/{}?dry_run={}",
-        escape(device),
-        edit.dry_run
-    );
-    let committed: Committed = client.send(&Method::PATCH, &path, &choice)?;
+    let how = Commit {
+        dry_run: edit.dry_run,
+        ..Commit::default()
+    };
+    let committed = client.ask(&initiator::SET_DEVICE, &[device], &how, &choice)?;
     // With --json, the one document is the unit's.
     if edit.json || committed.differences.is_empty() {
         return Ok(());

@@ -5,17 +5,18 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::Shells;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 use store::catalog::{Change, PROPERTIES, PropertyInfo};
 use store::pool::PoolProperty;
 
 use crate::{Connection, Done, Terminal};
 use bench::profile::built_in;
+use control::Endpoint;
+use control::endpoint::volume::Listed;
+use control::endpoint::{host, initiator, lu, pool, session, target, target_group, volume};
 use model::Error;
 use model::config::AluaState;
-
-/// All datasets, by their names alone.
-const DATASETS: &str = "/v1/volumes?properties=";
+use model::pool::vdev::VdevView;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
@@ -49,25 +50,20 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 }
 
 pub(crate) fn lu_names() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| ask("/v1/lus", |item| &item["spec"]["name"]))
+    ArgValueCandidates::new(|| ask(&lu::LIST, |unit| unit.spec.name.clone()))
 }
 
 pub(crate) fn pool_names() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| ask("/v1/pools", |item| &item["name"]))
+    ArgValueCandidates::new(|| ask(&pool::LIST, |pool| pool.name.clone()))
 }
 
 /// Folders, volumes and their snapshots.
 pub(crate) fn dataset_names() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| ask(DATASETS, |item| &item["name"]))
+    ArgValueCandidates::new(|| datasets(None))
 }
 
 pub(crate) fn snapshot_names() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| {
-        ask(
-            "/v1/volumes?kinds=snapshot&properties=",
-            |item| &item["name"],
-        )
-    })
+    ArgValueCandidates::new(|| datasets(Some("snapshot")))
 }
 
 /// The properties of datasets, with their meaning.
@@ -84,7 +80,7 @@ pub(crate) fn assignments() -> ArgValueCandidates {
 pub(crate) fn assignments_and_datasets() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let mut words = settable(&[Change::Settable]);
-        words.extend(ask(DATASETS, |item| &item["name"]));
+        words.extend(datasets(None));
         words
     })
 }
@@ -119,94 +115,89 @@ pub(crate) fn profiles() -> ArgValueCandidates {
 /// The devices of all pools, spares too.
 pub(crate) fn vdev_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        let pools: Vec<Value> = daemon().client().get("/v1/pools").unwrap_or_default();
+        let pools = daemon().client().call(&pool::LIST, &[]).unwrap_or_default();
         let mut names = Vec::new();
         for pool in &pools {
-            leaf_names(&pool["vdevs"], &mut names);
-            leaf_names(&pool["logs"], &mut names);
-            leaf_names(&pool["caches"], &mut names);
-            leaf_names(&pool["spares"], &mut names);
+            let vdevs = [&pool.vdevs, &pool.logs, &pool.caches, &pool.spares];
+            let vdevs = vdevs.into_iter().flatten().flat_map(VdevView::all);
+            let leaves = vdevs.filter(|vdev| vdev.children.is_empty());
+            names.extend(leaves.map(|leaf| CompletionCandidate::new(&leaf.name)));
         }
-        names.into_iter().map(CompletionCandidate::new).collect()
+        names
     })
 }
 
-fn leaf_names(vdevs: &Value, names: &mut Vec<String>) {
-    for vdev in vdevs.as_array().into_iter().flatten() {
-        match vdev["children"].as_array() {
-            Some(children) if !children.is_empty() => leaf_names(&vdev["children"], names),
-            _ => names.extend(vdev["name"].as_str().map(str::to_owned)),
-        }
-    }
-}
-
 pub(crate) fn target_names() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| ask("/v1/targets", |item| &item["spec"]["iqn"]))
+    ArgValueCandidates::new(targets)
 }
 
 pub(crate) fn target_group_names() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| ask("/v1/target-groups", |item| &item["spec"]["name"]))
+    ArgValueCandidates::new(target_groups)
 }
 
 /// What the target of a map may be.
 pub(crate) fn target_and_group_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        let mut names = ask("/v1/targets", |item| &item["spec"]["iqn"]);
-        names.extend(ask("/v1/target-groups", |item| &item["spec"]["name"]));
+        let mut names = targets();
+        names.extend(target_groups());
         names
     })
 }
 
 pub(crate) fn host_names() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| ask("/v1/hosts", |item| &item["spec"]["name"]))
+    ArgValueCandidates::new(|| ask(&host::LIST, |host| host.spec.name.clone()))
 }
 
 pub(crate) fn session_numbers() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| ask("/v1/sessions", |item| &item["tsih"]))
+    ArgValueCandidates::new(|| ask(&session::LIST, |session| session.tsih.to_string()))
 }
 
 pub(crate) fn login_names() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| ask("/v1/initiator/targets", |item| &item["iqn"]))
+    ArgValueCandidates::new(|| ask(&initiator::LOGINS, |login| login.iqn.clone()))
 }
 
 pub(crate) fn device_names() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| {
-        ask(
-            "/v1/initiator/devices",
-            |item| &item["state"]["nmp"]["name"],
-        )
-    })
+    ArgValueCandidates::new(|| ask(&initiator::DEVICES, |device| device.state.nmp.name.clone()))
 }
 
 /// The runtime names of all paths.
 pub(crate) fn path_names() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        let devices: Vec<Value> = daemon()
-            .client()
-            .get("/v1/initiator/devices")
-            .unwrap_or_default();
-        let paths = devices
-            .iter()
-            .filter_map(|item| item["state"]["nmp"]["paths"].as_array());
-        let names = paths
-            .flatten()
-            .filter_map(|path| path["runtime_name"].as_str());
+        let devices = daemon().client().call(&initiator::DEVICES, &[]);
+        let devices = devices.unwrap_or_default().into_iter();
+        let paths = devices.flat_map(|device| device.state.nmp.paths);
+        let names = paths.map(|path| path.runtime_name);
         names.map(CompletionCandidate::new).collect()
     })
 }
 
-/// Names from the daemon that the environment leads to; none where it does not answer.
-fn ask(path: &str, name: fn(&Value) -> &Value) -> Vec<CompletionCandidate> {
-    let items: Vec<Value> = daemon().client().get(path).unwrap_or_default();
-    let text = |value: &Value| {
-        value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned)
+fn targets() -> Vec<CompletionCandidate> {
+    ask(&target::LIST, |target| target.spec.iqn.clone())
+}
+
+fn target_groups() -> Vec<CompletionCandidate> {
+    ask(&target_group::LIST, |group| group.spec.name.clone())
+}
+
+/// The names of all datasets, or of those of a kind.
+fn datasets(kind: Option<&str>) -> Vec<CompletionCandidate> {
+    let named = Listed {
+        kinds: kind.map(str::to_owned),
+        ..Listed::names_only()
     };
-    items
-        .iter()
-        .map(|item| CompletionCandidate::new(text(name(item))))
-        .collect()
+    let found = daemon().client().ask(&volume::LIST, &[], &named, &());
+    let names = found.unwrap_or_default().into_iter().map(|of| of.name);
+    names.map(CompletionCandidate::new).collect()
+}
+
+/// Names from the daemon that the environment leads to; none where it does not answer.
+fn ask<T: DeserializeOwned>(
+    list: &Endpoint<(), (), Vec<T>>,
+    name: fn(&T) -> String,
+) -> Vec<CompletionCandidate> {
+    let items = daemon().client().call(list, &[]).unwrap_or_default();
+    let names = items.iter().map(name);
+    names.map(CompletionCandidate::new).collect()
 }
 
 /// The daemon that the environment leads to.

@@ -2,7 +2,6 @@
 //! it has.
 
 use clap::{Args, Subcommand};
-use hyper::Method;
 
 use super::super::edit::{EditArgs, Request, make};
 use super::super::{Connection, Done, Terminal};
@@ -10,6 +9,7 @@ use super::times::{self, Times};
 use crate::print::table;
 use config::change::SetInitiator;
 use control::answer::AdapterView;
+use control::endpoint::initiator;
 
 #[derive(Debug, Subcommand)]
 pub(in super::super) enum Verb {
@@ -45,7 +45,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
     let client = connection.client();
     match verb {
         Verb::Get(args) => {
-            let adapter: AdapterView = client.get("/v1/initiator")?;
+            let adapter: AdapterView = client.call(&initiator::ADAPTER, &[])?;
             if args.json {
                 return table::json(t, &adapter);
             }
@@ -76,7 +76,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                 times: args.times.spec(),
                 default_times: args.default_times,
             };
-            let request = Request::with(Method::PATCH, "/v1/initiator", &body);
+            let request = Request::with(&initiator::SET_ADAPTER, &[], &body);
             make(t, &client, &args.edit, &request)
         }
     }

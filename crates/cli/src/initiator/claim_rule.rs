@@ -1,14 +1,13 @@
 //! `initiator claimrule`, `initiator satp`: `esxcli storage nmp satp rule` and `satp`, with its letters.
 
 use clap::{Args, Subcommand};
-use hyper::Method;
 
 use super::super::edit::{EditArgs, Request, make, remove};
 use super::super::{Connection, Done, Terminal};
 use crate::print::table::{Column, ListArgs, extra, left, or_dash, print};
 use control::answer::SatpView;
-use control::api::PspChoice;
-use control::client::escape;
+use control::endpoint::rules;
+use control::endpoint::rules::PspChoice;
 use multipath::{RuleText, RuleView};
 
 #[derive(Debug, Subcommand)]
@@ -104,7 +103,7 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
     let client = connection.client();
     match verb {
         Verb::List(args) => {
-            let mut rules: Vec<RuleView> = client.get("/v1/initiator/rules")?;
+            let mut rules: Vec<RuleView> = client.call(&rules::LIST, &[])?;
             rules.retain(|rule| !args.user || rule.group == "user");
             let none = "no user rules; add one with `sandstone initiator claimrule add`";
             print(t, &args.list, &COLUMNS, &rules, none)
@@ -116,12 +115,12 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                 description: args.description,
                 ..args.rule.text()
             };
-            let request = Request::with(Method::POST, "/v1/initiator/rules", &body);
+            let request = Request::with(&rules::ADD, &[], &body);
             make(t, &client, &args.edit, &request)
         }
         Verb::Remove(args) => {
             let body = args.rule.text();
-            let request = Request::with(Method::DELETE, "/v1/initiator/rules", &body);
+            let request = Request::with(&rules::REMOVE, &[], &body);
             remove(t, &client, &args.removal, &request, false)
         }
     }
@@ -167,17 +166,16 @@ pub(super) fn run_satp(verb: SatpVerb, connection: &Connection, t: &mut Terminal
     let client = connection.client();
     match verb {
         SatpVerb::List(args) => {
-            let types: Vec<SatpView> = client.get("/v1/initiator/satps")?;
+            let types: Vec<SatpView> = client.call(&rules::SATPS, &[])?;
             print(t, &args, &SATP_COLUMNS, &types, "no storage array types")
         }
         SatpVerb::Set(args) => {
             let body = PspChoice { psp: args.psp };
-            let path = format!("/v1/initiator/satps/{}", escape(&args.satp));
             make(
                 t,
                 &client,
                 &args.edit,
-                &Request::with(Method::PUT, &path, &body),
+                &Request::with(&rules::SET_SATP, &[&args.satp], &body),
             )
         }
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::Connection;
 use config::store::Store;
 use control::answer::{DeviceView, Status};
+use control::endpoint::{initiator, status};
 use model::Error;
 use model::device_name;
 use model::initiator::InitiatorSpec;
@@ -20,11 +21,11 @@ pub fn configured(what: &str, connection: &Connection) -> Result<InitiatorSpec, 
         return Ok(InitiatorSpec::default());
     }
     let client = connection.client();
-    let status: Result<Status, Error> = client.get("/v1/status");
+    let status: Result<Status, Error> = client.call(&status::STATUS, &[]);
     let folder = status.map(|status| PathBuf::from(status.state));
     let folder = folder.unwrap_or_else(|_| connection.state_folder().to_owned());
     let mut spec = Store::peek(&folder)?.initiator;
-    let devices: Vec<DeviceView> = client.get("/v1/initiator/devices").unwrap_or_default();
+    let devices: Vec<DeviceView> = client.call(&initiator::DEVICES, &[]).unwrap_or_default();
     let name = device_name::without_options(what);
     if let Some(view) = devices.iter().find(|view| view.state.nmp.name == name) {
         let ways = &view.state.ways;

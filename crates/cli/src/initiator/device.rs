@@ -1,7 +1,6 @@
 //! `initiator device`: devices behind the sessions, in the words of `esxcli storage nmp device`.
 
 use clap::{Args, Subcommand};
-use hyper::Method;
 
 use super::super::edit::{EditArgs, Request, make};
 use super::super::{Connection, Done, Terminal};
@@ -12,7 +11,7 @@ use crate::grammar::completion::{device_names, path_names};
 use crate::print::table::{self, Column, extra, left, or_dash, print, right};
 use config::change::SetDevice;
 use control::answer::DeviceView;
-use control::client::escape;
+use control::endpoint::initiator;
 use model::quantity::{format_size, format_time};
 
 #[derive(Debug, Subcommand)]
@@ -73,7 +72,6 @@ pub(in super::super) struct Reset {
 
 pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
-    let at = |device: &str| format!("/v1/initiator/devices/{}", escape(device));
     match verb {
         Verb::List(args) => {
             let devices = args.fetch(connection)?;
@@ -88,7 +86,8 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
         Verb::Get(args) => {
             // clap has one of them.
             let name = args.device.as_deref().or(args.name.as_deref());
-            get(t, &client.get(&at(name.unwrap_or_default()))?, args.json)
+            let device = client.call(&initiator::DEVICE, &[name.unwrap_or_default()])?;
+            get(t, &device, args.json)
         }
         Verb::Set(args) => {
             let body = SetDevice {
@@ -98,22 +97,12 @@ pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> 
                 max_io: args.max_io,
                 round_robin: None,
             };
-            let path = at(&args.device);
-            make(
-                t,
-                &client,
-                &args.edit,
-                &Request::with(Method::PATCH, &path, &body),
-            )
+            let request = Request::with(&initiator::SET_DEVICE, &[&args.device], &body);
+            make(t, &client, &args.edit, &request)
         }
         Verb::Reset(args) => {
-            let path = at(&args.device);
-            make(
-                t,
-                &client,
-                &args.edit,
-                &Request::bare(Method::DELETE, &path),
-            )
+            let request = Request::bare(&initiator::RESET_DEVICE, &[&args.device]);
+            make(t, &client, &args.edit, &request)
         }
     }
 }

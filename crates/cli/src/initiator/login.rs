@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use hyper::Method;
 
 use super::super::edit::{EditArgs, Request, make, remove};
 use super::super::lu::yes_no;
@@ -13,7 +12,7 @@ use super::times::{bare_milliseconds, bare_seconds};
 use crate::grammar::completion::{login_names, size};
 use config::change::{LogIn, ModifyLogin};
 use control::Client;
-use control::client::escape;
+use control::endpoint::initiator;
 use model::initiator::LoginParameters;
 use model::initiator::view::{InitiatorSession, SessionState};
 use model::{Error, ErrorKind, name};
@@ -179,7 +178,7 @@ pub(super) fn log_in(args: Login, connection: &Connection, t: &mut Terminal<'_>)
         mutual_chap,
         parameters: args.parameters.spec(),
     };
-    let request = Request::with(Method::POST, "/v1/initiator/targets", &body);
+    let request = Request::with(&initiator::LOG_IN, &[], &body);
     make(t, &client, &args.edit, &request)?;
     if args.edit.dry_run || args.edit.json || args.no_wait {
         return Ok(());
@@ -194,7 +193,7 @@ pub(in super::super) fn wait_for(
 ) -> Result<Vec<InitiatorSession>, Error> {
     let until = Instant::now() + WAIT;
     loop {
-        let mut sessions: Vec<InitiatorSession> = client.get("/v1/initiator/sessions")?;
+        let mut sessions: Vec<InitiatorSession> = client.call(&initiator::SESSIONS, &[])?;
         sessions.retain(|session| session.target == target);
         let is_settled = |session: &InitiatorSession| {
             session.failures > 0 || session.state == SessionState::LoggedIn && session.is_scanned
@@ -255,13 +254,11 @@ pub(super) fn modify(args: Modify, connection: &Connection, t: &mut Terminal<'_>
         no_chap: args.no_chap,
         parameters: args.parameters.spec(),
     };
-    let path = format!("/v1/initiator/targets/{}", escape(&args.target));
-    let request = Request::with(Method::PATCH, &path, &body);
+    let request = Request::with(&initiator::MODIFY_LOGIN, &[&args.target], &body);
     make(t, &connection.client(), &args.edit, &request)
 }
 
 pub(super) fn log_out(args: &Logout, connection: &Connection, t: &mut Terminal<'_>) -> Done {
-    let path = format!("/v1/initiator/targets/{}", escape(&args.target));
-    let request = Request::bare(Method::DELETE, &path);
+    let request = Request::bare(&initiator::LOG_OUT, &[&args.target]);
     remove(t, &connection.client(), &args.removal, &request, false)
 }

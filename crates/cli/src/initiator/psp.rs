@@ -1,7 +1,6 @@
 //! `initiator psp`: path selection policies, and `esxcli storage nmp psp roundrobin deviceconfig`.
 
 use clap::{Args, Subcommand};
-use hyper::Method;
 use serde::Serialize;
 
 use super::super::edit::{EditArgs, Request, make};
@@ -11,7 +10,7 @@ use crate::grammar::completion::{device_names, size};
 use crate::print::table::{Column, ListArgs, left, print, right};
 use config::change::SetDevice;
 use control::answer::DeviceView;
-use control::client::escape;
+use control::endpoint::initiator;
 use multipath::Psp;
 
 #[derive(Debug, Subcommand)]
@@ -83,12 +82,12 @@ fn set(args: Set, connection: &Connection, t: &mut Terminal<'_>) -> Done {
         round_robin: Some(options.into_iter().flatten().collect::<Vec<_>>().join(",")),
         ..SetDevice::default()
     };
-    let path = format!("/v1/initiator/devices/{}", escape(&args.device));
+    let at = [args.device.as_str()];
     let client = connection.client();
-    let request = Request::with(Method::PATCH, &path, &body);
+    let request = Request::with(&initiator::SET_DEVICE, &at, &body);
     make(t, &client, &args.edit, &request)?;
     // A device that is not there now may come.
-    let device: Option<DeviceView> = client.get(&path).ok();
+    let device: Option<DeviceView> = client.call(&initiator::DEVICE, &at).ok();
     if let Some(device) = device.filter(|device| device.state.nmp.psp != Psp::RoundRobin) {
         writeln!(
             t.err,

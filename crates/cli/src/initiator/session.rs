@@ -5,6 +5,7 @@ use clap::Subcommand;
 use super::super::{Connection, Done, Terminal};
 use super::times;
 use crate::print::table::{Column, ListArgs, Numbers, extra, left, or_dash, print, right};
+use control::endpoint::initiator;
 use model::initiator::view::InitiatorSession;
 
 #[derive(Debug, Subcommand)]
@@ -16,7 +17,7 @@ pub(in super::super) enum Verb {
 
 pub(super) fn run(verb: Verb, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let Verb::List(args) = verb;
-    let sessions: Vec<InitiatorSession> = connection.client().get("/v1/initiator/sessions")?;
+    let sessions: Vec<InitiatorSession> = connection.client().call(&initiator::SESSIONS, &[])?;
     print(
         t,
         &args,

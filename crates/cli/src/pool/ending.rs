@@ -1,13 +1,13 @@
 //! `pool export` and `pool destroy`: a pool goes, with a word about what goes with it.
 
 use clap::Args;
-use hyper::Method;
 
 use super::super::{Connection, Done, Terminal};
 use super::confirm;
 use crate::grammar::completion::pool_names;
 use control::answer::UnitView;
-use control::client::escape;
+use control::endpoint::volume::Listed;
+use control::endpoint::{lu, pool, volume};
 use model::Error;
 use model::config::BackendSpec;
 use model::pool::create::ExportView;
@@ -39,9 +39,9 @@ pub(in super::super) struct Destroy {
 }
 
 pub(super) fn export(t: &mut Terminal<'_>, connection: &Connection, args: &Export) -> Done {
-    let (name, force) = (escape(&args.name), args.force);
-    let path = format!("/v1/pools/{name}/export?force={force}");
-    let exported: ExportView = connection.client().call(&Method::POST, &path)?;
+    let how = pool::Letting { force: args.force };
+    let client = connection.client();
+    let exported: ExportView = client.ask(&pool::EXPORT, &[&args.name], &how, &())?;
     if let Some(reason) = exported.forgotten {
         writeln!(
             t.err,
@@ -54,7 +54,6 @@ pub(super) fn export(t: &mut Terminal<'_>, connection: &Connection, args: &Expor
 
 pub(super) fn destroy(t: &mut Terminal<'_>, connection: &Connection, args: &Destroy) -> Done {
     let client = connection.client();
-    let path = format!("/v1/pools/{}", escape(&args.name));
     if args.dry_run || !args.yes {
         let preview = preview(connection, &args.name)?;
         if args.dry_run {
@@ -70,18 +69,18 @@ pub(super) fn destroy(t: &mut Terminal<'_>, connection: &Connection, args: &Dest
             &format!("sandstone pool destroy -y {}", args.name),
         )?;
     }
-    let () = client.call(&Method::DELETE, &path)?;
-    Ok(())
+    Ok(client.call(&pool::DESTROY, &[&args.name])?)
 }
 
 /// What a pool holds, and who uses it.
 fn preview(connection: &Connection, name: &str) -> Result<String, Error> {
     let client = connection.client();
-    let pool: PoolView = client.get(&format!("/v1/pools/{}", escape(name)))?;
-    let mut datasets: Vec<DatasetView> = client.get("/v1/volumes?properties=")?;
+    let pool: PoolView = client.call(&pool::SHOW, &[name])?;
+    let mut datasets: Vec<DatasetView> =
+        client.ask(&volume::LIST, &[], &Listed::names_only(), &())?;
     let within = format!("{name}/");
     datasets.retain(|dataset| dataset.name.starts_with(&within));
-    let units: Vec<UnitView> = client.get("/v1/lus")?;
+    let units: Vec<UnitView> = client.call(&lu::LIST, &[])?;
     let mut serving = Vec::new();
     for unit in units {
         if let BackendSpec::Volume { volume } = &unit.spec.backend

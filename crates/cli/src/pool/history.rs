@@ -5,7 +5,7 @@ use clap::Args;
 use super::super::{Connection, Done, Terminal};
 use crate::grammar::completion::pool_names;
 use crate::print::table::json;
-use control::client::escape;
+use control::endpoint::pool;
 use model::date::utc;
 use model::pool::history::{HistoryLine, HistoryView};
 use model::pool::status::PoolView;
@@ -37,7 +37,7 @@ pub(in super::super) fn run(t: &mut Terminal<'_>, connection: &Connection, args:
     let names = match args.pools.is_empty() {
         false => args.pools.clone(),
         true => {
-            let pools: Vec<PoolView> = client.get("/v1/pools")?;
+            let pools: Vec<PoolView> = client.call(&pool::LIST, &[])?;
             let (shut, open): (Vec<_>, Vec<_>) =
                 pools.into_iter().partition(|pool| pool.state == "UNAVAIL");
             for PoolView { name, .. } in &shut {
@@ -49,7 +49,7 @@ pub(in super::super) fn run(t: &mut Terminal<'_>, connection: &Connection, args:
             open.into_iter().map(|pool| pool.name).collect()
         }
     };
-    let ask = |name: &String| client.get(&format!("/v1/pools/{}/history", escape(name)));
+    let ask = |name: &String| client.call(&pool::HISTORY, &[name]);
     let histories: Vec<HistoryView> = names.iter().map(ask).collect::<Result<_, _>>()?;
     if args.json {
         return json(t, &histories);

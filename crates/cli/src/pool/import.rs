@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use hyper::Method;
 
 use super::super::{Connection, Done, Failure, Terminal};
 use super::{absolute, noted, rewind, tree, waiting, wrapped};
 use crate::print::table::json;
+use control::endpoint::pool;
 use model::Error;
 use model::pool::found::FoundPool;
 use model::pool::import::ImportPool;
@@ -85,7 +85,7 @@ pub(super) fn run(t: &mut Terminal<'_>, connection: &Connection, args: &Import) 
     let request = request(args)?;
     let client = connection.client();
     let found: Vec<FoundPool> = waiting::told(t, connection, || {
-        client.send(&Method::POST, "/v1/import", &request)
+        client.ask(&pool::IMPORT, &[], &(), &request)
     })?;
     if args.all {
         return import_all(t, connection, &request, &found);
@@ -125,7 +125,7 @@ fn import_all(
         };
         let client = connection.client();
         let sent: Result<Vec<FoundPool>, Failure> = waiting::told(t, connection, || {
-            client.send(&Method::POST, "/v1/import", &request)
+            client.ask(&pool::IMPORT, &[], &(), &request)
         });
         match sent {
             Ok(found) => {

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use hyper::Method;
 
 use super::super::{Connection, Done, Terminal};
 use super::absolute;
 use crate::print::table::json;
+use control::endpoint::pool;
 use model::pool::reguid::{ReguidPool, ReguidView};
 
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub(super) fn run(t: &mut Terminal<'_>, connection: &Connection, args: &Reguid) 
         force: args.force,
     };
     let client = connection.client();
-    let view: ReguidView = client.send(&Method::POST, "/v1/reguid", &request)?;
+    let view: ReguidView = client.ask(&pool::REGUID, &[], &(), &request)?;
     if args.json {
         return json(t, &view);
     }

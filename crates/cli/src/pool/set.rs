@@ -1,14 +1,12 @@
 //! `pool set`: properties of pools that administrators choose, in zpool's manner.
 
 use clap::Args;
-use hyper::Method;
 
 use super::super::{Connection, Done};
 use crate::grammar::completion::{pool_assignments, pool_names};
-use control::client::escape;
+use control::endpoint::pool;
 use model::Error;
 use model::pool::properties::SetPoolProperty;
-use model::pool::status::PoolView;
 
 #[derive(Debug, Args)]
 pub(in super::super) struct Set {
@@ -35,8 +33,7 @@ fn assignment(text: &str) -> Result<SetPoolProperty, Error> {
 }
 
 pub(super) fn run(connection: &Connection, args: &Set) -> Done {
-    let path = format!("/v1/pools/{}/properties", escape(&args.pool));
     let client = connection.client();
-    let _: PoolView = client.send(&Method::POST, &path, &args.assignment)?;
+    client.ask(&pool::SET_PROPERTY, &[&args.pool], &(), &args.assignment)?;
     Ok(())
 }

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use clap::Args;
-use hyper::Method;
 
 use super::super::{Connection, Done};
 use super::vdev::name;
 use crate::grammar::completion::{pool_names, size, vdev_names};
-use control::client::escape;
+use control::endpoint::pool;
 use model::pool::status::PoolView;
 use model::pool::trim::{Trim, TrimAction};
 use model::pool::vdev::VdevView;
@@ -47,12 +46,12 @@ pub(super) fn run(connection: &Connection, args: TrimArgs) -> Done {
         devices: devices?,
         rate: args.rate,
     };
-    let pool = format!("/v1/pools/{}", escape(&args.pool));
+    let at = [args.pool.as_str()];
     let client = connection.client();
-    let mut view: PoolView = client.send(&Method::POST, &format!("{pool}/trim"), &request)?;
+    let mut view: PoolView = client.ask(&pool::TRIM, &at, &(), &request)?;
     while args.wait && view.vdevs.iter().flat_map(VdevView::all).any(is_running) {
         std::thread::sleep(Duration::from_millis(200));
-        view = client.get(&pool)?;
+        view = client.call(&pool::SHOW, &at)?;
     }
     Ok(())
 }

@@ -1,14 +1,13 @@
 //! `pool upgrade`, in zpool's manner: the format features of pools, and enabling those that this program knows.
 
 use clap::Args;
-use hyper::Method;
 use serde::Serialize;
 
 use super::super::{Connection, Done, Terminal};
 use super::wanted;
 use crate::grammar::completion::pool_names;
 use crate::print::table::{ListArgs, left, print};
-use control::client::escape;
+use control::endpoint::pool;
 use model::Error;
 use model::pool::properties::FeatureView;
 use model::pool::status::PoolView;
@@ -65,8 +64,7 @@ pub(super) fn run(t: &mut Terminal<'_>, connection: &Connection, args: &Upgrade)
 }
 
 fn upgrade(connection: &Connection, pool: &PoolView) -> Result<PoolView, Error> {
-    let path = format!("/v1/pools/{}/upgrade", escape(&pool.name));
-    connection.client().send(&Method::POST, &path, &())
+    connection.client().call(&pool::UPGRADE, &[&pool.name])
 }
 
 fn rows(pool: &PoolView) -> impl Iterator<Item = Row> {

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueHint};
-use hyper::Method;
 use serde::Serialize;
 
 use super::super::{Connection, Done, Terminal};
@@ -14,7 +13,7 @@ use super::named_vdevs::NamedVdevs;
 use super::waiting;
 use crate::grammar::completion::{pool_names, size, vdev_names};
 use crate::print::table::{Column, ListArgs, Numbers, extra, left, print};
-use control::client::escape;
+use control::endpoint::pool;
 use model::pool::history::Happening;
 use model::pool::scan::{self, ScrubAction};
 use model::pool::status::PoolView;
@@ -146,8 +145,9 @@ pub(in super::super) struct Events {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn send(connection: &Connection, pool: &str, change: &VdevChange) -> Result<PoolView, Error> {
-    let path = format!("/v1/pools/{}/vdevs", escape(pool));
-    connection.client().send(&Method::POST, &path, change)
+    connection
+        .client()
+        .ask(&pool::CHANGE_VDEVS, &[pool], &(), change)
 }
 
 pub(in super::super) fn scrub(connection: &Connection, args: &Scrub) -> Done {
@@ -156,10 +156,9 @@ pub(in super::super) fn scrub(connection: &Connection, args: &Scrub) -> Done {
         (_, true) => ScrubAction::Pause,
         _ => ScrubAction::Start,
     };
-    let path = format!("/v1/pools/{}/scrub", escape(&args.pool));
     let request = scan::Scrub { action };
     let client = connection.client();
-    let _: PoolView = client.send(&Method::POST, &path, &request)?;
+    client.ask(&pool::SCRUB, &[&args.pool], &(), &request)?;
     if args.wait {
         wait_for_scan(connection, &args.pool)?;
     }
@@ -168,9 +167,8 @@ pub(in super::super) fn scrub(connection: &Connection, args: &Scrub) -> Done {
 
 /// Returns when no scrub or resilver is at work any more, and no scrub waits for its turn.
 fn wait_for_scan(connection: &Connection, pool: &str) -> Result<(), Error> {
-    let path = format!("/v1/pools/{}", escape(pool));
     loop {
-        let view: PoolView = connection.client().get(&path)?;
+        let view: PoolView = connection.client().call(&pool::SHOW, &[pool])?;
         if !view.scan_status.as_ref().is_some_and(is_at_work) {
             return Ok(());
         }
@@ -216,12 +214,11 @@ pub(in super::super) fn replace(connection: &Connection, args: Replace) -> Done 
 
 /// Makes a change that brings a device, and waits for it to be whole, if that is asked for.
 fn bring(connection: &Connection, pool: &str, change: &VdevChange, is_awaited: bool) -> Done {
-    let path = format!("/v1/pools/{}", escape(pool));
     if !is_awaited {
         send(connection, pool, change)?;
         return Ok(());
     }
-    let before: PoolView = connection.client().get(&path)?;
+    let before: PoolView = connection.client().call(&pool::SHOW, &[pool])?;
     let after = send(connection, pool, change)?;
     let before: Vec<&String> = leaves(&before)
         .filter_map(|leaf| leaf.guid.as_ref())
@@ -232,7 +229,7 @@ fn bring(connection: &Connection, pool: &str, change: &VdevChange, is_awaited: b
     };
     let mut until = Instant::now() + PATIENCE;
     loop {
-        let view: PoolView = connection.client().get(&path)?;
+        let view: PoolView = connection.client().call(&pool::SHOW, &[pool])?;
         let is_running = view.scan_status.as_ref().is_some_and(is_at_work);
         let leaf = leaves(&view).find(|leaf| leaf.guid.as_ref() == Some(&guid));
         let problem = match leaf {
@@ -327,14 +324,13 @@ pub(in super::super) fn events(
 ) -> Done {
     let mut pools = args.pools.clone();
     if pools.is_empty() {
-        let all: Vec<PoolView> = connection.client().get("/v1/pools")?;
+        let all: Vec<PoolView> = connection.client().call(&pool::LIST, &[])?;
         let open = all.into_iter().filter(|pool| pool.open_for_us.is_some());
         pools.extend(open.map(|pool| pool.name));
     }
     let mut rows = Vec::new();
     for pool in &pools {
-        let path = format!("/v1/pools/{}/events", escape(pool));
-        let events: Vec<Happening> = connection.client().get(&path)?;
+        let events: Vec<Happening> = connection.client().call(&pool::EVENTS, &[pool])?;
         rows.extend(events.into_iter().map(|event| EventRow {
             pool: pool.clone(),
             event,

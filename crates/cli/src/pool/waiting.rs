@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::{Connection, Failure, Terminal};
+use control::endpoint::pool;
 use model::Error;
 use model::pool::import::WaitView;
 
@@ -25,7 +26,10 @@ pub(super) fn told<T: Send>(
         let mut said = String::new();
         while let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = is_over.recv_timeout(PAUSE) {
             // Whatever it is that cannot be told, the work goes on.
-            let waits: Vec<WaitView> = connection.client().get("/v1/import").unwrap_or_default();
+            let waits: Vec<WaitView> = connection
+                .client()
+                .call(&pool::WAITS, &[])
+                .unwrap_or_default();
             let Some(wait) = waits.iter().find(|wait| wait.why != said) else {
                 continue;
             };

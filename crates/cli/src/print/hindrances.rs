@@ -1,13 +1,12 @@
 //! Hindrances of logical units, in lines for people; and `lu clear`, which ends those that have no other verb.
 
 use clap::Args;
-use hyper::Method;
 
 use crate::edit::{EditArgs, go_on};
 use crate::grammar::completion::lu_names;
 use crate::print::table;
 use crate::{Connection, Done, Terminal};
-use control::client::escape;
+use control::endpoint::lu;
 use model::Error;
 use model::hindrance::{Cleared, Hindrance, HindranceKind};
 
@@ -32,9 +31,9 @@ pub(crate) struct Clear {
 pub(crate) fn clear(args: &Clear, connection: &Connection, t: &mut Terminal<'_>) -> Done {
     let client = connection.client();
     let (name, edit) = (&args.name, &args.edit);
-    let path = format!("/v1/lus/{}/hindrances/{}", escape(name), args.kind);
     let ask = |dry_run: bool| -> Result<Cleared, Error> {
-        client.call(&Method::DELETE, &format!("{path}?dry_run={dry_run}"))
+        let how = lu::Clear { dry_run };
+        client.ask(&lu::CLEAR, &[name, &args.kind], &how, &())
     };
     let kind = HindranceKind::of_word(&args.kind);
     let danger = kind.and_then(HindranceKind::danger);

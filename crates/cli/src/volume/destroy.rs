@@ -3,12 +3,13 @@
 use std::io::{self, Write};
 
 use clap::Args;
-use hyper::Method;
 use store::catalog::size::print_size;
 
 use crate::grammar::completion::dataset_names;
 use crate::pool::confirm;
 use crate::{Connection, Done, Terminal};
+use control::endpoint::volume;
+use control::endpoint::volume::How;
 use model::pool::dataset::Changed;
 use model::pool::dataset::change::DatasetChange;
 
@@ -43,7 +44,7 @@ pub(super) fn destroy(args: Destroy, connection: &Connection, t: &mut Terminal<'
     };
     let client = connection.client();
     if args.dry_run || args.verbose || !args.yes {
-        let preview: Changed = client.send(&Method::POST, "/v1/volumes?dry_run=true", &change)?;
+        let preview: Changed = client.ask(&volume::CHANGE, &[], &How { dry_run: true }, &change)?;
         match (args.dry_run, args.verbose) {
             (true, true) => tell(t.out, &preview, "would destroy", "would free")?,
             (false, true) => tell(t.err, &preview, "will destroy", "will free")?,
@@ -58,7 +59,7 @@ pub(super) fn destroy(args: Destroy, connection: &Connection, t: &mut Terminal<'
         let question = format!("Everything in {all} is lost. Destroy it? [y/N] ");
         confirm(t, &question, &format!("sandstone volume destroy -y {all}"))?;
     }
-    let _: Changed = client.send(&Method::POST, "/v1/volumes", &change)?;
+    let _: Changed = client.ask(&volume::CHANGE, &[], &How::default(), &change)?;
     Ok(())
 }
 

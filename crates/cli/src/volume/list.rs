@@ -11,7 +11,8 @@ use super::sort::Sort;
 use crate::grammar::completion::{dataset_names, properties};
 use crate::print::table::{self, ListArgs, Numbers, left, print, print_cells};
 use crate::{Connection, Done, Failure, Terminal};
-use control::client::escape;
+use control::endpoint::volume::Listed;
+use control::endpoint::{pool, volume};
 use model::Error;
 use model::pool::dataset::DatasetView;
 use model::pool::dataset::name::split;
@@ -81,14 +82,13 @@ fn kind_of(word: &str) -> &str {
     }
 }
 
-/// What is asked of the daemon, as the end of a path.
-fn wanted(kinds: Option<&[&str]>, properties: Option<&[&str]>) -> String {
-    let list = |name: &str, words: Option<&[&str]>| {
-        let words = words.map(|words| escape(&words.join(",")));
-        words.map(|words| format!("&{name}={words}"))
-    };
-    let parts = [list("kinds", kinds), list("properties", properties)];
-    parts.into_iter().flatten().collect()
+/// Returns the question to the daemon for datasets of some kinds, with some of their properties.
+fn wanted(kinds: Option<&[&str]>, properties: Option<&[&str]>) -> Listed {
+    Listed {
+        pool: None,
+        kinds: kinds.map(|words| words.join(",")),
+        properties: properties.map(|words| words.join(",")),
+    }
 }
 
 /// The datasets that a command line means, with these properties or all.
@@ -161,20 +161,23 @@ fn found(
     t: &mut Terminal<'_>,
     connection: &Connection,
     names: &[String],
-    wanted: &str,
+    wanted: &Listed,
 ) -> Result<Vec<DatasetView>, Failure> {
     let client = connection.client();
     let of_pool = |pool: &str| -> Result<Vec<DatasetView>, Error> {
-        client.get(&format!("/v1/volumes?pool={}{wanted}", escape(pool)))
+        let of_pool = Listed {
+            pool: Some(pool.to_owned()),
+            ..wanted.clone()
+        };
+        client.ask(&volume::LIST, &[], &of_pool, &())
     };
     if !names.is_empty() {
         let pools: BTreeSet<&str> = names.iter().map(|name| split(name).0).collect();
         let all: Result<Vec<_>, Error> = pools.into_iter().map(of_pool).collect();
         return Ok(all?.concat());
     }
-    let all = format!("/v1/volumes?{}", wanted.trim_start_matches('&'));
-    let all: Vec<DatasetView> = client.get(&all)?;
-    let pools: Vec<PoolView> = client.get("/v1/pools")?;
+    let all: Vec<DatasetView> = client.ask(&volume::LIST, &[], wanted, &())?;
+    let pools: Vec<PoolView> = client.call(&pool::LIST, &[])?;
     for PoolView { name, .. } in &pools {
         if all.iter().any(|dataset| dataset.name == *name) {
             continue;

@@ -2,12 +2,11 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::{Answer, Shared, apart};
 use crate::answer::{Body, ConfigDocument, Params, Problem};
 use crate::asker::Asker;
+use crate::endpoint::config::{self as at, Apply};
 use crate::transaction::{Commit, Committed};
 use config::backup::Backup;
 use config::change::{Change, SetDiscovery};
@@ -16,7 +15,7 @@ use config::redact::redacted;
 use model::{Config, Error, ErrorKind};
 
 /// The configuration in force.
-#[utoipa::path(get, path = "/v1/config", tag = "config", operation_id = "config_show",
+#[utoipa::path(get, path = at::SHOW.path, tag = at::SHOW.tag, operation_id = at::SHOW.id,
     responses((status = 200, body = ConfigDocument), (status = "5XX", body = Problem)))]
 pub(super) async fn show(State(plane): State<Shared>) -> Answer<ConfigDocument> {
     let config = plane.config();
@@ -34,7 +33,7 @@ pub(super) async fn show(State(plane): State<Shared>) -> Answer<ConfigDocument> 
 
 /// The whole configuration of this machine with its secrets, to restore it from. Only the control socket gives it: at an
 /// address nobody knows who asks.
-#[utoipa::path(get, path = "/v1/config/backup", tag = "config", operation_id = "config_export",
+#[utoipa::path(get, path = at::EXPORT.path, tag = at::EXPORT.tag, operation_id = at::EXPORT.id,
     responses((status = 200, body = Backup), (status = "4XX", body = Problem)))]
 pub(super) async fn export(State(plane): State<Shared>, asker: Asker) -> Answer<Backup> {
     let Some(user) = asker.known_user() else {
@@ -55,7 +54,7 @@ pub(super) async fn export(State(plane): State<Shared>, asker: Asker) -> Answer<
 }
 
 /// Restores a backup on a machine that serves nothing yet. Its pools, disks and addresses may come later.
-#[utoipa::path(put, path = "/v1/config/backup", tag = "config", operation_id = "config_restore", params(Commit), request_body = Backup,
+#[utoipa::path(put, path = at::RESTORE.path, tag = at::RESTORE.tag, operation_id = at::RESTORE.id, params(Commit), request_body = Backup,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn restore(
     State(plane): State<Shared>,
@@ -67,18 +66,8 @@ pub(super) async fn restore(
         .map(Json)
 }
 
-/// A configuration to put in force: either TOML or JSON.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase", deny_unknown_fields)]
-pub enum Apply {
-    /// A TOML document, as `GET /v1/config` gives it.
-    Toml(String),
-    /// The same as JSON.
-    Config(Box<Config>),
-}
-
 /// Makes this the configuration. Identities and secrets that it leaves out are kept.
-#[utoipa::path(put, path = "/v1/config", tag = "config", operation_id = "config_apply", params(Commit), request_body = Apply,
+#[utoipa::path(put, path = at::APPLY.path, tag = at::APPLY.tag, operation_id = at::APPLY.id, params(Commit), request_body = Apply,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn apply(
     State(plane): State<Shared>,
@@ -104,7 +93,7 @@ pub(super) async fn apply(
 }
 
 /// Sets how initiators are met that ask which targets there are.
-#[utoipa::path(put, path = "/v1/discovery", tag = "config", operation_id = "config_set_discovery", params(Commit), request_body = SetDiscovery,
+#[utoipa::path(put, path = at::SET_DISCOVERY.path, tag = at::SET_DISCOVERY.tag, operation_id = at::SET_DISCOVERY.id, params(Commit), request_body = SetDiscovery,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn set_discovery(
     State(plane): State<Shared>,
@@ -116,14 +105,14 @@ pub(super) async fn set_discovery(
 
 /// The generations that are kept, ascending: when each was made, by whom, and what it changed. All but the one in force can
 /// be gone back to.
-#[utoipa::path(get, path = "/v1/config/generations", tag = "config", operation_id = "config_generations",
+#[utoipa::path(get, path = at::GENERATIONS.path, tag = at::GENERATIONS.tag, operation_id = at::GENERATIONS.id,
     responses((status = 200, body = Vec<GenerationView>), (status = "5XX", body = Problem)))]
 pub(super) async fn generations(State(plane): State<Shared>) -> Answer<Vec<GenerationView>> {
     apart(move || plane.transactions.history()).await.map(Json)
 }
 
 /// Puts an earlier generation in force again, as a new generation.
-#[utoipa::path(post, path = "/v1/config/generations/{generation}/rollback", tag = "config", operation_id = "config_rollback", params(Commit),
+#[utoipa::path(post, path = at::ROLLBACK.path, tag = at::ROLLBACK.tag, operation_id = at::ROLLBACK.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn rollback(
     State(plane): State<Shared>,

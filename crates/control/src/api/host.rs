@@ -5,6 +5,7 @@ use axum::extract::{Path, State};
 
 use super::{Answer, Plane, Shared};
 use crate::answer::{Body, HostView, Params, Problem};
+use crate::endpoint::host as at;
 use crate::transaction::{Commit, Committed};
 use config::access;
 use config::change::{Change, CreateHost, SetChap};
@@ -13,7 +14,7 @@ use model::Error;
 use model::config::{Config, HostSpec};
 
 /// All hosts.
-#[utoipa::path(get, path = "/v1/hosts", tag = "host", operation_id = "host_list", responses((status = 200, body = Vec<HostView>)))]
+#[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<HostView>)))]
 pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<HostView>> {
     let config = plane.config();
     Json(
@@ -26,7 +27,7 @@ pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<HostView>> {
 }
 
 /// One host.
-#[utoipa::path(get, path = "/v1/hosts/{name}", tag = "host", operation_id = "host_show",
+#[utoipa::path(get, path = at::SHOW.path, tag = at::SHOW.tag, operation_id = at::SHOW.id,
     responses((status = 200, body = HostView), (status = "4XX", body = Problem)))]
 pub(super) async fn show(
     State(plane): State<Shared>,
@@ -44,7 +45,7 @@ pub(super) async fn show(
 }
 
 /// Makes a host.
-#[utoipa::path(post, path = "/v1/hosts", tag = "host", operation_id = "host_create", params(Commit), request_body = CreateHost,
+#[utoipa::path(post, path = at::CREATE.path, tag = at::CREATE.tag, operation_id = at::CREATE.id, params(Commit), request_body = CreateHost,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn create(
     State(plane): State<Shared>,
@@ -55,7 +56,7 @@ pub(super) async fn create(
 }
 
 /// Removes a host.
-#[utoipa::path(delete, path = "/v1/hosts/{name}", tag = "host", operation_id = "host_delete", params(Commit),
+#[utoipa::path(delete, path = at::DELETE.path, tag = at::DELETE.tag, operation_id = at::DELETE.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn delete(
     State(plane): State<Shared>,
@@ -66,7 +67,7 @@ pub(super) async fn delete(
 }
 
 /// Adds an initiator name or pattern.
-#[utoipa::path(put, path = "/v1/hosts/{name}/initiators/{initiator}", tag = "host", operation_id = "host_add_initiator", params(Commit),
+#[utoipa::path(put, path = at::ADD_INITIATOR.path, tag = at::ADD_INITIATOR.tag, operation_id = at::ADD_INITIATOR.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn add_initiator(
     State(plane): State<Shared>,
@@ -79,7 +80,7 @@ pub(super) async fn add_initiator(
 }
 
 /// Removes an initiator name or pattern.
-#[utoipa::path(delete, path = "/v1/hosts/{name}/initiators/{initiator}", tag = "host", operation_id = "host_remove_initiator", params(Commit),
+#[utoipa::path(delete, path = at::REMOVE_INITIATOR.path, tag = at::REMOVE_INITIATOR.tag, operation_id = at::REMOVE_INITIATOR.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn remove_initiator(
     State(plane): State<Shared>,
@@ -92,7 +93,7 @@ pub(super) async fn remove_initiator(
 }
 
 /// Sets what the host must know to log in.
-#[utoipa::path(put, path = "/v1/hosts/{name}/chap", tag = "host", operation_id = "host_set_chap", params(Commit), request_body = SetChap,
+#[utoipa::path(put, path = at::SET_CHAP.path, tag = at::SET_CHAP.tag, operation_id = at::SET_CHAP.id, params(Commit), request_body = SetChap,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn set_chap(
     State(plane): State<Shared>,
@@ -106,7 +107,7 @@ pub(super) async fn set_chap(
 }
 
 /// Lets the host in without a secret.
-#[utoipa::path(delete, path = "/v1/hosts/{name}/chap", tag = "host", operation_id = "host_remove_chap", params(Commit),
+#[utoipa::path(delete, path = at::REMOVE_CHAP.path, tag = at::REMOVE_CHAP.tag, operation_id = at::REMOVE_CHAP.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn remove_chap(
     State(plane): State<Shared>,

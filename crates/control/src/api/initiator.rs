@@ -2,11 +2,10 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::{Answer, Shared};
 use crate::answer::{AdapterView, Body, DeviceView, Params, Problem};
+use crate::endpoint::initiator::{self as at, Rescan};
 use crate::transaction::{Commit, Committed};
 use config::change::{Change, LogIn, ModifyLogin, SetDevice, SetInitiator};
 use config::redact::redacted_login;
@@ -18,7 +17,7 @@ use model::initiator::configured::times_in_force;
 use model::initiator::view::{InitiatorDevice, InitiatorSession, SessionState};
 
 /// The host adapter in short.
-#[utoipa::path(get, path = "/v1/initiator", tag = "initiator", operation_id = "initiator_adapter", responses((status = 200, body = AdapterView)))]
+#[utoipa::path(get, path = at::ADAPTER.path, tag = at::ADAPTER.tag, operation_id = at::ADAPTER.id, responses((status = 200, body = AdapterView)))]
 pub(super) async fn adapter(State(plane): State<Shared>) -> Json<AdapterView> {
     let config = plane.config();
     let data_plane = plane.transactions.data_plane();
@@ -51,7 +50,7 @@ pub(super) async fn adapter(State(plane): State<Shared>) -> Json<AdapterView> {
 
 /// Gives the initiator another name, for which sessions are made anew, one after another, or other times,
 /// for which they are not.
-#[utoipa::path(patch, path = "/v1/initiator", tag = "initiator", operation_id = "initiator_set_adapter", params(Commit), request_body = SetInitiator,
+#[utoipa::path(patch, path = at::SET_ADAPTER.path, tag = at::SET_ADAPTER.tag, operation_id = at::SET_ADAPTER.id, params(Commit), request_body = SetInitiator,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn set_adapter(
     State(plane): State<Shared>,
@@ -62,7 +61,7 @@ pub(super) async fn set_adapter(
 }
 
 /// The targets that are to be logged in to. Secrets are not shown.
-#[utoipa::path(get, path = "/v1/initiator/targets", tag = "initiator", operation_id = "initiator_logins", responses((status = 200, body = Vec<LoginSpec>)))]
+#[utoipa::path(get, path = at::LOGINS.path, tag = at::LOGINS.tag, operation_id = at::LOGINS.id, responses((status = 200, body = Vec<LoginSpec>)))]
 pub(super) async fn logins(State(plane): State<Shared>) -> Json<Vec<LoginSpec>> {
     let config = plane.config();
     Json(
@@ -77,7 +76,7 @@ pub(super) async fn logins(State(plane): State<Shared>) -> Json<Vec<LoginSpec>> 
 
 /// Logs in to a target, now and after each start of the daemon. Answers before a session is there: see
 /// the sessions.
-#[utoipa::path(post, path = "/v1/initiator/targets", tag = "initiator", operation_id = "initiator_login", params(Commit), request_body = LogIn,
+#[utoipa::path(post, path = at::LOG_IN.path, tag = at::LOG_IN.tag, operation_id = at::LOG_IN.id, params(Commit), request_body = LogIn,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn log_in(
     State(plane): State<Shared>,
@@ -89,7 +88,7 @@ pub(super) async fn log_in(
 
 /// Changes how a target is logged in to; what is absent stays. Sessions that must be made anew are, one
 /// after another.
-#[utoipa::path(patch, path = "/v1/initiator/targets/{iqn}", tag = "initiator", operation_id = "initiator_modify", params(Commit), request_body = ModifyLogin,
+#[utoipa::path(patch, path = at::MODIFY_LOGIN.path, tag = at::MODIFY_LOGIN.tag, operation_id = at::MODIFY_LOGIN.id, params(Commit), request_body = ModifyLogin,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn modify_login(
     State(plane): State<Shared>,
@@ -101,7 +100,7 @@ pub(super) async fn modify_login(
 }
 
 /// Logs out of a target. Refused while a logical unit serves a device that has no other paths.
-#[utoipa::path(delete, path = "/v1/initiator/targets/{iqn}", tag = "initiator", operation_id = "initiator_logout", params(Commit),
+#[utoipa::path(delete, path = at::LOG_OUT.path, tag = at::LOG_OUT.tag, operation_id = at::LOG_OUT.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn log_out(
     State(plane): State<Shared>,
@@ -112,23 +111,13 @@ pub(super) async fn log_out(
 }
 
 /// The sessions at other machines' targets.
-#[utoipa::path(get, path = "/v1/initiator/sessions", tag = "initiator", operation_id = "initiator_sessions", responses((status = 200, body = Vec<InitiatorSession>)))]
+#[utoipa::path(get, path = at::SESSIONS.path, tag = at::SESSIONS.tag, operation_id = at::SESSIONS.id, responses((status = 200, body = Vec<InitiatorSession>)))]
 pub(super) async fn sessions(State(plane): State<Shared>) -> Json<Vec<InitiatorSession>> {
     Json(plane.transactions.data_plane().initiator_sessions())
 }
 
-/// What is to be looked at again.
-#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct Rescan {
-    /// Only this target.
-    #[serde(default)]
-    target: Option<String>,
-}
-
 /// Looks again at the units that targets show.
-#[utoipa::path(post, path = "/v1/initiator/rescan", tag = "initiator", operation_id = "initiator_rescan", params(Rescan),
+#[utoipa::path(post, path = at::RESCAN.path, tag = at::RESCAN.tag, operation_id = at::RESCAN.id, params(Rescan),
     responses((status = 204), (status = "4XX", body = Problem)))]
 pub(super) async fn rescan(
     State(plane): State<Shared>,
@@ -150,7 +139,7 @@ pub(super) async fn rescan(
 }
 
 /// The devices behind the sessions, with all their paths.
-#[utoipa::path(get, path = "/v1/initiator/devices", tag = "initiator", operation_id = "initiator_devices", responses((status = 200, body = Vec<DeviceView>)))]
+#[utoipa::path(get, path = at::DEVICES.path, tag = at::DEVICES.tag, operation_id = at::DEVICES.id, responses((status = 200, body = Vec<DeviceView>)))]
 pub(super) async fn devices(State(plane): State<Shared>) -> Json<Vec<DeviceView>> {
     let config = plane.config();
     let devices = plane.transactions.data_plane().initiator_devices();
@@ -163,7 +152,7 @@ pub(super) async fn devices(State(plane): State<Shared>) -> Json<Vec<DeviceView>
 }
 
 /// One device.
-#[utoipa::path(get, path = "/v1/initiator/devices/{name}", tag = "initiator", operation_id = "initiator_device",
+#[utoipa::path(get, path = at::DEVICE.path, tag = at::DEVICE.tag, operation_id = at::DEVICE.id,
     responses((status = 200, body = DeviceView), (status = "4XX", body = Problem)))]
 pub(super) async fn device(
     State(plane): State<Shared>,
@@ -181,7 +170,7 @@ pub(super) async fn device(
 }
 
 /// Chooses path selection, queue depth and the like for a device, for I/Os from now on.
-#[utoipa::path(patch, path = "/v1/initiator/devices/{name}", tag = "initiator", operation_id = "initiator_set_device", params(Commit), request_body = SetDevice,
+#[utoipa::path(patch, path = at::SET_DEVICE.path, tag = at::SET_DEVICE.tag, operation_id = at::SET_DEVICE.id, params(Commit), request_body = SetDevice,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn set_device(
     State(plane): State<Shared>,
@@ -193,7 +182,7 @@ pub(super) async fn set_device(
 }
 
 /// Leaves a device to claim rules and defaults again.
-#[utoipa::path(delete, path = "/v1/initiator/devices/{name}", tag = "initiator", operation_id = "initiator_reset_device", params(Commit),
+#[utoipa::path(delete, path = at::RESET_DEVICE.path, tag = at::RESET_DEVICE.tag, operation_id = at::RESET_DEVICE.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn reset_device(
     State(plane): State<Shared>,

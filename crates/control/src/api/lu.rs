@@ -4,12 +4,11 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::{Answer, Shared, apart};
 use crate::answer::{Body, Params, Problem, UnitView};
 use crate::asker::Asker;
+use crate::endpoint::lu::{self as at, Clear};
 use crate::transaction::{Commit, Committed};
 use config::change::{Change, CreateUnit, ModifyUnit};
 use model::Error;
@@ -18,7 +17,7 @@ use model::data_plane::UnitStatus;
 use model::hindrance::{Cleared, Clearing, HindranceKind};
 
 /// All logical units.
-#[utoipa::path(get, path = "/v1/lus", tag = "lu", operation_id = "lu_list", responses((status = 200, body = Vec<UnitView>)))]
+#[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<UnitView>)))]
 pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<UnitView>> {
     let config = plane.config();
     let states = plane.transactions.data_plane().units();
@@ -39,7 +38,7 @@ pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<UnitView>> {
 }
 
 /// One logical unit.
-#[utoipa::path(get, path = "/v1/lus/{name}", tag = "lu", operation_id = "lu_show",
+#[utoipa::path(get, path = at::SHOW.path, tag = at::SHOW.tag, operation_id = at::SHOW.id,
     responses((status = 200, body = UnitView), (status = "4XX", body = Problem)))]
 pub(super) async fn show(
     State(plane): State<Shared>,
@@ -53,7 +52,7 @@ pub(super) async fn show(
 }
 
 /// Makes a logical unit, and the volume that it is to be on, where that is asked for.
-#[utoipa::path(post, path = "/v1/lus", tag = "lu", operation_id = "lu_create", params(Commit), request_body = CreateUnit,
+#[utoipa::path(post, path = at::CREATE.path, tag = at::CREATE.tag, operation_id = at::CREATE.id, params(Commit), request_body = CreateUnit,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn create(
     State(plane): State<Shared>,
@@ -69,7 +68,7 @@ pub(super) async fn create(
 }
 
 /// Changes a logical unit; what is absent stays.
-#[utoipa::path(patch, path = "/v1/lus/{name}", tag = "lu", operation_id = "lu_modify", params(Commit), request_body = ModifyUnit,
+#[utoipa::path(patch, path = at::MODIFY.path, tag = at::MODIFY.tag, operation_id = at::MODIFY.id, params(Commit), request_body = ModifyUnit,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn modify(
     State(plane): State<Shared>,
@@ -85,7 +84,7 @@ pub(super) async fn modify(
 }
 
 /// Removes a logical unit; the file or device behind it stays.
-#[utoipa::path(delete, path = "/v1/lus/{name}", tag = "lu", operation_id = "lu_delete", params(Commit),
+#[utoipa::path(delete, path = at::DELETE.path, tag = at::DELETE.tag, operation_id = at::DELETE.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn delete(
     State(plane): State<Shared>,
@@ -95,19 +94,9 @@ pub(super) async fn delete(
     plane.commit(Change::DeleteUnit(name), how).await
 }
 
-/// The way in which a state that stops I/O is to be ended.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct Clear {
-    /// Only tell what would end.
-    #[serde(default)]
-    dry_run: bool,
-}
-
 /// Ends a state that stops I/O of a logical unit: a stop, a write protection, reservations, ALUA states that initiators
 /// chose, a failed SANITIZE, lost writes.
-#[utoipa::path(delete, path = "/v1/lus/{name}/hindrances/{kind}", tag = "lu", operation_id = "lu_clear",
+#[utoipa::path(delete, path = at::CLEAR.path, tag = at::CLEAR.tag, operation_id = at::CLEAR.id,
     params(("name" = String, Path, description = "The logical unit."), ("kind" = HindranceKind, Path, description = "The state that is to end."), Clear),
     responses((status = 200, description = "What has ended, or would.", body = Cleared), (status = "4XX", description = "It is refused.", body = Problem)))]
 pub(super) async fn clear(

@@ -2,12 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::{Answer, Shared, apart};
 use crate::answer::{Body, Params, Problem, Shared as SharedUnit};
 use crate::asker::Asker;
+use crate::endpoint::map::{self as at, Question};
 use crate::transaction::{Commit, Committed};
 use config::access;
 use config::change::{AddMap, Change, RemoveMap, Share};
@@ -16,13 +15,13 @@ use model::Error;
 use model::config::{Config, MapSpec};
 
 /// The whole map.
-#[utoipa::path(get, path = "/v1/maps", tag = "map", operation_id = "map_list", responses((status = 200, body = Vec<MapSpec>)))]
+#[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<MapSpec>)))]
 pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<MapSpec>> {
     Json(plane.config().maps.clone())
 }
 
 /// Adds a line to the map.
-#[utoipa::path(post, path = "/v1/maps", tag = "map", operation_id = "map_add", params(Commit), request_body = AddMap,
+#[utoipa::path(post, path = at::ADD.path, tag = at::ADD.tag, operation_id = at::ADD.id, params(Commit), request_body = AddMap,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn add(
     State(plane): State<Shared>,
@@ -33,7 +32,7 @@ pub(super) async fn add(
 }
 
 /// Removes lines from the map.
-#[utoipa::path(delete, path = "/v1/maps", tag = "map", operation_id = "map_remove", params(Commit), request_body = RemoveMap,
+#[utoipa::path(delete, path = at::REMOVE.path, tag = at::REMOVE.tag, operation_id = at::REMOVE.id, params(Commit), request_body = RemoveMap,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn remove(
     State(plane): State<Shared>,
@@ -43,18 +42,8 @@ pub(super) async fn remove(
     plane.commit(Change::RemoveMap(request), how).await
 }
 
-#[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct Question {
-    /// The initiator's name.
-    initiator: String,
-    /// The logical unit; absent: everything it sees.
-    unit: Option<String>,
-}
-
 /// Why an initiator sees a logical unit, or does not.
-#[utoipa::path(get, path = "/v1/explain", tag = "map", operation_id = "map_explain", params(Question),
+#[utoipa::path(get, path = at::EXPLAIN.path, tag = at::EXPLAIN.tag, operation_id = at::EXPLAIN.id, params(Question),
     responses((status = 200, body = Explanation), (status = "4XX", body = Problem)))]
 pub(super) async fn explain(
     State(plane): State<Shared>,
@@ -73,7 +62,7 @@ pub(super) async fn explain(
 }
 
 /// A logical unit, a target, a host and a map in one step.
-#[utoipa::path(post, path = "/v1/share", tag = "map", operation_id = "share", params(Commit), request_body = Share,
+#[utoipa::path(post, path = at::SHARE.path, tag = at::SHARE.tag, operation_id = at::SHARE.id, params(Commit), request_body = Share,
     responses((status = 200, body = SharedUnit), (status = "4XX", body = Problem)))]
 pub(super) async fn share(
     State(plane): State<Shared>,

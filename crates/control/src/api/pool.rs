@@ -3,13 +3,12 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::{Answer, Plane, Shared, apart};
 use crate::answer::{Body, Params, Problem};
 use crate::asker::Asker;
 use crate::author::Author;
+use crate::endpoint::pool::{self as at, Letting};
 use model::Error;
 use model::pool::create::{CreatePool, ExportView};
 use model::pool::found::FoundPool;
@@ -33,13 +32,13 @@ impl Plane {
 }
 
 /// All pools.
-#[utoipa::path(get, path = "/v1/pools", tag = "pool", operation_id = "pool_list", responses((status = 200, body = Vec<PoolView>)))]
+#[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<PoolView>)))]
 pub(super) async fn list(State(plane): State<Shared>) -> Answer<Vec<PoolView>> {
     apart(move || Ok(plane.pools.views())).await.map(Json)
 }
 
 /// One pool.
-#[utoipa::path(get, path = "/v1/pools/{name}", tag = "pool", operation_id = "pool_show",
+#[utoipa::path(get, path = at::SHOW.path, tag = at::SHOW.tag, operation_id = at::SHOW.id,
     responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
 pub(super) async fn show(
     State(plane): State<Shared>,
@@ -49,7 +48,7 @@ pub(super) async fn show(
 }
 
 /// Makes a pool on files and devices; a dry run only tells how it would be laid out.
-#[utoipa::path(post, path = "/v1/pools", tag = "pool", operation_id = "pool_create", request_body = CreatePool,
+#[utoipa::path(post, path = at::CREATE.path, tag = at::CREATE.tag, operation_id = at::CREATE.id, request_body = CreatePool,
     responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
 pub(super) async fn create(
     State(plane): State<Shared>,
@@ -70,7 +69,7 @@ pub(super) async fn create(
 }
 
 /// Destroys a pool: everything in it is lost. Refused while logical units serve volumes of it.
-#[utoipa::path(delete, path = "/v1/pools/{name}", tag = "pool", operation_id = "pool_destroy",
+#[utoipa::path(delete, path = at::DESTROY.path, tag = at::DESTROY.tag, operation_id = at::DESTROY.id,
     responses((status = 204), (status = "4XX", body = Problem)))]
 pub(super) async fn destroy(
     State(plane): State<Shared>,
@@ -85,18 +84,9 @@ pub(super) async fn destroy(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// How a pool is let go.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(default, deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct Letting {
-    /// Also while logical units serve volumes of it: they are not ready until it is imported.
-    force: bool,
-}
-
 /// Lets a pool go, so that any host may import it; one that is not open is forgotten. Refused while logical units serve
 /// volumes of it, unless it is forced.
-#[utoipa::path(post, path = "/v1/pools/{name}/export", tag = "pool", operation_id = "pool_export", params(Letting),
+#[utoipa::path(post, path = at::EXPORT.path, tag = at::EXPORT.tag, operation_id = at::EXPORT.id, params(Letting),
     responses((status = 200, body = ExportView), (status = "4XX", body = Problem)))]
 pub(super) async fn export(
     State(plane): State<Shared>,
@@ -134,7 +124,7 @@ pub(super) async fn export(
 /// Changes what a pool is made of: puts devices aside, uses them again, attaches, replaces, detaches, adds,
 /// removes and clears them. Answered when the labels have it. A dry run of an addition only tells how the pool would be
 /// laid out.
-#[utoipa::path(post, path = "/v1/pools/{name}/vdevs", tag = "pool", operation_id = "pool_change_vdevs", request_body = VdevChange,
+#[utoipa::path(post, path = at::CHANGE_VDEVS.path, tag = at::CHANGE_VDEVS.tag, operation_id = at::CHANGE_VDEVS.id, request_body = VdevChange,
     responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
 pub(super) async fn change_vdevs(
     State(plane): State<Shared>,
@@ -156,7 +146,7 @@ pub(super) async fn change_vdevs(
 }
 
 /// Sets a property of a pool. Answered when the labels have it.
-#[utoipa::path(post, path = "/v1/pools/{name}/properties", tag = "pool", operation_id = "pool_set_property", request_body = SetPoolProperty,
+#[utoipa::path(post, path = at::SET_PROPERTY.path, tag = at::SET_PROPERTY.tag, operation_id = at::SET_PROPERTY.id, request_body = SetPoolProperty,
     responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
 pub(super) async fn set_property(
     State(plane): State<Shared>,
@@ -173,7 +163,7 @@ pub(super) async fn set_property(
 }
 
 /// Enables all format features that this program knows. Answered when the labels say so.
-#[utoipa::path(post, path = "/v1/pools/{name}/upgrade", tag = "pool", operation_id = "pool_upgrade",
+#[utoipa::path(post, path = at::UPGRADE.path, tag = at::UPGRADE.tag, operation_id = at::UPGRADE.id,
     responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
 pub(super) async fn upgrade(
     State(plane): State<Shared>,
@@ -189,7 +179,7 @@ pub(super) async fn upgrade(
 }
 
 /// Begins, pauses or stops a scrub.
-#[utoipa::path(post, path = "/v1/pools/{name}/scrub", tag = "pool", operation_id = "pool_scrub", request_body = Scrub,
+#[utoipa::path(post, path = at::SCRUB.path, tag = at::SCRUB.tag, operation_id = at::SCRUB.id, request_body = Scrub,
     responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
 pub(super) async fn scrub(
     State(plane): State<Shared>,
@@ -206,7 +196,7 @@ pub(super) async fn scrub(
 }
 
 /// Begins, pauses or ends trims of devices.
-#[utoipa::path(post, path = "/v1/pools/{name}/trim", tag = "pool", operation_id = "pool_trim", request_body = Trim,
+#[utoipa::path(post, path = at::TRIM.path, tag = at::TRIM.tag, operation_id = at::TRIM.id, request_body = Trim,
     responses((status = 200, body = PoolView), (status = "4XX", body = Problem)))]
 pub(super) async fn trim(
     State(plane): State<Shared>,
@@ -223,7 +213,7 @@ pub(super) async fn trim(
 }
 
 /// Makes all durable that a pool has taken up to now. Answered when it is.
-#[utoipa::path(post, path = "/v1/pools/{name}/sync", tag = "pool", operation_id = "pool_sync",
+#[utoipa::path(post, path = at::SYNC.path, tag = at::SYNC.tag, operation_id = at::SYNC.id,
     responses((status = 204), (status = "4XX", body = Problem)))]
 pub(super) async fn sync(
     State(plane): State<Shared>,
@@ -234,7 +224,7 @@ pub(super) async fn sync(
 }
 
 /// What happened to a pool since it was opened, oldest first: the last of it.
-#[utoipa::path(get, path = "/v1/pools/{name}/events", tag = "pool", operation_id = "pool_events",
+#[utoipa::path(get, path = at::EVENTS.path, tag = at::EVENTS.tag, operation_id = at::EVENTS.id,
     responses((status = 200, body = Vec<Happening>), (status = "4XX", body = Problem)))]
 pub(super) async fn events(
     State(plane): State<Shared>,
@@ -246,7 +236,7 @@ pub(super) async fn events(
 }
 
 /// What was done to a pool, by whom and when, as far as it is kept: in the pool, so that it goes where the pool goes.
-#[utoipa::path(get, path = "/v1/pools/{name}/history", tag = "pool", operation_id = "pool_history",
+#[utoipa::path(get, path = at::HISTORY.path, tag = at::HISTORY.tag, operation_id = at::HISTORY.id,
     responses((status = 200, body = HistoryView), (status = "4XX", body = Problem)))]
 pub(super) async fn history(
     State(plane): State<Shared>,
@@ -256,14 +246,14 @@ pub(super) async fn history(
 }
 
 /// Imports and other openings that wait for the proof that no other host has the pool: for how long, and why.
-#[utoipa::path(get, path = "/v1/import", tag = "pool", operation_id = "pool_import_waits",
+#[utoipa::path(get, path = at::WAITS.path, tag = at::WAITS.tag, operation_id = at::WAITS.id,
     responses((status = 200, body = Vec<WaitView>)))]
 pub(super) async fn waits(State(plane): State<Shared>) -> Json<Vec<WaitView>> {
     Json(plane.pools.waits())
 }
 
 /// Imports a pool; without a pool's name, lists those that could be imported.
-#[utoipa::path(post, path = "/v1/import", tag = "pool", operation_id = "pool_import", request_body = ImportPool,
+#[utoipa::path(post, path = at::IMPORT.path, tag = at::IMPORT.tag, operation_id = at::IMPORT.id, request_body = ImportPool,
     responses((status = 200, body = Vec<FoundPool>), (status = "4XX", body = Problem)))]
 pub(super) async fn import(
     State(plane): State<Shared>,
@@ -296,7 +286,7 @@ pub(super) async fn import(
 }
 
 /// Makes a copy of a pool's devices a pool of its own.
-#[utoipa::path(post, path = "/v1/reguid", tag = "pool", operation_id = "pool_reguid", request_body = ReguidPool,
+#[utoipa::path(post, path = at::REGUID.path, tag = at::REGUID.tag, operation_id = at::REGUID.id, request_body = ReguidPool,
     responses((status = 200, body = ReguidView), (status = "4XX", body = Problem)))]
 pub(super) async fn reguid(
     State(plane): State<Shared>,

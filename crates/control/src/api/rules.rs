@@ -2,23 +2,22 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::{Answer, Shared};
 use crate::answer::{Body, Params, Problem, SatpView};
+use crate::endpoint::rules::{self as at, PspChoice};
 use crate::transaction::{Commit, Committed};
 use config::change::{Change, SetDefaultPsp};
 use multipath::{RuleText, RuleView};
 
 /// All claim rules, the system's first.
-#[utoipa::path(get, path = "/v1/initiator/rules", tag = "initiator", operation_id = "initiator_rules", responses((status = 200, body = Vec<RuleView>)))]
+#[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<RuleView>)))]
 pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<RuleView>> {
     Json(plane.config().initiator.rules.lines())
 }
 
 /// Adds a user rule. Devices that it claims follow it from now on.
-#[utoipa::path(post, path = "/v1/initiator/rules", tag = "initiator", operation_id = "initiator_add_rule", params(Commit), request_body = RuleText,
+#[utoipa::path(post, path = at::ADD.path, tag = at::ADD.tag, operation_id = at::ADD.id, params(Commit), request_body = RuleText,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn add(
     State(plane): State<Shared>,
@@ -29,7 +28,7 @@ pub(super) async fn add(
 }
 
 /// Removes the user rule with this array type and these criteria.
-#[utoipa::path(delete, path = "/v1/initiator/rules", tag = "initiator", operation_id = "initiator_remove_rule", params(Commit), request_body = RuleText,
+#[utoipa::path(delete, path = at::REMOVE.path, tag = at::REMOVE.tag, operation_id = at::REMOVE.id, params(Commit), request_body = RuleText,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn remove(
     State(plane): State<Shared>,
@@ -40,7 +39,7 @@ pub(super) async fn remove(
 }
 
 /// The storage array types.
-#[utoipa::path(get, path = "/v1/initiator/satps", tag = "initiator", operation_id = "initiator_satps", responses((status = 200, body = Vec<SatpView>)))]
+#[utoipa::path(get, path = at::SATPS.path, tag = at::SATPS.tag, operation_id = at::SATPS.id, responses((status = 200, body = Vec<SatpView>)))]
 pub(super) async fn satps(State(plane): State<Shared>) -> Json<Vec<SatpView>> {
     let lines = plane.config().initiator.rules.satp_lines();
     let views = lines.into_iter().map(|[name, psp, description]| SatpView {
@@ -51,16 +50,8 @@ pub(super) async fn satps(State(plane): State<Shared>) -> Json<Vec<SatpView>> {
     Json(views.collect())
 }
 
-/// A path selection.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PspChoice {
-    /// By ESXi's name or without its prefix.
-    pub psp: String,
-}
-
 /// Sets the path selection of an array type's devices whose rule names none.
-#[utoipa::path(put, path = "/v1/initiator/satps/{satp}", tag = "initiator", operation_id = "initiator_set_satp", params(Commit), request_body = PspChoice,
+#[utoipa::path(put, path = at::SET_SATP.path, tag = at::SET_SATP.tag, operation_id = at::SET_SATP.id, params(Commit), request_body = PspChoice,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn set_satp(
     State(plane): State<Shared>,

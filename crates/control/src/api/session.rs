@@ -3,22 +3,21 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::Shared;
 use crate::answer::{Params, Problem};
+use crate::endpoint::session::{self as at, Logout};
 use model::Error;
 use model::data_plane::SessionInfo;
 
 /// All sessions.
-#[utoipa::path(get, path = "/v1/sessions", tag = "session", operation_id = "session_list", responses((status = 200, body = Vec<SessionInfo>)))]
+#[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<SessionInfo>)))]
 pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<SessionInfo>> {
     Json(plane.transactions.data_plane().sessions())
 }
 
 /// Ends a session. The initiator may log in again at once: to keep it out, remove its map.
-#[utoipa::path(delete, path = "/v1/sessions/{tsih}", tag = "session", operation_id = "session_kill",
+#[utoipa::path(delete, path = at::KILL.path, tag = at::KILL.tag, operation_id = at::KILL.id,
     responses((status = 204), (status = "4XX", body = Problem)))]
 pub(super) async fn kill(
     State(plane): State<Shared>,
@@ -29,17 +28,8 @@ pub(super) async fn kill(
     })
 }
 
-/// How an initiator is asked to log out.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct Logout {
-    /// After so many seconds the session is ended where the initiator has not logged out.
-    within_s: u16,
-}
-
 /// Asks the initiator to log a session out when what it has sent is answered, and ends the session where it does not.
-#[utoipa::path(post, path = "/v1/sessions/{tsih}/logout", tag = "session", operation_id = "session_logout", params(Logout),
+#[utoipa::path(post, path = at::LOGOUT.path, tag = at::LOGOUT.tag, operation_id = at::LOGOUT.id, params(Logout),
     responses((status = 204), (status = "4XX", body = Problem)))]
 pub(super) async fn logout(
     State(plane): State<Shared>,

@@ -7,13 +7,14 @@ use axum::response::IntoResponse;
 
 use super::{Answer, Plane, Shared, apart};
 use crate::answer::{Problem, Status};
+use crate::endpoint::status as at;
 use crate::metrics::{self, Daemon};
 use model::data_plane::UnitStatus;
 use model::hindrance::UnitHindrances;
 use model::pool::status::PoolView;
 
 /// The daemon in short.
-#[utoipa::path(get, path = "/v1/status", tag = "status", operation_id = "status", responses((status = 200, body = Status)))]
+#[utoipa::path(get, path = at::STATUS.path, tag = at::STATUS.tag, operation_id = at::STATUS.id, responses((status = 200, body = Status)))]
 pub(super) async fn status(State(plane): State<Shared>) -> Answer<Status> {
     let short = apart(move || {
         let units = plane.transactions.data_plane().units();
@@ -57,7 +58,7 @@ fn in_short(plane: &Plane, units: &[UnitStatus], pools: &[PoolView]) -> Status {
 }
 
 /// Counters in Prometheus' text format.
-#[utoipa::path(get, path = "/metrics", tag = "status", operation_id = "metrics",
+#[utoipa::path(get, path = at::METRICS.path, tag = at::METRICS.tag, operation_id = at::METRICS.id,
     responses((status = 200, description = "Series with their types.", body = String, content_type = "text/plain"), (status = "5XX", body = Problem)))]
 pub(super) async fn metrics(State(plane): State<Shared>) -> Result<impl IntoResponse, Problem> {
     let text = apart(move || {

@@ -12,15 +12,14 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
-use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver as Inbox, Sender as Outbox, channel};
-use utoipa::ToSchema;
 
 use super::{Answer, Plane, Shared, apart};
 use crate::answer::{Body, Params, Problem};
 use crate::asker::Asker;
 use crate::author::Author;
+use crate::endpoint::stream::{self as at, Abort, Octets};
 use crate::streaming::{PIECES, Pieces};
 use model::pool::dataset::name::split;
 use model::pool::salvage::SalvageRequest;
@@ -33,11 +32,6 @@ const LOOK_UP: Duration = Duration::from_millis(200);
 /// How long the rest of a stream is taken that was refused, so that its sender reads the refusal.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Bytes of any length, as `docs/stream.md` describes them.
-#[derive(ToSchema)]
-#[schema(value_type = String, format = Binary)]
-pub(crate) struct Octets(#[expect(dead_code, reason = "it stands for a body")] Vec<u8>);
-
 /// A part of a stream on its way into a pool.
 enum Piece {
     Bytes(Bytes),
@@ -45,16 +39,8 @@ enum Piece {
     Broken(&'static str),
 }
 
-/// What is meant to be given up.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Abort {
-    /// The volume.
-    name: String,
-}
-
 /// Sends snapshots. What goes wrong on the way is said in the stream itself.
-#[utoipa::path(post, path = "/v1/streams/send", tag = "volume", operation_id = "stream_send", request_body = SendRequest,
+#[utoipa::path(post, path = at::SEND.path, tag = at::SEND.tag, operation_id = at::SEND.id, request_body = SendRequest,
     responses((status = 200, content_type = "application/octet-stream", body = Octets), (status = "4XX", body = Problem)))]
 pub(super) async fn send(
     State(plane): State<Shared>,
@@ -95,7 +81,7 @@ fn hand_over(
 
 /// Copies what can be read of a volume, and tells what cannot: pieces of a kind, an offset and a length, of data with its
 /// bytes unless it goes into a new volume.
-#[utoipa::path(post, path = "/v1/volumes/salvage", tag = "volume", operation_id = "volume_salvage", request_body = SalvageRequest,
+#[utoipa::path(post, path = at::SALVAGE.path, tag = at::SALVAGE.tag, operation_id = at::SALVAGE.id, request_body = SalvageRequest,
     responses((status = 200, content_type = "application/octet-stream", body = Octets), (status = "4XX", body = Problem)))]
 pub(super) async fn salvage(
     State(plane): State<Shared>,
@@ -115,7 +101,7 @@ pub(super) async fn salvage(
 }
 
 /// About how large a stream will be.
-#[utoipa::path(post, path = "/v1/streams/estimate", tag = "volume", operation_id = "stream_estimate", request_body = SendRequest,
+#[utoipa::path(post, path = at::ESTIMATE.path, tag = at::ESTIMATE.tag, operation_id = at::ESTIMATE.id, request_body = SendRequest,
     responses((status = 200, body = Vec<PartView>), (status = "4XX", body = Problem)))]
 pub(super) async fn estimate(
     State(plane): State<Shared>,
@@ -128,7 +114,7 @@ pub(super) async fn estimate(
 
 /// Receives snapshots. Nothing of one is seen before all of it is there. Refused where logical units serve the
 /// volume.
-#[utoipa::path(post, path = "/v1/streams/receive", tag = "volume", operation_id = "stream_receive", params(ReceiveRequest),
+#[utoipa::path(post, path = at::RECEIVE.path, tag = at::RECEIVE.tag, operation_id = at::RECEIVE.id, params(ReceiveRequest),
     request_body(content = Octets, content_type = "application/octet-stream"),
     responses((status = 200, body = Vec<ReceiveView>), (status = "4XX", body = Problem)))]
 pub(super) async fn receive(
@@ -208,7 +194,7 @@ fn take(
 }
 
 /// Gives up what was received in part.
-#[utoipa::path(post, path = "/v1/streams/abort", tag = "volume", operation_id = "stream_abort", request_body = Abort,
+#[utoipa::path(post, path = at::ABORT.path, tag = at::ABORT.tag, operation_id = at::ABORT.id, request_body = Abort,
     responses((status = 204), (status = "4XX", body = Problem)))]
 pub(super) async fn abort(
     State(plane): State<Shared>,

@@ -8,6 +8,7 @@ use axum::extract::{Path, State};
 use super::{Answer, Plane, Shared, apart};
 use crate::answer::{Body, Params, Problem, TargetView};
 use crate::author;
+use crate::endpoint::target as at;
 use crate::transaction::{Commit, Committed};
 use config::change::{AddPortal, Change, CreateTarget, ModifyTarget, SetAluaState};
 use config::diff::{Action, Difference, FieldChange};
@@ -17,7 +18,7 @@ use model::config::{AluaState, TargetSpec};
 use model::hindrance::AluaChoice;
 
 /// All targets.
-#[utoipa::path(get, path = "/v1/targets", tag = "target", operation_id = "target_list", responses((status = 200, body = Vec<TargetView>)))]
+#[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<TargetView>)))]
 pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<TargetView>> {
     Json(
         plane
@@ -30,7 +31,7 @@ pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<TargetView>> {
 }
 
 /// One target.
-#[utoipa::path(get, path = "/v1/targets/{iqn}", tag = "target", operation_id = "target_show",
+#[utoipa::path(get, path = at::SHOW.path, tag = at::SHOW.tag, operation_id = at::SHOW.id,
     responses((status = 200, body = TargetView), (status = "4XX", body = Problem)))]
 pub(super) async fn show(
     State(plane): State<Shared>,
@@ -48,7 +49,7 @@ pub(super) async fn show(
 }
 
 /// Makes a target.
-#[utoipa::path(post, path = "/v1/targets", tag = "target", operation_id = "target_create", params(Commit), request_body = CreateTarget,
+#[utoipa::path(post, path = at::CREATE.path, tag = at::CREATE.tag, operation_id = at::CREATE.id, params(Commit), request_body = CreateTarget,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn create(
     State(plane): State<Shared>,
@@ -62,7 +63,7 @@ pub(super) async fn create(
 }
 
 /// Changes a target; what is absent stays.
-#[utoipa::path(patch, path = "/v1/targets/{iqn}", tag = "target", operation_id = "target_modify", params(Commit), request_body = ModifyTarget,
+#[utoipa::path(patch, path = at::MODIFY.path, tag = at::MODIFY.tag, operation_id = at::MODIFY.id, params(Commit), request_body = ModifyTarget,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn modify(
     State(plane): State<Shared>,
@@ -74,7 +75,7 @@ pub(super) async fn modify(
 }
 
 /// Removes a target.
-#[utoipa::path(delete, path = "/v1/targets/{iqn}", tag = "target", operation_id = "target_delete", params(Commit),
+#[utoipa::path(delete, path = at::DELETE.path, tag = at::DELETE.tag, operation_id = at::DELETE.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn delete(
     State(plane): State<Shared>,
@@ -85,7 +86,7 @@ pub(super) async fn delete(
 }
 
 /// Adds a listening address, and a portal group where none has that tag.
-#[utoipa::path(post, path = "/v1/targets/{iqn}/portals", tag = "target", operation_id = "target_add_portal", params(Commit), request_body = AddPortal,
+#[utoipa::path(post, path = at::ADD_PORTAL.path, tag = at::ADD_PORTAL.tag, operation_id = at::ADD_PORTAL.id, params(Commit), request_body = AddPortal,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn add_portal(
     State(plane): State<Shared>,
@@ -97,7 +98,7 @@ pub(super) async fn add_portal(
 }
 
 /// Removes a listening address, and its portal group with the last one.
-#[utoipa::path(delete, path = "/v1/targets/{iqn}/portals/{portal}", tag = "target", operation_id = "target_remove_portal", params(Commit),
+#[utoipa::path(delete, path = at::REMOVE_PORTAL.path, tag = at::REMOVE_PORTAL.tag, operation_id = at::REMOVE_PORTAL.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn remove_portal(
     State(plane): State<Shared>,
@@ -115,7 +116,7 @@ pub(super) async fn remove_portal(
 
 /// Sets the ALUA state of a target port group; initiators are told (06/2A/06). Their own choices in this group
 /// end, also where the state is this already.
-#[utoipa::path(put, path = "/v1/target-port-groups/{group}", tag = "target", operation_id = "target_set_alua_state", params(Commit), request_body = SetAluaState,
+#[utoipa::path(put, path = at::SET_ALUA_STATE.path, tag = at::SET_ALUA_STATE.tag, operation_id = at::SET_ALUA_STATE.id, params(Commit), request_body = SetAluaState,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn set_alua_state(
     State(plane): State<Shared>,

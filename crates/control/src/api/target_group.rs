@@ -5,13 +5,14 @@ use axum::extract::{Path, State};
 
 use super::{Answer, Shared};
 use crate::answer::{Body, Params, Problem, TargetGroupView};
+use crate::endpoint::target_group as at;
 use crate::transaction::{Commit, Committed};
 use config::change::{Change, CreateTargetGroup};
 use model::Error;
 use model::config::{Config, TargetGroupSpec};
 
 /// All target groups.
-#[utoipa::path(get, path = "/v1/target-groups", tag = "target", operation_id = "target_group_list", responses((status = 200, body = Vec<TargetGroupView>)))]
+#[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, responses((status = 200, body = Vec<TargetGroupView>)))]
 pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<TargetGroupView>> {
     let config = plane.config();
     let groups = config.target_groups.iter();
@@ -19,7 +20,7 @@ pub(super) async fn list(State(plane): State<Shared>) -> Json<Vec<TargetGroupVie
 }
 
 /// One target group.
-#[utoipa::path(get, path = "/v1/target-groups/{name}", tag = "target", operation_id = "target_group_show",
+#[utoipa::path(get, path = at::SHOW.path, tag = at::SHOW.tag, operation_id = at::SHOW.id,
     responses((status = 200, body = TargetGroupView), (status = "4XX", body = Problem)))]
 pub(super) async fn show(
     State(plane): State<Shared>,
@@ -37,7 +38,7 @@ pub(super) async fn show(
 }
 
 /// Makes a target group.
-#[utoipa::path(post, path = "/v1/target-groups", tag = "target", operation_id = "target_group_create", params(Commit), request_body = CreateTargetGroup,
+#[utoipa::path(post, path = at::CREATE.path, tag = at::CREATE.tag, operation_id = at::CREATE.id, params(Commit), request_body = CreateTargetGroup,
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn create(
     State(plane): State<Shared>,
@@ -48,7 +49,7 @@ pub(super) async fn create(
 }
 
 /// Removes a target group; its targets stay.
-#[utoipa::path(delete, path = "/v1/target-groups/{name}", tag = "target", operation_id = "target_group_delete", params(Commit),
+#[utoipa::path(delete, path = at::DELETE.path, tag = at::DELETE.tag, operation_id = at::DELETE.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn delete(
     State(plane): State<Shared>,
@@ -59,7 +60,7 @@ pub(super) async fn delete(
 }
 
 /// Adds a target: the group's maps lead to it too.
-#[utoipa::path(put, path = "/v1/target-groups/{name}/targets/{iqn}", tag = "target", operation_id = "target_group_add_target", params(Commit),
+#[utoipa::path(put, path = at::ADD_TARGET.path, tag = at::ADD_TARGET.tag, operation_id = at::ADD_TARGET.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn add_target(
     State(plane): State<Shared>,
@@ -70,7 +71,7 @@ pub(super) async fn add_target(
 }
 
 /// Removes a target: the group's maps lead to it no more.
-#[utoipa::path(delete, path = "/v1/target-groups/{name}/targets/{iqn}", tag = "target", operation_id = "target_group_remove_target", params(Commit),
+#[utoipa::path(delete, path = at::REMOVE_TARGET.path, tag = at::REMOVE_TARGET.tag, operation_id = at::REMOVE_TARGET.id, params(Commit),
     responses((status = 200, body = Committed), (status = "4XX", body = Problem)))]
 pub(super) async fn remove_target(
     State(plane): State<Shared>,

@@ -3,57 +3,20 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::{Answer, Plane, Shared, apart};
 use crate::answer::{Body, Params, Problem};
 use crate::asker::Asker;
+use crate::endpoint::volume::{self as at, How, Listed};
 use crate::json_list::json_list;
 use model::config::{BackendSpec, UnitSpec};
 use model::pool::dataset::change::DatasetChange;
-use model::pool::dataset::{Changed, DatasetView, Selection};
+use model::pool::dataset::{Changed, DatasetView};
 use model::{Error, ErrorKind};
 use pools::dataset::Listing;
 
-/// Which datasets are meant.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct Listed {
-    /// Only those of this pool; refused where it does not answer.
-    #[serde(default)]
-    pool: Option<String>,
-    /// Only these kinds, comma-separated: folder, volume, snapshot.
-    #[serde(default)]
-    kinds: Option<String>,
-    /// Only these properties, comma-separated. Whoever needs few of many datasets is answered sooner.
-    #[serde(default)]
-    properties: Option<String>,
-}
-
-impl Listed {
-    fn selection(&self) -> Selection {
-        let words = |list: &String| list.split(',').map(str::to_owned).collect();
-        Selection {
-            kinds: self.kinds.as_ref().map(words),
-            properties: self.properties.as_ref().map(words),
-        }
-    }
-}
-
-/// How a change is meant.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct How {
-    /// Only say what would happen.
-    #[serde(default)]
-    dry_run: bool,
-}
-
 /// All datasets of a pool, or of all pools that answer.
-#[utoipa::path(get, path = "/v1/volumes", tag = "volume", operation_id = "volume_list", params(Listed),
+#[utoipa::path(get, path = at::LIST.path, tag = at::LIST.tag, operation_id = at::LIST.id, params(Listed),
     responses((status = 200, body = Vec<DatasetView>), (status = "4XX", body = Problem)))]
 pub(super) async fn list(
     State(plane): State<Shared>,
@@ -67,7 +30,7 @@ pub(super) async fn list(
 
 /// Makes one change of datasets; it outlives a power cut when this is answered. Refused where it would take
 /// away what logical units serve.
-#[utoipa::path(post, path = "/v1/volumes", tag = "volume", operation_id = "volume_change", params(How), request_body = DatasetChange,
+#[utoipa::path(post, path = at::CHANGE.path, tag = at::CHANGE.tag, operation_id = at::CHANGE.id, params(How), request_body = DatasetChange,
     responses((status = 200, body = Changed), (status = "4XX", body = Problem)))]
 pub(super) async fn change(
     State(plane): State<Shared>,

@@ -4,6 +4,8 @@ use crate::Connection;
 use bench::reached::Unit;
 use control::Client;
 use control::answer::UnitView;
+use control::endpoint::volume::Listed;
+use control::endpoint::{lu, volume};
 use model::config::BackendSpec;
 use model::pool::dataset::DatasetView;
 use model::{Error, ErrorKind};
@@ -26,7 +28,7 @@ impl Beneath {
         let naa = unit.map_or("", |unit| unit.name.as_str());
         let elsewhere = "name the state folder of the daemon that serves it (--state, or SANDSTONE_STATE); for another \
                          array, set it there between runs of bench run --save and compare them";
-        let units: Vec<UnitView> = client.get("/v1/lus").map_err(|error| {
+        let units: Vec<UnitView> = client.call(&lu::LIST, &[]).map_err(|error| {
             let message = format!("{words}: the volume's daemon is not found: {error}");
             Error::new(ErrorKind::Unavailable, message, elsewhere)
         })?;
@@ -51,7 +53,7 @@ impl Beneath {
             BackendSpec::Volume { volume } if !unit.spec.backend.is_snapshot() => volume,
             _ => return Err(no_volume()),
         };
-        let datasets: Vec<DatasetView> = client.get("/v1/volumes")?;
+        let datasets: Vec<DatasetView> = client.ask(&volume::LIST, &[], &Listed::default(), &())?;
         let volume = datasets.into_iter().find(|dataset| dataset.name == *name);
         let volume = volume.ok_or_else(no_volume)?;
         Ok(Self {

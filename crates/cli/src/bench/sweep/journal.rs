@@ -10,7 +10,6 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use hyper::Method;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +17,8 @@ use super::made;
 use super::volume::command;
 use crate::{Connection, Done, Terminal};
 use control::Client;
+use control::endpoint::volume;
+use control::endpoint::volume::How;
 use initiator::write_cache::WriteCache;
 use model::pool::dataset::Changed;
 use model::pool::dataset::change::DatasetChange;
@@ -174,7 +175,7 @@ impl Entry {
         match self {
             Self::Properties { before } => before.iter().try_for_each(|change| {
                 let done: Result<Changed, Error> =
-                    client.send(&Method::POST, "/v1/volumes", change);
+                    client.ask(&volume::CHANGE, &[], &How::default(), change);
                 gone_is_well(done.map(drop))
             }),
             Self::Made {

@@ -4,8 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hyper::Method;
-
 use super::beneath::Beneath;
 use super::journal::{Entry, Journal};
 use super::volume::set;
@@ -14,7 +12,10 @@ use config::change::{AddMap, CreateUnit};
 use config::explain::Explanation;
 use control::Client;
 use control::answer::UnitView;
-use control::client::escape;
+use control::endpoint::volume::How;
+use control::endpoint::volume::Listed;
+use control::endpoint::{lu, map, volume};
+use control::transaction::Commit;
 use control::transaction::Committed;
 use initiator::own_name::initiator_name;
 use model::config::BackendSpec;
@@ -90,7 +91,7 @@ impl MadeVolumes {
         let create = create_volume(beneath, block_size, &volume)?;
         let _: Changed = self
             .client
-            .send(&Method::POST, "/v1/volumes", &create)
+            .ask(&volume::CHANGE, &[], &How::default(), &create)
             .map_err(|error| left_over(error, &unit, &volume))?;
         // From here on it is ours to remove.
         journal.note(&Entry::Made {
@@ -121,7 +122,9 @@ impl MadeVolumes {
             naa: None,
             serial: None,
         };
-        let _: Committed = self.client.send(&Method::POST, "/v1/lus", &create)?;
+        let _: Committed = self
+            .client
+            .ask(&lu::CREATE, &[], &Commit::default(), &create)?;
         for map in &beneath.unit.maps {
             let add = AddMap {
                 unit: unit.clone(),
@@ -130,9 +133,9 @@ impl MadeVolumes {
                 lun: None,
                 read_only: false,
             };
-            let _: Committed = self.client.send(&Method::POST, "/v1/maps", &add)?;
+            let _: Committed = self.client.ask(&map::ADD, &[], &Commit::default(), &add)?;
         }
-        let view: UnitView = self.client.get(&unit_path(&unit))?;
+        let view: UnitView = self.client.call(&lu::SHOW, &[&unit])?;
         let name = format!("naa.{}", view.spec.naa);
         let place = self.place_of(&unit, &name, target)?;
         if let Some(made) = self.made.get_mut(block_size) {
@@ -151,9 +154,11 @@ impl MadeVolumes {
         let session = SessionSettings::new(initiator_name());
         let url = LunUrl::parse(target, session, DeviceSettings::default());
         let url = url.map_err(|error| Error::invalid(error.to_string(), "correct the URL"))?;
-        let initiator = escape(&url.target.session.initiator_name);
-        let question = format!("/v1/explain?initiator={initiator}&unit={}", escape(unit));
-        let why: Explanation = self.client.get(&question)?;
+        let question = map::Question {
+            initiator: url.target.session.initiator_name.clone(),
+            unit: Some(unit.to_owned()),
+        };
+        let why: Explanation = self.client.ask(&map::EXPLAIN, &[], &question, &())?;
         let iqn = &url.target.name;
         let sight = why
             .sees
@@ -198,7 +203,9 @@ impl MadeVolumes {
         match self.of(setting) {
             Some(made) if !properties.is_empty() => {
                 let change = set(&made.volume, properties);
-                let _: Changed = self.client.send(&Method::POST, "/v1/volumes", &change)?;
+                let _: Changed = self
+                    .client
+                    .ask(&volume::CHANGE, &[], &How::default(), &change)?;
                 Ok(())
             }
             _ => Ok(()),
@@ -239,15 +246,17 @@ impl MadeVolumes {
 
 /// Removes a volume and its unit.
 fn remove(client: &Client, volume: &str, unit: &str) -> Result<(), Error> {
-    let path = unit_path(unit);
-    let view: Result<UnitView, Error> = client.get(&path);
+    let view: Result<UnitView, Error> = client.call(&lu::SHOW, &[unit]);
     let backend = BackendSpec::Volume {
         volume: volume.to_owned(),
     };
     match view {
         Ok(view) if view.spec.backend == backend => {
-            let path = format!("{path}?cascade=true");
-            let _: Committed = client.call(&Method::DELETE, &path)?;
+            let how = Commit {
+                cascade: true,
+                ..Commit::default()
+            };
+            let _: Committed = client.ask(&lu::DELETE, &[unit], &how, &())?;
         }
         // It was not made because somebody else's has the name.
         Ok(_) => {}
@@ -260,7 +269,7 @@ fn remove(client: &Client, volume: &str, unit: &str) -> Result<(), Error> {
         recursive: false,
         clones: false,
     };
-    let _: Changed = client.send(&Method::POST, "/v1/volumes", &destroy)?;
+    let _: Changed = client.ask(&volume::CHANGE, &[], &How::default(), &destroy)?;
     Ok(())
 }
 
@@ -279,7 +288,7 @@ pub(super) fn remove_left(
 
 /// When a volume was made; `None` where there is none.
 fn created_s(client: &Client, volume: &str) -> Result<Option<u64>, Error> {
-    let datasets: Vec<DatasetView> = client.get("/v1/volumes")?;
+    let datasets: Vec<DatasetView> = client.ask(&volume::LIST, &[], &Listed::names_only(), &())?;
     let found = datasets.iter().find(|dataset| dataset.name == volume);
     Ok(found.map(|dataset| dataset.created_s))
 }
@@ -307,10 +316,6 @@ pub(super) fn fits(
         ),
         "measure a part (--working-set 1G), or fewer values",
     ))
-}
-
-fn unit_path(unit: &str) -> String {
-    format!("/v1/lus/{}", escape(unit))
 }
 
 /// As the measured one, but with these blocks, and thin: only what is measured takes space.

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hyper::Method;
-
 use super::beneath::Beneath;
 use control::Client;
+use control::endpoint::volume;
+use control::endpoint::volume::How;
 use model::Error;
 use model::pool::dataset::Changed;
 use model::pool::dataset::change::DatasetChange;
@@ -72,7 +72,9 @@ impl Volume {
     }
 
     fn change(&self, change: &DatasetChange) -> Result<(), Error> {
-        let _: Changed = self.client.send(&Method::POST, "/v1/volumes", change)?;
+        let _: Changed = self
+            .client
+            .ask(&volume::CHANGE, &[], &How::default(), change)?;
         Ok(())
     }
 }

@@ -1,0 +1,33 @@
+//! Maps, and the reasons for what initiators see.
+
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+
+use super::endpoints;
+use crate::answer::Shared as SharedUnit;
+use crate::transaction::{Commit, Committed};
+use config::change::{AddMap, RemoveMap, Share};
+use config::explain::Explanation;
+use model::config::MapSpec;
+
+const ALL: &str = "/v1/maps";
+
+endpoints! {
+    "map":
+    LIST = GET ALL "map_list" ((), ()) -> Vec<MapSpec>;
+    ADD = POST ALL "map_add" (Commit, AddMap) -> Committed;
+    REMOVE = DELETE ALL "map_remove" (Commit, RemoveMap) -> Committed;
+    EXPLAIN = GET "/v1/explain" "map_explain" (Question, ()) -> Explanation;
+    SHARE = POST "/v1/share" "share" (Commit, Share) -> SharedUnit;
+}
+
+/// An initiator, and the logical unit that it may see.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Question {
+    /// The initiator's name.
+    pub initiator: String,
+    /// The logical unit; absent: everything it sees.
+    pub unit: Option<String>,
+}

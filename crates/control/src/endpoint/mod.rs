@@ -1,0 +1,188 @@
+//! Endpoints of the API: each is one value with its method, path and name, and the types of its query, body and
+//! answer.
+//!
+//! The server takes its routes and its OpenAPI document from here, and the client its requests
+//! ([`Client::ask`](crate::Client::ask)). No path stands anywhere else.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use hyper::Method;
+use serde::Serialize;
+use serde_json::Value;
+
+pub mod config;
+pub mod host;
+pub mod initiator;
+pub mod lu;
+pub mod map;
+pub mod pool;
+pub mod rules;
+pub mod session;
+pub mod status;
+pub mod stream;
+pub mod target;
+pub mod target_group;
+pub mod volume;
+
+/// An endpoint: a request of type `B` with a query of type `Q` has an answer of type `A`. The type `()` stands for
+/// nothing.
+pub struct Endpoint<Q, B, A> {
+    /// Method of HTTP.
+    pub method: Method,
+    /// Path, with a name in braces for each argument.
+    pub path: &'static str,
+    /// Name of the operation in the OpenAPI document.
+    pub id: &'static str,
+    /// Group of operations in the OpenAPI document.
+    pub tag: &'static str,
+    types: PhantomData<fn(Q, B) -> A>,
+}
+
+impl<Q, B, A> Endpoint<Q, B, A> {
+    const fn new(method: Method, path: &'static str, id: &'static str, tag: &'static str) -> Self {
+        Self {
+            method,
+            path,
+            id,
+            tag,
+            types: PhantomData,
+        }
+    }
+
+    /// Returns the path with arguments in place of the names in braces, in their order, each escaped.
+    ///
+    /// # Panics
+    /// There are more or fewer arguments than names.
+    pub fn at(&self, arguments: &[&str]) -> String {
+        let mut arguments = arguments.iter();
+        let mut path = String::with_capacity(self.path.len());
+        for segment in self.path.split('/').skip(1) {
+            path.push('/');
+            match segment.starts_with('{') {
+                true => {
+                    let argument = arguments.next();
+                    // A call that lacks an argument is a defect that every use of it shows.
+                    path.push_str(&escape(argument.expect("an argument for each name")));
+                }
+                false => path.push_str(segment),
+            }
+        }
+        assert!(arguments.next().is_none(), "more arguments than names");
+        path
+    }
+}
+
+impl<Q, B, A> fmt::Debug for Endpoint<Q, B, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.path)
+    }
+}
+
+/// Writes a query as the end of a path. Absent values and `false`, which is the default everywhere, are left out.
+pub(crate) fn query<Q: Serialize>(query: &Q) -> Result<String, serde_json::Error> {
+    let Value::Object(values) = serde_json::to_value(query)? else {
+        return Ok(String::new());
+    };
+    let mut out = String::new();
+    for (name, value) in values {
+        let text = match value {
+            Value::Null | Value::Bool(false) => continue,
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        out.push(if out.is_empty() { '?' } else { '&' });
+        out.push_str(&format!("{name}={}", escape(&text)));
+    }
+    Ok(out)
+}
+
+/// Writes text as one segment of a path or one value of a query.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+/// Returns method, path, name and tag of each endpoint.
+#[cfg(test)]
+pub(crate) fn all() -> Vec<[String; 4]> {
+    let files = [
+        config::all(),
+        host::all(),
+        initiator::all(),
+        lu::all(),
+        map::all(),
+        pool::all(),
+        rules::all(),
+        session::all(),
+        status::all(),
+        stream::all(),
+        target::all(),
+        target_group::all(),
+        volume::all(),
+    ];
+    files.concat()
+}
+
+/// Declares endpoints of one tag: `NAME = METHOD path "operation" (query, body) -> answer;`.
+macro_rules! endpoints {
+    ($tag:literal: $($name:ident = $method:ident $path:tt $id:literal ($query:ty, $body:ty) -> $answer:ty;)*) => {
+        $(
+            #[doc = concat!("Operation `", $id, "`.")]
+            pub static $name: super::Endpoint<$query, $body, $answer> =
+                super::Endpoint::new(hyper::Method::$method, $path, $id, $tag);
+        )*
+
+        /// Method, path, name and tag of each endpoint of this file.
+        #[cfg(test)]
+        pub(super) fn all() -> Vec<[String; 4]> {
+            vec![$([$name.method.to_string(), $name.path.into(), $name.id.into(), $name.tag.into()]),*]
+        }
+    };
+}
+use endpoints;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transaction::Commit;
+
+    #[test]
+    fn arguments_stand_escaped_in_a_path() {
+        assert_eq!(lu::LIST.at(&[]), lu::LIST.path);
+        assert_eq!(
+            lu::SHOW.at(&["a/b c"]),
+            format!("{}/a%2Fb%20c", lu::LIST.path)
+        );
+        let path = host::ADD_INITIATOR.at(&["esx", "iqn.x:*"]);
+        assert!(path.ends_with("/esx/initiators/iqn.x:%2A"), "{path}");
+    }
+
+    #[test]
+    #[should_panic(expected = "more arguments than names")]
+    fn an_argument_too_many_is_a_defect() {
+        lu::LIST.at(&["vol1"]);
+    }
+
+    #[test]
+    fn a_query_has_what_differs_from_the_default() {
+        assert_eq!(query(&()).expect("nothing"), "");
+        assert_eq!(query(&Commit::default()).expect("defaults"), "");
+        let how = Commit {
+            dry_run: true,
+            if_generation: Some(7),
+            if_effect: Some("a&b".to_owned()),
+            ..Commit::default()
+        };
+        let text = query(&how).expect("a query");
+        let read: Vec<&str> = text.trim_start_matches('?').split('&').collect();
+        assert_eq!(read, ["dry_run=true", "if_effect=a%26b", "if_generation=7"]);
+    }
+}
