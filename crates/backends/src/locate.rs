@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use rustix::fs::{major, minor};
 
-use crate::open;
+use crate::backend::Backend as _;
+use crate::memory::Memory;
 use block::device::NodeDevice;
 use block::file::{FileDevice, FileOptions};
 use block::{BlockDevice, Lane, OpenError};
 use initiator::adapter::AdapterError;
 use initiator::device::MultipathDevice;
 use initiator::open::{OpenUrlError, open_named, open_url};
-use model::config::BackendSpec;
 use model::device_name;
 use model::initiator::InitiatorSpec;
 use model::initiator::url::{LunUrl, pairs};
@@ -156,9 +156,9 @@ pub fn shown_options(what: &str) -> Vec<(String, String)> {
 fn memory(size: &str, block_size: u32) -> Result<Arc<dyn BlockDevice>, OpenError> {
     let size = parse_size(size)
         .map_err(|problem| OpenError::new(problem, "say how much memory, as in memory:1G"))?;
-    let spec = BackendSpec::Memory { size };
-    open::create(&spec, Path::new("/"), block_size)?;
-    open::open(&spec, Path::new("/"), block_size)
+    let memory = Memory { size };
+    memory.create(block_size)?;
+    memory.open(block_size)
 }
 
 /// The sectors that a device has.

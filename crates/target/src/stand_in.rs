@@ -16,11 +16,11 @@ use super::service::Applied;
 use super::unit::Unit;
 use super::unit_config::unit_config;
 use super::unit_state;
-use backends::backing::Backing;
+use block::backing::Backing;
 use block::{
     BlockDevice, BlockError, BlockErrorKind, Geometry, Lane, Request, Submitted, Ticket, Usage,
 };
-use model::config::{BackendSpec, UnitSpec};
+use model::config::UnitSpec;
 
 /// A unit that stands in for one of the configuration.
 #[derive(Clone, Debug)]
@@ -74,7 +74,8 @@ impl Opener {
 
     /// A unit that stands in for one whose device has, or had, this shape; `None` where its designator is none.
     pub(super) fn stand_in(&self, spec: &UnitSpec, geometry: Geometry) -> Option<StandIn> {
-        let config = unit_config(spec, geometry).ok()?;
+        let capabilities = self.backends.of(&spec.backend).capabilities();
+        let config = unit_config(spec, capabilities, geometry).ok()?;
         let logical = LogicalUnit::new(config, self.groups.clone());
         let state_file = self.state_file(&spec.naa);
         if let Ok(loaded) = unit_state::load(&state_file)
@@ -104,12 +105,7 @@ impl Opener {
 fn assumed(spec: &UnitSpec) -> Geometry {
     let physical = spec.physical_block_size;
     Geometry {
-        len: match spec.backend {
-            BackendSpec::Memory { size } | BackendSpec::File { size, .. } => size,
-            BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
-                0
-            }
-        },
+        len: spec.backend.size().unwrap_or(0),
         granularity: spec.block_size,
         physical,
         alignment: 0,

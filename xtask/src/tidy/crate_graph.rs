@@ -31,12 +31,12 @@ const LIST: &str = "
     model: scsi iscsi hint multipath
     config: state_folder multipath model
     initiator: scsi iscsi net multipath block model
-    backends: block model initiator
-    pools: pages store hint state_folder block model config initiator backends
+    pools: pages store hint state_folder block model config initiator
+    backends: block model initiator pools
     isns: iscsi model
     nbd_server: pages nbd hint block
     target: pages scsi iscsi hint state_folder net block model config initiator backends pools isns
-    control: hint process multipath block model config initiator backends pools
+    control: hint process multipath block model config initiator pools
     bench: pages iometer net multipath block model
     lab: block model config pools control bench
     cli: iscsi iometer store hint state_folder process multipath block model config initiator backends pools isns nbd_server control bench lab
