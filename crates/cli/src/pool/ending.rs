@@ -9,7 +9,6 @@ use super::confirm;
 use control::answer::UnitView;
 use control::client::escape;
 use model::Error;
-use model::config::BackendSpec;
 use model::quantity::format_size;
 use pools::create::ExportView;
 use pools::dataset::DatasetView;
@@ -84,10 +83,10 @@ fn preview(connection: &Connection, name: &str) -> Result<String, Error> {
     let units: Vec<UnitView> = client.get("/v1/lus")?;
     let mut serving = Vec::new();
     for unit in units {
-        if let BackendSpec::Volume { volume } = &unit.spec.backend
+        if let Some(volume) = unit.spec.backend.volume()
             && volume.starts_with(&within)
         {
-            serving.push((unit.spec.name.clone(), volume.clone()));
+            serving.push((unit.spec.name.clone(), volume.to_owned()));
         }
     }
     Ok(told(&pool, &datasets, &serving))

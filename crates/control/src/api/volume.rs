@@ -10,7 +10,7 @@ use super::{Answer, Plane, Shared, apart};
 use crate::answer::{Body, Params, Problem};
 use crate::asker::Asker;
 use crate::json_list::json_list;
-use model::config::{BackendSpec, UnitSpec};
+use model::config::UnitSpec;
 use model::{Error, ErrorKind};
 use pools::dataset::{Changed, DatasetChange, DatasetView, Listing, Selection};
 
@@ -114,7 +114,7 @@ fn at_rest(plane: &Plane, change: &DatasetChange) -> Result<Vec<String>, Error> 
         return Ok(Vec::new());
     };
     let config = plane.transactions.followed();
-    let on_it = |unit: &&UnitSpec| matches!(&unit.backend, BackendSpec::Volume { volume: of } if of == volume);
+    let on_it = |unit: &&UnitSpec| unit.backend.volume() == Some(volume);
     let offline = config
         .units
         .iter()

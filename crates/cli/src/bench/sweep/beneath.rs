@@ -4,7 +4,6 @@ use crate::Connection;
 use bench::reached::Unit;
 use control::Client;
 use control::answer::UnitView;
-use model::config::BackendSpec;
 use model::{Error, ErrorKind};
 use pools::dataset::DatasetView;
 
@@ -47,12 +46,9 @@ impl Beneath {
                 "measure a unit on a volume of a pool: sandstone lu create NAME --size 10G makes one",
             )
         };
-        let name = match &unit.spec.backend {
-            BackendSpec::Volume { volume } if !unit.spec.backend.is_snapshot() => volume,
-            _ => return Err(no_volume()),
-        };
+        let name = unit.spec.backend.writable_volume().ok_or_else(no_volume)?;
         let datasets: Vec<DatasetView> = client.get("/v1/volumes")?;
-        let volume = datasets.into_iter().find(|dataset| dataset.name == *name);
+        let volume = datasets.into_iter().find(|dataset| dataset.name == name);
         let volume = volume.ok_or_else(no_volume)?;
         Ok(Self {
             client,

@@ -46,8 +46,7 @@ struct Made {
 impl Made {
     /// What its unit lies on.
     fn backend(&self) -> BackendSpec {
-        let volume = self.volume.clone();
-        BackendSpec::Volume { volume }
+        BackendSpec::on_volume(&self.volume)
     }
 }
 
@@ -240,9 +239,7 @@ impl MadeVolumes {
 fn remove(client: &Client, volume: &str, unit: &str) -> Result<(), Error> {
     let path = unit_path(unit);
     let view: Result<UnitView, Error> = client.get(&path);
-    let backend = BackendSpec::Volume {
-        volume: volume.to_owned(),
-    };
+    let backend = BackendSpec::on_volume(volume);
     match view {
         Ok(view) if view.spec.backend == backend => {
             let path = format!("{path}?cascade=true");
