@@ -1,4 +1,5 @@
-//! Backend of a logical unit, whatever its kind: what it can do, and how it is made, opened and extended.
+//! Backend of a logical unit, whatever its kind: what it can do, and how it is made, opened and
+//! extended.
 //!
 //! Everything that an open device tells itself (discards, the space that it uses, its physical
 //! blocks) is asked of the [`BlockDevice`]. A backend only answers what has no open device to ask.
@@ -27,11 +28,11 @@ pub struct Opening<'a> {
 /// A file that [`Backend::extend`] made longer, in bytes.
 #[derive(Debug)]
 pub struct Lengthened {
-    /// Where it is.
+    /// Place of the file.
     pub path: PathBuf,
-    /// The length that it had.
+    /// Length that the file had.
     pub before: u64,
-    /// The length that it has.
+    /// Length that the file has.
     pub now: u64,
 }
 
@@ -40,8 +41,9 @@ pub trait Backend {
     /// Returns what the backend can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// Makes what a new unit with blocks of `block_size` needs: a file, unless there is one. Returns the
-    /// file that was made. Memory must suffice for this unit and all others; none is taken yet.
+    /// Makes what a new unit with blocks of `block_size` needs: a file, unless there is one.
+    /// Returns the file that was made. Memory must suffice for this unit and all others; none is
+    /// taken yet.
     ///
     /// # Errors
     /// The backend cannot be made; nothing was left behind.
@@ -50,15 +52,15 @@ pub trait Backend {
         Ok(None)
     }
 
-    /// Opens the device. Never creates a file: one that is missing at a restart must be noticed, not
-    /// replaced by zeros.
+    /// Opens the device, and never makes a file. A file that is missing at a restart must be
+    /// noticed, not replaced by zeros.
     ///
     /// # Errors
     /// The device is away, in use, or does not fit the unit.
     fn open(&self, opening: &Opening<'_>) -> Result<Arc<dyn BlockDevice>, OpenError>;
 
-    /// Makes room for a unit of `len` bytes. The open device sees it after [`BlockDevice::refresh`].
-    /// Only asked of a backend that has its size from the configuration.
+    /// Makes room for a unit of `len` bytes. The open device sees it after
+    /// [`BlockDevice::refresh`]. Only asked of a backend that has its size from the configuration.
     ///
     /// # Errors
     /// The backend cannot grow.
@@ -69,8 +71,9 @@ pub trait Backend {
         ))
     }
 
-    /// Returns the bytes of a physical block of the disk that the backend is, without opening it. `None`
-    /// where the backend is no disk, or the disk does not tell. `patience` is as in [`Opening`].
+    /// Returns the bytes of a physical block of the disk that the backend is, without opening it.
+    /// `None` where the backend is no disk, or the disk does not tell. `patience` is as in
+    /// [`Opening`].
     fn physical_block_size(&self, patience: Duration) -> Option<u32> {
         let _ = patience;
         None

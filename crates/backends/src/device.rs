@@ -1,5 +1,5 @@
-//! Backend on a block device of this machine: a disk, a partition, a real zvol. Its own system gives
-//! it its size.
+//! Backend on a block device of this machine: a disk, a partition, a real zvol. Its own system
+//! gives it its size.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -30,7 +30,8 @@ impl File {
 }
 
 impl Backend for File {
-    /// A file with holes, or one whose blocks are given back, takes new blocks on write.
+    /// Returns that a reserved file is overwritten. One with holes, or whose blocks are given back,
+    /// takes new blocks.
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             overwrites: match self.preallocate {

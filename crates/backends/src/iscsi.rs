@@ -21,8 +21,8 @@ pub struct RemoteDisk<'a> {
 }
 
 impl Backend for RemoteDisk<'_> {
-    /// How the other array writes is not known. Its disk is not known to shrink: it may only be
-    /// answering badly.
+    /// Returns abilities that hold for every array. The way in which an array writes is not known.
+    /// A disk with a smaller size is not believed to have shrunk: the array may only answer badly.
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             overwrites: Overwrites::Never,

@@ -1,4 +1,5 @@
-//! From what a user or the configuration names to a device that is open.
+//! Kinds of backends, and the way from a name in the configuration or on a command line to an open
+//! device.
 //!
 //! | question | where |
 //! |---|---|
@@ -35,7 +36,8 @@ pub struct Backends {
 }
 
 impl Backends {
-    /// Returns the backend that the configuration means: the one place that tells the kinds apart.
+    /// Returns the backend that the configuration means. Only this function makes one kind or
+    /// another.
     pub fn of<'a>(&'a self, spec: &'a BackendSpec) -> Box<dyn Backend + 'a> {
         match spec {
             BackendSpec::Memory { size } => Box::new(memory::Memory { size: *size }),

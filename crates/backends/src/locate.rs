@@ -1,5 +1,5 @@
-//! From what a user names to a device that is open: one function for the benchmark, the NBD server
-//! and whatever else works on any block device.
+//! Devices that a user names: one function opens them for the benchmark, the NBD server and all
+//! else that works on any block device.
 
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
@@ -23,9 +23,12 @@ use model::quantity::parse_size;
 /// Block length where nothing else is said and nothing beneath asks for more, in bytes.
 const DEFAULT_BLOCK: u32 = 512;
 
-/// Opens what `what` names, for this process alone: the path of a file or of a block device,
-/// `memory:SIZE`, an `iscsi://` URL, or the name of a device (`naa.…`) that the targets of `configured` show. Blocks are `block_size` bytes (512 or 4096), or as long as what lies beneath has
-/// them. What belongs to the device may live in `lane` from then on.
+/// Opens the device that `what` names, for this process alone.
+///
+/// A name is the path of a file or of a block device, `memory:SIZE`, an `iscsi://` URL, or the name
+/// of a device (`naa.…`) that the targets of `configured` show. Blocks are `block_size` bytes (512
+/// or 4096), or as long as the device beneath has them. Parts of the device may live in `lane` from
+/// then on.
 ///
 /// # Errors
 /// There is no such thing, it is in use, or it cannot be used with such blocks.

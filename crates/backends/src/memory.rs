@@ -35,7 +35,7 @@ impl Memory {
 }
 
 impl Backend for Memory {
-    /// Memory is redirected on write, so that nothing is overwritten in place.
+    /// Returns no ability: memory is redirected on write, so that nothing is overwritten in place.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
@@ -57,8 +57,8 @@ impl Backend for Memory {
     }
 }
 
-/// Refuses a new memory-backed unit that could not be filled: its clients rely on its size. (After a
-/// restart on a machine with less memory it is served all the same, and is full early.)
+/// Refuses a new memory-backed unit that could not be filled: its clients rely on its size. (After
+/// a restart on a machine with less memory it is served all the same, and is full early.)
 fn suffices(size: u64, pool: &MemoryPool) -> Result<(), OpenError> {
     let left = pool.unpromised();
     if size <= left {

@@ -17,7 +17,7 @@ pub struct Volume<'a> {
 }
 
 impl Backend for Volume<'_> {
-    /// A pool never writes in place.
+    /// Returns that nothing is overwritten: a pool never writes in place.
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             overwrites: Overwrites::Never,

@@ -1,4 +1,5 @@
-//! Logical units that are devices of other machines, reached through the initiator: a storage gateway.
+//! Logical units on disks of other machines (a storage gateway): which changes would harm them.
+//! Units also follow their devices here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use model::config::{Config, UnitSpec};
 use model::data_plane::ApplyError;
 use pools::Pools;
 
-/// How long a change waits for a device whose sessions are still coming up.
+/// Time for which a change waits for a device whose sessions are still coming up.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Refuses a new unit on a disk of a pool that is not open, and does not hold its disks therefore.
@@ -85,8 +86,8 @@ pub(super) fn refuse_to_cut(
     Ok(())
 }
 
-/// Lets units have the sizes that their devices have: another machine's disk that grew, a volume of which
-/// volsize was set. What else was set of a volume is told at once, too.
+/// Lets units have the sizes that their devices have: another machine's disk that grew, a volume of
+/// which volsize was set. What else was set of a volume is told at once, too.
 pub(super) fn follow_devices<'a>(
     backends: &Backends,
     units: impl Iterator<Item = (&'a UnitSpec, &'a Arc<Unit>)>,
