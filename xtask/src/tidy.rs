@@ -4,6 +4,7 @@
 //! findings. Rules read nothing else, so each is tested on a few lines of fixture. A line may be
 //! excused by `tidy-allow: RULE: reason` on itself or on the line before.
 
+mod backends;
 mod corpus;
 mod crate_graph;
 mod dependencies;
@@ -81,7 +82,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 
 /// Checks every rule that needs only the files.
 fn check(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 14] = [
+    let rules: [fn(&Tree) -> Vec<Finding>; 15] = [
         tree::unreadable,
         dependencies::imports,
         crate_graph::check,
@@ -89,6 +90,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         rooms::rings,
         sizes::check,
         unsafety::check,
+        backends::check,
         names::check,
         openers::check,
         width::check,

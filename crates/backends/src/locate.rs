@@ -1,5 +1,5 @@
-//! From what a user names to a device that is open: one function for the benchmark, the NBD server
-//! and whatever else works on any block device.
+//! Devices that a user names: one function opens them for the benchmark, the NBD server and all
+//! else that works on any block device.
 
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use rustix::fs::{major, minor};
 
-use crate::open;
+use crate::backend::Backend as _;
+use crate::memory::Memory;
 use block::device::NodeDevice;
 use block::file::{FileDevice, FileOptions};
 use block::{BlockDevice, Lane, OpenError};
 use initiator::adapter::AdapterError;
 use initiator::device::MultipathDevice;
 use initiator::open::{OpenUrlError, open_named, open_url};
-use model::config::BackendSpec;
 use model::device_name;
 use model::initiator::InitiatorSpec;
 use model::initiator::url::{LunUrl, pairs};
@@ -23,9 +23,12 @@ use model::quantity::parse_size;
 /// Block length where nothing else is said and nothing beneath asks for more, in bytes.
 const DEFAULT_BLOCK: u32 = 512;
 
-/// Opens what `what` names, for this process alone: the path of a file or of a block device,
-/// `memory:SIZE`, an `iscsi://` URL, or the name of a device (`naa.…`) that the targets of `configured` show. Blocks are `block_size` bytes (512 or 4096), or as long as what lies beneath has
-/// them. What belongs to the device may live in `lane` from then on.
+/// Opens the device that `what` names, for this process alone.
+///
+/// A name is the path of a file or of a block device, `memory:SIZE`, an `iscsi://` URL, or the name
+/// of a device (`naa.…`) that the targets of `configured` show. Blocks are `block_size` bytes (512
+/// or 4096), or as long as the device beneath has them. Parts of the device may live in `lane` from
+/// then on.
 ///
 /// # Errors
 /// There is no such thing, it is in use, or it cannot be used with such blocks.
@@ -156,9 +159,9 @@ pub fn shown_options(what: &str) -> Vec<(String, String)> {
 fn memory(size: &str, block_size: u32) -> Result<Arc<dyn BlockDevice>, OpenError> {
     let size = parse_size(size)
         .map_err(|problem| OpenError::new(problem, "say how much memory, as in memory:1G"))?;
-    let spec = BackendSpec::Memory { size };
-    open::create(&spec, Path::new("/"), block_size)?;
-    open::open(&spec, Path::new("/"), block_size)
+    let memory = Memory { size };
+    memory.create(block_size)?;
+    memory.open(block_size)
 }
 
 /// The sectors that a device has.

@@ -21,6 +21,7 @@
 //!   multiple of [`Geometry::granularity`]; a device that is handed anything else answers
 //!   [`BlockErrorKind::OutOfRange`] or [`BlockErrorKind::Invalid`].
 
+pub mod backing;
 mod blocking_threads;
 pub mod budget;
 pub mod delay;

@@ -143,20 +143,19 @@ impl Shape {
     ) -> Result<CreateUnit, Error> {
         let mut new_volume = None;
         let backend = match (&self.device, &self.file) {
-            _ if device.is_some() => BackendSpec::Iscsi {
-                device: device.unwrap_or_default(),
-            },
-            (Some(path), _) => BackendSpec::Device { path: path.clone() },
-            (None, Some(path)) => BackendSpec::File {
-                path: path
+            _ if device.is_some() => BackendSpec::remote_disk(device.unwrap_or_default()),
+            (Some(path), _) => BackendSpec::device(path),
+            (None, Some(path)) => {
+                let path = path
                     .clone()
-                    .unwrap_or_else(|| PathBuf::from(format!("volumes/{name}.img"))),
-                size: self.needed_size(name)?,
-                preallocate: self.preallocate,
-            },
-            (None, None) if self.memory => BackendSpec::Memory {
-                size: self.needed_size(name)?,
-            },
+                    .unwrap_or_else(|| PathBuf::from(format!("volumes/{name}.img")));
+                let size = self.needed_size(name)?;
+                match self.preallocate {
+                    true => BackendSpec::reserved_file(path, size),
+                    false => BackendSpec::file(path, size),
+                }
+            }
+            (None, None) if self.memory => BackendSpec::memory(self.needed_size(name)?),
             (None, None) => {
                 let volume = match &self.volume {
                     Some(volume) => volume.clone(),
@@ -166,7 +165,7 @@ impl Shape {
                     }
                 };
                 new_volume = self.new_volume()?;
-                BackendSpec::Volume { volume }
+                BackendSpec::on_volume(volume)
             }
         };
         let physical = self.physical_block_size;
@@ -295,16 +294,12 @@ impl Place {
     ) -> Result<Option<BackendSpec>, Failure> {
         if let Some(remote) = &self.backend {
             let device = gateway::find(remote, client, edit, t)?;
-            return Ok(Some(BackendSpec::Iscsi { device }));
+            return Ok(Some(BackendSpec::remote_disk(device)));
         }
-        let volume = self.volume.map(|volume| BackendSpec::Volume { volume });
-        let file = self.file.map(|path| BackendSpec::File {
-            path,
-            // The daemon looks.
-            size: 0,
-            preallocate: false,
-        });
-        let device = self.device.map(|path| BackendSpec::Device { path });
+        let volume = self.volume.map(BackendSpec::on_volume);
+        // The daemon looks for the size.
+        let file = self.file.map(|path| BackendSpec::file(path, 0));
+        let device = self.device.map(BackendSpec::device);
         Ok(volume.or(file).or(device))
     }
 }
@@ -419,8 +414,8 @@ fn delete(t: &mut Terminal<'_>, connection: &Connection, args: &Delete) -> Done 
     let client = connection.client();
     let at = [args.name.as_str()];
     let view: UnitView = client.call(&lu::SHOW, &at)?;
-    // Memory is the one backend whose data goes with the unit.
-    let grave = matches!(view.spec.backend, BackendSpec::Memory { .. });
+    let backend = &view.spec.backend;
+    let grave = backend.is_volatile();
     if grave && !args.removal.yes {
         writeln!(t.err, "{} is in memory: its data goes with it.", args.name)?;
     }
@@ -431,14 +426,14 @@ fn delete(t: &mut Terminal<'_>, connection: &Connection, args: &Delete) -> Done 
         &Request::bare(&lu::DELETE, &at),
         grave,
     )?;
-    let place = match &view.spec.backend {
-        BackendSpec::File { path, .. } | BackendSpec::Device { path } => path.display().to_string(),
-        BackendSpec::Volume { volume } => volume.clone(),
-        BackendSpec::Memory { .. } | BackendSpec::Iscsi { .. } => return Ok(()),
-    };
-    if args.removal.dry_run || args.removal.json {
+    // A disk of another machine was never here.
+    let place = backend
+        .place()
+        .filter(|_| backend.disk_of_initiator().is_none());
+    let Some(place) = place.filter(|_| !args.removal.dry_run && !args.removal.json) else {
         return Ok(());
-    }
+    };
+    let place = place.display();
     match &view.status.fault {
         None => writeln!(t.err, "its data stays in {place}")?,
         // Nobody has seen what is there.
@@ -454,7 +449,7 @@ const COLUMNS: [Column<UnitView>; 20] = [
         u.status.allocated.map_or("-".into(), |b| n.size(b))
     }),
     left("state", |u, _| state(u)),
-    left("backend", |u, _| backend(&u.spec.backend)),
+    left("backend", |u, _| u.spec.backend.to_string()),
     right("block", |u, _| u.spec.block_size.to_string()),
     right("maps", |u, _| u.maps.len().to_string()),
     left("naa", |u, _| format!("naa.{}", u.spec.naa)),
@@ -524,15 +519,6 @@ fn is_out_of_order(kind: HindranceKind) -> bool {
             | HindranceKind::SanitizeFailed
             | HindranceKind::Full
     )
-}
-
-fn backend(backend: &BackendSpec) -> String {
-    match backend {
-        BackendSpec::Memory { .. } => "memory".into(),
-        BackendSpec::File { path, .. } | BackendSpec::Device { path } => path.display().to_string(),
-        BackendSpec::Iscsi { device } => format!("iscsi {device}"),
-        BackendSpec::Volume { volume } => volume.clone(),
-    }
 }
 
 fn small(what: &str, bytes: u64) -> Result<u32, Error> {

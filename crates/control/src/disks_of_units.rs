@@ -1,10 +1,10 @@
 //! Devices that logical units are served from: a pool that asks for one is told whose it is. The kernel would only say
 //! that it is busy.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::api::Plane;
-use backends::backing::Backing;
+use block::backing::Backing;
 use model::{Error, ErrorKind};
 
 impl Plane {
@@ -19,9 +19,9 @@ impl Plane {
         let config = self.transactions.config();
         let of_unit = |path: &Path| {
             let wanted = Backing::at(path);
-            let is_of = |backing: Backing| backing.overlaps(&wanted);
+            let is_of = |used: PathBuf| Backing::at(&used).overlaps(&wanted);
             let mut units = config.units.iter();
-            units.find(|unit| is_of(Backing::of(&unit.backend, &self.state_folder)))
+            units.find(|unit| unit.backend.path(&self.state_folder).is_some_and(is_of))
         };
         for path in paths {
             if let Some(unit) = of_unit(path) {

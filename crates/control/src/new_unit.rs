@@ -8,7 +8,7 @@ use super::names_in_use::Held;
 use super::transaction::{Commit, Committed};
 use block::BlockDevice;
 use config::change::{Change, CreateUnit, NewVolume, Share};
-use model::config::{BackendSpec, default_physical_block_size};
+use model::config::default_physical_block_size;
 use model::pool::dataset::change::DatasetChange;
 use model::pool::dataset::name::split;
 use model::pool::history::Deed;
@@ -69,10 +69,8 @@ impl Plane {
 
     /// Keeps others from making the same unit, or a unit on the same volume, until this one is made.
     fn hold(&self, unit: &str, create: Option<&CreateUnit>) -> Held<'_> {
-        let volume = create.and_then(|create| match &create.backend {
-            BackendSpec::Volume { volume } => Some(format!("volume {volume}")),
-            _ => None,
-        });
+        let volume = create.and_then(|create| create.backend.volume());
+        let volume = volume.map(|volume| format!("volume {volume}"));
         let unit = format!("lu {unit}");
         self.making.hold([unit].into_iter().chain(volume).collect())
     }
@@ -84,7 +82,7 @@ impl Plane {
         deed: &Deed,
         commit: impl FnOnce(CreateUnit) -> Result<(Committed, Arc<Config>), Error>,
     ) -> Result<(Committed, Arc<Config>), Error> {
-        let BackendSpec::Volume { volume } = request.backend.clone() else {
+        let Some(volume) = request.backend.volume().map(str::to_owned) else {
             return match &request.new_volume {
                 None => commit(self.described_by_disk(request)),
                 Some(_) => Err(Error::invalid(

@@ -7,7 +7,7 @@ use super::author;
 use super::transaction::{Commit, Committed};
 use config::change::{Change, ModifyUnit};
 use config::diff::{Action, Difference, FieldChange};
-use model::config::{BackendSpec, UnitSpec};
+use model::config::UnitSpec;
 use model::pool::dataset::change::DatasetChange;
 use model::pool::dataset::name::split;
 use model::pool::history::Deed;
@@ -39,16 +39,14 @@ impl Plane {
         let now = followed.units_by_naa();
         let pairs = stored.units.iter();
         let pairs = pairs.filter_map(|old| Some((old, now.get(old.naa.as_str())?)));
-        let mut behind = pairs.filter_map(|(old, new)| match (&old.backend, &new.backend) {
-            (BackendSpec::Volume { volume: old_name }, BackendSpec::Volume { volume })
-                if old_name != volume =>
-            {
-                Some(format!(
+        let mut behind = pairs.filter_map(|(old, new)| {
+            let (old_name, volume) = (old.backend.volume()?, new.backend.volume()?);
+            (old_name != volume).then(|| {
+                format!(
                     "lu {} serves {volume}, and the configuration still says {old_name}",
                     old.name
-                ))
-            }
-            _ => None,
+                )
+            })
         });
         let first = behind.next().unwrap_or_else(|| {
             "the volumes of logical units could not be noted in the configuration".to_owned()
@@ -74,10 +72,11 @@ impl Plane {
         how: &Commit,
         deed: &Deed,
     ) -> Result<Committed, Error> {
-        if let Some(BackendSpec::File { path, size, .. }) = &mut request.backend
-            && *size == 0
+        if let Some(backend) = &mut request.backend
+            && backend.size() == Some(0)
+            && let Some(path) = backend.path(&self.state_folder)
         {
-            *size = length_of(&self.state_folder, path)?;
+            *backend.size_mut(name)? = length_of(&path)?;
         }
         self.follow_before_change_of(name, how)?;
         let grown = self.grow_first(name, &mut request, how)?;
@@ -127,9 +126,8 @@ impl Plane {
         let config = self.transactions.followed();
         let unit = config.unit(name);
         let backend = request.backend.as_ref().or(unit.map(|unit| &unit.backend));
-        let (Some(unit), Some(BackendSpec::Volume { volume }), Some(size)) =
-            (unit, backend.cloned(), request.size)
-        else {
+        let volume = backend.and_then(|backend| backend.volume().map(str::to_owned));
+        let (Some(unit), Some(volume), Some(size)) = (unit, volume, request.size) else {
             return Ok(None);
         };
         request.size = None;
@@ -191,9 +189,8 @@ impl Plane {
 }
 
 /// The length of a file that is there.
-fn length_of(state: &Path, path: &Path) -> Result<u64, Error> {
-    let path = state.join(path);
-    let metadata = std::fs::metadata(&path).map_err(|error| {
+fn length_of(path: &Path) -> Result<u64, Error> {
+    let metadata = std::fs::metadata(path).map_err(|error| {
         Error::new(
             ErrorKind::NotFound,
             format!("{} cannot be used: {error}", path.display()),

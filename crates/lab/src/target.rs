@@ -83,13 +83,9 @@ impl Unit {
     /// How one of [`Unit::ALL`] is configured.
     fn spec(self, lun: usize) -> UnitSpec {
         let backend = if self == Self::Memory {
-            BackendSpec::Memory { size: UNIT_BYTES }
+            BackendSpec::memory(UNIT_BYTES)
         } else {
-            BackendSpec::File {
-                path: format!("unit-{lun}.img").into(),
-                size: UNIT_BYTES,
-                preallocate: true,
-            }
+            BackendSpec::reserved_file(format!("unit-{lun}.img"), UNIT_BYTES)
         };
         UnitSpec {
             name: format!("unit-{lun}"),
@@ -184,9 +180,7 @@ impl Target {
         let (unit, name) = (format!("unit-{lun}"), format!("{POOL}/unit-{lun}"));
         let create = CreateUnit {
             name: unit.clone(),
-            backend: BackendSpec::Volume {
-                volume: name.clone(),
-            },
+            backend: BackendSpec::on_volume(&name),
             block_size: 512,
             physical_block_size: Some(4096),
             new_volume: Some(NewVolume {
@@ -235,14 +229,13 @@ impl Target {
 
     fn configure(&self) -> Result<(), LabError> {
         for (lun, unit) in Unit::ALL.into_iter().enumerate() {
-            if let BackendSpec::File { path, size, .. } = unit.spec(lun).backend {
-                let path = self.state.join(path);
+            if let Some(path) = unit.spec(lun).backend.path(&self.state) {
                 let options = FileOptions {
                     block_size: 512,
                     preallocate: true,
                     direct: true,
                 };
-                FileDevice::create(&path, size, options)
+                FileDevice::create(&path, UNIT_BYTES, options)
                     .map_err(|error| LabError::Invalid(error.to_string()))?;
             }
         }

@@ -243,6 +243,41 @@ impl fmt::Display for BackendSpec {
     }
 }
 
+/// Abilities of a backend that its open device does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Writes that land where the old bytes were.
+    pub overwrites: Overwrites,
+    /// Whether the physical blocks of the device are those of a disk, which initiators must be told.
+    pub has_physical_blocks: bool,
+    /// Changes of the device that the unit takes over by itself.
+    pub follows: Follows,
+}
+
+/// Writes that land where the old bytes were, so that SANITIZE destroys these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overwrites {
+    /// No write is known to.
+    #[default]
+    Never,
+    /// A write does where the space was never given back.
+    UntilDiscarded,
+    /// Every write does.
+    Always,
+}
+
+/// Changes of a device that a logical unit takes over by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Follows {
+    /// No change.
+    #[default]
+    Nothing,
+    /// A larger size.
+    Growth,
+    /// Every size, protection against writes, and the write cache.
+    Everything,
+}
+
 fn check_size(who: &str, size: u64, block_size: u32) -> Result<(), Error> {
     let block = u64::from(block_size);
     if size == 0 || !size.is_multiple_of(block) {

@@ -8,7 +8,7 @@ use store::catalog::{Catalog, CatalogError, ErrorKind as Refusal, Operation, ROO
 use store::format::DatasetId;
 
 use config::placement;
-use model::config::{BackendSpec, Config};
+use model::config::Config;
 use model::volume_id::VolumeId;
 use model::{Error, ErrorKind};
 
@@ -36,14 +36,12 @@ impl Served {
     pub fn of(config: &Config, followed: &Config) -> Self {
         let (stored, notes) = (placement::notes(config), placement::notes(followed));
         let units = followed.units.iter().filter_map(|unit| {
-            let BackendSpec::Volume { volume } = &unit.backend else {
-                return None;
-            };
+            let volume = unit.backend.volume()?;
             let naa = unit.naa.as_str();
             let id = notes.get(naa).map(|note| &note.id);
             Some(ServedUnit {
                 name: unit.name.clone(),
-                volume: volume.clone(),
+                volume: volume.to_owned(),
                 id: id.cloned(),
                 is_noted: id.is_some() && stored.get(naa).map(|note| &note.id) == id,
             })

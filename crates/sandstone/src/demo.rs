@@ -156,10 +156,8 @@ fn make_unit(args: &Args, daemon: &Daemon, state: &Path) -> Result<(), Error> {
     let unit = CreateUnit {
         name: UNIT.into(),
         backend: match args.memory {
-            Some(size) => BackendSpec::Memory { size },
-            None => BackendSpec::Volume {
-                volume: VOLUME.into(),
-            },
+            Some(size) => BackendSpec::memory(size),
+            None => BackendSpec::on_volume(VOLUME),
         },
         block_size: args.block_size.unwrap_or_else(default_block_size),
         physical_block_size: args.physical_block_size,
@@ -351,16 +349,15 @@ fn announce(access: &Access, portal: SocketAddr, state: &Path, daemon: &Daemon) 
     let size = size.map(|unit| format_size(unit.size)).next();
     let size = size.unwrap_or_default();
     let what = match config.unit(UNIT).map(|unit| &unit.backend) {
-        Some(BackendSpec::Memory { .. }) => format!("{size} of memory"),
-        Some(BackendSpec::File { .. }) => {
-            format!("a thin volume of {size} in {}", state.display())
-        }
-        Some(BackendSpec::Device { path }) => path.display().to_string(),
-        Some(BackendSpec::Iscsi { device }) => device.clone(),
-        Some(BackendSpec::Volume { volume }) => format!(
-            "{volume}, a thin volume of {size} in a pool mirrored over two files in {},",
-            state.display()
-        ),
+        Some(memory) if memory.is_volatile() => format!("{size} of memory"),
+        Some(backend) => match (backend.volume(), backend.size(), backend.place()) {
+            (Some(volume), ..) => format!(
+                "{volume}, a thin volume of {size} in a pool mirrored over two files in {},",
+                state.display()
+            ),
+            (None, Some(_), _) => format!("a thin volume of {size} in {}", state.display()),
+            (None, None, place) => place.unwrap_or(state).display().to_string(),
+        },
         None => state.display().to_string(),
     };
     println!("Serving {what} as");
@@ -380,12 +377,10 @@ fn announce(access: &Access, portal: SocketAddr, state: &Path, daemon: &Daemon) 
 
 /// What to look at first.
 fn verbs(config: &Config) -> Vec<&'static str> {
-    let unit = config.unit(UNIT).map(|unit| &unit.backend);
-    match unit {
-        Some(BackendSpec::Volume { .. }) => {
-            vec!["session list", "pool status", "volume list"]
-        }
-        _ => vec!["session list"],
+    let volume = config.unit(UNIT).and_then(|unit| unit.backend.volume());
+    match volume {
+        Some(_) => vec!["session list", "pool status", "volume list"],
+        None => vec!["session list"],
     }
 }
 

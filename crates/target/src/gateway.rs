@@ -1,56 +1,26 @@
-//! Logical units that are devices of other machines, reached through the initiator: a storage gateway.
+//! Logical units on disks of other machines (a storage gateway): which changes would harm them.
+//! Units also follow their devices here.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::BlockDevice;
+use backends::Backends;
 use initiator::host::Host;
-use model::config::{BackendSpec, Config, UnitSpec};
+use model::backend::Follows;
+use model::config::{Config, UnitSpec};
 use model::data_plane::ApplyError;
 use pools::Pools;
 use unit::unit::Unit;
 
-/// How long a change waits for a device whose sessions are still coming up.
+/// Time for which a change waits for a device whose sessions are still coming up.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Opens the device of a unit.
-///
-/// # Errors
-/// No session shows it, or its blocks do not fit the unit.
-pub(super) fn open(
-    host: &Host,
-    spec: &UnitSpec,
-    device: &str,
-    patience: Duration,
-) -> Result<Arc<dyn BlockDevice>, ApplyError> {
-    let failed = |message: String, next: String| ApplyError {
-        object: format!("lu {}", spec.name),
-        message,
-        next,
-    };
-    let user = format!("lu {}", spec.name);
-    let opened = host
-        .device_for(&user, device, patience)
-        .map_err(|error| failed(format!("{device}: {error}"), error.next().to_owned()))?;
-    let block = opened.geometry().granularity;
-    if !spec.block_size.is_multiple_of(block) {
-        return Err(failed(
-            format!(
-                "{device} has blocks of {block} bytes, the unit of {}",
-                spec.block_size
-            ),
-            format!("add --block-size {block}"),
-        ));
-    }
-    Ok(Arc::new(opened))
-}
 
 /// Refuses a new unit on a disk of a pool that is not open, and does not hold its disks therefore.
 ///
 /// # Errors
 /// There is such a pool.
 pub(super) fn refuse_closed_pool(pools: &Pools, spec: &UnitSpec) -> Result<(), ApplyError> {
-    let BackendSpec::Iscsi { device } = &spec.backend else {
+    let Some(device) = spec.backend.disk_of_initiator() else {
         return Ok(());
     };
     match pools.waits_for(device) {
@@ -99,10 +69,10 @@ pub(super) fn refuse_to_cut(
         }
     }
     for unit in &after.units {
-        let BackendSpec::Iscsi { device } = &unit.backend else {
+        let Some(device) = unit.backend.disk_of_initiator() else {
             continue;
         };
-        if cut.contains(device) {
+        if cut.iter().any(|cut| cut == device) {
             return Err(refused(
                 format!("lu {} is served from {device}", unit.name),
                 format!(
@@ -116,23 +86,22 @@ pub(super) fn refuse_to_cut(
     Ok(())
 }
 
-/// Lets units have the sizes that their devices have: another machine's disk that grew, a volume of which
-/// volsize was set. What else was set of a volume is told at once, too.
-pub(super) fn follow_devices<'a>(units: impl Iterator<Item = (&'a UnitSpec, &'a Arc<Unit>)>) {
+/// Lets units have the sizes that their devices have: another machine's disk that grew, a volume of
+/// which volsize was set. What else was set of a volume is told at once, too.
+pub(super) fn follow_devices<'a>(
+    backends: &Backends,
+    units: impl Iterator<Item = (&'a UnitSpec, &'a Arc<Unit>)>,
+) {
     for (spec, unit) in units {
-        let is_volume = match spec.backend {
-            BackendSpec::Iscsi { .. } => false,
-            BackendSpec::Volume { .. } => true,
-            _ => continue,
-        };
-        // What cannot be asked keeps the size that it had.
-        if is_volume && unit.device.refresh().is_err() {
-            continue;
+        match backends.of(&spec.backend).capabilities().follows {
+            Follows::Nothing => {}
+            Follows::Growth => unit.follow_size(false),
+            // A device that cannot be asked keeps the size that it had.
+            Follows::Everything if unit.device.refresh().is_err() => {}
+            Follows::Everything => {
+                unit.follow_device();
+                unit.follow_size(true);
+            }
         }
-        if is_volume {
-            unit.follow_device();
-        }
-        // Another machine's disk is not known to shrink: it may only be answering badly.
-        unit.follow_size(is_volume);
     }
 }

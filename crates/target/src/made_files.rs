@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use backends::open::Lengthened;
+use backends::backend::Lengthened;
 use block::BlockDevice;
 use block::file::cut_back;
 

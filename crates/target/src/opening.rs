@@ -9,15 +9,13 @@ use scsi::alua::TargetPortGroups;
 use scsi::logical_unit::LogicalUnit;
 use unit::loops::Loops;
 
-use super::gateway;
-use backends::backing::Backing;
+use backends::Backends;
+use backends::backend::Opening;
+use block::backing::Backing;
 use block::{self, BlockDevice};
 use config::placement::Placed;
-use initiator::host::Host;
-use model::config::{BackendSpec, UnitSpec};
+use model::config::UnitSpec;
 use model::data_plane::ApplyError;
-use model::volume_id::VolumeId;
-use pools::Pools;
 use unit::shape::unit_config;
 use unit::state;
 use unit::unit::Unit;
@@ -49,14 +47,10 @@ impl std::fmt::Debug for DeviceLayer {
 /// Everything that opening needs beside the unit itself.
 #[derive(Clone)]
 pub(super) struct Opener {
-    /// The state folder.
-    pub state: PathBuf,
+    /// Backends of all kinds.
+    pub backends: Backends,
     /// What lies between units and their backends.
     pub layer: Option<DeviceLayer>,
-    /// Devices of other machines.
-    pub host: Arc<Host>,
-    /// Volumes of pools.
-    pub pools: Arc<Pools>,
     /// Target port groups, shared by all units.
     pub groups: Arc<TargetPortGroups>,
     /// Event loops that serve the units.
@@ -68,7 +62,7 @@ pub(super) struct Opener {
 impl std::fmt::Debug for Opener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Opener")
-            .field("state", &self.state)
+            .field("backends", &self.backends)
             .finish_non_exhaustive()
     }
 }
@@ -80,19 +74,8 @@ impl Opener {
     /// # Errors
     /// What went wrong; nothing was left behind.
     pub(super) fn create(&self, spec: &UnitSpec) -> Result<Option<PathBuf>, ApplyError> {
-        let file = match &spec.backend {
-            BackendSpec::File { path, .. } => Some(self.state.join(path)),
-            BackendSpec::Memory { .. }
-            | BackendSpec::Device { .. }
-            | BackendSpec::Iscsi { .. }
-            | BackendSpec::Volume { .. } => None,
-        };
-        if file.as_ref().is_some_and(|path| path.exists()) {
-            return Ok(None);
-        }
-        backends::open::create(&spec.backend, &self.state, spec.block_size)
-            .map_err(|error| apply_error(spec, &error))?;
-        Ok(file)
+        let made = self.backends.of(&spec.backend).create(spec.block_size);
+        made.map_err(|error| apply_error(spec, &error))
     }
 
     /// Opens a unit. One on a volume is opened on the volume that is noted, never on another that has the name now.
@@ -110,25 +93,25 @@ impl Opener {
         mut others: impl Iterator<Item = &'a Arc<Unit>>,
         patience: Duration,
     ) -> Result<Arc<Unit>, ApplyError> {
-        let backing = Backing::of(&spec.backend, &self.state);
+        let path = spec.backend.path(&self.backends.state);
+        let backing = path.as_deref().map_or_else(Backing::default, Backing::at);
         if let Some(other) = others.find(|other| other.backing.overlaps(&backing)) {
             return Err(shared(spec, other));
         }
-        let device = match &spec.backend {
-            BackendSpec::Iscsi { device } => {
-                let opened = gateway::open(&self.host, spec, device, patience)?;
-                // Noted before the unit can write anything.
-                let lent = self.pools.lend(device, &spec.name);
-                lent.map_err(|error| ApplyError {
-                    object: format!("lu {}", spec.name),
-                    message: error.message,
-                    next: error.next,
-                })?;
-                opened
-            }
-            BackendSpec::Volume { volume } => self.volume(spec, volume, noted)?,
-            own => self.local(spec, own)?,
-        };
+        let own = self.backends.pools.refuse_own(path.as_deref());
+        own.map_err(|error| ApplyError {
+            object: format!("lu {}", spec.name),
+            message: error.message,
+            next: error.next,
+        })?;
+        let backend = self.backends.of(&spec.backend);
+        let device = backend.open(&Opening {
+            unit: &spec.name,
+            block_size: spec.block_size,
+            volume: noted,
+            patience,
+        });
+        let device = device.map_err(|error| apply_error(spec, &error))?;
         let device = match &self.layer {
             Some(DeviceLayer(stack)) => stack(spec, device),
             None => device,
@@ -142,7 +125,8 @@ impl Opener {
                 "what is behind the unit is no multiple of its blocks: the rest is left out"
             );
         }
-        let config = unit_config(spec, device.geometry()).map_err(|message| ApplyError {
+        let config = unit_config(spec, backend.capabilities(), device.geometry());
+        let config = config.map_err(|message| ApplyError {
             object: format!("lu {}", spec.name),
             message,
             next: "run `sandstone lu list -o name,naa,backend` and restore the configuration from an older generation"
@@ -187,44 +171,12 @@ impl Opener {
         notices.extend(notice);
     }
 
-    /// Opens memory, a file or a device node of this machine.
-    fn local(
-        &self,
-        spec: &UnitSpec,
-        own: &BackendSpec,
-    ) -> Result<Arc<dyn BlockDevice>, ApplyError> {
-        let path = match own {
-            BackendSpec::File { path, .. } => Some(self.state.join(path)),
-            BackendSpec::Device { path } => Some(Path::new("/dev").join(path)),
-            BackendSpec::Memory { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
-                None
-            }
-        };
-        self.pools
-            .refuse_own(path.as_deref())
-            .map_err(|error| ApplyError {
-                object: format!("lu {}", spec.name),
-                message: error.message,
-                next: error.next,
-            })?;
-        backends::open::open(own, &self.state, spec.block_size)
-            .map_err(|error| apply_error(spec, &error))
-    }
-
-    /// Opens a volume, or a snapshot for a unit that is only read.
-    fn volume(
-        &self,
-        spec: &UnitSpec,
-        name: &str,
-        noted: Option<&VolumeId>,
-    ) -> Result<Arc<dyn BlockDevice>, ApplyError> {
-        let volume = self.pools.open_noted_volume(name, spec.block_size, noted);
-        Ok(Arc::new(volume.map_err(|error| apply_error(spec, &error))?))
-    }
-
     /// Where the persistent state of the unit with this NAA is.
     pub(super) fn state_file(&self, naa: &str) -> PathBuf {
-        self.state.join("units").join(format!("{naa}.state"))
+        self.backends
+            .state
+            .join("units")
+            .join(format!("{naa}.state"))
     }
 }
 

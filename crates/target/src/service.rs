@@ -34,6 +34,7 @@ use super::opening::{DeviceLayer, Opener};
 use super::recurring::Recurring;
 use super::shared::{DaemonLimits, LoopHandle, Shared};
 use super::space_monitor::SpaceMonitor;
+use backends::Backends;
 use config::placement;
 use hint::Place;
 use initiator::host::Host;
@@ -128,10 +129,12 @@ impl Service {
         let host = options.initiator;
         host.listen(Arc::new(move || news.now()));
         let opener = Opener {
-            state: options.state,
+            backends: Backends {
+                state: options.state,
+                host: Arc::clone(&host),
+                pools: options.pools,
+            },
             layer: options.layer,
-            pools: options.pools,
-            host: Arc::clone(&host),
             groups: Arc::new(groups),
             loops: Arc::clone(&shared.serving),
             notices: Arc::default(),

@@ -13,11 +13,11 @@ use scsi::logical_unit::LogicalUnit;
 
 use super::opening::Opener;
 use super::service::Applied;
-use backends::backing::Backing;
+use block::backing::Backing;
 use block::{
     BlockDevice, BlockError, BlockErrorKind, Geometry, Lane, Request, Submitted, Ticket, Usage,
 };
-use model::config::{BackendSpec, UnitSpec};
+use model::config::UnitSpec;
 use unit::shape::unit_config;
 use unit::state;
 use unit::unit::Unit;
@@ -74,7 +74,8 @@ impl Opener {
 
     /// A unit that stands in for one whose device has, or had, this shape; `None` where its designator is none.
     pub(super) fn stand_in(&self, spec: &UnitSpec, geometry: Geometry) -> Option<StandIn> {
-        let config = unit_config(spec, geometry).ok()?;
+        let capabilities = self.backends.of(&spec.backend).capabilities();
+        let config = unit_config(spec, capabilities, geometry).ok()?;
         let logical = LogicalUnit::new(config, self.groups.clone());
         let state_file = self.state_file(&spec.naa);
         if let Ok(loaded) = state::load(&state_file)
@@ -104,12 +105,7 @@ impl Opener {
 fn assumed(spec: &UnitSpec) -> Geometry {
     let physical = spec.physical_block_size;
     Geometry {
-        len: match spec.backend {
-            BackendSpec::Memory { size } | BackendSpec::File { size, .. } => size,
-            BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
-                0
-            }
-        },
+        len: spec.backend.size().unwrap_or(0),
         granularity: spec.block_size,
         physical,
         alignment: 0,

@@ -9,8 +9,8 @@ use scsi::logical_unit::{LogicalUnit, UnitConfig};
 use super::loops::Loops;
 use super::shape::IDENTITY;
 use super::unit::Unit;
-use backends::backing::Backing;
 use block::BlockDevice;
+use block::backing::Backing;
 
 /// Designator of such a unit, which no initiator asks for: NAA 6, all else zero.
 const NAA: [u8; 16] = [0x60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];

@@ -4,7 +4,8 @@ use scsi::logical_unit::UnitConfig;
 use scsi::view::Identity;
 
 use block::Geometry;
-use model::config::{BackendSpec, UnitSpec, default_physical_block_size};
+use model::backend::{Capabilities, Overwrites};
+use model::config::{UnitSpec, default_physical_block_size};
 
 /// Largest transfer of one command in bytes; told in VPD B0h.
 const MAX_TRANSFER: u32 = 8 << 20;
@@ -20,19 +21,18 @@ pub const IDENTITY: Identity = Identity {
 ///
 /// # Errors
 /// The designator is none.
-pub fn unit_config(spec: &UnitSpec, geometry: Geometry) -> Result<UnitConfig, String> {
+pub fn unit_config(
+    spec: &UnitSpec,
+    backend: Capabilities,
+    geometry: Geometry,
+) -> Result<UnitConfig, String> {
     let block_len = spec.block_size;
     let naa = hex(&spec.naa).ok_or_else(|| format!("`{}` is not an NAA designator", spec.naa))?;
-    let configured = match spec.backend {
-        BackendSpec::Memory { size } | BackendSpec::File { size, .. } => size,
-        BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
-            geometry.len
-        }
-    };
+    let configured = spec.backend.size().unwrap_or(geometry.len);
     let in_blocks = |bytes: u32| (bytes / block_len).max(1);
     // A place between two blocks cannot be told.
     let block_at = |bytes: u32| bytes.is_multiple_of(block_len).then(|| bytes / block_len);
-    let physical = physical(spec, geometry);
+    let physical = physical(spec, backend, geometry);
     Ok(UnitConfig {
         naa,
         vendor: IDENTITY.vendor.into(),
@@ -54,7 +54,7 @@ pub fn unit_config(spec: &UnitSpec, geometry: Geometry) -> Result<UnitConfig, St
         // to hear of. What the field cannot tell leaves it at a physical block.
         transfer_granularity: u16::try_from(in_blocks(geometry.minimum)).unwrap_or(0),
         max_atomic_write: geometry.atomic_write / block_len,
-        sanitize: overwrites_in_place(spec),
+        sanitize: is_overwritten(spec, backend.overwrites),
         write_cache: spec.write_cache,
         write_cache_changeable: true,
         read_only: spec.read_only,
@@ -65,26 +65,21 @@ pub fn unit_config(spec: &UnitSpec, geometry: Geometry) -> Result<UnitConfig, St
 /// The physical block size that is told: the administrator's, but never less than a disk beneath
 /// writes as a whole. Above 4 KiB, which ESXi and SQL Server do not bear, the administrator alone
 /// decides; the granularity of transfers tells it anyway.
-fn physical(spec: &UnitSpec, geometry: Geometry) -> u32 {
-    let least = match spec.backend {
-        BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } => {
-            geometry.physical.min(default_physical_block_size())
-        }
-        BackendSpec::Memory { .. } | BackendSpec::File { .. } | BackendSpec::Volume { .. } => 0,
+fn physical(spec: &UnitSpec, backend: Capabilities, geometry: Geometry) -> u32 {
+    let least = match backend.has_physical_blocks {
+        true => geometry.physical.min(default_physical_block_size()),
+        false => 0,
     };
     spec.physical_block_size.max(least)
 }
 
-/// Whether a write lands where the old bytes were, so that SANITIZE destroys them. Memory is
-/// redirected on write; a file with holes, or one whose blocks are given back, takes new ones.
-fn overwrites_in_place(spec: &UnitSpec) -> bool {
-    match spec.backend {
-        BackendSpec::Device { .. } => true,
-        BackendSpec::File { preallocate, .. } => preallocate && !spec.thin,
-        // What another array does with it is not known; a pool never writes in place.
-        BackendSpec::Memory { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
-            false
-        }
+/// Reports whether every write lands where the old bytes were, so that SANITIZE destroys them. Clients
+/// of a thin unit may give blocks back.
+fn is_overwritten(spec: &UnitSpec, overwrites: Overwrites) -> bool {
+    match overwrites {
+        Overwrites::Always => true,
+        Overwrites::UntilDiscarded => !spec.thin,
+        Overwrites::Never => false,
     }
 }
 
@@ -98,6 +93,7 @@ fn hex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::config::BackendSpec;
 
     /// Makes a disk with 4 KiB sectors, the first of which begins at its eighth block. Its
     /// controller stripes by 64 KiB and frees by 1 MiB.
@@ -118,18 +114,12 @@ mod tests {
         }
     }
 
-    fn device() -> BackendSpec {
-        BackendSpec::Device {
-            path: "/dev/sdx".into(),
-        }
-    }
-
-    fn spec(backend: BackendSpec, block_size: u32, physical_block_size: u32) -> UnitSpec {
+    fn spec(block_size: u32, physical_block_size: u32) -> UnitSpec {
         UnitSpec {
             name: "lu".into(),
             naa: "6e000000000000010000000000000001".into(),
             serial: "1".into(),
-            backend,
+            backend: BackendSpec::device("/dev/sdx"),
             block_size,
             physical_block_size,
             write_cache: false,
@@ -140,9 +130,15 @@ mod tests {
         }
     }
 
+    fn a_disk() -> Capabilities {
+        Capabilities {
+            has_physical_blocks: true,
+            ..Capabilities::default()
+        }
+    }
+
     fn told(block_size: u32, geometry: Geometry) -> UnitConfig {
-        let spec = spec(device(), block_size, 4096);
-        unit_config(&spec, geometry).expect("a designator")
+        unit_config(&spec(block_size, 4096), a_disk(), geometry).expect("a designator")
     }
 
     #[test]
@@ -173,25 +169,41 @@ mod tests {
 
     #[test]
     fn no_disk_is_told_with_smaller_physical_blocks_than_it_has() {
-        let remote = || BackendSpec::Iscsi {
-            device: "naa.6e000000000000010000000000000002".into(),
-        };
-        let volume = BackendSpec::Volume {
-            volume: "tank/vol".into(),
-        };
         let exponent = |backend, administrators, physical| {
             let geometry = Geometry { physical, ..disk() };
-            let config = unit_config(&spec(backend, 512, administrators), geometry);
+            let config = unit_config(&spec(512, administrators), backend, geometry);
             config.expect("a designator").physical_exponent
         };
-        for backend in [device, remote] {
-            assert_eq!(exponent(backend(), 512, 512), 0);
-            assert_eq!(exponent(backend(), 512, 4096), 3);
-            // What the administrator says above it counts, and above 4 KiB in both directions.
-            assert_eq!(exponent(backend(), 65536, 4096), 7);
-            assert_eq!(exponent(backend(), 4096, 16384), 3);
-            assert_eq!(exponent(backend(), 16384, 16384), 5);
+        assert_eq!(exponent(a_disk(), 512, 512), 0);
+        assert_eq!(exponent(a_disk(), 512, 4096), 3);
+        // What the administrator says above it counts, and above 4 KiB in both directions.
+        assert_eq!(exponent(a_disk(), 65536, 4096), 7);
+        assert_eq!(exponent(a_disk(), 4096, 16384), 3);
+        assert_eq!(exponent(a_disk(), 16384, 16384), 5);
+        assert_eq!(exponent(Capabilities::default(), 512, 16384), 0);
+    }
+
+    #[test]
+    fn sanitize_is_offered_where_it_destroys_the_old_bytes() {
+        let offered = |overwrites, thin| {
+            let spec = UnitSpec {
+                thin,
+                ..spec(512, 4096)
+            };
+            let backend = Capabilities {
+                overwrites,
+                ..Capabilities::default()
+            };
+            let config = unit_config(&spec, backend, disk());
+            config.expect("a designator").sanitize
+        };
+        for (overwrites, thick, thin) in [
+            (Overwrites::Never, false, false),
+            (Overwrites::UntilDiscarded, true, false),
+            (Overwrites::Always, true, true),
+        ] {
+            assert_eq!(offered(overwrites, false), thick, "{overwrites:?}");
+            assert_eq!(offered(overwrites, true), thin, "{overwrites:?}");
         }
-        assert_eq!(exponent(volume, 512, 16384), 0);
     }
 }

@@ -15,7 +15,7 @@ use scsi::{BlockRange, WriteThrough};
 use super::loops::Loops;
 use super::shortage::Shortage;
 use super::state;
-use backends::backing::Backing;
+use block::backing::Backing;
 use block::{BlockDevice, BlockError, BlockErrorKind, Durability, Request, Usage, lane};
 
 /// Time that a device may take to empty its write cache.
@@ -270,6 +270,7 @@ mod tests {
     use crate::shape::unit_config;
     use block::memory::MemoryDevice;
     use block::{Geometry, Lane, Submitted, Ticket, Usage};
+    use model::backend::Capabilities;
     use model::config::{BackendSpec, UnitSpec};
 
     const BLOCK: u64 = 512;
@@ -351,7 +352,8 @@ mod tests {
             changed: Condvar::new(),
         });
         let groups = TargetPortGroups::new(GroupLayout::default()).expect("a layout");
-        let config = unit_config(&spec(), device.geometry()).expect("a unit");
+        let config =
+            unit_config(&spec(), Capabilities::default(), device.geometry()).expect("a unit");
         let unit = Unit::new(
             "lu".into(),
             LogicalUnit::new(config, Arc::new(groups)),

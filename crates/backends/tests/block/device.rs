@@ -2,15 +2,24 @@
 
 use std::path::Path as FilePath;
 use std::sync::Arc;
+use std::time::Duration;
 
-use backends::open;
+use backends::backend::{Backend as _, Opening};
+use backends::device::Device;
 use block::device::{NodeDevice, physical_block_size};
 use block::{BlockDevice, Request};
-use model::config::BackendSpec;
 
 use crate::driver::{Driver, Path};
 use crate::suite;
 use testing::loop_device::Loop;
+
+/// Opening with blocks of 512 bytes, for a unit that waits for nothing.
+const OPENING: Opening<'_> = Opening {
+    unit: "lu",
+    block_size: 512,
+    volume: None,
+    patience: Duration::ZERO,
+};
 
 /// A disk of 8 MiB; `None` where there can be none.
 struct Disk {
@@ -118,8 +127,7 @@ fn what_is_no_disk_is_refused() {
         (FilePath::new("/dev/null").into(), "is not a block device"),
         (FilePath::new("/dev/sandstone-none").into(), "cannot open"),
     ] {
-        let spec = BackendSpec::Device { path };
-        let error = open::open(&spec, folder.path(), 512).expect_err("no disk");
+        let error = Device::at(&path).open(&OPENING).expect_err("no disk");
         assert!(error.to_string().contains(words), "{error}");
     }
 }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use backends::open;
+use backends::backend::{Backend as _, Opening};
+use backends::file::File;
 use block::file::{FileDevice, FileOptions};
 use block::{BlockDevice, BlockErrorKind, Lane, Request, Submitted, Ticket};
-use model::config::BackendSpec;
 
 use crate::driver::{Driver, Path};
 use testing::skipped::skipped;
@@ -24,6 +24,14 @@ const SPARSE: FileOptions = FileOptions {
 const RESERVED: FileOptions = FileOptions {
     preallocate: true,
     ..SPARSE
+};
+
+/// Opening with blocks of 4096 bytes, for a unit that waits for nothing.
+const OPENING: Opening<'_> = Opening {
+    unit: "lu",
+    block_size: 4096,
+    volume: None,
+    patience: Duration::ZERO,
 };
 
 fn folder() -> tempfile::TempDir {
@@ -127,16 +135,20 @@ fn a_file_cut_inside_a_block_is_an_error_too() {
 #[test]
 fn a_grown_file_is_seen_and_a_cut_one_is_an_error() {
     let folder = folder();
-    let spec = |size| BackendSpec::File {
-        path: "lun".into(),
+    let state = folder.path();
+    let of = |name, size| File {
+        path: state.join(name),
         size,
         preallocate: false,
     };
-    let state = folder.path();
-    open::create(&spec(1 << 20), state, 4096).expect("a new file");
-    let device = open::open(&spec(1 << 20), state, 4096).expect("opens");
-    open::extend(&spec(1 << 20), state, 2 << 20).expect("grows");
-    open::extend(&spec(1 << 20), state, 1 << 20).expect_err("would cut data off");
+    let lun = of("lun", 1 << 20);
+    let made = lun.create(4096).expect("a new file");
+    assert_eq!(made, Some(state.join("lun")));
+    let made = lun.create(4096).expect("a file that is there");
+    assert_eq!(made, None, "it is not overwritten");
+    let device = lun.open(&OPENING).expect("opens");
+    lun.extend(2 << 20).expect("grows");
+    lun.extend(1 << 20).expect_err("would cut data off");
     assert_eq!(device.geometry().len, 1 << 20);
     assert_eq!(device.refresh().expect("a size").len, 2 << 20);
     for path in [Path::Uring, Path::Pool] {
@@ -156,17 +168,13 @@ fn a_grown_file_is_seen_and_a_cut_one_is_an_error() {
         file.set_len(2 << 20).expect("grown");
     }
     drop(device);
-    let error = open::open(&spec(4 << 20), state, 4096).expect_err("too short");
+    let error = of("lun", 4 << 20).open(&OPENING).expect_err("too short");
     assert!(
         error.to_string().contains("was made with 4194304"),
         "{error}"
     );
-    let missing = BackendSpec::File {
-        path: "none".into(),
-        size: 4096,
-        preallocate: false,
-    };
-    let error = open::open(&missing, state, 4096).expect_err("missing");
+    let missing = of("none", 4096);
+    let error = missing.open(&OPENING).expect_err("missing");
     assert!(error.to_string().contains("cannot open"), "{error}");
     assert!(!state.join("none").exists());
 }

@@ -9,7 +9,6 @@ use control::answer::UnitView;
 use control::endpoint::volume::Listed;
 use control::endpoint::{lu, pool, volume};
 use model::Error;
-use model::config::BackendSpec;
 use model::pool::create::ExportView;
 use model::pool::dataset::DatasetView;
 use model::pool::status::PoolView;
@@ -83,10 +82,10 @@ fn preview(connection: &Connection, name: &str) -> Result<String, Error> {
     let units: Vec<UnitView> = client.call(&lu::LIST, &[])?;
     let mut serving = Vec::new();
     for unit in units {
-        if let BackendSpec::Volume { volume } = &unit.spec.backend
+        if let Some(volume) = unit.spec.backend.volume()
             && volume.starts_with(&within)
         {
-            serving.push((unit.spec.name.clone(), volume.clone()));
+            serving.push((unit.spec.name.clone(), volume.to_owned()));
         }
     }
     Ok(told(&pool, &datasets, &serving))

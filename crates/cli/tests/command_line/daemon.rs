@@ -73,12 +73,7 @@ impl DataPlane for FakeDataPlane {
     fn units(&self) -> Vec<UnitStatus> {
         self.questions.fetch_add(1, Ordering::SeqCst);
         let config = self.config.lock().unwrap().clone();
-        let size = |backend: &BackendSpec| match backend {
-            BackendSpec::Memory { size } | BackendSpec::File { size, .. } => *size,
-            BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
-                1 << 40
-            }
-        };
+        let size = |backend: &BackendSpec| backend.size().unwrap_or(1 << 40);
         let status = |unit: &model::config::UnitSpec| UnitStatus {
             name: unit.name.clone(),
             online: !unit.offline,

@@ -11,7 +11,7 @@ use config::change::{Change, LogIn, ModifyLogin, SetDevice, SetInitiator};
 use config::redact::redacted_login;
 use initiator::own_name::initiator_name;
 use model::Error;
-use model::config::{BackendSpec, Config};
+use model::config::Config;
 use model::initiator::LoginSpec;
 use model::initiator::configured::times_in_force;
 use model::initiator::view::{InitiatorDevice, InitiatorSession, SessionState};
@@ -194,9 +194,8 @@ pub(super) async fn reset_device(
 
 fn view(config: &Config, device: InitiatorDevice) -> DeviceView {
     let name = device.nmp.name.clone();
-    let serves =
-        |backend: &BackendSpec| matches!(backend, BackendSpec::Iscsi { device } if *device == name);
-    let units = config.units.iter().filter(|unit| serves(&unit.backend));
+    let units = config.units.iter();
+    let units = units.filter(|unit| unit.backend.disk_of_initiator() == Some(&*name));
     let mut chosen = config.initiator.devices.iter();
     DeviceView {
         units: units.map(|unit| unit.name.clone()).collect(),

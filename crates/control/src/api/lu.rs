@@ -12,7 +12,7 @@ use crate::endpoint::lu::{self as at, Clear};
 use crate::transaction::{Commit, Committed};
 use config::change::{Change, CreateUnit, ModifyUnit};
 use model::Error;
-use model::config::{BackendSpec, MapSpec, UnitSpec};
+use model::config::{MapSpec, UnitSpec};
 use model::data_plane::UnitStatus;
 use model::hindrance::{Cleared, Clearing, HindranceKind};
 
@@ -160,12 +160,7 @@ fn view(unit: &UnitSpec, state: Option<&UnitStatus>, maps: Vec<MapSpec>) -> Unit
     let unknown = || UnitStatus {
         name: unit.name.clone(),
         fault: (!unit.offline).then(|| "the data plane does not know it".to_owned()),
-        size: match unit.backend {
-            BackendSpec::Memory { size } | BackendSpec::File { size, .. } => size,
-            BackendSpec::Device { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
-                0
-            }
-        },
+        size: unit.backend.size().unwrap_or(0),
         ..UnitStatus::default()
     };
     UnitView {

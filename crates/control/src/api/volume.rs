@@ -9,7 +9,7 @@ use crate::answer::{Body, Params, Problem};
 use crate::asker::Asker;
 use crate::endpoint::volume::{self as at, How, Listed};
 use crate::json_list::json_list;
-use model::config::{BackendSpec, UnitSpec};
+use model::config::UnitSpec;
 use model::pool::dataset::change::DatasetChange;
 use model::pool::dataset::{Changed, DatasetView};
 use model::{Error, ErrorKind};
@@ -79,7 +79,7 @@ fn at_rest(plane: &Plane, change: &DatasetChange) -> Result<Vec<String>, Error> 
         return Ok(Vec::new());
     };
     let config = plane.transactions.followed();
-    let on_it = |unit: &&UnitSpec| matches!(&unit.backend, BackendSpec::Volume { volume: of } if of == volume);
+    let on_it = |unit: &&UnitSpec| unit.backend.volume() == Some(volume);
     let offline = config
         .units
         .iter()

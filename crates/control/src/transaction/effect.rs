@@ -4,7 +4,7 @@ use super::{Commit, Committed, SessionEffect};
 use config::access::{self, LunView, Refusal};
 use config::diff::{self, Action, Difference, FieldChange, ViewChange};
 use config::placement;
-use model::config::{BackendSpec, PortalGroupSpec, UnitSpec};
+use model::config::{PortalGroupSpec, UnitSpec};
 use model::data_plane::SessionInfo;
 use model::{Config, Error, ErrorKind};
 
@@ -111,7 +111,7 @@ fn differences(before: &Config, after: &Config) -> Vec<Difference> {
     let old = before.units_by_naa();
     for unit in placement::moved(before, after) {
         let was = old.get(unit.naa.as_str()).map(|was| &was.backend);
-        if let BackendSpec::Volume { volume } = &unit.backend
+        if let Some(volume) = unit.backend.volume()
             && was == Some(&unit.backend)
         {
             all.push(Difference {
@@ -121,7 +121,7 @@ fn differences(before: &Config, after: &Config) -> Vec<Difference> {
                 fields: vec![FieldChange {
                     field: "backend".to_owned(),
                     old: Some(format!("another {volume}")),
-                    new: Some(volume.clone()),
+                    new: Some(volume.to_owned()),
                 }],
             });
         }

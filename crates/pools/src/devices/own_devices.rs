@@ -8,7 +8,7 @@ use store::pool::PoolStatus;
 use store::vdev::State;
 
 use crate::registry::{OpenPool, Pools};
-use backends::backing::Backing;
+use block::backing::Backing;
 use model::{Error, ErrorKind};
 
 impl Pools {

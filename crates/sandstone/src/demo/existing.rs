@@ -5,7 +5,7 @@ use std::path::Path;
 use super::UNIT;
 use crate::daemon::Daemon;
 use cli::demo::Args;
-use model::config::{BackendSpec, UnitSpec};
+use model::config::UnitSpec;
 use model::quantity::format_size;
 use model::{Error, ErrorKind};
 
@@ -43,7 +43,7 @@ pub(super) fn refuse_contradictions(
 
 /// An option as it was given, and what the demo has instead.
 fn contradiction(args: &Args, unit: &UnitSpec, size: u64) -> Option<(String, String)> {
-    let is_memory = matches!(unit.backend, BackendSpec::Memory { .. });
+    let is_memory = unit.backend.is_volatile();
     let kind = match is_memory {
         true => format!("{} of memory", format_size(size)),
         false => format!("a volume of {}", format_size(size)),

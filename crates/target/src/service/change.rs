@@ -28,7 +28,12 @@ impl Service {
     pub(super) fn change_to(&self, config: Arc<Config>) -> Result<(), ApplyError> {
         let _changing = self.one_change_at_a_time();
         let current = self.lock().clone();
-        gateway::refuse_to_cut(&self.host, &current.config, &config, &self.opener.pools)?;
+        gateway::refuse_to_cut(
+            &self.host,
+            &current.config,
+            &config,
+            &self.opener.backends.pools,
+        )?;
         self.host.apply(&config.initiator).map_err(host_refused)?;
         let applied = self.apply_all_but_logins(&current, config);
         if applied.is_err() {
@@ -149,7 +154,7 @@ impl Service {
         let spec = after.spec;
         let others = || old.units.values().chain(opened.values());
         let Some(before) = before else {
-            gateway::refuse_closed_pool(&self.opener.pools, spec)?;
+            gateway::refuse_closed_pool(&self.opener.backends.pools, spec)?;
             made.add(self.opener.create(spec)?);
             let opened = self.opener.open(after, others(), gateway::PATIENCE);
             return opened.map(Some);
@@ -202,7 +207,7 @@ impl Service {
             let (Some(before), Some(unit)) = (old.get(name), units.get(name)) else {
                 continue;
             };
-            let (Some(was), Some(wanted)) = (size(before), size(spec)) else {
+            let (Some(was), Some(wanted)) = (before.backend.size(), spec.backend.size()) else {
                 continue;
             };
             // One that is pointed elsewhere has the size that it was opened with.
@@ -220,8 +225,9 @@ impl Service {
                     "create a smaller logical unit and copy the data",
                 ));
             }
-            let lengthened = backends::open::extend(&spec.backend, &self.opener.state, wanted)
-                .map_err(|error| failed(error.problem(), error.advice()))?;
+            let backend = self.opener.backends.of(&spec.backend);
+            let lengthened = backend.extend(wanted);
+            let lengthened = lengthened.map_err(|error| failed(error.problem(), error.advice()))?;
             made.add_length(lengthened, unit.device.clone());
             let geometry = unit.device.refresh().map_err(|error| {
                 failed(
@@ -315,14 +321,6 @@ fn deleted<'a>(old: &'a Config, new: &'a Config) -> impl Iterator<Item = &'a Uni
     let stay = new.units_by_naa();
     let units = old.units.iter();
     units.filter(move |old| !stay.contains_key(old.naa.as_str()))
-}
-
-fn size(spec: &UnitSpec) -> Option<u64> {
-    use model::config::BackendSpec::{Device, File, Iscsi, Memory, Volume};
-    match spec.backend {
-        Memory { size } | File { size, .. } => Some(size),
-        Device { .. } | Iscsi { .. } | Volume { .. } => None,
-    }
 }
 
 pub(super) fn host_refused(error: HostError) -> ApplyError {

@@ -9,7 +9,6 @@ use super::Service;
 use super::change::host_refused;
 use crate::gateway;
 use crate::message::Message;
-use block::{self, BlockDevice};
 use model::config::{BackendSpec, Config};
 use model::data_plane::{ApplyError, DataPlane, PortalStatus, SessionInfo, UnitStatus};
 use model::hindrance::{AluaChoice, Clearing, Hindrance};
@@ -48,17 +47,8 @@ impl DataPlane for Service {
     }
 
     fn physical_block_size(&self, backend: &BackendSpec) -> Option<u32> {
-        match backend {
-            BackendSpec::Device { path } => block::device::physical_block_size(path),
-            BackendSpec::Iscsi { device } => {
-                let device = self.host.device(device, gateway::PATIENCE)?;
-                let geometry = device.geometry();
-                (geometry.len > 0).then_some(geometry.physical)
-            }
-            BackendSpec::Memory { .. } | BackendSpec::File { .. } | BackendSpec::Volume { .. } => {
-                None
-            }
-        }
+        let backend = self.opener.backends.of(backend);
+        backend.physical_block_size(gateway::PATIENCE)
     }
 
     fn sessions(&self) -> Vec<SessionInfo> {
@@ -163,7 +153,7 @@ impl DataPlane for Service {
     }
 
     fn volumes(&self) -> &dyn Volumes {
-        &*self.opener.pools
+        &*self.opener.backends.pools
     }
 
     fn is_at_rest(&self, units: &[String]) -> bool {

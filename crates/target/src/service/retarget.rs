@@ -17,7 +17,7 @@ use super::Service;
 use super::applied::Applied;
 use crate::gateway;
 use config::placement::{self, Placed};
-use model::config::{BackendSpec, Config, UnitSpec};
+use model::config::{Config, UnitSpec};
 use model::data_plane::ApplyError;
 use model::quantity::format_size;
 use unit::unit::Unit;
@@ -43,13 +43,13 @@ impl Service {
             message,
             next,
         };
-        if matches!(spec.backend, BackendSpec::Memory { .. }) {
+        if spec.backend.is_volatile() {
             return Err(failed(
                 "memory begins empty: there is no data that it could be pointed to".into(),
                 "create another logical unit in memory".into(),
             ));
         }
-        gateway::refuse_closed_pool(&self.opener.pools, spec)?;
+        gateway::refuse_closed_pool(&self.opener.backends.pools, spec)?;
         let opened = self.opener.open(after, others, gateway::PATIENCE)?;
         let known = old.units.get(&before.name);
         let known = known.or(old.stand_ins.get(&before.name).map(|it| &it.unit));
@@ -59,12 +59,12 @@ impl Service {
             return Ok(opened);
         }
         let size = |blocks: u64| format_size(blocks * u64::from(spec.block_size));
-        let next = match &spec.backend {
-            BackendSpec::Volume { volume } if !spec.backend.is_snapshot() => format!(
+        let next = match spec.backend.writable_volume() {
+            Some(volume) => format!(
                 "grow it first: sandstone volume set volsize={} {volume}",
                 size(known)
             ),
-            _ => "choose one that is at least as large".into(),
+            None => "choose one that is at least as large".into(),
         };
         let message = format!(
             "what it is pointed to has {}, and hosts know it with {}: the rest of their data would be cut off",

@@ -42,12 +42,13 @@ impl Service {
         let config = Arc::clone(&self.lock().config);
         self.host.try_again(&config.initiator);
         // First: units may be volumes of them.
-        self.opener.pools.try_again();
+        self.opener.backends.pools.try_again();
         self.follow_volumes();
         let before = self.lock().clone();
         self.second_try.set_needed(self.is_waiting(&before));
         let units = before.config.units.iter();
         gateway::follow_devices(
+            &self.opener.backends,
             units.filter_map(|spec| Some((spec, before.units.get(&spec.name)?))),
         );
         let (mut opened, mut faults): (Vec<Arc<Unit>>, _) = (Vec::new(), Vec::new());
@@ -155,6 +156,6 @@ impl Service {
             || applied.units.values().any(is_over)
             || !applied.unbound.is_empty()
             || self.host.is_incomplete()
-            || self.opener.pools.waits_for_disks()
+            || self.opener.backends.pools.waits_for_disks()
     }
 }

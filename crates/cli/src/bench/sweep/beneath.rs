@@ -6,7 +6,6 @@ use control::Client;
 use control::answer::UnitView;
 use control::endpoint::volume::Listed;
 use control::endpoint::{lu, volume};
-use model::config::BackendSpec;
 use model::pool::dataset::DatasetView;
 use model::{Error, ErrorKind};
 
@@ -49,12 +48,9 @@ impl Beneath {
                 "measure a unit on a volume of a pool: sandstone lu create NAME --size 10G makes one",
             )
         };
-        let name = match &unit.spec.backend {
-            BackendSpec::Volume { volume } if !unit.spec.backend.is_snapshot() => volume,
-            _ => return Err(no_volume()),
-        };
+        let name = unit.spec.backend.writable_volume().ok_or_else(no_volume)?;
         let datasets: Vec<DatasetView> = client.ask(&volume::LIST, &[], &Listed::default(), &())?;
-        let volume = datasets.into_iter().find(|dataset| dataset.name == *name);
+        let volume = datasets.into_iter().find(|dataset| dataset.name == name);
         let volume = volume.ok_or_else(no_volume)?;
         Ok(Self {
             client,

@@ -48,8 +48,7 @@ struct Made {
 impl Made {
     /// What its unit lies on.
     fn backend(&self) -> BackendSpec {
-        let volume = self.volume.clone();
-        BackendSpec::Volume { volume }
+        BackendSpec::on_volume(&self.volume)
     }
 }
 
@@ -247,9 +246,7 @@ impl MadeVolumes {
 /// Removes a volume and its unit.
 fn remove(client: &Client, volume: &str, unit: &str) -> Result<(), Error> {
     let view: Result<UnitView, Error> = client.call(&lu::SHOW, &[unit]);
-    let backend = BackendSpec::Volume {
-        volume: volume.to_owned(),
-    };
+    let backend = BackendSpec::on_volume(volume);
     match view {
         Ok(view) if view.spec.backend == backend => {
             let how = Commit {

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
+use block::file::{FileDevice, FileOptions};
 use config::history::Note;
 use config::store::Store;
 use model::config::{
@@ -30,7 +31,16 @@ impl Process {
             config.generation += 1;
             store.save(&config, &Note::default()).unwrap();
             for unit in &config.units {
-                backends::open::create(&unit.backend, state.path(), unit.block_size).unwrap();
+                let backend = &unit.backend;
+                let (Some(path), Some(size)) = (backend.path(state.path()), backend.size()) else {
+                    continue;
+                };
+                let options = FileOptions {
+                    block_size: unit.block_size,
+                    preallocate: backend.is_preallocated(),
+                    direct: true,
+                };
+                FileDevice::create(&path, size, options).unwrap();
             }
         }
         let mut process = Self {

@@ -1,16 +1,14 @@
-//! What a backend really is, whatever path leads to it: two logical units over one file or device would
-//! destroy each other's data, so the second is refused by name.
+//! Identity of a file or device, whatever path leads to it.
 //!
-//! This finds what one daemon does twice and can say which unit it was. Other processes are kept away by
-//! the locks of [`block::file`] and [`block::device`].
+//! Two logical units over one file or device would destroy each other's data. So would a unit on a
+//! device of a pool. The daemon therefore refuses the second user, and can say who the first one is.
+//! The locks of [`file`](crate::file) and [`device`](crate::device) keep other processes away.
 
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
-
-use model::config::BackendSpec;
 
 /// The identity of a file or block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,25 +19,12 @@ enum Identity {
     Device(u64),
 }
 
-/// What a backend is made of: itself, and for a loop device the file beneath it.
+/// Everything that a write changes: the file or device itself, and for a loop device the file beneath it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Backing(Vec<Identity>);
 
 impl Backing {
-    /// Of a backend that exists. Memory, and what cannot be looked at, is made of nothing.
-    pub fn of(spec: &BackendSpec, state: &Path) -> Self {
-        let path = match spec {
-            // A device of another machine, or a volume, is told apart by its name alone.
-            BackendSpec::Memory { .. } | BackendSpec::Iscsi { .. } | BackendSpec::Volume { .. } => {
-                return Self::default();
-            }
-            BackendSpec::File { path, .. } => state.join(path),
-            BackendSpec::Device { path } => Path::new("/dev").join(path),
-        };
-        Self::at(&path)
-    }
-
-    /// Of the file or device node of a path.
+    /// Returns the identity of the file or device node at `path`. A path that leads nowhere has none.
     pub fn at(path: &Path) -> Self {
         let Ok(metadata) = std::fs::metadata(path) else {
             return Self::default();
@@ -54,7 +39,7 @@ impl Backing {
         Self(identities)
     }
 
-    /// Whether writing to one changes the other.
+    /// Reports whether writing to one changes the other.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.0.iter().any(|identity| other.0.contains(identity))
     }
@@ -94,20 +79,12 @@ mod tests {
         std::fs::write(at("b"), "b").expect("a file");
         std::os::unix::fs::symlink(at("a"), at("symbolic")).expect("a link");
         std::fs::hard_link(at("a"), at("hard")).expect("a link");
-        let of = |name: &str| {
-            let spec = BackendSpec::File {
-                path: name.into(),
-                size: 512,
-                preallocate: false,
-            };
-            Backing::of(&spec, folder.path())
-        };
+        let of = |name: &str| Backing::at(&at(name));
         for same in ["a", "symbolic", "hard"] {
             assert!(of("a").overlaps(&of(same)), "{same}");
         }
         assert!(!of("a").overlaps(&of("b")));
         assert!(!of("missing").overlaps(&of("missing")));
-        let memory = Backing::of(&BackendSpec::Memory { size: 512 }, folder.path());
-        assert!(!memory.overlaps(&memory));
+        assert!(!Backing::default().overlaps(&Backing::default()));
     }
 }
